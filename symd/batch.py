@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import InvalidInput
-from symd.profiles.sample_tables.answered_file import answer_file, check_arrow
-from symd.profiles.sample_tables.form import Form
-from symd.profiles.sample_tables.sample_modules import SampleModules, open_tables
+from symd.profiles.sample_tables.sample_files import Form, SampleModules, answer_file, check_arrow, open_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa

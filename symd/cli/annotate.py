@@ -18,7 +18,7 @@ from symd.cli.answer_lines import answer_text
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
 from symd.cli.output import printable
 from symd.config import Limits
-from symd.cores.fault_text.annotating import Annotator, FoundAddress, GivenModule
+from symd.cores.fault_text import Annotator, FoundAddress, GivenModule
 from symd.engine.files.input import is_regular_file
 from symd.engine.files.local_module import LocalModule
 from symd.engine.files.module import add_module, open_symbolizer

@@ -11,7 +11,7 @@ import click
 
 from symd.capture.attach import Attachment
 from symd.capture.process import RunningProcess
-from symd.cli.module_report import ModuleReport, destination_options, open_destination
+from symd.cli.collect import ModuleReport, destination_options, open_destination
 from symd.cli.options import example, json_option, limit_option, named_server
 from symd.cli.output import NO
 from symd.config import Limits

@@ -8,19 +8,21 @@ import click
 from click.core import ParameterSource
 
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
-from symd.cli.output import NO, write_json
-from symd.cli.output_paths import check_output_is_not_input
-from symd.cli.progress_bar import progress_bar
-from symd.cli.report_lines import say, say_notes
+from symd.cli.output import NO, check_output_is_not_input, progress_bar, say, say_notes, write_json
 from symd.cli.store_places import is_url, named_store
 from symd.config import Limits
 from symd.model.reasons import ANSWERED, Reason
 from symd.model.texts import counted, plural
-from symd.profiles.sample_tables.answered_file import answer_file, check_arrow, written_paths
 from symd.profiles.sample_tables.answering import NO_MODULE
-from symd.profiles.sample_tables.form import Form
-from symd.profiles.sample_tables.named_module import named_file
-from symd.profiles.sample_tables.sample_modules import SampleModules, open_tables
+from symd.profiles.sample_tables.sample_files import (
+    Form,
+    SampleModules,
+    answer_file,
+    check_arrow,
+    named_file,
+    open_tables,
+    written_paths,
+)
 
 if TYPE_CHECKING:
     from symd.profiles.sample_tables.tables import TableReport

@@ -18,12 +18,10 @@ from typing import NoReturn, TextIO
 
 import click
 
-from symd.cli.blocking_streams import blocking_streams
-from symd.cli.documents import documented
-from symd.cli.options import first_example
+from symd.cli.options import documented, first_example
 from symd.cli.output import MISUSED, write_build_log
+from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start.ending import end
-from symd.cli.termination import Terminated, cleaned_up
 from symd.engine.files.gc_control import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
 from symd.system.notices import complain

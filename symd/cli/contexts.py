@@ -1,19 +1,257 @@
-"""``symd contexts [CONTEXT]``: which processes a daemon knows, and what each loaded."""
+"""``symd contexts [CONTEXT]``: which processes a daemon knows, and what each loaded; contexts and what happens to modules in them as lines for
+people; and ``symd symbolize --context CONTEXT``: device addresses to frames, each as of a time."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import click
+import numpy as np
 
 from symd.api import ContextVerbs
-from symd.cli.context_text import Life, chosen_context, life_of, places_text, process_text, seconds_text
+from symd.cli.answer_lines import answer_text, names_nothing
 from symd.cli.options import daemon_option, example, json_option
-from symd.cli.output import NO, write_json, write_line
+from symd.cli.output import MISUSED, NO, printable, write_json, write_line
 from symd.client import Client
-from symd.model.contexts import ContextRecord
+from symd.errors import BadQuery, ContextNotFound
+from symd.model.answers import Answer, Reason
+from symd.model.contexts import ContextRecord, Load, LoadInContext
+from symd.model.device import DeviceAnswer
+from symd.model.json.answers import answer_json, unreadable_query_json
 from symd.model.json.module_events import context_json, load_json
+from symd.model.module_events import CaughtUp, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved
+from symd.model.summaries import ModuleRecord
 from symd.model.texts import plural
+from symd.model.times import LATEST_TIME
+from symd.query.demangler import Demangler
+
+_NAME = "contexts/"
+_DIGITS = 32
+_SHOWN = 4
+"""The most contexts that are named where the beginning of an id could mean several, and the most segments of a load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What the loads of a context say of its life. ``modules`` were loaded in ``loads``, of which ``living`` have
+    not ended; ``began`` and ``ended`` are nanoseconds of the context's clock: the first load, and the last end where
+    nothing is loaded any more."""
+
+    modules: int
+    loads: int
+    living: int
+    began: int | None
+    ended: int | None
+
+
+def chosen_context(verbs: ContextVerbs, text: str) -> ContextRecord:
+    """The context with that name or id, or whose id alone begins so. Raises ``ContextNotFound`` and ``BadQuery``."""
+    beginning = text.removeprefix(_NAME)
+    if len(beginning) == _DIGITS:
+        return verbs.get(beginning)
+    found = [record for record in verbs.all() if record.id.startswith(beginning)] if beginning else []
+    if len(found) > 1:
+        names = ", ".join(record.id for record in found[:_SHOWN])
+        raise BadQuery(f"{len(found)} contexts begin with {text!r}", hint=f"give more of {names}")
+    if not found:
+        raise ContextNotFound(f"no context begins with {text[:80]!r}", hint="symd contexts lists them")
+    return found[0]
+
+
+def life_of(verbs: ContextVerbs, name: str) -> Life:
+    """What the loads of a context say. Raises ``ContextNotFound``."""
+    modules: set[str] = set()
+    loads = living = 0
+    began: int | None = None
+    ended: int | None = None
+    for _, load in verbs.loads(name):
+        modules.add(load.module)
+        loads += 1
+        living += load.unload_time is None
+        began = load.time if began is None else min(began, load.time)
+        if load.unload_time is not None:
+            ended = load.unload_time if ended is None else max(ended, load.unload_time)
+    return Life(len(modules), loads, living, began, None if living else ended)
+
+
+_SECOND = 1_000_000_000
+
+
+def event_text(event: ModuleEvent) -> str:
+    """One event in a line; "" where there is nothing to say to a person."""
+    match event:
+        case ModuleAdded(_, digest, record):
+            return f"added     modules/{digest}{_described(record)}"
+        case ModuleRemoved(_, digest):
+            return f"removed   modules/{digest}"
+        case LoadBegan(_, loaded):
+            return f"loaded    modules/{loaded.load.module} {_happened(loaded, loaded.load.time)}{places_text(loaded.load)}"
+        case LoadEnded(_, loaded):
+            return f"unloaded  modules/{loaded.load.module} {_happened(loaded, loaded.load.unload_time or 0)}"
+        case CaughtUp():
+            return ""
+
+
+def process_text(record: ContextRecord) -> str:
+    """The process that a context is of, with its host and device, and the context's name."""
+    context = record.context
+    host = f" of {context.host}" if context.host else ""
+    device = f" on {context.device}" if context.device else ""
+    return f"process {context.process}{host}{device} (contexts/{record.id})"
+
+
+def places_text(load: Load) -> str:
+    """Where a load put its module."""
+    shown = ", ".join(f"{each.address:#x}" for each in load.segments[:_SHOWN])
+    more = f" and {len(load.segments) - _SHOWN} more" if len(load.segments) > _SHOWN else ""
+    return f" at {shown}{more}" if shown else ""
+
+
+def seconds_text(time: int) -> str:
+    """Nanoseconds of a context's clock as seconds, whole."""
+    return f"{time // _SECOND}.{time % _SECOND:09d}"
+
+
+def _happened(loaded: LoadInContext, time: int) -> str:
+    return f"by {process_text(loaded.context)} as {loaded.load.key} at {seconds_text(time)} s"
+
+
+def _described(record: ModuleRecord | None) -> str:
+    if record is None:
+        return " (gone again)"
+    label = f" {record.label}" if record.label else ""
+    return f" {record.format}, {record.size} bytes{label}"
+
+
+_QUERY = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})(?:@([0-9]{1,19}))?", re.ASCII)
+
+
+class DeviceQuery(NamedTuple):
+    """A device address as of a time, nanoseconds of the context's clock; None: the latest that has something there."""
+
+    address: int
+    time: int | None
+
+
+class DeviceSession:
+    """Answers batches of device addresses in one context, and counts what went wrong. ``time`` is that of addresses without one;
+    None: after everything that was told, or of what is unloaded by then, where nothing is loaded any more, just before the last
+    module went."""
+
+    def __init__(
+        self,
+        verbs: ContextVerbs,
+        record: ContextRecord,
+        time: int | None,
+        demangler: Demangler | None,
+        *,
+        as_json: bool,
+    ) -> None:
+        self._verbs = verbs
+        self._record = record
+        self._time = time
+        self._demangler = demangler
+        self._as_json = as_json
+        self._unanswered = self._unreadable = 0
+
+    def answer(self, texts: Sequence[str]) -> None:
+        """Raises ``BadQuery`` for a text that is no address."""
+        self._write(texts, [_parsed(text, self._time) for text in texts])
+
+    def follow(self, batches: Iterator[Sequence[str]]) -> None:
+        """Answer line by line; what cannot be read is answered by an error in its place."""
+        for texts in batches:
+            for text in texts:
+                try:
+                    self._write([text], [_parsed(text, self._time)])
+                except BadQuery as error:
+                    self._refuse(text, error)
+            sys.stdout.flush()
+
+    def finish(self) -> int:
+        """The exit code: 2 when an address could not be read, 1 when one names what does not exist."""
+        if self._unreadable:
+            click.echo(f"symd: {self._unreadable} of the addresses could not be read", err=True)
+            return MISUSED
+        return NO if self._unanswered else 0
+
+    def _ask(self, queries: Sequence[DeviceQuery]) -> tuple[list[DeviceAnswer], list[int]]:
+        """The answers, and as of when each is."""
+        addresses = np.array([query.address for query in queries], np.uint64)
+        times = [LATEST_TIME if query.time is None else query.time for query in queries]
+        found = list(self._verbs.symbolize(self._record.id, addresses, np.array(times, np.int64)))
+        gone = [
+            number
+            for number, (query, each) in enumerate(zip(queries, found, strict=True))
+            if query.time is None and each.answer.reason is Reason.UNLOADED
+        ]
+        ended = life_of(self._verbs, self._record.id).ended if gone else None
+        if ended is not None:
+            for number, each in zip(
+                gone, self._verbs.symbolize(self._record.id, addresses[gone], ended - 1), strict=True
+            ):
+                found[number], times[number] = each, ended - 1
+        return found, times
+
+    def _write(self, texts: Sequence[str], queries: Sequence[DeviceQuery]) -> None:
+        found, times = self._ask(queries)
+        answers = [each.answer for each in found]
+        if self._demangler is not None:
+            answers = self._demangler.answers(answers)
+        for text, time, each, answer in zip(texts, times, found, answers, strict=True):
+            self._unanswered += names_nothing(answer)
+            if self._as_json:
+                write_json(device_answer_json(text, time, each, answer))
+            else:
+                sys.stdout.write(device_answer_text(text, each, answer))
+
+    def _refuse(self, text: str, error: BadQuery) -> None:
+        self._unreadable += bool(text)
+        said = str(error) if text else "an empty line"
+        if self._as_json:
+            write_json(unreadable_query_json(text, said))
+        else:
+            sys.stdout.write(f"{printable(text)}: error: {printable(said)}\n")
+
+
+def device_answer_json(text: str, time: int, found: DeviceAnswer, answer: Answer) -> dict[str, object]:
+    """One answer. ``time`` is null where it is after everything that was told."""
+    fields = answer_json(text, answer)
+    fields |= {
+        "device_address": found.address,
+        "time": None if time == LATEST_TIME else time,
+        "module": None if found.module is None else f"modules/{found.module}",
+    }
+    if found.candidates:
+        fields["loads"] = [
+            {"module": f"modules/{each.module}", "object": each.path, "device_address": each.address}
+            for each in found.candidates
+        ]
+    return fields
+
+
+def device_answer_text(text: str, found: DeviceAnswer, answer: Answer) -> str:
+    """The answer as for other addresses, and the module it is from."""
+    module = f"  in modules/{found.module}\n" if found.module is not None else ""
+    could = "".join(f"  could be in modules/{each.module}\n" for each in found.candidates)
+    return answer_text(text, answer) + module + could
+
+
+def _parsed(text: str, default: int | None) -> DeviceQuery:
+    found = _QUERY.fullmatch(text.strip())
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    hint = "write ADDRESS or ADDRESS@TIME, with decimal or 0x numbers, the time in nanoseconds"
+    if not found:
+        raise BadQuery(f"{shown!r} is no device address", hint=hint)
+    address = int(found[1], 16 if found[1][:2] in ("0x", "0X") else 10)
+    query = DeviceQuery(address, int(found[2]) if found[2] else default)
+    if address >= 1 << 64 or (query.time or 0) > LATEST_TIME:
+        raise BadQuery(f"{shown!r} has a number that does not fit", hint=hint)
+    return query
 
 
 @click.command("contexts", epilog=example("symd contexts\nsymd contexts --process 4242 --json\nsymd contexts 3f2a"))

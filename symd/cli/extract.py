@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 
-from symd.cli.large_summary import large_file_objects
+from symd.cli.module_objects import large_file_objects
 from symd.cli.options import example, file_verb
-from symd.cli.output import write_json, write_line
-from symd.cli.output_paths import check_output_is_not_input
+from symd.cli.output import check_output_is_not_input, write_json, write_line
 from symd.config import Limits
 from symd.engine.files.module import open_module
 from symd.engine.files.opened_file import is_large

@@ -11,8 +11,7 @@ import click
 from symd.capture.drivers import Confinement, grab
 from symd.cli.check import violation_text
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option_that
-from symd.cli.output import printable, write_build_log, write_json, write_line
-from symd.cli.output_paths import check_output_is_not_input
+from symd.cli.output import check_output_is_not_input, printable, write_build_log, write_json, write_line
 from symd.client import Client
 from symd.config import Limits, default_drivers
 from symd.engine.files.input import read_input
@@ -20,10 +19,10 @@ from symd.errors import NoDebugData, UnknownFormat
 from symd.formats import elf
 from symd.formats.containers import archive
 from symd.formats.containers.intel import igc_debug
-from symd.formats.containers.khronos import spirv
+from symd.formats.containers import spirv
 from symd.formats.containers.uri import is_uri
 from symd.formats.spirv_rules import Device, check
-from symd.formats.spirv_rules.products import PRODUCTS
+from symd.formats.spirv_rules.device import PRODUCTS
 from symd.model.grabs import Grabbed, GrabRequest, name_for_compiler
 from symd.model.texts import file_label, in_utf8
 from symd.system.atomic_output import write_file

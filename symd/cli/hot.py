@@ -1,4 +1,5 @@
-"""``symd hot PROFILE``: the lines, instructions, functions, kernels or files that a profile's values fall on, the hottest first."""
+"""``symd hot PROFILE``: the lines, instructions, functions, kernels or files that a profile's values fall on, the
+hottest first."""
 
 from __future__ import annotations
 
@@ -14,16 +15,14 @@ from symd.cli.options import (
     example,
     json_option,
 )
-from symd.cli.output import NO, printable, write_json, write_line
-from symd.cli.profile_modules import (
+from symd.cli.output import NO, printable, progress_bar, say, write_json, write_line
+from symd.cli.profile import (
     ProfileFiles,
     check_no_module,
     naming_profile,
     profile_module_options,
     profile_resolver,
 )
-from symd.cli.progress_bar import progress_bar
-from symd.cli.report_lines import say
 from symd.config import Limits
 from symd.engine.files.input import read_input
 from symd.model.answers import Frame

@@ -15,7 +15,7 @@ import click
 from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module, original
 from symd.cli.output import printable, write_raw
-from symd.cli.repeated_lines import RepeatedLines
+from symd.cli.question_lines import RepeatedLines
 from symd.cli.style_options import (
     FunctionNames,
     StyledQuestion,

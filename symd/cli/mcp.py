@@ -22,7 +22,7 @@ from typing import Final
 import click
 
 from symd.cli.options import complete_files, example, limit_option, rules_option, server_option
-from symd.cli.termination import AWAKE_SECONDS
+from symd.cli.process import AWAKE_SECONDS
 from symd.config import Limits
 from symd.engine.files.input import AllowedFiles, module_beginning, module_digest, read_input
 from symd.engine.files.listing_sources import allowed_folders, source_texts, with_python_names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from symd.cli.facts_text import facts_text
+from symd.cli.info import facts_text
 from symd.cli.options import demangle_option, example, file_verb, object_option
 from symd.cli.output import write_json, write_line
 from symd.config import Limits

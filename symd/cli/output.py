@@ -1,13 +1,20 @@
-"""How answers are written: JSON lines, and text that is plain when nobody looks at a terminal."""
+"""How answers are written: JSON lines, and text that is plain when nobody looks at a terminal. What a command says of its work beside them, on
+stderr, with a bar on a terminal; and that no file which it writes is one that it reads."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+import click
+
+from symd.errors import InvalidInput
 from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as verbs know it
+from symd.model.texts import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -128,3 +135,67 @@ def _rich(branch: Branch) -> Tree:
     tree = Tree(Text("  ").join(Text(printable(text), style) for text, style in words))
     tree.children = [_rich(each) for each in branch.below]
     return tree
+
+
+PRINTED_NOTES = 20
+"""Notes that are printed; --json prints all."""
+
+
+def say(text: str) -> None:
+    """One line."""
+    click.echo(f"symd: {printable(text)}", err=True)
+
+
+def say_notes(notes: Sequence[str]) -> None:
+    """The first notes of a report, and how many more there are."""
+    for note in notes[:PRINTED_NOTES]:
+        say(note)
+    if len(notes) > PRINTED_NOTES:
+        say(f"and {counted(len(notes) - PRINTED_NOTES, 'more note')} (--json prints all)")
+
+
+Show = Callable[[str, int, int], None]
+"""Called with what is done, how much of it is, and how much there is in all."""
+
+
+@contextmanager
+def progress_bar() -> Iterator[Show]:
+    """A bar on stderr while it lasts, and only on a terminal."""
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and few verbs have a bar
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("opening modules", total=None)
+
+        def show(stage: str, done: int, total: int) -> None:
+            bar.update(task, description=stage, completed=done, total=total)
+
+        yield show
+
+
+def check_output_is_not_input(targets: Iterable[Path | str | None], files: Iterable[str | None]) -> None:
+    """Raises ``InvalidInput`` where one of ``targets`` is one of the ``files`` that the verb was given: paths, code object URIs, "-". None is a
+    file that nobody named."""
+    from symd.system.atomic_output import check_no_input  # noqa: PLC0415 - few verbs write files
+
+    check_no_input(
+        (each for each in targets if each is not None), (path_of(each) for each in files if each is not None)
+    )
+
+
+def path_of(file: str) -> str:
+    """The path in a code object URI; anything else as it is."""
+    from symd.formats.containers import uri  # noqa: PLC0415 - likewise
+
+    try:
+        return uri.parse(file).path if uri.is_uri(file) else file
+    except InvalidInput:
+        return file  # whoever reads it says what is wrong with it

@@ -15,10 +15,8 @@ from symd.cli.options import (
     rules_option,
     server_option,
 )
-from symd.cli.output import printable
-from symd.cli.output_paths import check_output_is_not_input
-from symd.cli.page_site import ShownPage, page_options, shown_module
-from symd.cli.report_lines import say
+from symd.cli.output import check_output_is_not_input, printable, say
+from symd.cli.view import ShownPage, page_options, shown_module
 from symd.config import Limits
 from symd.engine.files.module import kernel_names
 from symd.model.sources import PathRule

@@ -22,9 +22,9 @@ from typing import Any, Final
 import click
 
 from symd.cli.auth_options import listen_options
-from symd.cli.blocking_streams import write
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
+from symd.cli.process import write
 from symd.cli.store_places import is_url
 from symd.config import Limits, default_cache, default_drivers, default_socket, default_store, parse_driver
 from symd.model.sources import PathRule

@@ -1,4 +1,5 @@
-"""``symd slim IN OUT``: an AMD code object without what the runtime does not need, its debug data in a file of its own."""
+"""``symd slim IN OUT``: an AMD code object without what the runtime does not need, its debug data in a file of its
+own."""
 
 from __future__ import annotations
 
@@ -7,12 +8,11 @@ from pathlib import Path
 
 import click
 
-from symd.cli.daemon_objects import daemon_object, fetching_server_option, is_of_daemon
+from symd.cli.module_objects import daemon_object, fetching_server_option, is_of_daemon
 from symd.cli.options import complete_files, example, json_option, limit_option
-from symd.cli.output import write_json, write_line
-from symd.cli.output_paths import check_output_is_not_input
+from symd.cli.output import check_output_is_not_input, write_json, write_line
 from symd.config import Limits
-from symd.debuginfo.split.slim import Slimmed, slim
+from symd.debuginfo.slim import Slimmed, slim
 from symd.engine.files.input import read_input
 from symd.errors import InvalidInput, SymdError, UnknownFormat, Unsupported
 from symd.formats.budget import Budget

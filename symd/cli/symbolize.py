@@ -176,9 +176,8 @@ def _device_addresses(
     *,
     as_json: bool,
 ) -> int:
-    from symd.cli.context_text import chosen_context  # noqa: PLC0415 - needed for device addresses alone
-    from symd.cli.device_addresses import DeviceSession  # noqa: PLC0415 - NumPy is slow to import
-    from symd.client import Client  # noqa: PLC0415 - as gRPC is
+    from symd.cli.contexts import DeviceSession, chosen_context  # noqa: PLC0415 - gRPC is slow to import, and few ask it
+    from symd.client import Client  # noqa: PLC0415 - likewise
 
     with Client(server) as client:
         record = chosen_context(client.contexts, context)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from symd.cli.daemon_objects import daemon_objects, fetching_server_option, is_of_daemon
+from symd.cli.module_objects import daemon_objects, fetching_server_option, is_of_daemon
 from symd.cli.options import example, file_argument, json_option, limit_option, object_option
 from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits

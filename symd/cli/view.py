@@ -1,20 +1,151 @@
-"""``symd view FILE``: the page of one module in a browser, as long as somebody looks."""
+"""``symd view FILE``: the page of one module in a browser, as long as somebody looks. What it shows, and ``symd report`` with it, is one
+module, the samples of a profile on it, and source files that may be read."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import webbrowser
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
-from symd.cli.options import debug_option, example, file_argument, limit_option, rules_option, server_option
-from symd.cli.output import write_line
-from symd.cli.page_site import page_options, shown_module
-from symd.cli.termination import AWAKE_SECONDS
+from symd.api import Symbolizer
+from symd.cli.options import (
+    complete_files,
+    debug_option,
+    example,
+    file_argument,
+    limit_option,
+    rules_option,
+    server_option,
+    source_root_option,
+)
+from symd.cli.output import printable, write_line
+from symd.cli.process import AWAKE_SECONDS
+from symd.cli.profile import naming_profile
 from symd.config import Limits
-from symd.model.sources import PathRule
+from symd.engine.files.input import read_input
+from symd.engine.files.listing_sources import allowed_folders, with_python_names
+from symd.engine.files.module import OpenModule, open_module
+from symd.errors import NoDebugData
+from symd.model.sources import PathRule, SourceText
+from symd.profiles import NamedModule, Options, Resolver, samples
+from symd.profiles.placed import PlacedSamples, placed
+from symd.query.source_text import Allowed, completed
+from symd.server.http.coloured_apart import ColouredApart
+from symd.server.http.colouring import Rows
+from symd.server.http.routes.samples import PROFILE, NamedProfile
+from symd.server.http.site import Site
+from symd.store.source_files import read_below
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPage:
+    """A module that is open, and all that a site of it is made of."""
+
+    symbolizer: Symbolizer
+    digest: str
+    name: str
+    sources: Callable[[str, Sequence[str], str | None], list[SourceText]]
+    profile: NamedProfile | None
+    limits: Limits
+    colour: Callable[[str, str], Rows]
+
+    def site(self, **facts: object) -> Site:
+        """The site; ``facts`` besides the profile."""
+        known = {PROFILE: self.profile} if self.profile is not None else {}
+        return Site(self.symbolizer, self.sources, self.limits, (self.digest,), {**known, **facts}, colour=self.colour)
+
+
+def page_options(verb: Verb) -> Verb:
+    """The options that say what a page shows."""
+    options = (
+        click.option(
+            "--profile",
+            metavar="PROFILE",
+            shell_complete=complete_files,
+            help="A profile whose samples are shown on lines and instructions, of any format that symd profile reads.",
+        ),
+        click.option(
+            "--id", "identity", metavar="ID", help="What the profile calls FILE (build id, code object id, CRC)."
+        ),
+        source_root_option,
+    )
+    for option in reversed(options):
+        verb = option(verb)
+    return verb
+
+
+@contextmanager
+def shown_module(
+    file: str,
+    server: str | None,
+    limits: Limits,
+    debug: str | None,
+    profile: str | None,
+    identity: str | None,
+    roots: Sequence[Path],
+    rules: Sequence[PathRule],
+) -> Iterator[ShownPage]:
+    """FILE, opened as other verbs do, and the profile's samples on it. Raises NoDebugData where it holds no code."""
+    allowed = allowed_folders(roots, rules)
+    with open_module(file, server, limits, debug) as opened, closing(ColouredApart()) as colour:
+        module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
+        if not module.symbolizer.module(module.digest).objects:
+            raise NoDebugData("there is no GPU code to show", where=file)
+        found = None
+        if profile is not None:
+            named = [NamedModule(module.digest, file, name) for name in ((identity, None) if identity else (None,))]
+            resolver = Resolver(module.symbolizer, named)
+            options = Options(limits)
+            data = read_input(profile, limits)
+            with naming_profile(profile):
+                found = NamedProfile(Path(profile).name, placed(samples(data, options), resolver, options))
+            if not found.samples.values:
+                _say_that_nothing_is_shown(profile, file, found.samples)
+            else:
+                _say_what_lies_elsewhere(profile, file, found.samples, module)
+        sources = partial(_sources, module.symbolizer, allowed, limits)
+        yield ShownPage(module.symbolizer, module.digest, file, sources, found, limits, colour)
+
+
+def _say_what_lies_elsewhere(profile: str, file: str, found: PlacedSamples, module: OpenModule) -> None:
+    """Of the samples that lie in no kernel of FILE how many they are, and why."""
+    total = found.weight(found.totals())
+    inside = found.in_kernels(module.digest, module.summary())
+    reasons = [(reason.name, found.weight(row)) for reason, row in found.left.items()]
+    own = sum(found.weight(row) for place, row in found.values.items() if place.digest == module.digest)
+    here = sum(map(found.weight, found.values.values()))
+    parts = [*reasons, ("in other modules", here - own), ("in code outside of its kernels", own - inside)]
+    shown = ", ".join(f"{value:,} {name}" for name, value in parts if value)
+    if shown:
+        share = 100 * (total - inside) / total if total else 0
+        click.echo(
+            f"symd: {total - inside:,} of {total:,} {found.unit} ({share:.1f} %) of {printable(profile)} lie in no kernel of"
+            f" {printable(file)}: {printable(shown)}",
+            err=True,
+        )
+
+
+def _say_that_nothing_is_shown(profile: str, file: str, found: PlacedSamples) -> None:
+    reasons = ", ".join(reason.name for reason in found.left)
+    why = f"lies in {file}: {reasons} (--id says what the profile calls it)" if reasons else "is read"
+    click.echo(f"symd: none of the samples of {printable(profile)} {printable(why)}", err=True)
+
+
+def _sources(
+    symbolizer: Symbolizer, allowed: Allowed, limits: Limits, digest: str, files: Sequence[str], path: str | None
+) -> list[SourceText]:
+    read = partial(read_below, largest=limits.source_size)
+    return [completed(each, allowed, read) for each in symbolizer.sources(digest, files, path)]
 
 
 @click.command(

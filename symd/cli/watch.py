@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from symd.cli.context_text import chosen_context, event_text, process_text
+from symd.cli.contexts import chosen_context, event_text, process_text
 from symd.cli.locate import readable, write_answer
 from symd.cli.options import daemon_option, demangle_option, every_option, example, json_option, rules_option
 from symd.cli.output import write_json, write_line

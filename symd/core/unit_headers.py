@@ -84,7 +84,7 @@ class UnitReader(ValueReader):
         return found
 
     def first_die(self, unit: Any, table: abbreviations.AbbreviationTable, code: int, own: Any) -> None:
-        """Tell the ``unit`` (``symd.debuginfo.dwarf.units.Unit``) what its first DIE says. ``own`` are ``symd.debuginfo.dwarf.split_units.Contributions`` where it is of a ``.dwo`` file. Raises
+        """Tell the ``unit`` (``symd.debuginfo.dwarf.units.Unit``) what its first DIE says. ``own`` are ``symd.debuginfo.dwarf.sections.Contributions`` where it is of a ``.dwo`` file. Raises
         Malformed."""
         number: cython.int = table.find(code)
         if number < 0:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from symd.cores import amd_memory, amd_waves
+from symd.cores import amd_waves
 from symd.cores.amd_callers import CallerFinder, Callers, CodeFrames, call_frame_section, instructions_of
 from symd.cores.amd_waves import SavedWave
 from symd.cores.stopped import (
@@ -27,7 +27,7 @@ from symd.cores.stopped import (
 from symd.debuginfo.dwarf.call_frames import CallFrames
 from symd.errors import LimitExceeded, SymdError
 from symd.formats.budget import Budget
-from symd.formats.containers.amd import amdgpu, amdgpu_core, amdgpu_core_file, core_state
+from symd.formats.containers.amd import amdgpu, amdgpu_core, core_state
 from symd.formats.containers.amd.core_state import Agent, LoadedObject, Queue
 from symd.formats.containers.format import Element
 from symd.model.answers import Reason
@@ -76,7 +76,7 @@ class _Key(NamedTuple):
 
 class _Reading:
     def __init__(self, data: bytes, budget: Budget, frames: Mapping[int, bytes]) -> None:
-        self._core = amdgpu_core_file.Core(data, budget)
+        self._core = core_state.Core(data, budget)
         self._budget = budget
         self._given_frames = frames
         self._code_frames: dict[int, CodeFrames] = {}
@@ -153,15 +153,15 @@ class _Reading:
             self._notes.append(f"how {_target(agent)} saves waves is not known; queue {queue.queue_id} is left out")
             return
         alike: dict[_Key, list[SavedWave]] = {}
-        scratch = amd_memory.scratch_of(queue, self._core.memory)
+        scratch = amd_waves.scratch_of(queue, self._core.memory)
         calls = instructions_of(agent.version)
         try:
             for wave in amd_waves.saved_waves(
                 self._core.memory, self._core.state, queue, agent, self._runtime, self._budget, self._room
             ):
                 told = tuple(amd_waves.reasons(wave, agent.version))
-                memory = amd_memory.memory_of(wave, agent, scratch)
-                callers = self._finder.callers(wave, amd_memory.WaveReader(self._core.memory, memory), calls)
+                memory = amd_waves.memory_of(wave, agent, scratch)
+                callers = self._finder.callers(wave, amd_waves.WaveReader(self._core.memory, memory), calls)
                 key = _Key(agent.gpu_id, queue.queue_id, wave.packet, wave.pc, told, callers)
                 if key in alike:
                     alike[key].append(wave._replace(hardware=(), traps=(), scalar=b"", vector=b""))
@@ -173,7 +173,7 @@ class _Reading:
         except SymdError as error:
             self._notes.append(f"{error}; further waves of queue {queue.queue_id} are left out")
         for key, waves in alike.items():
-            memory = amd_memory.memory_of(waves[0], agent, scratch)
+            memory = amd_waves.memory_of(waves[0], agent, scratch)
             yield self._stack(key, waves, queue), self._registers(waves[0], memory)
 
     @cached_property

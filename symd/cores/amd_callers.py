@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from symd.cores.amd_memory import SPACES, WaveReader
+from symd.cores.amd_waves import SPACES, WaveReader
 from symd.cores.amd_waves import SavedWave
 from symd.cores.frame_expressions import FrameMemory, Location, NotInDump, contents, evaluate
 from symd.cores.stopped import LoadedCode
 from symd.debuginfo.dwarf.call_frames import CallFrames, FrameRow, RegisterRule, RuleKind
 from symd.errors import Malformed
-from symd.formats.containers.amd.core_memory import CoreMemory
+from symd.formats.containers.amd.core_state import CoreMemory
 from symd.model.code import CodeObject, Vendor
 
 INSTRUCTION_BYTES = 4

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
-from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.forms import Cursor
 from symd.debuginfo.dwarf.variable_constants import ROCM_5_OPERATIONS, LlvmOp, Op
 
 MOST_STEPS = 1000

@@ -29,7 +29,7 @@ from symd.cores.stopped import (
 from symd.errors import SymdError
 from symd.formats.budget import Budget
 from symd.formats.containers.format import Element
-from symd.formats.containers.nvidia import cubin, cuda_core, cuda_core_modules
+from symd.formats.containers.nvidia import cubin, cuda_core, core_sections
 from symd.formats.containers.nvidia.core_sections import (
     CALLS,
     CTAS,
@@ -168,10 +168,10 @@ class _Reading:
     @cached_property
     def images(self) -> list[LoadedImage]:
         return [
-            self._image(number, each) for number, each in enumerate(cuda_core_modules.loaded_modules(self.sections))
+            self._image(number, each) for number, each in enumerate(core_sections.loaded_modules(self.sections))
         ]
 
-    def _image(self, number: int, module: cuda_core_modules.LoadedModule) -> LoadedImage:
+    def _image(self, number: int, module: core_sections.LoadedModule) -> LoadedImage:
         notes: list[str] = []
         plain = self._code(module.name, module.image, notes)
         relocated = self._code(module.name, module.relocated, notes)
@@ -201,7 +201,7 @@ class _Reading:
     def code(self) -> dict[int, LoadedCode]:
         """The loaded code by the row of the device."""
         found: dict[int, list[LoadedText]] = {}
-        for module, image in zip(cuda_core_modules.loaded_modules(self.sections), self.images, strict=True):
+        for module, image in zip(core_sections.loaded_modules(self.sections), self.images, strict=True):
             found.setdefault(module.device, []).extend(image.texts)
         return {device: LoadedCode(texts) for device, texts in found.items()}
 

@@ -10,7 +10,7 @@ from symd.cores.stopped import StoppedCore
 from symd.errors import InvalidInput
 from symd.formats.budget import Budget
 from symd.formats.containers import compressed_file
-from symd.formats.containers.amd import amdgpu_core, amdgpu_core_file
+from symd.formats.containers.amd import amdgpu_core, core_state
 from symd.formats.containers.nvidia import cuda_core
 
 
@@ -39,7 +39,7 @@ def memory(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tu
     if cuda_core.claims(data):
         return nvidia.memory(data, budget, ranges)
     if amdgpu_core.claims(data):
-        core = amdgpu_core_file.Core(data, budget)
+        core = core_state.Core(data, budget)
         found = (core.memory.read(*each) for each in ranges)
         return tuple(
             content if len(content) == size else None for content, (_, size) in zip(found, ranges, strict=True)

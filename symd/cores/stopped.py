@@ -1,26 +1,37 @@
-"""A dump as it was read, before anybody is asked which lines its addresses mean.
-
-The memory of a dump, asked for in one go: what reads it runs twice, the first time to see what it needs.
-
-Device addresses to places in the code that was loaded.
-
-Whether two code objects have the same code: one in a dump, which may lack debug data, and one that somebody kept.
-"""
+"""A dump as it was read, before anybody is asked which lines its addresses mean: device addresses to places in the code
+that was loaded, memory that is asked for in one go (what reads it runs twice, the first time to see what it needs),
+whether two code objects have the same code, one in a dump, which may lack debug data, and one that somebody kept; and a
+dump on its way between processes, in which each call that stacks have in common is there once."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from hashlib import sha256
-from typing import Literal, NamedTuple
-
+from typing import Literal
+from typing import NamedTuple
 from symd.config import DEFAULT_LIMITS
 from symd.errors import SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.elf.constants import PF_X, PT_LOAD
-from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
-from symd.model.cores import CoreDump, CoreImage, CorePlace
+from symd.formats.elf.constants import PF_X
+from symd.formats.elf.constants import PT_LOAD
+from symd.model.code import CodeKind
+from symd.model.code import CodeObject
+from symd.model.code import DebugScheme
+from symd.model.code import Vendor
+from symd.model.cores import CoreDump
+from symd.model.cores import CoreImage
+from symd.model.cores import CorePlace
+from dataclasses import replace
+import numpy as np
+from numpy.typing import NDArray
+from symd.errors import DataLoss
+from symd.model.cores import CoreFrame
+
 
 Range = tuple[int, int]
 """An address of global memory and a size in bytes."""
@@ -241,3 +252,42 @@ def counterpart(one: CodeIdentity, other: CodeIdentity, section: int, offset: in
     address = text.address + offset
     holding = (each for each in other.texts if each.address <= address < each.address + each.size)
     return next(((each.section, address - each.address) for each in holding), None)
+
+
+class SharedFrames(NamedTuple):
+    """A dump whose stacks share their frames, each of which stands once. ``core`` has stacks without frames. The
+    frames of the stack number n are ``counts[n]`` of ``numbers``, those of the stacks before it left out, each the
+    number of one of ``frames``."""
+
+    core: StoppedCore
+    frames: tuple[CoreFrame, ...]
+    numbers: NDArray[np.uint32]
+    counts: NDArray[np.uint32]
+
+
+def shared(core: StoppedCore) -> SharedFrames:
+    """The dump with its frames apart."""
+    stacks = core.dump.stacks
+    numbers: dict[CoreFrame, int] = {}
+    of_object: dict[int, int] = {}  # spares to hash a frame again; the stacks keep the objects
+    for stack in stacks:
+        for frame in stack.frames:
+            if id(frame) not in of_object:
+                of_object[id(frame)] = numbers.setdefault(frame, len(numbers))
+    every = np.array([of_object[id(frame)] for stack in stacks for frame in stack.frames], np.uint32)
+    counts = np.array([len(stack.frames) for stack in stacks], np.uint32)
+    bare = tuple(replace(stack, frames=()) for stack in stacks)
+    return SharedFrames(core._replace(dump=replace(core.dump, stacks=bare)), tuple(numbers), every, counts)
+
+
+def whole(apart: SharedFrames) -> StoppedCore:
+    """The dump with its frames; equal ones are one object. Raises DataLoss where the numbers are not those of frames."""
+    core, frames, numbers, counts = apart
+    if len(counts) != len(core.dump.stacks) or int(counts.sum()) != len(numbers) or (numbers >= len(frames)).any():
+        raise DataLoss("the calls of a dump's stacks do not fit them", where="a reading process")
+    ends = np.cumsum(counts.astype(np.uint64)).tolist()
+    stacks = tuple(
+        replace(stack, frames=tuple(frames[number] for number in numbers[start:end].tolist()))
+        for stack, start, end in zip(core.dump.stacks, [0, *ends], ends, strict=False)
+    )
+    return core._replace(dump=replace(core.dump, stacks=stacks))

@@ -1,25 +1,51 @@
-"""Line sequences of functions that a linker folded: of identical functions one stays, and the line tables of all lead to it (lld's ``--icf``
-keeps them so, for breakpoints), while the debug data of the others says no more where they are.
-
-Whose a sequence is, it does not say itself. Four things tell, one after the other, each of those that the ones before left: the sequence
-stands in the table of a unit that has a function there; in that of a unit that has code there (with lines alone no function says where it
-is); it begins with a line that this function can have; and with one that nothing declared behind this function can have, as lambdas inside it
-do. Where sequences are left that differ, nobody knows which is that of the code."""
+"""Which lines a function can have, as columns, and line sequences of functions that a linker folded: of identical
+functions one stays, and the line tables of all lead to it (lld's ``--icf`` keeps them so, for breakpoints), while the
+debug data of the others says no more where they are. Whose a sequence is, it does not say itself. Four things tell, one
+after the other, each of those that the ones before left: the sequence stands in the table of a unit that has a function
+there; in that of a unit that has code there (with lines alone no function says where it is); it begins with a line that
+this function can have; and with one that nothing declared behind this function can have, as lambdas inside it do. Where
+sequences are left that differ, nobody knows which is that of the code."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
+from symd.core import function_lines as core
+from symd.debuginfo.dwarf import ScopeColumns
+from symd.debuginfo.dwarf.columns import FunctionColumns
+from symd.debuginfo.dwarf.lines import line_ends
+from symd.model.columns import U32
+from symd.model.debug_info import FunctionLines
+from typing import Any
+from typing import NamedTuple
 from numpy.typing import NDArray
-
 from symd.core import text_layout
-from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units, unit_ranges
+from symd.debuginfo.dwarf import DebugSections
+from symd.debuginfo.dwarf import LineColumns
+from symd.debuginfo.dwarf import Units
+from symd.debuginfo.dwarf import unit_ranges
 from symd.debuginfo.dwarf.columns import spread
-from symd.debuginfo.function_lines import lines_to_the_next
 from symd.debuginfo.layout import LinearLayout
-from symd.model.columns import I64, U32, U64, distinct
-from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines, TextSpans
+from symd.model.columns import I64
+from symd.model.columns import U64
+from symd.model.columns import distinct
+from symd.model.debug_info import NO_FUNCTION
+from symd.model.debug_info import NO_PARENT
+from symd.model.debug_info import TextSpans
+
+
+def function_lines(scopes: ScopeColumns) -> FunctionLines:
+    """The lines of ``scopes.functions``, unit by unit."""
+    functions = scopes.functions
+    calls = (scopes.parent, scopes.inlined, scopes.function, scopes.call_file, scopes.call_line, scopes.unit)
+    end = line_ends([each.data for each in functions], scopes.names, tuple(each.data for each in calls))
+    return FunctionLines(functions.unit, functions.file, functions.line, np.frombuffer(end, np.uint32))
+
+
+def lines_to_the_next(functions: FunctionColumns) -> U32:
+    """Where the lines of each function would end if the next declaration in its file and unit ended them, also one inside it: the line of that."""
+    declared = functions.unit.data, functions.file.data, functions.line.data
+    return np.frombuffer(core.line_ends(declared, bytes(len(functions.line))), np.uint32)
+
 
 _NOBODY = -1
 

@@ -12,12 +12,12 @@ from symd.core import scopes as core
 from symd.core import text_layout
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
-from symd.debuginfo.dwarf.dies import SCOPES, read_rows
+from symd.debuginfo.dwarf.units import SCOPES, read_rows
 from symd.debuginfo.dwarf.lines import TEXT_COLUMN, LineTables, maps_of_units, read_tables
-from symd.debuginfo.dwarf.unit_selection import units_for_addresses
+from symd.debuginfo.dwarf.units import units_for_addresses
 from symd.debuginfo.dwarf.units import Units, read_units
 from symd.debuginfo.layout import assign
-from symd.debuginfo.line_ends import line_ends
+from symd.debuginfo.dwarf.lines import line_ends
 from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.relocation import relocated
 from symd.errors import SymdError

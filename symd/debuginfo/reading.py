@@ -1,43 +1,82 @@
 """A code object in, its line rows and scopes out: relocation first, then the decoding of whatever kind of debug data it
-has. Addresses leave this room as (section, offset).
-
-How deep scopes stand inside each other. An address has a frame for each inlined call around it, so that a few bytes of
-debug data could ask for any number of frames a million times.
-
-The kernel of a code object that does not name it: Intel's compiler dumps kernels as ELF images whose only name for
-them is that of the function at the start of their text.
-"""
+has. Addresses leave this room as (section, offset). How deep scopes stand inside each other is bounded: an address has
+a frame for each inlined call around it, so that a few bytes of debug data could ask for any number of frames a million
+times. Intel's compiler dumps kernels as ELF images whose only name for them is that of the function at the start of
+their text, and writes blocks and variables whose code lies outside the function's own ranges: whose code it really is,
+its range does not say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
-
+from contextlib import suppress
 import numpy as np
+from symd.debuginfo.dwarf import DebugSections
+from symd.debuginfo.dwarf import ScopeColumns
+from symd.debuginfo.dwarf import Units
+from symd.debuginfo.layout import LinearLayout
+from symd.errors import LimitExceeded
+from symd.errors import Malformed
+from symd.model.code import CodeObject
+from symd.model.code import Vendor
+from symd.model.debug_info import NO_PARENT
+from symd.model.debug_info import TextSpans
+from collections.abc import Callable
+from collections.abc import Generator
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from typing import NamedTuple
 from numpy.typing import NDArray
-
-from symd.config import DEFAULT_LIMITS, Limits
+from symd.config import DEFAULT_LIMITS
+from symd.config import Limits
 from symd.core import text_layout
-from symd.debuginfo import dwarf, leaves_out_calls
-from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units
+from symd.debuginfo import dwarf
+from symd.debuginfo import leaves_out_calls
+from symd.debuginfo.dwarf import LineColumns
 from symd.debuginfo.dwarf.columns import Positions
 from symd.debuginfo.dwarf.lines import TEXT_COLUMN
 from symd.debuginfo.folded_sequences import find_folded
-from symd.debuginfo.function_lines import function_lines
-from symd.debuginfo.layout import GAP, LinearLayout, assign
+from symd.debuginfo.folded_sequences import function_lines
+from symd.debuginfo.layout import GAP
+from symd.debuginfo.layout import assign
 from symd.debuginfo.relocation import relocated
-from symd.debuginfo.stray_ranges import stray_ranges
 from symd.debuginfo.text_ranges import TextRanges
-from symd.errors import LimitExceeded, SymdError
-from symd.formats.budget import DebugBudget, beyond
+from symd.errors import SymdError
+from symd.formats.budget import DebugBudget
+from symd.formats.budget import beyond
 from symd.formats.elf import debug_link
-from symd.model.code import CodeKind, CodeObject, DebugScheme, Kernel, Vendor
+from symd.model.code import CodeKind
+from symd.model.code import DebugScheme
+from symd.model.code import Kernel
 from symd.model.columns import U32
-from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowCalls, Scopes, TextSpans
+from symd.model.debug_info import DebugInfo
+from symd.model.debug_info import LineRows
+from symd.model.debug_info import RowCalls
+from symd.model.debug_info import Scopes
 
 if TYPE_CHECKING:
     from symd.debuginfo.row_scopes import InlinedScopes
+
+
+def stray_ranges(
+    code: CodeObject, sections: DebugSections, units: Units, scopes: ScopeColumns, layout: LinearLayout
+) -> TextSpans:
+    """Text of blocks and variables that lies outside their functions, in the units in which several functions have
+    code or should have. What cannot be read is left out."""
+    if code.vendor is not Vendor.INTEL:
+        return TextSpans.empty()
+    unit = scopes.unit[scopes.parent == NO_PARENT]
+    several = np.flatnonzero(np.bincount(unit) > 1).tolist() if len(unit) > 1 else []
+    if not several:
+        return TextSpans.empty()
+    from symd.debuginfo.block_ranges import outside_of_functions  # noqa: PLC0415 - slow to load, and few need it
+
+    found: list[tuple[int, int]] = []
+    with suppress(Malformed, LimitExceeded):  # who asks for these variables is told
+        found = outside_of_functions(sections, units, several)
+    start, end = np.array(found, np.uint64).reshape(-1, 2).T
+    return layout.spans(start, end)
 
 
 INLINE_DEPTH = 1000
@@ -316,7 +355,7 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, 
     if code.vendor is not Vendor.NVIDIA:
         return info
     from symd.debuginfo import ptx_assembly, ptx_text, row_scopes  # noqa: PLC0415 - only for NVIDIA's images with lines alone
-    from symd.debuginfo.inlined_rows import is_from_hopper_on  # noqa: PLC0415 - likewise
+    from symd.debuginfo.rows_alone import is_from_hopper_on  # noqa: PLC0415 - likewise
 
     is_of_llvm = ptx_text.is_of_llvm(code)
     if not is_of_llvm and (info.rows.calls is None or not np.any(info.rows.calls.written_site)):

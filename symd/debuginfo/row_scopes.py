@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symd.debuginfo.inlined_rows import inlined_rows
+from symd.debuginfo.rows_alone import inlined_rows
 from symd.debuginfo.ptx_assembly import AssemblyRows
 from symd.model.code import Function
 from symd.model.columns import U8, U32, U64

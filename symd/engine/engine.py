@@ -13,7 +13,7 @@ from typing import Protocol, Self, overload
 from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
 from symd.cores.answering import CoreAnswering, KeptCode
-from symd.cores.shared_frames import whole
+from symd.cores.stopped import whole
 from symd.cores.stopped import DumpContents
 from symd.engine.contexts.breakpoint_watch import breakpoint_events
 from symd.engine.contexts.module_watch import ModuleWatcher, checked_apis

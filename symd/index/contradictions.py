@@ -2,7 +2,7 @@
 
 Three things are said of code: line rows, scopes, and where functions are declared. In sound debug data they fit: each
 row holds in the scope in which it begins and nowhere else, has a line that the scope's function can have
-(``debuginfo.function_lines``), and nothing of one function lies inside another. Where they do not fit,
+(``debuginfo.folded_sequences``), and nothing of one function lies inside another. Where they do not fit,
 
 * a row is believed only in the scope in which it begins;
 * a row that begins with a line which the scope's function cannot have is that function's whose lines they are, where

@@ -1,8 +1,9 @@
-"""Profiles in, the same profiles out with their addresses named, or others' formats out. Adding a format is one new module and
-one line in FORMATS, a reader of its samples in ``sampled``, and for a format to write one in ``exports``."""
+"""Profiles in, the same profiles out with their addresses named, or others' formats out. Adding a format is one new module, with
+a line in FORMATS and one in READERS, and for a format to write one in ``exports``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +16,7 @@ from symd.profiles import (
     gzipped,
     otlp,
     otlp_json,
+    otlp_samples,
     perfetto,
     pprof,
     proton,
@@ -23,11 +25,9 @@ from symd.profiles import (
     rocprofv3_csv,
     unitrace,
 )
-from symd.profiles.code_ids import by_code_id
-from symd.profiles.format import Options, ProfileFormat, Progress, Report, Symbolized, weight_of
-from symd.profiles.profile_budget import ProfileBudget
+from symd.profiles.exports.firefox import by_code_id
+from symd.profiles.profile_format import Options, ProfileBudget, ProfileFormat, Progress, Report, Symbolized, weight_of
 from symd.profiles.resolver import NamedModule, Resolver
-from symd.profiles.sampled import READERS
 from symd.profiles.samples import SampledProfile
 
 __all__ = (
@@ -62,6 +62,22 @@ FORMATS: tuple[ProfileFormat, ...] = (
     folded,
 )
 """Asked in this order; the first that claims the bytes reads them. The format that claims the most is the last."""
+
+
+ReadSamples = Callable[[bytes, ProfileBudget], SampledProfile]
+READERS: dict[str, ReadSamples] = {
+    att.NAME: att.read_samples,
+    cupti.NAME: cupti.read_samples,
+    folded.NAME: folded.read_samples,
+    otlp.NAME: otlp_samples.read,
+    otlp_json.NAME: otlp_samples.read_json,
+    perfetto.NAME: perfetto.read_samples,
+    pprof.NAME: pprof.read_samples,
+    proton.NAME: proton.read_samples,
+    rocprofv3.NAME: rocprofv3.read_samples,
+    unitrace.NAME: unitrace.read_samples,
+}
+"""Readers of whole profiles by the name of the format; formats that are missing have no samples that could be read."""
 
 
 def identify(data: bytes) -> ProfileFormat | None:

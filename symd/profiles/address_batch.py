@@ -9,7 +9,7 @@ import numpy as np
 
 from symd.model.answers import Answers, Frame
 from symd.model.reasons import ANSWERED, Reason
-from symd.profiles.format import Progress
+from symd.profiles.profile_format import Progress
 from symd.profiles.resolver import LookupTarget, Resolver
 
 REQUEST_ADDRESSES = 1 << 20

@@ -1,11 +1,10 @@
-"""The instructions of rocprofv3's thread trace (ATT): ``code.json`` of a ``ui_output`` folder. Empty source columns are filled, and a
-member of symd's own has the frames.
-
-Source: ROCm/rocm-systems at 1b1610fc2, rocprofiler-sdk/source/lib/att-tool/code.cpp and cxx/codeobj/code_printing.hpp. ``code`` is a list
-of rows in the order that ``header`` names: ISA, _, LineNumber, Source, Codeobj, Vaddr, Hit, Latency, Stall, Idle; Vaddr is an
-address of the code object's ELF, Codeobj its load id, 0 for code of no object. A row whose ISA begins with ``;`` names the kernel of the rows behind it, as its
-descriptor's symbol (``_Z1k.kd``), and readable as its Source. Source is ``file:line`` of the innermost function and, where it was inlined, the call sites, outermost
-first, between `` -> ``: such a row has its place already."""
+"""The instructions of rocprofv3's thread trace (ATT): ``code.json`` of a ``ui_output`` folder. Empty source columns are filled, and a member
+of symd's own has the frames. A row is a sample, too: an instruction, with how often it ran and the cycles it took and waited. Source:
+ROCm/rocm-systems at 1b1610fc2, rocprofiler-sdk/source/lib/att-tool/code.cpp and cxx/codeobj/code_printing.hpp. ``code`` is a list of rows
+in the order that ``header`` names: ISA, _, LineNumber, Source, Codeobj, Vaddr, Hit, Latency, Stall, Idle; Vaddr is an address of the code
+object's ELF, Codeobj its load id, 0 for code of no object. A row whose ISA begins with ``;`` names the kernel of the rows behind it, as its
+descriptor's symbol (``_Z1k.kd``), and readable as its Source. Source is ``file:line`` of the innermost function and, where it was inlined,
+the call sites, outermost first, between `` -> ``: such a row has its place already."""
 
 from __future__ import annotations
 
@@ -20,10 +19,20 @@ from symd.model.answers import Frame, Reason
 from symd.model.json.answers import frames_text
 from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch
-from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.json_text import Edit, JsonCursor, Span
-from symd.profiles.profile_budget import ProfileBudget
+from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
+from symd.profiles.samples import (
+    TIMES,
+    AddressTable,
+    Sample,
+    SampledAddress,
+    SampledModule,
+    SampledProfile,
+    ValueType,
+    frames_of_json,
+    within,
+)
 
 NAME = "att"
 FRAMES = "symd_frames"
@@ -69,7 +78,7 @@ class AttDocument:
     earlier: list[int | None] = field(default_factory=list)
 
 
-def read(text: str, spending: ProfileBudget) -> AttDocument:
+def read_document(text: str, spending: ProfileBudget) -> AttDocument:
     """The rows of ``code``. Raises Malformed."""
     spending.read_json(text, 0, len(text))
     found = AttDocument()
@@ -127,7 +136,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     leaves it beside the trace as ``…_code_object_id_ID.out``."""
     text = json_text.decode(data)
     spending = ProfileBudget(options, len(data))
-    document = read(text, spending)
+    document = read_document(text, spending)
     batch, tally = AddressBatch(), Tally()
     objects = _CodeObjects(resolver, batch)
     pending: dict[int, int] = {}
@@ -198,3 +207,49 @@ class _CodeObjects:
         if isinstance(target_or_reason, Reason):
             return self._batch.refuse(target_or_reason)
         return self._batch.add(target_or_reason, address)
+
+
+VALUES = (
+    ValueType("latency", "cycles"),
+    ValueType("hit", "count"),
+    ValueType("stall", "cycles"),
+    ValueType("idle", "cycles"),
+)
+_CELLS = tuple(COLUMNS.index(name) for name in ("Latency", "Hit", "Stall", "Idle"))
+
+
+def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
+    """The rows that are instructions; frames of symd where there are some, else the positions in the source column."""
+    document = read_document(json_text.decode(data), spending)
+    found = SampledProfile(VALUES)
+    addresses = AddressTable(found.addresses)
+    modules: dict[int, int] = {}
+    for row, number in zip(document.rows, document.earlier, strict=True):
+        if row is None or type(row.cells[OBJECT]) is not int or type(row.cells[ADDRESS]) is not int:
+            continue
+        owner, address = row.cells[OBJECT], row.cells[ADDRESS]
+        if owner and owner not in modules:
+            modules[owner] = len(found.modules)
+            found.modules.append(SampledModule(f"code object {owner}", identity=str(owner)))
+        frames = frames_of_json(document.table[number]) if number is not None else _positions(row)
+        label = f"code object {owner}+{address:#x}" if owner else f"{address:#x}"
+        place = addresses.number(SampledAddress(label, frames, address, modules.get(owner)))
+        cells = [row.cells[at] if at < len(row.cells) else 0 for at in _CELLS]
+        found.samples.append(Sample((place,), tuple(within(cell, TIMES) or 0 for cell in cells)))
+    found.notes.append("code.json sums over the trace and has no times")
+    return found
+
+
+def _positions(row: AttRow) -> tuple[Frame, ...]:
+    """Frames, innermost first, of a source as ROCm writes it; of the functions it says only the kernel, which is the outermost."""
+    source = row.cells[SOURCE]
+    parts = source.split(SEPARATOR) if isinstance(source, str) and source else []
+    places = [PLACE.fullmatch(part) for part in [*parts[:1], *reversed(parts[1:])]]
+    known = [place for place in places if place]
+    found = [
+        Frame(None, None, place[1], int(place[2]), 0, inlined=at < len(known) - 1) for at, place in enumerate(known)
+    ]
+    if found and row.kernel is not None:
+        name, symbol = row.kernel
+        found[-1] = found[-1]._replace(function=name, linkage_name=symbol if symbol != name else None)
+    return tuple(found)

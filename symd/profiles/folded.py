@@ -3,26 +3,36 @@
 A frame that is an address is written ``MODULE+0xOFFSET`` (an object address in the module of that identity),
 ``KERNEL+0xOFFSET`` or ``[KERNEL+0xOFFSET]`` (bytes into a kernel), or ``MODULE (file offset 0xOFFSET)``. It becomes as many frames as the code was inlined
 through: ``function (file:line)``, inlined ones marked ``_[i]`` as flame graph tools colour them. A decimal number could be
-either, decimal for symd or hexadecimal for addr2line: a frame of a known name with one stays, and is counted as MALFORMED."""
+either, decimal for symd or hexadecimal for addr2line: a frame of a known name with one stays, and is counted as MALFORMED.
+
+Samples of folded stacks: a line is a stack, root first, with one value. There are neither times nor units.
+"""
 
 from __future__ import annotations
 
 import re
 
+from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
-from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.mapped import MappedRange, MappingPlacer
-from symd.profiles.profile_budget import ProfileBudget
-from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
-from symd.profiles.samples import shown_name
+from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, MappedRange, MappingPlacer, Resolver
+from symd.profiles.samples import (
+    FILE_OFFSET,
+    INLINED,
+    AddressTable,
+    Sample,
+    SampledAddress,
+    SampledModule,
+    SampledProfile,
+    Value,
+    ValueType,
+    frame_of_text,
+    frame_text,
+)
 
 NAME = "folded"
-INLINED = "_[i]"
-"""What a frame ends with that was inlined."""
-FILE_OFFSET = " (file offset "
-"""What stands between a module and the offset of a byte of its file."""
 CLAIM_LINES = 64
 """Lines that are looked at to recognise the format."""
 
@@ -126,14 +136,6 @@ def _frames(answer: ResolvedAddress) -> str:
     return ";".join(frame_text(frame) for frame in reversed(answer.frames))
 
 
-def frame_text(frame: Frame) -> str:
-    """``function (file:line)``, marked where it was inlined, on one line and without the signs that part frames."""
-    position = f"{frame.file}:{frame.line}" if frame.file else "no line"
-    name = shown_name(frame)
-    text = f"{name if name == position else f'{name} ({position})'}{INLINED if frame.inlined else ''}"
-    return " ".join(text.replace(";", ",").split())
-
-
 def _notes(handles: dict[str, int], answers: list[ResolvedAddress]) -> tuple[str, ...]:
     why = {
         Reason.UNKNOWN_KERNEL: "names no known module or kernel",
@@ -146,3 +148,53 @@ def _notes(handles: dict[str, int], answers: list[ResolvedAddress]) -> tuple[str
             name = frame.partition(FILE_OFFSET)[0] if FILE_OFFSET in frame else frame.rpartition("+0x")[0]
             found[name.removeprefix("["), answers[handle].reason] = None
     return tuple(f"{name} {why[reason]}" for name, reason in found)
+
+
+MOST_DIGITS = 18
+"""The most digits of a count, so that it has 64 bits."""
+_LINE = re.compile(r"([^\r\n]*?)[ \t]+([0-9]+(?:\.[0-9]+)?)[ \t]*\r?$", re.MULTILINE)
+_ADDRESS = re.compile(r"\[?[^;\[\]]+\+0x([0-9a-fA-F]{1,16})\]?")
+_IN_FILE = re.compile(r"([^;\[]+)" + re.escape(FILE_OFFSET) + r"0x([0-9a-fA-F]{1,16})\)")
+
+
+def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
+    """Every line that has a stack and a count. Frames that follow one another, the later ones marked as inlined, are one
+    address."""
+    found = SampledProfile((ValueType("samples", "count"),))
+    addresses = AddressTable(found.addresses)
+    modules: dict[SampledModule, int] = {}
+    for line in json_text.decode(data).split("\n"):
+        matched = _LINE.fullmatch(line)
+        if not matched:
+            continue
+        stack, count = matched.groups()
+        parts = [part for part in stack.split(";") if part]
+        spending.read(1 + len(parts))
+        if len(count) > MOST_DIGITS:
+            raise Malformed(f"a count has {len(count)} digits", where=json_text.WHERE)
+        value: Value = float(count) if "." in count else int(count)
+        numbers = [addresses.number(one) for one in _addresses(parts, modules)]
+        found.samples.append(Sample(tuple(reversed(numbers)), (value,)))
+    found.modules = list(modules)
+    found.notes.append("folded stacks have no times of samples")
+    return found
+
+
+def _addresses(parts: list[str], modules: dict[SampledModule, int]) -> list[SampledAddress]:
+    """The addresses of one stack, root first; ``modules`` takes a mapping of one byte for each that is told by its place in a file."""
+    found: list[SampledAddress] = []
+    for part in parts:
+        frame = frame_of_text(part)
+        if frame is not None and frame.inlined and found and found[-1].frames:
+            found[-1] = found[-1]._replace(frames=(frame, *found[-1].frames))
+        elif frame is not None:
+            found.append(SampledAddress(part, (frame._replace(inlined=False),)))
+        elif in_file := _IN_FILE.fullmatch(part):
+            place = int(in_file[2], 16)
+            mapped = SampledModule(in_file[1], start=place, limit=place + 1, offset=place)
+            found.append(SampledAddress(part, (), place, modules.setdefault(mapped, len(modules))))
+        else:
+            at = _ADDRESS.fullmatch(part)
+            plain = Frame(part.removesuffix(INLINED), None, None, 0, 0, inlined=False)
+            found.append(SampledAddress(part, () if at else (plain,), int(at[1], 16) if at else None))
+    return found

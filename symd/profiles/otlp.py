@@ -9,11 +9,17 @@ from dataclasses import dataclass
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.model.answers import Reason
 from symd.profiles.address_batch import AddressBatch
-from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
-from symd.profiles.profile_budget import ProfileBudget
+from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed
-from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, section_target
+from symd.profiles.resolver import (
+    IdentifiedModule,
+    LookupTarget,
+    MappedRange,
+    MappingPlacer,
+    PlacedMapping,
+    Resolver,
+    section_target,
+)
 from symd.profiles.schemas import otlp as schema
 from symd.profiles.symbol_table import FunctionKey, ProfileFunctions, StringTable, function_message, lines_of
 

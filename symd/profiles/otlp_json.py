@@ -16,9 +16,8 @@ from typing import Any
 from symd.errors import Malformed
 from symd.model.answers import Reason
 from symd.profiles import json_text, otlp
-from symd.profiles.format import Options, Report, Symbolized
 from symd.profiles.json_text import Edit, JsonCursor, Span
-from symd.profiles.profile_budget import ProfileBudget
+from symd.profiles.profile_format import Options, ProfileBudget, Report, Symbolized
 from symd.profiles.protobuf_wire import LENGTH, VARINT, fields, length_field, number_field
 from symd.profiles.resolver import Resolver
 from symd.profiles.schemas import otlp as schema

@@ -14,7 +14,7 @@ import zstandard
 from symd.config import Limits
 from symd.errors import Malformed
 from symd.profiles import gzipped
-from symd.profiles.profile_budget import ProfileBudget
+from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, packed
 from symd.profiles.schemas import perfetto as schema
 

@@ -1,4 +1,5 @@
-"""A profile's samples on the instructions of modules: for each place where samples were taken its sums, a column a counter or stall reason."""
+"""A profile's samples on the instructions of modules: for each place where samples were taken its sums, a column a
+counter or stall reason."""
 
 from __future__ import annotations
 
@@ -11,9 +12,8 @@ import numpy as np
 
 from symd.model.answers import Answers, Frame, Reason
 from symd.model.summaries import KernelSummary, ModuleSummary
-from symd.profiles.format import Options
-from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
-from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
+from symd.profiles.profile_format import Options
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, MappedRange, MappingPlacer, PlacedMapping, Resolver
 from symd.profiles.samples import Sample, SampledAddress, SampledProfile, Value, ValueType
 
 STALL_REASON: Final = "stall_reason"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from symd.errors import Malformed
-from symd.profiles.profile_budget import ProfileBudget
+from symd.profiles.profile_format import ProfileBudget
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 _COUNTED_TOGETHER = 4096

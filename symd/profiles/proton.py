@@ -1,26 +1,40 @@
 """Profiles of Proton, Triton's profiler: hatchet's tree of frames with metrics, as JSON or msgpack, and traces in Chrome's JSON.
 
-Source: triton-lang/triton at 07056fb0, third_party/proton/csrc/lib/Data/TreeData.cpp and TraceData.cpp, and csrc/include/Utility/String.h. A tree is a list: the tree,
-then an object of devices. A node has ``frame`` {name, type}, ``metrics`` (the node's own, those of its children not among them) and
-``children``. Proton looks PC samples up by itself, in CUPTI or in ROCm's decoder, and keeps no address: frames are called
-``file:line@function``, kernels by their names. So there is nothing to look up; ``symd profile --to`` writes it for other viewers. A trace has an object
-a line, one for each stream, with ``traceEvents``: complete events (``ph`` X) with ``ts`` and ``dur`` in microseconds and, in ``args``, the ``call_stack``, outermost first,
-which begins with ROOT and may lack the event's own ``name``."""
+Source: triton-lang/triton at 07056fb0, third_party/proton/csrc/lib/Data/TreeData.cpp and TraceData.cpp, and csrc/include/Utility/String.h.
+A tree is a list: the tree, then an object of devices. A node has ``frame`` {name, type}, ``metrics`` (the node's own, those of its children
+not among them) and ``children``. Proton looks PC samples up by itself, in CUPTI or in ROCm's decoder, and keeps no address: frames are
+called ``file:line@function``, kernels by their names. So there is nothing to look up; ``symd profile --to`` writes it for other viewers. A
+trace has an object a line, one for each stream, with ``traceEvents``: complete events (``ph`` X) with ``ts`` and ``dur`` in microseconds
+and, in ``args``, the ``call_stack``, outermost first, which begins with ROOT and may lack the event's own ``name``.
+
+Samples of Proton's tree: every node with metrics of its own is a sample, its stack the way to it. Of a trace every event is one, with the time that
+none of the events inside it has."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from symd.errors import Malformed
-from symd.formats.containers.amd import bounded_msgpack
+from symd.formats.containers.amd import msgpack
 from symd.model.answers import Frame
 from symd.profiles import json_text
-from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.json_text import JsonCursor
-from symd.profiles.profile_budget import MEMBERS_A_RECORD, ProfileBudget
+from symd.profiles.profile_format import MEMBERS_A_RECORD, Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.resolver import Resolver
+from symd.profiles.samples import (
+    PROCESSES,
+    TIMES,
+    AddressTable,
+    Sample,
+    SampledAddress,
+    SampledProfile,
+    Task,
+    Value,
+    ValueType,
+    within,
+)
 
 NAME = "proton"
 _HEAD = re.compile(rb'\s*\[\s*\{\s*"(?:children|frame|metrics)"\s*:')
@@ -59,7 +73,7 @@ def tree(data: bytes, spending: ProfileBudget) -> Any:
     """The list that a tree is. Raises Malformed and LimitExceeded."""
     if is_packed(data):
         spending.read(1 + len(data) // MEMBERS_A_RECORD)
-        return bounded_msgpack.unpacked(data, json_text.WHERE)
+        return msgpack.unpacked(data, json_text.WHERE)
     text = json_text.decode(data)
     spending.read_json(text, 0, len(text))
     return JsonCursor(text).value()
@@ -101,3 +115,124 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized: 
     return Symbolized(
         data, tally.report(NAME, "frames", ("Proton keeps no addresses: its frames stay as it found them",))
     )
+
+
+ROOT = "ROOT"
+MICROSECOND = 1000
+"""What Proton calls the node above all."""
+DEVICES = frozenset({"device_id", "device_type"})
+_UNIT = re.compile(r"(.*?) *\(([a-z]+)\)")
+
+
+def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
+    """Every metric that is a number, in nodes below the root; the first in the tree is the first column. Raises Malformed."""
+    if is_trace(data):
+        return _trace(data, spending)
+    document = tree(data, spending)
+    found = SampledProfile(())
+    addresses = AddressTable(found.addresses)
+    columns: dict[str, int] = {}
+    rows: list[tuple[tuple[int, ...], dict[int, Value]]] = []
+    roots = document if isinstance(document, list) else []
+    waiting: list[tuple[Any, tuple[int, ...]]] = [(node, ()) for node in reversed(roots) if _is_node(node)]
+    while waiting:
+        node, above = waiting.pop()
+        if not _is_node(node):
+            raise Malformed("a child is no node with a frame", where=json_text.WHERE)
+        name = node["frame"].get("name")
+        if not isinstance(name, str):
+            raise Malformed("a frame has no name", where=json_text.WHERE)
+        root = not above and name == ROOT
+        stack = above if root else (addresses.number(SampledAddress(name, (frame_of_name(name),))), *above)
+        spending.read(len(stack))
+        metrics = node.get("metrics")
+        values = _values(metrics if isinstance(metrics, dict) else {}, columns)
+        if stack and values:
+            rows.append((stack, values))
+        children = node.get("children")
+        waiting += [(child, stack) for child in reversed(children if isinstance(children, list) else [])]
+    found.value_types = tuple(map(_value_type, columns)) or (ValueType("samples", "count"),)
+    width = range(len(found.value_types))
+    spending.read_table(len(rows), len(width))
+    found.samples = [Sample(stack, tuple(values.get(at, 0) for at in width)) for stack, values in rows]
+    found.notes.append("Proton's tree has no times")
+    return found
+
+
+def _trace(data: bytes, spending: ProfileBudget) -> SampledProfile:
+    found = SampledProfile((ValueType("time", "nanoseconds"),), tasks=[])
+    addresses = AddressTable(found.addresses)
+    tasks: dict[Task, int] = {}
+    by_task: dict[int, list[_Event]] = {}
+    for event in events(data, spending):
+        arguments = event.get("args")
+        stack = arguments.get("call_stack") if isinstance(arguments, dict) else None
+        name, start, size = event.get("name"), _number(event.get("ts")), _number(event.get("dur"))
+        if not isinstance(name, str) or start is None or size is None or size < 0:
+            raise Malformed("an event of the trace has no name, time and duration", where=json_text.WHERE)
+        names = [each for each in stack if isinstance(each, str)] if isinstance(stack, list) else []
+        names = [*names[names[:1] == [ROOT] :], *([] if names[-1:] == [name] else [name])]
+        spending.read(len(names))
+        base = within(event["base"], TIMES) or 0
+        process, thread = (within(event.get(key), PROCESSES) or 0 for key in ("pid", "tid"))
+        task = Task(process, thread)
+        number = tasks.setdefault(task, len(tasks))
+        places = tuple(addresses.number(SampledAddress(each, (frame_of_name(each),))) for each in reversed(names))
+        begin = base + round(start * MICROSECOND)
+        by_task.setdefault(number, []).append(_Event(begin, -round(size * MICROSECOND), places))
+    for number, own in by_task.items():
+        found.samples += (Sample(each.stack, (time,), each.begin, number) for each, time in _own_times(own))
+    found.tasks = list(tasks) or [Task()]
+    found.notes.append("the time of an event is without that of the events inside it")
+    return found
+
+
+class _Event(NamedTuple):
+    """An event of a trace: where it begins and its duration, below 0 so that of those that begin together the longest comes first; in nanoseconds."""
+
+    begin: int
+    less: int
+    stack: tuple[int, ...]
+
+
+def _own_times(events_of_task: list[_Event]) -> list[tuple[_Event, int]]:
+    """Each event with its duration less those of the events that lie in it."""
+    ordered = sorted(events_of_task)
+    own = [-each.less for each in ordered]
+    around: list[int] = []
+    for number, each in enumerate(ordered):
+        while around and ordered[around[-1]].begin - ordered[around[-1]].less < each.begin - each.less:
+            around.pop()
+        if around:
+            own[around[-1]] += each.less
+        around.append(number)
+    return list(zip(ordered, own, strict=True))
+
+
+def _is_node(node: Any) -> bool:
+    return isinstance(node, dict) and isinstance(node.get("frame"), dict)
+
+
+def _values(metrics: dict[str, Any], columns: dict[str, int]) -> dict[int, Value]:
+    """By column; lists and texts are left out."""
+    return {
+        columns.setdefault(name, len(columns)): value
+        for name, value in metrics.items()
+        if _is_number(value) and name not in DEVICES
+    }
+
+
+def _number(value: Any) -> Value | None:
+    return value if _is_number(value) else None
+
+
+def _is_number(value: Any) -> bool:
+    """One that other formats have: finite, and within 64 bits."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and -TIMES < value < TIMES  # which is false of NaN too
+
+
+def _value_type(name: str) -> ValueType:
+    """``time (ns)`` counts time in ns, ``count`` and ``num_samples`` count."""
+    found = _UNIT.fullmatch(name.removesuffix(" (inc)"))
+    return ValueType(*found.groups()) if found else ValueType(name.removesuffix(" (inc)"), "count")

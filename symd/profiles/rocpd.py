@@ -6,7 +6,7 @@ counters, and no table of samples of instructions; no release of rocprofv3 write
 from __future__ import annotations
 
 from symd.errors import Unsupported
-from symd.profiles.format import Options, Symbolized
+from symd.profiles.profile_format import Options, Symbolized
 from symd.profiles.resolver import Resolver
 
 NAME = "rocpd"

@@ -6,7 +6,7 @@ Instruction, Instruction_Comment, Correlation_Id, and for stochastic sampling st
 from __future__ import annotations
 
 from symd.errors import Unsupported
-from symd.profiles.format import Options, Symbolized
+from symd.profiles.profile_format import Options, Symbolized
 from symd.profiles.resolver import Resolver
 
 NAME = "rocprofv3-csv"

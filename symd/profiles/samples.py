@@ -1,18 +1,20 @@
-"""What a profile holds, in one form for every writer: stacks with values, whatever the format they were read from.
-
-Nothing is looked up here: what a profile's addresses mean was written into it before (``symd.profiles.symbolize``)."""
+"""What a profile holds, in one form for every writer: stacks with values, whatever the format they were read from; and frames and places as
+profiles write them, as text and as JSON. Nothing is looked up here: what an address of a profile means was written into it before
+(``symd.profiles.symbolize``)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symd.model.answers import Frame
 from symd.model.texts import counted
 
 if TYPE_CHECKING:
     from symd.model.data_frames import ArrowTable, DataFrame
+
 
 Value = int | float
 ADDRESSES = 1 << 64
@@ -178,3 +180,72 @@ def shown_name(frame: Frame) -> str:
     """What a reader sees of a frame's function: where nothing names it, its place."""
     place = f"{frame.file}:{frame.line}" if frame.file and frame.line else "(unnamed)"
     return frame.function or frame.linkage_name or place
+
+
+INLINED = "_[i]"
+"""What a frame ends with that was inlined."""
+FILE_OFFSET = " (file offset "
+"""What stands between a module and the offset of a byte of its file."""
+UNNAMED = "[unnamed]"
+"""A mapping that has neither a name nor a build ID."""
+_POSITION = re.compile(r"(.*) \((?:no line|(.*?):([0-9]{1,18})(?::([0-9]{1,18}))?)\)", re.DOTALL)
+
+
+def place_in_file(file: str, address: int) -> str:
+    """``file+0xaddress``, by the last part of the file's path; the address alone where no file is known."""
+    name = file.rpartition("/")[2]
+    return f"{name}+{address:#x}" if name else f"{address:#x}"
+
+
+def place_in_module(module: SampledModule | None, address: int) -> str:
+    """What an address of a process is called in the module that is mapped there: where its file begins with the mapping an object address, else a place in
+    the file, because only the file says which object address that is. The address alone where nothing is mapped."""
+    if module is None or not (module.start or module.limit):
+        return place_in_file("" if module is None else module.name, address)
+    if address < module.start or (module.limit and address >= module.limit):
+        return f"{address:#x}"
+    name = module.name.rpartition("/")[2] or module.build_id or UNNAMED
+    place = address - module.start + module.offset
+    return f"{name}{FILE_OFFSET}{place:#x})" if module.offset else f"{name}+{place:#x}"
+
+
+def frame_text(frame: Frame) -> str:
+    """``function (file:line)``, marked where it was inlined, on one line and without the signs that part frames."""
+    position = f"{frame.file}:{frame.line}" if frame.file else "no line"
+    name = shown_name(frame)
+    text = f"{name if name == position else f'{name} ({position})'}{INLINED if frame.inlined else ''}"
+    return " ".join(text.replace(";", ",").split())
+
+
+def frame_of_text(text: str) -> Frame | None:
+    """The frame that ``function (file:line)`` or ``function (file:line:column)`` says, with ``_[i]`` where it was inlined;
+    None where the text says no such thing. A file's name may hold colons and brackets: the last numbers count."""
+    bare = text.removesuffix(INLINED)
+    found = _POSITION.fullmatch(bare)
+    if not found:
+        return None
+    name, file, line, column = found.groups()
+    return Frame(name or None, None, file, int(line or 0), int(column or 0), inlined=bare != text)
+
+
+def frame_of_json(item: Any, *, inlined: bool) -> Frame | None:
+    """The frame of symd's published JSON; None where it is none."""
+    if not isinstance(item, dict):
+        return None
+    texts = [item.get(key) for key in ("function", "linkage_name", "file")]
+    line, column = item.get("line"), item.get("column")
+    if any(text is not None and not isinstance(text, str) for text in texts):
+        return None
+    if within(line, TIMES) is None or within(column, TIMES) is None:
+        return None
+    function, linkage, file = texts
+    return Frame(function, linkage, file, int(line or 0), int(column or 0), inlined=bool(item.get("inlined", inlined)))
+
+
+def frames_of_json(items: Any) -> tuple[Frame, ...]:
+    """Frames of a list, innermost first; () where the list is none or holds something else."""
+    if not isinstance(items, list):
+        return ()
+    frames = [frame_of_json(item, inlined=at < len(items) - 1) for at, item in enumerate(items)]
+    known = tuple(frame for frame in frames if frame is not None)
+    return known if len(known) == len(frames) else ()

@@ -1,12 +1,14 @@
 """The string and function tables that pprof and OTLP share in kind: what is there is found again, what is new goes to the
-end, nothing stands twice."""
+end, nothing stands twice. Readers of such messages find strings by their numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symd.errors import Malformed
 from symd.model.answers import Frame
-from symd.profiles.protobuf_wire import length_field, number_field
+from symd.profiles.profile_format import ProfileBudget
+from symd.profiles.protobuf_wire import VARINT, Field, fields, length_field, number_field
 from symd.profiles.samples import shown_name
 from symd.profiles.schemas.pprof import Line
 
@@ -76,3 +78,24 @@ def function_message(key: FunctionKey, numbers: Sequence[int]) -> bytes:
 def lines_of(field_number: int, frames: Sequence[Frame], functions: ProfileFunctions) -> bytes:
     """The repeated Line field of a location: leaf first, as both formats want it and frames are."""
     return b"".join(length_field(field_number, line_message(functions.number(frame), frame)) for frame in frames)
+
+
+class StringTableReader:
+    """A base for readers of messages whose strings stand in a table and are named by their number there; the reader
+    fills ``_strings``."""
+
+    def __init__(self, data: bytes, where: str, spending: ProfileBudget) -> None:
+        self._data, self._where, self._spending = data, where, spending
+        self._strings: list[str] = []
+
+    def _inside(self, item: Field) -> list[Field]:
+        return fields(self._data, item.value, item.end, self._where, self._spending)
+
+    def _numbers(self, item: Field) -> dict[int, int]:
+        return {one.number: one.value for one in self._inside(item) if one.wire == VARINT}
+
+    def _string(self, number: int) -> str:
+        """Raises Malformed for a number that the table does not have."""
+        if number >= len(self._strings):
+            raise Malformed(f"string {number} is named, and there are {len(self._strings)}", where=self._where)
+        return self._strings[number]

@@ -3,21 +3,34 @@
 Source: intel/pti-gpu at fcd0ca813a6c, tools/unitrace: a header ``Kernel, IP[Address], Active[Events], ...`` and rows of the
 kernel's name, the hexadecimal offset of the instruction from the kernel's first byte, and a counter a column, right-aligned
 with spaces. The name is quoted and demangled; other reports of the tool add ``[SIMD32 {groups} {group size}]`` to it. A file
-may hold a block a device, each with its header, and other lines between."""
+may hold a block a device, each with its header, and other lines between.
+
+Samples of unitrace's EU stall sampling CSV: a row is an instruction, its counters are columns of values.
+
+unitrace sums over the whole run: there are no times, and no stacks but inlined frames.
+"""
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator
 
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
-from symd.profiles.format import Options, Progress, Symbolized, Tally, no_progress
 from symd.profiles.json_text import Span
-from symd.profiles.profile_budget import ProfileBudget
+from symd.profiles.profile_format import Options, ProfileBudget, Progress, Symbolized, Tally, no_progress
 from symd.profiles.resolver import Resolver
-from symd.profiles.samples import shown_name
+from symd.profiles.samples import (
+    AddressTable,
+    Sample,
+    SampledAddress,
+    SampledProfile,
+    ValueType,
+    frame_of_text,
+    shown_name,
+)
 
 NAME = "unitrace"
 ADDED = ", Function, File, Line, Column, User File, User Line, Stack"
@@ -138,3 +151,53 @@ def _stack_entry(frame: Frame) -> str:
 def _quoted(text: str) -> str:
     """A CSV cell on one line (RFC 4180, section 2)."""
     return '"' + " ".join(text.splitlines()).replace('"', '""') + '"'
+
+
+_COUNTER = re.compile(r"(.*)\[(.*)\]")
+_COUNT = re.compile(r"[0-9]{1,18}")
+STACK = "Stack"
+
+
+def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
+    """The rows of every device's block; a counter that a block lacks is 0 there."""
+    text = json_text.decode(data)
+    found = SampledProfile(())
+    addresses = AddressTable(found.addresses)
+    types: dict[ValueType, int] = {}
+    header: list[str] = []
+    rows: list[tuple[int, dict[int, int]]] = []
+    for span, row, _ in each_row(text):
+        spending.read()
+        cells = next(csv.reader([text[span.begin : span.end]], skipinitialspace=True), [])
+        if row is None:
+            header = [cell.strip() for cell in cells]
+            continue
+        named = dict(zip(header, (cell.strip() for cell in cells), strict=False))
+        values = {}
+        for name, cell in list(named.items())[2:]:
+            kind = _value_type(name)
+            if kind is not None and _COUNT.fullmatch(cell):
+                values[types.setdefault(kind, len(types))] = int(cell)
+        rows.append((addresses.number(_address(cells, named)), values))
+    found.value_types = tuple(types) or (ValueType("samples", "count"),)
+    width = len(found.value_types)
+    spending.read_table(len(rows), width)
+    found.samples = [Sample((at,), tuple(values.get(number, 0) for number in range(width))) for at, values in rows]
+    found.notes.append("unitrace sums over the run and has no times of samples")
+    return found
+
+
+def _value_type(name: str) -> ValueType | None:
+    """``Active[Events]`` counts Active in Events; None for a column that symd added."""
+    if name in (part.strip() for part in ADDED.split(",")):
+        return None
+    found = _COUNTER.fullmatch(name)
+    return ValueType(*found.groups()) if found else ValueType(name, "")
+
+
+def _address(cells: list[str], named: dict[str, str]) -> SampledAddress:
+    offset = int(cells[1].strip().removeprefix("0x").removeprefix("0X"), 16)
+    parts = filter(None, named.get(STACK, "").split(" <- "))
+    frames = [frame_of_text(part) or Frame(part, None, None, 0, 0, inlined=False) for part in parts]
+    stack = tuple(frame._replace(inlined=at < len(frames) - 1) for at, frame in enumerate(frames))
+    return SampledAddress(f"{cells[0].strip()}+{offset:#x}", stack, offset)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from symd.batch import BatchSymbolizer
-from symd.cli.output_paths import check_output_is_not_input
+from symd.cli.output import check_output_is_not_input
 from symd.errors import InvalidInput
 from tests.cli.conftest import ROOT, Run
 

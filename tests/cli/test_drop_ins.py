@@ -16,7 +16,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from symd.cli.llvm_symbolizer import Question, parse, read_question
-from symd.cli.repeated_lines import _LONGEST_KEPT, RepeatedLines
+from symd.cli.question_lines import _LONGEST_KEPT, RepeatedLines
 from symd.cli.style_options import FunctionNames, source_lines
 from tests.cli.conftest import SYMD, Run
 from tests.tools import require
@@ -285,13 +285,13 @@ def asked_in_turn(pieces: Sequence[Sequence[bytes]], answer: str = "") -> list[s
 
 
 def test_no_more_lines_are_kept_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symd.cli.repeated_lines._KEPT_LINES", 3)
+    monkeypatch.setattr("symd.cli.question_lines._KEPT_LINES", 3)
     assert asked_in_turn([[b"a"], [b"b"], [b"c", b"a"], [b"d"], [b"a", b"d"], [b"a"]]) == [*"abcd", *"ad"]
 
 
 @pytest.mark.parametrize("answer", ["", "!" * 30])
 def test_characters_of_lines_and_of_answers_count(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
-    monkeypatch.setattr("symd.cli.repeated_lines._KEPT_CHARACTERS", 100)
+    monkeypatch.setattr("symd.cli.question_lines._KEPT_CHARACTERS", 100)
     first, second, third = (letter * (25 if not answer else 5) for letter in (b"a", b"b", b"c"))
     said = [line.decode() for line in (first, second, third, first)]
     assert asked_in_turn([[first, first], [second], [second], [third], [first]], answer) == said

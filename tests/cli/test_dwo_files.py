@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo.split import dwo
+from symd.debuginfo import dwo
 from symd.engine.files.debug_files import with_dwo_files
 from tests import tools
 from tests.builders.elf import Section, build_elf

@@ -1,6 +1,6 @@
 """Facts on one line."""
 
-from symd.cli.facts_text import facts_text
+from symd.cli.info import facts_text
 from tests.cli.conftest import ROOT, Run
 
 

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from symd.cli import GROUP
-from symd.cli.documents import folded
+from symd.cli.options import folded
 from tests.cli.conftest import Run
 
 COLUMNS = 80

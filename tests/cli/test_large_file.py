@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli import extract, large_summary
+from symd.cli import extract, module_objects
 from symd.cli.output import Branch, write_tree
 from symd.engine.files import large_file, opened_file
-from symd.formats.containers.nvidia import nv_info
+from symd.formats.containers.nvidia import cubin_facts
 from symd.index.file_index import MAX_PARTIAL_QUERIES
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Reason
@@ -61,8 +61,8 @@ def test_info_is_the_same(name, run, monkeypatch):
 def test_info_unpacks_the_attributes_of_kernels_for_json_alone(run, monkeypatch):
     """Libraries have tens of thousands of kernels, whose text says how many attributes there are."""
     decoded, hashed = [], []
-    monkeypatch.setattr(nv_info, "read", counted(nv_info.read, decoded))
-    monkeypatch.setattr(large_summary, "sha256_of", counted(large_summary.sha256_of, hashed))
+    monkeypatch.setattr(cubin_facts, "read", counted(cubin_facts.read, decoded))
+    monkeypatch.setattr(module_objects, "sha256_of", counted(module_objects.sha256_of, hashed))
 
     def own_sections():
         return [where for _, where, *_ in decoded if where.startswith(".nv.info.")]

@@ -12,7 +12,7 @@ import pytest
 
 from symd.cli import SECTIONS, VERBS
 from symd.cli.command_line import ended
-from symd.cli.termination import Terminated
+from symd.cli.process import Terminated
 from symd.client import Client
 from symd.errors import DataLoss, KernelNotFound, LimitExceeded, SymdError
 from tests.cli.conftest import ROOT, SYMD, Run

@@ -171,7 +171,7 @@ def test_files_that_the_profile_names_are_read_below_allowed_folders_only(run: R
 
 
 def test_a_link_out_of_the_allowed_folder_is_not_followed(tmp_path: Path):
-    from symd.cli.profile_modules import ProfileFiles as Files  # noqa: PLC0415
+    from symd.cli.profile import ProfileFiles as Files  # noqa: PLC0415
 
     (tmp_path / "link.co").symlink_to(AMD)
     files = Files([tmp_path], Limits())

@@ -14,18 +14,8 @@ from unittest.mock import patch
 
 import symd.core
 import symd.core.inlined_calls  # nobody does at first
-from symd.debuginfo import (
-    block_ranges,
-    embedded_sources,
-    folded_sequences,
-    inlined_rows,
-    layout,
-    one_address,
-    plain_scopes,
-    ptx_assembly,
-    reading,
-)
-from symd.debuginfo.dwarf import abbreviations, dies, lines, scopes, units
+from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, rows_alone, layout, one_address, plain_scopes, ptx_assembly, reading
+from symd.debuginfo.dwarf import forms, units, lines, columns
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
 from symd.debuginfo.spirv import decoded
 from symd.formats.containers.amd import symbols as amdgpu_symbols
@@ -71,15 +61,15 @@ def without_compiled_core() -> Iterator[None]:
     core = {name: _run_once(name) for name in names}
     read = core["dies"]
     places: list[tuple[ModuleType, str, object]] = [
-        (abbreviations, "AbbreviationTable", read.abbreviations.AbbreviationTable),
-        (dies, "DieRows", read.DieRows),
-        (dies, "CoreRanges", read.range_lists.RangeRows),
-        (dies, "UnitParameters", read.range_lists.UnitParameters),
+        (forms, "AbbreviationTable", read.abbreviations.AbbreviationTable),
+        (units, "DieRows", read.DieRows),
+        (units, "CoreRanges", read.range_lists.RangeRows),
+        (units, "UnitParameters", read.range_lists.UnitParameters),
         (units, "UnitReader", core["unit_headers"].UnitReader),
         *((module, "LineHeaderReader", core["line_header"].LineHeaderReader) for module in (lines, embedded_sources)),
         (block_ranges, "core", core["block_ranges"]),
         (block_ranges, "RangeRows", read.range_lists.RangeRows),
-        (scopes, "core", core["scopes"]),
+        (columns, "core", core["scopes"]),
         *(
             (import_module(f"symd.debuginfo.{name}"), "core", core["function_lines"])
             for name in ("function_lines", "line_ends")
@@ -92,19 +82,19 @@ def without_compiled_core() -> Iterator[None]:
             (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))
             for name in ("SymbolTable", "OverlappingStrings")
         ),
-        (inlined_rows, "core", core["row_scopes"]),
+        (rows_alone, "core", core["row_scopes"]),
         (symd.core, "inlined_calls", core["inlined_calls"]),
         (lines, "LineRows", core["line_program"].LineRows),
         (decoded, "core", core["spirv_lines"]),
         (words, "core", core["spirv_words"]),
         (entries, "RelocationTable", core["relocations"].RelocationTable),
         *((module, "SymbolValues", core["relocations"].SymbolValues) for module in (amdgpu, cuda, igc)),
-        *((module, "Names", _strings().Names) for module in (scopes, dies)),
-        *((module, "StringReader", _strings().StringReader) for module in (lines, scopes, dies)),
+        *((module, "Names", _strings().Names) for module in (columns, units)),
+        *((module, "StringReader", _strings().StringReader) for module in (lines, columns, units)),
     ]
-    abbreviations._known_table.cache_clear()
+    forms._known_table.cache_clear()
     with ExitStack() as stack:
-        stack.callback(abbreviations._known_table.cache_clear)
+        stack.callback(forms._known_table.cache_clear)
         for module, name, plain in places:
             stack.enter_context(patch.object(module, name, plain))
         yield

@@ -13,7 +13,7 @@ from symd.config import Limits
 from symd.cores.read import memory
 from symd.cores.stopped import MemoryWindow, WaveRegisters
 from symd.cores.values import values_of
-from symd.debuginfo.frame_addresses import frame_addresses
+from symd.debuginfo.variables.registers import frame_addresses
 from symd.engine.engine import Engine
 from symd.formats import containers
 from symd.formats.budget import Budget

@@ -1,5 +1,5 @@
 """Variables that live in the memory of AMD's waves: private memory of each lane, local memory of the work-group, global memory. Where each byte
-stands is stated here by the hardware's rule, lane by lane; symd.cores.amd_memory turns it round."""
+stands is stated here by the hardware's rule, lane by lane; symd.cores.amd_waves turns it round."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.cores.amd_memory import global_ranges, memory_of, scratch_of
+from symd.cores.amd_waves import global_ranges, memory_of, scratch_of
 from symd.cores.amd_waves import AreaRoom, saved_waves
 from symd.cores.stopped import PendingMemory, WaveMemory, WaveRegisters
 from symd.cores.values import values_of
 from symd.engine.engine import Engine
 from symd.formats.budget import Budget
-from symd.formats.containers.amd import amdgpu_core_file
+from symd.formats.containers.amd import core_state
 from symd.model.cores import CoreStack, CoreValue
 from symd.model.variables import (
     LocationPiece,
@@ -119,7 +119,7 @@ def test_gfx942_is_asked_where_its_memory_is(moved: int, found: bool) -> None:
     vectors = {"vector": [[0]] * 8, "accumulators": [[0]] * 8}
     dump.wave(pc=0, exec=1, scalar=scalar, slot=(0, 0), **vectors)  # type: ignore[arg-type]
     dump.wave(pc=0, exec=1, scalar=scalar, slot=None, **vectors)  # type: ignore[arg-type]
-    core = amdgpu_core_file.Core(dump.build(), Budget(Limits()))
+    core = core_state.Core(dump.build(), Budget(Limits()))
     (queue,), (agent,) = core.state.queues, core.state.agents
     waves = saved_waves(core.memory, core.state, queue, agent, None, Budget(Limits()), AreaRoom(core.memory))
     scratch = scratch_of(queue, core.memory)

@@ -11,7 +11,7 @@ import pytest
 
 from symd import debuginfo
 from symd.debuginfo.dwarf.columns import FunctionColumns, ScopeColumns
-from symd.debuginfo.function_lines import function_lines
+from symd.debuginfo.folded_sequences import function_lines
 from symd.model.debug_info import NO_PARENT
 from tests import tools
 from tests.formats.containers.amd import objects

@@ -16,7 +16,7 @@ from symd.debuginfo import one_address, plain_scopes, ptx_assembly, rows_alone
 from symd.debuginfo.dwarf.sections import ELF_NAMES
 from symd.debuginfo.one_address import answer_at
 from symd.debuginfo.spirv import one_address as spirv
-from symd.debuginfo.spirv import scopes
+from symd.debuginfo.spirv import decoded
 from symd.errors import SymdError
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
@@ -133,7 +133,7 @@ def test_its_numbers_are_those_of_answers_and_scopes() -> None:
     assert (one_address._NO_PARENT, one_address._NO_FUNCTION) == (NO_PARENT, NO_FUNCTION)
     assert (plain_scopes._NO_PARENT, plain_scopes._BODY) == (NO_PARENT, BODY)
     assert (rows_alone._NO_PARENT, ptx_assembly._END_SEQUENCE) == (NO_PARENT, RowFlag.END_SEQUENCE)
-    assert (scopes.NO_PARENT, scopes.NO_FUNCTION) == (NO_PARENT, NO_FUNCTION)
+    assert (decoded.NO_PARENT, decoded.NO_FUNCTION) == (NO_PARENT, NO_FUNCTION)
     assert spirv._END_SEQUENCE == RowFlag.END_SEQUENCE
 
 

@@ -13,7 +13,7 @@ import pytest
 import symd
 from symd import debuginfo
 from symd.core import row_scopes as core
-from symd.debuginfo import inlined_rows, layout, row_scopes
+from symd.debuginfo import rows_alone, layout, row_scopes
 from symd.debuginfo.relocation import cuda
 from symd.errors import LimitExceeded
 from symd.model.answers import Reason
@@ -31,7 +31,7 @@ WITH_LINES = [name for name in samples.CUBINS if ".none." not in name and not po
 
 @pytest.fixture(params=[core, UNCOMPILED], ids=["compiled", "uncompiled"], autouse=True)
 def _core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inlined_rows, "core", request.param)
+    monkeypatch.setattr(rows_alone, "core", request.param)
 
 
 def test_its_numbers_are_those_of_rows_and_answers() -> None:
@@ -209,7 +209,7 @@ def _nested(innermost: list[int], depth: int, spend: Callable[[int], object]) ->
     parent = array("I", [NO_PARENT, *range(depth - 1)])
     begins, ends = (array("Q", range(first, first + 16 * count, 16)) for first in (0, 16))
     rows = array("I", [1]) * count, begins, ends, array("I", range(count)), array("i", innermost)
-    scope, _, start, end = inlined_rows.core.scope_ranges(parent, rows, spend)
+    scope, _, start, end = rows_alone.core.scope_ranges(parent, rows, spend)
     return [*zip(scope, start, end, strict=True)]
 
 

@@ -10,8 +10,8 @@ from functools import cache
 
 from symd.config import Limits
 from symd.core import attribute_records
-from symd.debuginfo.split.join import joined
-from symd.debuginfo.split.slim import slim
+from symd.debuginfo.slim import joined
+from symd.debuginfo.slim import slim
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
 from symd.formats.containers import bounded_yaml, host_elf, uri
@@ -19,8 +19,8 @@ from symd.formats.containers.amd import msgpack as amd_msgpack
 from symd.formats.containers.file_part import part_of
 from symd.formats.containers.format import Element, Format
 from symd.formats.containers.intel import ze_info
-from symd.formats.containers.khronos.modules_in_data import FoundModules, modules_in
-from symd.formats.containers.nvidia import nv_info
+from symd.formats.containers.images_in_data import FoundModules, modules_in
+from symd.formats.containers.nvidia import cubin_facts
 from symd.formats.elf.constants import SHT_DYNSYM, SHT_SYMTAB
 from symd.formats.spirv.grammar import Op
 from symd.formats.spirv.words import split
@@ -136,9 +136,9 @@ def read_nv_info(data: bytes) -> None:
         for name in ("chosen", "numbers_by_symbol"):
             compiled, plain = (getattr(one, name) for one in (attribute_records, _UNCOMPILED_RECORDS))
             assert compiled(data, _SOME_IDS) == plain(data, _SOME_IDS)
-        packed = nv_info.PackedAttributes(data, ".nv.info")
+        packed = cubin_facts.PackedAttributes(data, ".nv.info")
         assert len(packed) == len(packed.plain())
-        nv_info.by_symbol([packed])
+        cubin_facts.by_symbol([packed])
 
 
 def read_written(data: bytes) -> None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from symd.config import Limits
-from symd.debuginfo.split import slim
+from symd.debuginfo import slim
 from symd.engine.reading.opened_module import OpenedModule
 from symd.errors import NotFound, SymdError
 from symd.formats.budget import Budget

@@ -21,7 +21,7 @@ from symd.formats import containers, elf
 from symd.formats.budget import Budget
 from symd.formats.containers.file_part import FilePart
 from symd.formats.containers.format import Element
-from symd.formats.containers.khronos.modules_in_data import FoundModules, modules_in
+from symd.formats.containers.images_in_data import FoundModules, modules_in
 from symd.formats.spirv.words import split
 from symd.index.lookup import first_answer
 from symd.model.addresses import ByAddress, SectionOffset

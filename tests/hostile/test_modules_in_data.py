@@ -7,7 +7,7 @@ import struct
 from symd.config import Limits
 from symd.formats.budget import Budget
 from symd.formats.containers.file_part import part_of
-from symd.formats.containers.khronos.modules_in_data import modules_in
+from symd.formats.containers.images_in_data import modules_in
 from tests.formats.containers.khronos.test_modules_in_data import (
     CAPABILITY,
     FUNCTION,

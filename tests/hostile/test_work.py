@@ -15,7 +15,7 @@ import pytest
 
 from symd import profiles
 from symd.config import Limits
-from symd.cores.fault_text.annotating import InFunction, references
+from symd.cores.fault_text import InFunction, references
 from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import LimitExceeded, SymdError
 from symd.formats import containers

@@ -76,10 +76,10 @@ NEVER = (
     ),
     *(
         "symd.formats.containers.nvidia.core_sections",
-        "symd.formats.containers.nvidia.cuda_core_modules",
-        "symd.formats.containers.amd.amdgpu_core_file",
+        "symd.formats.containers.nvidia.core_sections",
+        "symd.formats.containers.amd.core_state",
     ),
-    *("symd.formats.containers.amd.core_state", "symd.formats.containers.amd.core_memory"),
+    *("symd.formats.containers.amd.core_state", "symd.formats.containers.amd.core_state"),
 )
 """Modules and packages, with all that is in them."""
 NOT_FOR_EVERY_MAKER = {

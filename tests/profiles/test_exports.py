@@ -22,7 +22,7 @@ from symd.errors import BadQuery, LimitExceeded, SymdError, Unsupported
 from symd.model.answers import Frame
 from symd.profiles import Options, exports
 from symd.profiles.exports import EXPORTS
-from symd.profiles.profile_budget import ProfileBudget
+from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, Task, ValueType
 from symd.store import Store
 from tests.profiles.exported import READ, of_folded, of_pprof, of_speedscope, packets

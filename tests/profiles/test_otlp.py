@@ -10,7 +10,7 @@ from symd import profiles
 from symd.errors import Malformed, Unsupported
 from symd.model.answers import Reason
 from symd.profiles import Resolver, otlp
-from symd.profiles.format import Options
+from symd.profiles.profile_format import Options
 from symd.profiles.protobuf_wire import length_field, number_field
 from tests.profiles.conftest import named_module
 from tests.profiles.modules import AMD, CUBIN, of_cubin, of_kernel, of_object

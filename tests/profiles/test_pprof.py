@@ -17,7 +17,7 @@ from symd.errors import Malformed
 from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 from symd.profiles import NamedModule, Resolver, pprof
-from symd.profiles.format import Options
+from symd.profiles.profile_format import Options
 from symd.profiles.protobuf_wire import length_field, number_field
 from tests.profiles.conftest import named_module
 from tests.profiles.messages import Profile, frames_of

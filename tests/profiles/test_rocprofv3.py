@@ -11,7 +11,7 @@ from symd import profiles
 from symd.errors import Malformed, Unsupported
 from symd.model.answers import Reason
 from symd.profiles import Resolver, rocprofv3
-from symd.profiles.format import Options
+from symd.profiles.profile_format import Options
 from tests.profiles.conftest import named_module
 from tests.profiles.modules import AMD, PRUNED, of_object
 

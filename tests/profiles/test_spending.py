@@ -10,8 +10,8 @@ import pytest
 from symd import profiles
 from symd.config import Limits
 from symd.errors import LimitExceeded
-from symd.profiles import Options, gzipped, profile_budget
-from symd.profiles.profile_budget import MEMBERS_A_RECORD
+from symd.profiles import Options, gzipped, profile_format
+from symd.profiles.profile_format import MEMBERS_A_RECORD
 from symd.profiles.protobuf_wire import length_field, number_field
 from tests.profiles.modules import SAMPLES
 
@@ -50,7 +50,7 @@ def test_more_records_than_are_taken_are_refused_before_they_are_kept(resolver, 
     data = MANY_RECORDS[name]
     assert profiles.symbolize(data, resolver).data is data
     form = name.rpartition(" of ")[2].replace("rocprofv3", "rocprofv3-json")
-    monkeypatch.setattr(profile_budget, "PROFILE_RECORDS", 1000)
+    monkeypatch.setattr(profile_format, "PROFILE_RECORDS", 1000)
     with pytest.raises(LimitExceeded, match="more than 1000 fields") as caught:
         profiles.symbolize(data, resolver, name=form)
     assert caught.value.metadata == {"limit": "profile_records", "value": "1000"}
@@ -114,6 +114,6 @@ def test_samples_of_many_types_are_no_table_without_bounds(name, monkeypatch):
     whole = profiles.samples(WIDE[name], name=form)
     assert (len(whole.samples), len(whole.value_types)) == (SEVERAL, SEVERAL)
     assert sum(map(sum, (sample.values for sample in whole.samples))) == SEVERAL
-    monkeypatch.setattr(profile_budget, "PROFILE_RECORDS", most)
+    monkeypatch.setattr(profile_format, "PROFILE_RECORDS", most)
     with pytest.raises(LimitExceeded, match="fields or samples"):
         profiles.samples(WIDE[name], name=form)

@@ -30,7 +30,7 @@ from symd.errors import (
     SymdError,
     from_description,
 )
-from symd.formats.containers.khronos import spirv
+from symd.formats.containers import spirv
 from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
 from symd.system.os_errors import os_error_text
 from symd.system.process.folders import child_folder

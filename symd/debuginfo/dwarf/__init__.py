@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from symd.debuginfo.dwarf.columns import ScopeColumns as ScopeColumns
     from symd.debuginfo.dwarf.columns import read_lines as read_lines
     from symd.debuginfo.dwarf.columns import unit_ranges as unit_ranges
-    from symd.debuginfo.dwarf.scopes import read_scopes as read_scopes
+    from symd.debuginfo.dwarf.columns import read_scopes as read_scopes
     from symd.debuginfo.dwarf.sections import DebugSection as DebugSection
     from symd.debuginfo.dwarf.sections import DebugSections as DebugSections
-    from symd.debuginfo.dwarf.unit_selection import UnitSelection as UnitSelection
-    from symd.debuginfo.dwarf.unit_selection import units_for_addresses as units_for_addresses
+    from symd.debuginfo.dwarf.units import UnitSelection as UnitSelection
+    from symd.debuginfo.dwarf.units import units_for_addresses as units_for_addresses
     from symd.debuginfo.dwarf.units import Unit as Unit
     from symd.debuginfo.dwarf.units import Units as Units
     from symd.debuginfo.dwarf.units import read_units as read_units
@@ -28,13 +28,13 @@ else:
         "LineColumns": "symd.debuginfo.dwarf.columns",
         "ScopeColumns": "symd.debuginfo.dwarf.columns",
         "Unit": "symd.debuginfo.dwarf.units",
-        "UnitSelection": "symd.debuginfo.dwarf.unit_selection",
+        "UnitSelection": "symd.debuginfo.dwarf.units",
         "Units": "symd.debuginfo.dwarf.units",
         "read_lines": "symd.debuginfo.dwarf.columns",
-        "read_scopes": "symd.debuginfo.dwarf.scopes",
+        "read_scopes": "symd.debuginfo.dwarf.columns",
         "read_units": "symd.debuginfo.dwarf.units",
         "unit_ranges": "symd.debuginfo.dwarf.columns",
-        "units_for_addresses": "symd.debuginfo.dwarf.unit_selection",
+        "units_for_addresses": "symd.debuginfo.dwarf.units",
     }
 
     def __getattr__(name: str) -> object:

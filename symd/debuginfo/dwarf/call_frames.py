@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
-from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.forms import Cursor
 from symd.errors import Malformed
 
 

@@ -1,27 +1,41 @@
-"""All line tables of an object: their rows, with one list of files.
-
-The line-table headers of an object (DWARF 5, 6.2.4; DWARF 2-4, 6.2.4 of each), table after table, as the core reads them.
-"""
+"""All line tables of an object: their headers (DWARF 5, 6.2.4; DWARF 2-4, 6.2.4 of each) as the core reads them, their
+rows, with one list of files, and which lines of its source file a function can have. Paths are joined as
+llvm-symbolizer joins absolute paths, in bounds: compilation directory, include directory, name; nothing is normalised.
+A function's lines go from its declaration up to the next one in the same file. What stands inside a function must not
+end it: lambdas, blocks, methods of local classes and outlined parallel regions are known by their names; and whatever
+is declared before a line from which the function calls something. Where a function calls something from a line before
+its own declaration, a directive that moves lines is at work, and nothing is said of any function of that file."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-
-from symd.core.line_header import LineHeader, LineHeaderReader
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from symd.core.line_header import LineHeader
+from symd.core.line_header import LineHeaderReader
 from symd.core.line_program import LineRows
 from symd.core.strings import StringReader
 from symd.debuginfo.dwarf.constants import Lnct
-from symd.debuginfo.dwarf.paths import FilePaths
-from symd.debuginfo.dwarf.sections import DebugSection, DebugSections, Warnings
-from symd.debuginfo.dwarf.units import Unit, Units, read_units
-from symd.errors import Malformed, SymdError, Unsupported
-from symd.formats.budget import DebugBudget, beyond
+from symd.debuginfo.dwarf.sections import DebugSection
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.sections import Warnings
+from symd.debuginfo.dwarf.units import Unit
+from symd.debuginfo.dwarf.units import Units
+from symd.debuginfo.dwarf.units import read_units
+from symd.errors import Malformed
+from symd.errors import SymdError
+from symd.errors import Unsupported
+from symd.formats.budget import DebugBudget
+from symd.formats.budget import beyond
 from symd.model.named_tuples import NamedTuple
+from symd.core import function_lines as core
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.core.inlined_calls import InlinedCalls
+
+
 
 _LLVM_SOURCE = int(Lnct.DW_LNCT_LLVM_source)
 TEXT_COLUMN = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])
@@ -182,3 +196,99 @@ def number_files(
 def maps_of_units(file_maps: Mapping[int, array[int]], units: Sequence[Unit]) -> list[array[int]]:
     """The entry of ``file_maps`` (as ``LineTables`` has them) of each unit's line table; an empty one where it has none that was read."""
     return [file_maps.get(-1 if unit.stmt_list is None else unit.stmt_list, _NO_FILES) for unit in units]
+
+
+PATH_BYTES = 256 << 20
+"""Bytes of the paths that directories and files of one code object's line tables make: a few long directories and many files multiply."""
+_WINDOWS_ROOT = rb"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]"
+
+
+def is_absolute(path: bytes) -> bool:
+    """Absolute on POSIX or on Windows: "/x", "C:\\x", "C:/x", "\\\\host\\x"."""
+    if path.startswith(b"/"):
+        return True
+    if path[1:2] != b":" and not path.startswith(b"\\\\"):
+        return False
+    import re  # noqa: PLC0415 - slow to import, and few paths begin so
+
+    return re.match(_WINDOWS_ROOT, path) is not None
+
+
+def append(path: bytes, part: bytes) -> bytes:
+    """``path`` and ``part`` with exactly one separator made where neither brings one."""
+    if not part or not path:
+        return path + part
+    if path.endswith(b"/"):
+        return path + part.lstrip(b"/")
+    return path + part if part.startswith(b"/") else path + b"/" + part
+
+
+def join(comp_dir: bytes, directory: bytes, name: bytes) -> bytes:
+    """The path of ``name`` in ``directory`` of a unit compiled in ``comp_dir``; each may be empty or absolute. Nothing where there is no name,
+    as in a table whose strings are missing: a folder is no source file."""
+    if not name or is_absolute(name):
+        return name
+    if not is_absolute(directory):
+        directory = append(comp_dir, directory)
+    return append(directory, name)
+
+
+def table_paths(
+    version: int, directories: Sequence[bytes], files: Sequence[tuple[bytes, int]], comp_dir: bytes
+) -> Iterator[bytes]:
+    """The full paths of a line table's ``files`` (name and directory index), by file register: from 0 in DWARF 5, from 1 before
+    (0 is b""), where directory 0 is the compilation's."""
+    if version >= 5:
+        comp_dir = comp_dir or (directories[0] if directories else b"")
+    else:
+        directories = [b"", *directories]
+        yield b""
+    for name, number in files:
+        base = b"" if version >= 5 and number == 0 else comp_dir
+        yield join(base, directories[number] if 0 <= number < len(directories) else b"", name)
+
+
+class FilePaths:
+    """The paths of an object's line tables, made within ``PATH_BYTES`` bytes in all. ``section`` is where the tables
+    stand."""
+
+    def __init__(self, section: str) -> None:
+        self._section, self._left = section, PATH_BYTES
+
+    def of(self, header: LineHeader, comp_dir: bytes) -> list[bytes]:
+        """``table_paths``. Raises LimitExceeded before more is made than may be."""
+        found = []
+        for path in table_paths(header.version, header.directories, header.files, comp_dir):
+            self._left -= len(path)
+            if self._left < 0:
+                what = f"file paths take more than {PATH_BYTES} bytes"
+                raise beyond("path_bytes", PATH_BYTES, what, self._section)
+            found.append(path)
+        return found
+
+
+_LOCAL = "_ZZ"
+"""How the Itanium ABI begins the mangled name of what is declared inside a function."""
+_INSIDE = ("operator()", "_block_invoke", "omp_outlined")
+"""What the names of lambdas, blocks and outlined regions have in common."""
+
+
+def line_ends(functions: Sequence[memoryview], names: Sequence[str], calls: tuple[memoryview, ...]) -> array[int]:
+    """For each function the line (u32) behind its last one: ``core.NO_END`` where no other declaration follows, 0 where nothing is known. ``functions`` are the
+    columns FUNCTION_COLUMNS of ``symd.core.scopes``, whose names are numbers of ``names``; ``calls`` are as ``core.line_ends`` has them."""
+    name, linkage_name, file, line, unit = functions
+    return core.line_ends((unit, file, line), _are_inside(name.tolist(), linkage_name.tolist(), names), calls)
+
+
+def _are_inside(name: list[int], linkage_name: list[int], names: Sequence[str]) -> bytes:
+    """For each function whether its name says that it is declared inside another one."""
+    numbers = {*name, *linkage_name}
+    text = "\n".join([names[number] for number in numbers])
+    if _LOCAL not in text and not any(part in text for part in _INSIDE):  # as in most objects
+        return bytes(len(name))
+    inside = {number for number in numbers if _is_inside(names[number])}
+    return bytes(one in inside or other in inside for one, other in zip(name, linkage_name, strict=True))
+
+
+def _is_inside(name: str) -> bool:
+    return name.startswith(_LOCAL) or any(part in name for part in _INSIDE)

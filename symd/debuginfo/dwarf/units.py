@@ -1,21 +1,45 @@
-"""The units of ``.debug_info`` (DWARF 5, 7.5.1): headers, and what the first DIE of each says about the whole unit."""
+"""The units of ``.debug_info`` (DWARF 5, 7.5.1): headers, what the first DIE of each says about the whole unit, their
+DIEs as the core has them, and which units some addresses need, so that one question of a large object does not wait for
+all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
+from collections.abc import Iterator
+from collections.abc import Sequence
 from symd.core.unit_headers import UnitReader
-from symd.debuginfo.dwarf.abbreviations import AbbreviationTables, Table
+from symd.debuginfo.dwarf.forms import AbbreviationTables
+from symd.debuginfo.dwarf.forms import Table
 from symd.debuginfo.dwarf.forms import Widths
-from symd.debuginfo.dwarf.sections import DebugSections, Warnings
-from symd.debuginfo.dwarf.split_units import Contributions
-from symd.errors import Malformed, SymdError, Unsupported
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.sections import Warnings
+from symd.debuginfo.dwarf.sections import Contributions
+from symd.errors import Malformed
+from symd.errors import SymdError
+from symd.errors import Unsupported
 from symd.formats.budget import beyond
 from symd.model.named_tuples import NamedTuple
+from array import array
+from collections.abc import Collection
+from symd.core.dies import HAS_LOW
+from symd.core.dies import IS_EXTERNAL
+from symd.core.dies import DieRows
+from symd.core.range_lists import RangeRows as CoreRanges
+from symd.core.range_lists import UnitParameters
+from symd.core.strings import Names
+from symd.core.strings import StringReader
+from symd.debuginfo.dwarf.constants import Tag
+from bisect import bisect_left
+from itertools import accumulate
+from symd.debuginfo.dwarf import forms
+from symd.debuginfo.dwarf.constants import At
+from symd.debuginfo.dwarf.constants import Lne
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
-    from typing import Any, Self
+    from typing import Any
+    from typing import Self
+
+
 
 
 class Unit:
@@ -211,3 +235,194 @@ def _ranges_base(unit: Unit, skeleton_unit: Unit) -> int:
     if unit.version < 5 or unit.contributions is None:
         return skeleton_unit.ranges_base
     return unit.contributions.range_lists
+
+
+SCOPES = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
+"""The tags of functions and inlined calls."""
+
+
+def read_rows(
+    sections: DebugSections,
+    units: Sequence[Unit],
+    tags: Collection[int],
+    *,
+    with_children: bool = False,
+    only_first: bool = False,
+) -> tuple[DieRows, list[tuple[int, Malformed]]]:
+    """The DIEs of ``tags`` in some units, and all that have children where ``with_children``; the first of each unit where ``only_first``. A unit whose tree cannot be followed
+    is left out whole. Raises LimitExceeded for range lists that overlap without end, and
+    for more DIEs than ``sections.budget`` has left."""
+    budget, info = sections.budget, sections.info
+    counted = 0
+
+    def check(number: int) -> None:
+        if budget is not None:
+            budget.check(number - counted, info.name)
+
+    ranges_before = 0
+
+    def check_ranges(number: int) -> None:
+        if budget is not None:
+            budget.check(number - ranges_before, info.name)
+
+    lists = sections.range_lists.data
+    ranges = CoreRanges(sections.ranges.data, lists, sections.addresses.data, check_ranges)
+    rows = DieRows(
+        info.data,
+        sections.string_offsets.data,
+        lists,
+        ranges,
+        frozenset(tags),
+        with_children,
+        check,
+    )
+    left_out: list[tuple[int, Malformed]] = []
+    for place, unit in enumerate(units):
+        if unit.table is None:
+            continue
+        entries, ranges_before = ranges.entries, ranges.count
+        try:
+            rows.read(parameters(unit, place), unit.table.steps, only_first)
+        except Malformed as error:
+            left_out.append((place, error))
+        if budget is not None:
+            budget.count(rows.count - counted, info.name)
+            budget.spend(ranges.entries - entries, info.name)
+        counted = rows.count
+    rows.trim()
+    return rows, left_out
+
+
+def parameters(unit: Unit, place: int) -> UnitParameters:
+    """What the core is told of a unit."""
+    return UnitParameters(
+        place,
+        unit.offset,
+        unit.dies,
+        unit.end,
+        unit.version,
+        unit.widths.address,
+        unit.widths.offset,
+        unit.low_pc,
+        unit.str_offsets_base,
+        unit.addr_base,
+        unit.rnglists_base,
+        unit.ranges_base if unit.contributions else 0,  # DW_AT_GNU_ranges_base of a skeleton is for its split unit
+    )
+
+
+def external_functions(sections: DebugSections, units: Units) -> list[tuple[str, ...]]:
+    """For each unit the names of the functions directly below its first DIE that say they are external and have code,
+    in order. Raises Malformed where a unit's tree cannot be followed."""
+    dies, left_out = read_rows(sections, units.units, (Tag.DW_TAG_subprogram,))
+    for _, error in left_out:
+        raise error
+    columns = (dies.column(each) for each in ("depth", "flags", "name", "unit"))
+    wanted = [
+        (name, unit)
+        for depth, flags, name, unit in zip(*columns, strict=True)
+        if depth == 1 and name and flags & IS_EXTERNAL and flags & HAS_LOW
+    ]
+    names = Names()
+    number, _ = names.intern(StringReader(sections), array("Q", [name for name, _ in wanted]))
+    known = names.all()
+    found: list[list[str]] = [[] for _ in units.units]
+    for (_, place), name in zip(wanted, number, strict=True):
+        found[place].append(known[name])
+    return [tuple(each) for each in found]
+
+
+_EXTENDED_OPCODE = 0
+"""The opcode that begins an extended instruction of a line program (6.2.5.3); its own number follows after its length."""
+_SET_ADDRESS = int(Lne.DW_LNE_set_address)
+_BYTES_A_STEP = 256
+"""Bytes of a line table that are searched in about a microsecond at most."""
+_Span = tuple[int, int]
+"""Linear addresses [start, end), not empty."""
+
+
+class UnitSelection(NamedTuple):
+    """The units that are needed, and the linear addresses [start, end) for which they are all that is needed."""
+
+    units: Units
+    spans: Sequence[_Span]
+
+
+def units_for_addresses(sections: DebugSections, units: Units, addresses: Sequence[int]) -> UnitSelection | None:
+    """The units whose own ranges (DW_AT_ranges, or DW_AT_low_pc with DW_AT_high_pc) hold one of ``addresses``, and all
+    units that state none. None where that leaves out nothing, or where what is left out could matter: an address that
+    no unit claims, code that two claim, names that stand in another unit, a line table with code outside its unit or of
+    several units."""
+    spans = _spans_of_units(sections, units.units)
+    holders = [{n for n, each in spans.items() if any(start <= at < end for start, end in each)} for at in addresses]
+    if not all(holders):
+        return None
+    held = set().union(*holders)
+    chosen = [unit for unit in units.units if unit.number not in spans or unit.number in held]
+    passed = [unit for unit in units.units if unit.number in spans and unit.number not in held]
+    tables = {unit.stmt_list for unit in chosen} - {None}
+    others = [unit.stmt_list for unit in passed if unit.stmt_list is not None]
+    if not passed or len(set(others)) < len(others) or not tables.isdisjoint(others) or _refer_elsewhere(chosen):
+        return None
+    is_zero_dropped = all(start > 0 for each in spans.values() for start, _ in each)
+    if not all(_begins_inside(sections, unit, spans[unit.number], is_zero_dropped) for unit in passed):
+        return None
+    mine = [span for unit in chosen for span in spans.get(unit.number, ())]
+    if _overlap(mine, [span for unit in passed for span in spans[unit.number]]):
+        return None
+    kept = tuple(unit.changed(number=number) for number, unit in enumerate(chosen))
+    skipped = frozenset(unit.stmt_list for unit in passed if unit.stmt_list is not None)
+    return UnitSelection(units._replace(units=kept, skipped_tables=skipped), mine)
+
+
+def _spans_of_units(sections: DebugSections, units: Sequence[Unit]) -> dict[int, list[_Span]]:
+    """The code ranges that the first DIE of each unit states that states some, by the number of the unit."""
+    rows, _ = read_rows(sections, units, (), only_first=True)
+    place, ranges = rows.column("unit"), rows.ranges
+    found: dict[int, list[_Span]] = {}
+    for which, start, end in zip(ranges.which, ranges.start, ranges.stop, strict=True):
+        found.setdefault(units[place[which]].number, []).append((start, end))
+    return found
+
+
+def _overlap(some: Sequence[_Span], others: Sequence[_Span]) -> bool:
+    """Whether one of the first stretches shares an address with one of the others."""
+    ordered = sorted(some)
+    furthest = [0, *accumulate((end for _, end in ordered), max)]
+    return any(furthest[bisect_left(ordered, (end,))] > start for start, end in others)
+
+
+def _refer_elsewhere(chosen: Sequence[Unit]) -> bool:
+    """Whether a name may stand in another unit than the function."""
+    return any(
+        attribute.name in (At.DW_AT_abstract_origin, At.DW_AT_specification)
+        and attribute.form not in forms.UNIT_REFERENCES
+        for table in {id(unit.table): unit.table for unit in chosen}.values()
+        if table is not None
+        for abbreviation in table.every()
+        for attribute in abbreviation.attributes
+    )
+
+
+def _begins_inside(sections: DebugSections, unit: Unit, spans: Sequence[_Span], is_zero_dropped: bool) -> bool:
+    """Whether every sequence of the unit's line table begins in the unit's ranges, or where linkers put what they
+    dropped. Bytes that look like DW_LNE_set_address count as one."""
+    data, at = sections.lines.data, unit.stmt_list
+    if at is None or len(data) < at + 4:
+        return True
+    # 64-bit tables begin with the largest number.
+    end = min(at + 4 + int.from_bytes(data[at : at + 4], "little"), len(data))
+    sections.spend((end - at) // _BYTES_A_STEP, sections.lines.name)
+    ordered = sorted(spans)
+    furthest = [*accumulate((last for _, last in ordered), max)]
+    size = unit.widths.address
+    top = 1 << 8 * size
+    dropped = {top - 1, top - 2, 0} if is_zero_dropped else {top - 1, top - 2}
+    opcode = bytes([_EXTENDED_OPCODE, size + 1, _SET_ADDRESS])
+    while (at := data.find(opcode, at, end)) >= 0:
+        at += len(opcode)
+        address = int.from_bytes(data[at : at + size], "little")
+        before = bisect_left(ordered, (address + 1,))
+        if address not in dropped and not (before and address <= furthest[before - 1]):
+            return False
+    return True

@@ -14,7 +14,7 @@ from enum import IntEnum
 
 from symd.core.relocations import RelocationTable
 from symd.debuginfo.dwarf import DebugSections, Unit, read_units
-from symd.debuginfo.dwarf.dies import external_functions
+from symd.debuginfo.dwarf.units import external_functions
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import entries
 from symd.errors import Malformed

@@ -1,4 +1,5 @@
-"""SPIR-V debug data to rows and scopes, as columns: those of the module itself, or of the one that was joined with it."""
+"""SPIR-V debug data to rows and scopes, as columns: those of the module itself, or of the one that was joined with
+it."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from symd.debuginfo.spirv.decoded import decode
-from symd.debuginfo.spirv.scopes import SCOPE_COLUMNS
-from symd.formats.spirv.functions import SpirvModule
+from symd.debuginfo.spirv.decoded import SCOPE_COLUMNS
+from symd.formats.spirv.module import SpirvModule
 from symd.formats.spirv.module import code_numbers, own_and_described, parsed_module
 from symd.formats.spirv.words import Words
 from symd.model.code import SEPARATE_SUFFIX, CodeObject, DebugScheme

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from symd.debuginfo import leaves_out_calls
 from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.spirv.decoded import decode
-from symd.debuginfo.spirv.scopes import NO_PARENT, SCOPE_COLUMNS
+from symd.debuginfo.spirv.decoded import NO_PARENT, SCOPE_COLUMNS
 from symd.debuginfo.spirv.sources import every_text
 from symd.errors import SymdError
 from symd.formats.spirv.module import parsed_module

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from symd.debuginfo.variables.constants import Reading
+from symd.debuginfo.variables.types import Reading
 from symd.debuginfo.variables.expression import LaneLocation
 from symd.debuginfo.variables.machine import Piece
 from symd.debuginfo.variables.registers import RegisterName
-from symd.debuginfo.variables.terms import (
+from symd.debuginfo.variables.machine import (
     Bits,
     Constant,
     Deref,

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from symd.debuginfo.dwarf.constants import At, Form
-from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.forms import Cursor
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Unit
 from symd.debuginfo.dwarf.variable_constants import GnuLle, Lle

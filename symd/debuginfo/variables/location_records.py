@@ -24,7 +24,7 @@ from symd.debuginfo.variables.lanes import (
     runs,
 )
 from symd.debuginfo.variables.machine import Piece
-from symd.debuginfo.variables.terms import Constant, Deref, Implicit, Sum, Term, bare
+from symd.debuginfo.variables.machine import Constant, Deref, Implicit, Sum, Term, bare
 from symd.model.variables import LocationPiece, LocationRegister, PieceKind, VariableLocation
 
 

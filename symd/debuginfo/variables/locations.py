@@ -1,4 +1,6 @@
-"""Where one variable lives at the address asked about: its location attribute, list or expression, made into text."""
+"""Where one variable lives at the address asked about: its location attribute, list or expression, made into text, and
+why a location cannot be right. LLVM marks a variable in AMD's private memory by what stands at the end of its
+expression, and leaves the mark behind where it keeps the value in a register, or knows it."""
 
 from __future__ import annotations
 
@@ -6,33 +8,55 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
-
 import numpy as np
-
-from symd.debuginfo.dwarf.constants import At, Form
+from symd.debuginfo.dwarf.constants import At
+from symd.debuginfo.dwarf.constants import Form
 from symd.debuginfo.dwarf.units import Unit
 from symd.debuginfo.dwarf.variable_constants import Op
-from symd.debuginfo.layout import LinearLayout, first_base
-from symd.debuginfo.variables.constants import Reading
-from symd.debuginfo.variables.dies import Die, DieReader, Value
-from symd.debuginfo.variables.doubts import doubt
-from symd.debuginfo.variables.expression import Evaluations, LaneLocation, is_one_constant
+from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.layout import first_base
+from symd.debuginfo.variables.types import Reading
+from symd.debuginfo.variables.dies import Die
+from symd.debuginfo.variables.dies import DieReader
+from symd.debuginfo.variables.dies import Value
+from symd.debuginfo.variables.expression import Evaluations
+from symd.debuginfo.variables.expression import LaneLocation
+from symd.debuginfo.variables.expression import is_one_constant
 from symd.debuginfo.variables.lanes import OperandNames
-from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListReader
-from symd.debuginfo.variables.location_records import MOST_BYTES, Description, constant, describe, in_words
-from symd.debuginfo.variables.machine import ExpressionContext, StepBudget
-from symd.debuginfo.variables.registers import (
-    NVIDIA_REGISTER_CLASS,
-    RegisterName,
-    address_space,
-    machine_registers,
-    ptx_name,
-    register_name,
-)
+from symd.debuginfo.variables.location_lists import ListEntry
+from symd.debuginfo.variables.location_lists import ListEntryBudget
+from symd.debuginfo.variables.location_lists import ListReader
+from symd.debuginfo.variables.location_records import MOST_BYTES
+from symd.debuginfo.variables.location_records import Description
+from symd.debuginfo.variables.location_records import constant
+from symd.debuginfo.variables.location_records import describe
+from symd.debuginfo.variables.location_records import in_words
+from symd.debuginfo.variables.machine import ExpressionContext
+from symd.debuginfo.variables.machine import StepBudget
+from symd.debuginfo.variables.registers import NVIDIA_REGISTER_CLASS
+from symd.debuginfo.variables.registers import RegisterName
+from symd.debuginfo.variables.registers import address_space
+from symd.debuginfo.variables.registers import machine_registers
+from symd.debuginfo.variables.registers import ptx_name
+from symd.debuginfo.variables.registers import register_name
 from symd.debuginfo.variables.scopes import AddressRange
-from symd.errors import LimitExceeded, Malformed
-from symd.model.code import CodeObject, Vendor
-from symd.model.variables import LocationPiece, PieceKind, VariableLocation
+from symd.errors import LimitExceeded
+from symd.errors import Malformed
+from symd.model.code import CodeObject
+from symd.model.code import Vendor
+from symd.model.variables import LocationPiece
+from symd.model.variables import PieceKind
+from symd.model.variables import VariableLocation
+from symd.debuginfo.variables.registers import PRIVATE_SPACES
+from symd.debuginfo.variables.registers import is_vector
+from symd.debuginfo.variables.machine import Constant
+from symd.debuginfo.variables.machine import Deref
+from symd.debuginfo.variables.machine import Register
+from symd.debuginfo.variables.machine import StackValue
+from symd.debuginfo.variables.machine import Sum
+from symd.debuginfo.variables.machine import Term
+from symd.model.variables import LocationDoubt
+
 
 FIRST_WITH_STACK_VALUE = 4
 """The version of DWARF that brought DW_OP_stack_value. In older units compilers write a variable's constant value as if it
@@ -260,3 +284,49 @@ def _is_whole(found: Sequence[LaneLocation]) -> bool:
 
 def _alone(piece: LocationPiece) -> tuple[VariableLocation, ...]:
     return (VariableLocation((piece,)),)
+
+
+VALUE_NOT_ADDRESS = "VALUE_NOT_ADDRESS"
+"""The reason where what is said to be an address is the value."""
+_REGISTER_BITS = 32
+"""Bits that a vector register has for each lane."""
+_LARGEST = 8
+"""Bytes of a scalar."""
+
+
+def doubt(found: Sequence[LaneLocation], reading: Reading, vendor: Vendor) -> LocationDoubt | None:
+    """Why a location is wrong, where it is one of AMD's code, of a scalar, and all of it is what cannot be.
+
+    A variable of a function is at an offset from its frame, which all lanes share and scalar registers hold; only what is passed by address, which no
+    scalar is, can be at an address of each lane's own. Nothing is loaded from a fixed address of private memory: a known value is meant.
+    """
+    size = _LARGEST if reading.size is None and reading.encoding == "address" else reading.size
+    if vendor is not Vendor.AMD or reading.encoding == "bytes" or size is None or not 0 < size <= _LARGEST:
+        return None
+    pieces = [piece for each in found for piece in each.pieces if piece.place is not None]
+    if not pieces or any(each.error for each in found):
+        return None
+    if all(_is_constant(piece.place) for piece in pieces):
+        return LocationDoubt(
+            VALUE_NOT_ADDRESS, "the address is the value: no variable is at a fixed address of private memory"
+        )
+    if all(_is_vector(piece.place) and (piece.size or 8 * size) <= _REGISTER_BITS for piece in pieces):
+        what = "a vector register has the value: no scalar is in private memory at an address of each lane's own"
+        return LocationDoubt(VALUE_NOT_ADDRESS, what)
+    return None
+
+
+def _is_vector(place: Term | None) -> bool:
+    if not isinstance(place, Deref) or place.size is not None or place.space not in PRIVATE_SPACES:
+        return False
+    address = place.address
+    if isinstance(address, Sum) and not address.offset.value:  # DW_OP_bregx adds one, if only 0
+        address = address.base
+    return isinstance(address, Register) and is_vector(address.number)
+
+
+def _is_constant(place: Term | None) -> bool:
+    value = place.term if isinstance(place, StackValue) else None
+    if not isinstance(value, Deref) or value.size is not None or value.space not in PRIVATE_SPACES:
+        return False
+    return isinstance(value.address, Constant) and not value.address.linked

@@ -14,7 +14,7 @@ from functools import partial
 from symd.debuginfo.dwarf.variable_constants import ROCM_5_OPERATIONS, LlvmOp, Op
 from symd.debuginfo.variables.machine import WHERE, Execute, Machine
 from symd.debuginfo.variables.registers import PRIVATE_SPACES
-from symd.debuginfo.variables.terms import (
+from symd.debuginfo.variables.machine import (
     Bits,
     Constant,
     HeterogeneousLocation,

@@ -1,21 +1,31 @@
-"""Register numbers of DWARF as people write the registers, by vendor.
-
-Intel: the compiler's own numbering, 16 + n for general register n. AMD: LLVM's AMDGPU usage guide, "Register
-Identifier". NVIDIA: the number is the ASCII text of the PTX register's name.
-
-Where the PTX registers of a CUDA debug build are in the machine's registers: ``.nv_debug_info_reg_sass``.
-
-For each function: its name and NUL, u32 count, then records of u32 piece, PTX register name and NUL, u32 location
-(class in the high byte: 5 general, 2 predicate), u32 first and u32 last code offset.
-"""
+"""Register numbers of DWARF as people write the registers, by vendor, how wide a vector register is and which of its
+bits are each lane's, and the registers that NVIDIA's frame addresses count from. Intel: the compiler's own numbering,
+16 + n for general register n. AMD: LLVM's AMDGPU usage guide, "Register Identifier"; its debug data leaves widths to
+whoever knows the machine. NVIDIA: the number is the ASCII text of the PTX register's name; where the PTX registers of a
+debug build are in the machine's registers, ``.nv_debug_info_reg_sass`` says: for each function its name and NUL, u32
+count, then records of u32 piece, PTX register name and NUL, u32 location (class in the high byte: 5 general, 2
+predicate), u32 first and u32 last code offset. The variables that live in local memory count from the canonical frame
+address of ptxas' own call frame information, whose register numbers are those locations."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import NamedTuple
-
 from symd.model.code import Vendor
+from dataclasses import replace
+from symd.formats.containers.intel.targets import product_core
+from symd.model.code import CodeObject
+from symd.model.variables import LocationPiece
+from symd.model.variables import VariableLocation
+from collections.abc import Sequence
+from symd.debuginfo import layout
+from symd.debuginfo.dwarf.call_frames import CallFrames
+from symd.debuginfo.dwarf.call_frames import FrameAddress
+from symd.debuginfo.relocation import SCHEMES
+from symd.errors import Malformed
+
 
 _RANGES: Mapping[Vendor, tuple[tuple[int, int, str, int], ...]] = {
     Vendor.INTEL: (
@@ -133,3 +143,76 @@ def _records(data: bytes) -> Iterator[tuple[str, int, str, int, int, int]]:
             location, start, after = _RECORD.unpack_from(data, end + 1)
             yield function, piece, data[at + 4 : end].decode("utf-8", "replace"), location, start, after
             at = end + 1 + _RECORD.size
+
+
+_INTEL_BYTES = {
+    **dict.fromkeys(("gen8", "gen9", "gen11", "gen11lp", "gen12lp", "xe-hp", "xe-hpg"), 32),
+    **dict.fromkeys(("xe-hpc", "xe2", "xe3", "xe3p"), 64),
+}
+"""Bytes of a general register by graphics core."""
+_LANE_BITS = 32
+"""Bits that AMD's vector registers have for each lane."""
+
+
+class RegisterWidths:
+    """The widths of one code object's vector registers."""
+
+    def __init__(self, code: CodeObject, lanes: int | None) -> None:
+        """``lanes`` are those of AMD's wavefronts; None: not known."""
+        self._vendor = code.vendor
+        core = product_core(code.target or "") or code.target or ""
+        self._intel = _INTEL_BYTES.get(core) if self._vendor is Vendor.INTEL else None
+        self._amd = None if lanes is None else _LANE_BITS // 8 * lanes
+
+    def told(self, location: VariableLocation) -> VariableLocation:
+        """The location with the widths of its vector registers, and what of AMD's is each lane's own."""
+        if self._vendor is not Vendor.AMD and self._intel is None:
+            return location
+        return replace(location, pieces=tuple(map(self._piece, location.pieces)))
+
+    def _piece(self, piece: LocationPiece) -> LocationPiece:
+        register = piece.register
+        if register is None:
+            return piece
+        if self._vendor is Vendor.INTEL:
+            return replace(
+                piece, register=replace(register, bytes=self._intel if is_general(register.number) else None)
+            )
+        if not is_vector(register.number) or register.lane_bits or register.lane_registers:
+            return piece
+        return replace(piece, register=replace(register, lane_bits=_LANE_BITS, bytes=self._amd), per_lane=True)
+
+
+_GENERAL, _KIND_SHIFT = 5, 24
+"""The kind of general registers, R0 to R254."""
+
+
+def frame_addresses(code: CodeObject, places: Sequence[tuple[int, int]]) -> tuple[tuple[int, int] | None, ...]:
+    """The canonical frame address at each (section, offset): the number of a general register and the bytes that are
+    added to its content; None where call frame information does not say it. Raises Malformed, Unsupported where the
+    object cannot be relocated."""
+    if code.vendor is not Vendor.NVIDIA:
+        return (None,) * len(places)
+    linear = layout.assign(code)
+    data = SCHEMES[code.relocation](code, linear).get(".debug_frame", b"")
+    frames = CallFrames(data, address_size=code.address_bits // 8)
+    bases = [linear.base_of(section) for section, _ in places]
+    return tuple(
+        _register(frames, base + offset) if base is not None else None
+        for base, (_, offset) in zip(bases, places, strict=True)
+    )
+
+
+def _register(frames: CallFrames, address: int) -> tuple[int, int] | None:
+    try:
+        row = frames.at(address)
+    except Malformed:
+        return None
+    cfa = row.cfa if row is not None else None
+    return None if cfa is None else _of_general(cfa)
+
+
+def _of_general(cfa: FrameAddress) -> tuple[int, int] | None:
+    if cfa.expression is not None or cfa.register >> _KIND_SHIFT != _GENERAL:
+        return None
+    return cfa.register & (1 << _KIND_SHIFT) - 1, cfa.offset

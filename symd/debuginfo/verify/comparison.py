@@ -1,25 +1,187 @@
-"""Two readings of the same thing, put side by side: what is equal, and what is not.
-
-What pyelftools 0.33 is known to do otherwise than DWARF says: each by name, read around where it is met, and
-counted.
-
-The same debug sections as symd's decoder reads them, in the records that the two readers are compared by.
-"""
+"""Two readings of the same debug data, put side by side: the records that they are compared by, symd's own reading in
+these records, what is equal and what is not, and what is reported of it. What pyelftools 0.33 is known to do otherwise
+than DWARF says has a name each, is read around where it is met, and counted."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import zip_longest
-from typing import NamedTuple, TypeAlias, TypeVar
-
-from symd.debuginfo.dwarf import LineColumns, ScopeColumns
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Literal
+from typing import NamedTuple
+from collections.abc import Iterator
+from symd.debuginfo.dwarf.constants import At
 from symd.debuginfo.dwarf.constants import Tag
-from symd.debuginfo.variables.declared import Declared, declared, type_chain
-from symd.debuginfo.variables.dies import Die, DieReader
-from symd.debuginfo.variables.location_lists import ListEntryBudget, ListReader
-from symd.debuginfo.verify.records import LocationEntry, VerifiedLine, VerifiedScope, VerifiedVariable
-from symd.model.debug_info import NO_PARENT, RowFlag
+from symd.debuginfo.variables.dies import Die
+from symd.debuginfo.variables.dies import DieReader
+from symd.debuginfo.variables.location_lists import ListEntry
+from symd.debuginfo.variables.location_lists import ListReader
+from collections import Counter
+from collections.abc import Callable
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import TypeAlias
+from typing import TypeVar
+from symd.debuginfo.dwarf import LineColumns
+from symd.debuginfo.dwarf import ScopeColumns
+from symd.debuginfo.variables.location_lists import ListEntryBudget
+from symd.model.debug_info import NO_PARENT
+from symd.model.debug_info import RowFlag
+
+
+class VerifiedLine(NamedTuple):
+    """A row of a line table. ``file`` is a path, or its end as the table has it; None where the table has no such file.
+    ``flags`` are bits of ``RowFlag``; a row that ends a sequence never has IS_STMT, which pyelftools clears there."""
+
+    address: int
+    file: str | None
+    line: int
+    column: int
+    flags: int
+
+
+class VerifiedScope(NamedTuple):
+    """A function or an inlined call. ``parent`` is a number in the list of all scopes; None for a function.
+    ``call_file`` is a path or its end; None where nothing names a file. ``ranges`` are linear addresses ``[start,
+    end)``."""
+
+    parent: int | None
+    name: str
+    linkage_name: str
+    inlined: bool
+    call_file: str | None
+    call_line: int
+    call_column: int
+    ranges: tuple[tuple[int, int], ...]
+
+
+class LocationEntry(NamedTuple):
+    """An expression that holds at addresses ``[start, end)``; both None: everywhere, or everywhere else."""
+
+    start: int | None
+    end: int | None
+    expression: bytes
+
+
+class VerifiedVariable(NamedTuple):
+    """A variable or parameter: ``offset`` is where its DIE begins and ``scope`` where the DIE around it does. ``type``
+    is the chain of the types it is made from, such as ("const_type", "pointer_type", "float"): each a tag without
+    "DW_TAG_", the last its name, if it has one."""
+
+    offset: int
+    tag: str
+    name: str
+    scope: int
+    type: tuple[str, ...]
+    locations: tuple[LocationEntry, ...]
+
+
+Kind = Literal["object", "row", "scope", "variable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that symd (``ours``) and pyelftools (``theirs``) read differently in the code object at ``path``; None
+    where a reader has nothing there. ``where`` is a section and an offset in it, and a number of rows or scopes after.
+    """
+
+    path: str
+    kind: Kind
+    where: str
+    ours: str | None
+    theirs: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """Something that pyelftools is known to do otherwise, by name, with the reason why it does not count; ``count`` is
+    how often it was met in the code object at ``path``."""
+
+    path: str
+    name: str
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotCompared:
+    """A code object, or a part of one, of which there was nothing to compare, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """What a comparison of symd's reading with pyelftools' found. ``rows``, ``scopes`` and ``variables`` count what
+    was compared."""
+
+    rows: int = 0
+    scopes: int = 0
+    variables: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    deviations: list[Deviation] = field(default_factory=list)
+    not_compared: list[NotCompared] = field(default_factory=list)
+
+    def add(self, other: VerifyReport) -> None:
+        """Take over what another report says, too."""
+        self.rows += other.rows
+        self.scopes += other.scopes
+        self.variables += other.variables
+        self.differences += other.differences
+        self.deviations += other.deviations
+        self.not_compared += other.not_compared
+
+
+VARIABLES = frozenset({Tag.DW_TAG_variable, Tag.DW_TAG_formal_parameter})
+MOST_TYPE_STEPS = 16
+"""Types that are followed from a variable's."""
+
+
+class Declared(NamedTuple):
+    """A variable's DIE, and the one around it. ``expression`` holds everywhere, or ``entries`` do where their ranges
+    say; None and none where no location is stated."""
+
+    die: Die
+    around: Die
+    expression: bytes | None
+    entries: tuple[ListEntry, ...]
+
+
+def declared(dies: DieReader, lists: ListReader) -> Iterator[Declared]:
+    """Every variable of every unit, in the order of the trees. Raises Malformed where a tree cannot be followed, and
+    what ``ListReader`` raises."""
+    for unit in dies.units.units:
+        top = dies.top(unit)
+        levels = [] if top is None else [(top, dies.children(top))]
+        while levels:
+            around, children = levels[-1]
+            die = next(children, None)
+            if die is None:
+                levels.pop()
+                continue
+            if die.tag in VARIABLES:
+                yield _declared(dies, lists, die, around)
+            levels.append((die, dies.children(die)))
+
+
+def _declared(dies: DieReader, lists: ListReader, die: Die, around: Die) -> Declared:
+    found = dies.find(die, At.DW_AT_location)
+    if found is None:
+        return Declared(die, around, None, ())
+    owner, value = found
+    if value.is_block:
+        return Declared(die, around, value.data, ())
+    return Declared(die, around, None, tuple(lists.entries(owner.unit, value) or ()))
+
+
+def type_chain(dies: DieReader, variable: Die) -> list[Die]:
+    """The variable's type, the type that this is made from, and so on, up to MOST_TYPE_STEPS."""
+    chain: list[Die] = []
+    at = dies.type_of(variable)
+    while at is not None and len(chain) < MOST_TYPE_STEPS:
+        chain.append(at)
+        at = dies.reference(at, At.DW_AT_type)
+    return chain
 
 
 class KnownDeviation(NamedTuple):

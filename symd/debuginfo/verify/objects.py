@@ -16,7 +16,7 @@ from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables.dies import DieReader
 from symd.debuginfo.verify import comparison, second_opinion
 from symd.debuginfo.verify.comparison import Met, Mismatch
-from symd.debuginfo.verify.records import (
+from symd.debuginfo.verify.comparison import (
     Deviation,
     Difference,
     Kind,

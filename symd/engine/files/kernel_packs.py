@@ -14,8 +14,8 @@ from symd.errors import InvalidInput, SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers import host_elf
-from symd.formats.containers.amd import kpack, kpack_reference
-from symd.formats.containers.amd.kpack_reference import KpackReference
+from symd.formats.containers.amd import kpack
+from symd.formats.containers.amd.kpack import KpackReference
 
 if TYPE_CHECKING:
     pass
@@ -44,10 +44,10 @@ def with_kernel_packs(
 
     Where several packs have the same code object the first one counts. Raises InvalidInput where there is none.
     """
-    if not (host_elf.claims(data) and data.find(kpack_reference.SECTION.encode()) >= 0):
+    if not (host_elf.claims(data) and data.find(kpack.SECTION.encode()) >= 0):
         return data
     try:
-        packs = kpack_reference.reference(elf.parse(data, Budget(limits, len(data))))
+        packs = kpack.reference(elf.parse(data, Budget(limits, len(data))))
     except SymdError as error:
         raise error.prefix_where(file) from None
     if packs is None:
@@ -93,9 +93,9 @@ def _paths(
 
 def _matching(folder: Path, path: str, allowed: AllowedFiles | None) -> list[str]:
     whole = str(folder / path)
-    if allowed is not None and not allowed.holds(os.path.dirname(whole.partition(kpack_reference.PROCESSOR)[0])):  # noqa: PTH120 - of a text
+    if allowed is not None and not allowed.holds(os.path.dirname(whole.partition(kpack.PROCESSOR)[0])):  # noqa: PTH120 - of a text
         return []
-    pattern = glob.escape(whole).replace(kpack_reference.PROCESSOR, "*")
+    pattern = glob.escape(whole).replace(kpack.PROCESSOR, "*")
     found = glob.glob(pattern)  # noqa: PTH207 - Path.glob refuses an absolute one
     return sorted(each for each in found if comes_to_an_end(each, allowed))
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from symd.api import Symbolizer
 from symd.config import Limits
-from symd.debuginfo.split import dwo
-from symd.debuginfo.split.join import joined
+from symd.debuginfo import dwo
+from symd.debuginfo.slim import joined
 from symd.engine.engine import Engine
 from symd.engine.files.debug_files import with_debug_file, with_dwo_files
 from symd.engine.files.file_hints import hints_name
@@ -42,7 +42,7 @@ from symd.errors import (
 from symd.formats.budget import Budget
 from symd.formats.containers import with_dwo
 from symd.formats.containers.file_part import sha256_of
-from symd.formats.containers.khronos import spirv
+from symd.formats.containers import spirv
 from symd.formats.spirv.module import check_same_code
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason

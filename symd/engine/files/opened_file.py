@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from symd.config import Limits
-from symd.debuginfo.split import dwo
+from symd.debuginfo import dwo
 from symd.engine.files.debug_files import debug_files, has_split_files, with_debug_file, with_dwo_files
 from symd.engine.files.gc_control import gc_paused
 from symd.engine.files.input import COMPRESSED_SUFFIXES, called, read_input
@@ -172,9 +172,9 @@ def is_large(file: str, limits: Limits) -> bool:
             if amdgpu.claims(data):
                 return not (dwo.skeletons(data, Budget(limits, size)) or debug_files(data, file, limits))
             from symd.formats.containers import host_elf  # noqa: PLC0415 - likewise
-            from symd.formats.containers.amd import kpack_reference  # noqa: PLC0415 - likewise
+            from symd.formats.containers.amd import kpack  # noqa: PLC0415 - likewise
 
-            return not (host_elf.claims(data) and kpack_reference.reference(elf.parse(data, Budget(limits, size))))
+            return not (host_elf.claims(data) and kpack.reference(elf.parse(data, Budget(limits, size))))
         except SymdError:
             return True  # whoever reads it next says what is wrong with it
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
-from symd.cores.shared_frames import shared
+from symd.cores.stopped import shared
 from symd.cores.stopped import identity_of
 from symd.engine.reading.opened_module import OpenedModule
 from symd.errors import Malformed, NotFound, StoreUnavailable
@@ -32,7 +32,7 @@ from symd.query.source_text import from_module
 from symd.system.os_errors import refusal
 
 if TYPE_CHECKING:
-    from symd.cores.shared_frames import SharedFrames
+    from symd.cores.stopped import SharedFrames
     from symd.cores.stopped import CodeIdentity
 
 T_co = TypeVar("T_co", covariant=True)
@@ -228,7 +228,7 @@ class FrameAddresses(WorkerRequest["tuple[tuple[int, int] | None, ...]"]):
     places: tuple[tuple[int, int], ...]
 
     def answer(self, module: OpenedModule) -> tuple[tuple[int, int] | None, ...]:
-        from symd.debuginfo.frame_addresses import frame_addresses  # noqa: PLC0415 - asked for core dumps only
+        from symd.debuginfo.variables.registers import frame_addresses  # noqa: PLC0415 - asked for core dumps only
 
         return frame_addresses(module.object(self.path), self.places)
 

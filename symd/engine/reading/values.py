@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgpack
 import numpy as np
 
-from symd.cores import shared_frames, stopped
+from symd.cores import stopped
 from symd.engine.reading import questions
 from symd.engine.reading.module_file import ModuleFile
 from symd.errors import DataLoss
@@ -55,7 +55,7 @@ CLASSES: Final[tuple[type[Any], ...]] = (
     cores.CoreWave,
     line_tables.LineTable,
     listings.ListingPart,
-    shared_frames.SharedFrames,
+    stopped.SharedFrames,
     sources.Origin,
     sources.SourceText,
     stopped.CodeIdentity,

@@ -4,16 +4,23 @@ NAME                     the format's name in answers (``info --json``)
 claims(data)             a cheap look at the first bytes; never raises
 read(element, budget)    the contents: elements to open further, or one code object, which says everything that the rooms
                          below need to know of it: vendor, kind, debug and relocation scheme
+
+Readers of formats by the names of their modules: each is imported when it is asked, as a process that reads one file needs few of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from symd.formats.budget import Budget
-from symd.model.code import NO_FACTS, CodeObject
+from symd.model.code import NO_FACTS
+from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
 from symd.model.named_tuples import NamedTuple
+from collections.abc import Iterator
+from importlib import import_module
+
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
@@ -68,3 +75,22 @@ class Format(Protocol):
     def claims(self, data: bytes) -> bool: ...
 
     def read(self, element: Element, budget: Budget) -> Contents: ...
+
+
+class FormatTable:
+    """Formats that are asked one after another whether they claim some bytes, each imported when it is asked.
+    ``names`` are modules of this package, in the order in which they are asked."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[Format]:
+        return map(_reader, self._names)
+
+
+def _reader(name: str) -> Format:
+    found: Format = import_module(f"{__package__}.{name}")
+    return found

@@ -15,11 +15,11 @@ from typing import Any, cast
 from symd.errors import SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.amd import amdgpu_core, kpack_reference
-from symd.formats.containers.amd.kpack_reference import KpackReference
+from symd.formats.containers.amd import amdgpu_core, kpack
+from symd.formats.containers.amd.kpack import KpackReference
 from symd.formats.containers.file_part import FilePart, forget
 from symd.formats.containers.format import Contents, Element
-from symd.formats.containers.gnu import offload_images
+from symd.formats.containers import gcc_images
 from symd.formats.containers.intel import igc_elf
 from symd.formats.containers.llvm import compressed_bundle, offload_bundle
 from symd.formats.containers.nvidia import fatbin
@@ -81,7 +81,7 @@ def read(element: Element, budget: Budget) -> Contents:
     """
     kind = elf.kind(element.data)
     if kind is not None and kind.type == ET_CORE:
-        from symd.formats.containers.amd.amdgpu_core_file import without_state  # noqa: PLC0415 - few files are core files
+        from symd.formats.containers.amd.core_state import without_state  # noqa: PLC0415 - few files are core files
 
         raise without_state(element.data, budget)
     image = elf.parse(element.data, budget)
@@ -90,7 +90,7 @@ def read(element: Element, budget: Budget) -> Contents:
     build_id = image.build_id()
     if build_id is not None:
         facts["build_id"] = build_id
-    packs = kpack_reference.reference(image)
+    packs = kpack.reference(image)
     kept = (section for section in image.sections if not (packs and section.name in _HIP_BUNDLES))
     sections = sorted(
         kept, key=lambda section: section.name == _RELOCATABLE
@@ -99,7 +99,7 @@ def read(element: Element, budget: Budget) -> Contents:
     if packs:
         notes.append(_moved(packs))
         facts["kernel_packs"] = packs._asdict()
-    if offload_images.is_offloading(image):
+    if gcc_images.is_offloading(image):
         elements += _of_gcc(image, notes, facts, budget)
     else:
         named = packs is not None or carries_device_code(section.name for section in image.sections)
@@ -137,12 +137,12 @@ def _moved(packs: KpackReference) -> str:
 
 def _of_gcc(image: elf.Elf, notes: list[str], facts: dict[str, Any], budget: Budget) -> list[Element]:
     """The code objects of a program that GCC compiled for GPUs; its PTX becomes facts and a note."""
-    images = offload_images.offload_images(image, budget)
+    images = gcc_images.offload_images(image, budget)
     if images.ptx:
         facts["ptx"] = [text._asdict() for text in images.ptx]
         targets = ", ".join(sorted({text.target for text in images.ptx}))
         notes.append(f"left out: {counted(len(images.ptx), 'PTX text')} of GCC ({targets}), without machine code")
-    elif not images.code and offload_images.is_intermediate(image):
+    elif not images.code and gcc_images.is_intermediate(image):
         notes.append("left out: GCC's intermediate language for GPUs (.gnu.offload_lto_*): linking makes code of it")
     return [Element("amdgcn", content) for content in images.code]
 
@@ -172,7 +172,7 @@ def _others_among_data(
 ) -> list[slice]:
     """The SPIR-V modules of a section together with its ELF images. Fat binaries become an element; what is inside another is left to
     that."""
-    from symd.formats.containers.khronos.modules_in_data import modules_in  # noqa: PLC0415 - only where nothing else is
+    from symd.formats.containers.images_in_data import modules_in  # noqa: PLC0415 - only where nothing else is
     from symd.formats.containers.nvidia.fatbin import fat_binaries_in  # noqa: PLC0415
 
     fatbins = fat_binaries_in(part, name, budget)

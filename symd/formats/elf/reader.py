@@ -14,7 +14,7 @@ from operator import add
 
 from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
-from symd.formats.elf.compression import ZDEBUG, decompressed
+from symd.formats.elf.contents import ZDEBUG, decompressed
 from symd.formats.elf.constants import (
     ELFCLASS32,
     ELFCLASS64,
@@ -42,8 +42,8 @@ from symd.formats.elf.constants import (
     SHT_SYMTAB,
     SHT_ZEBIN_ZEINFO,
 )
-from symd.formats.elf.notes import Note, notes_in
-from symd.formats.elf.symbols import Symbol, strings_at
+from symd.formats.elf.contents import Note, notes_in
+from symd.formats.elf.contents import Symbol, strings_at
 from symd.model.code import Section
 from symd.model.named_tuples import NamedTuple
 

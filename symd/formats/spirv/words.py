@@ -12,7 +12,7 @@ from struct import pack
 
 from symd.core import spirv_words as core
 from symd.errors import Malformed
-from symd.formats.spirv.debug_sets import DEBUG_SETS, is_unknown
+from symd.formats.spirv.grammar import DEBUG_SETS, is_unknown
 from symd.formats.spirv.grammar import MAGIC, Op
 from symd.model.named_tuples import NamedTuple
 from symd.model.texts import counted
@@ -21,7 +21,7 @@ TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from symd.formats.spirv.debug_sets import DebugSet
+    from symd.formats.spirv.grammar import DebugSet
 
 HEADER_WORDS = 5
 _NOTHING: array[int] = array("I")

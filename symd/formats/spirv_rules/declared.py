@@ -1,19 +1,27 @@
-"""Rules about what a module declares as a whole: header, version, models, capabilities, instruction sets, control flow.
-
-Source: Level Zero SPIR-V guide, "Common Properties", "Required Capabilities" and "Validation Rules"."""
+"""Rules about what a module declares: header, version, models, capabilities, instruction sets, control flow, scalar and
+vector types, image types, and the instructions of images. Source: Level Zero SPIR-V guide, "Common Properties",
+"Required Capabilities", "Basic Scalar and Vector Types", "Image-Related Data Types" and "Validation Rules"."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from symd.formats.spirv.capabilities import Capability
-from symd.formats.spirv.grammar import AddressingModel, ExecutionModel, MemoryModel, Op, name_of
+from symd.formats.spirv_rules.grammar import Capability
+from symd.formats.spirv.grammar import AddressingModel
+from symd.formats.spirv.grammar import ExecutionModel
+from symd.formats.spirv.grammar import MemoryModel
+from symd.formats.spirv.grammar import Op
+from symd.formats.spirv.grammar import name_of
 from symd.formats.spirv.words import text
 from symd.formats.spirv_rules.device import Device
 from symd.formats.spirv_rules.grammar import LEAST_OPERANDS
 from symd.formats.spirv_rules.module import CheckedModule
-from symd.formats.spirv_rules.report import RuleFinding
-from symd.model.texts import counted, plural
+from symd.formats.spirv_rules.module import RuleFinding
+from symd.model.texts import counted
+from symd.model.texts import plural
+from symd.formats.spirv_rules.grammar import Dim
+from symd.formats.spirv_rules.grammar import ImageOperands
+from symd.formats.spirv_rules.grammar import dim_name
+
 
 _ALWAYS = frozenset(
     (
@@ -179,3 +187,100 @@ def control_flow(module: CheckedModule, device: Device) -> Iterator[RuleFinding]
     """Whether irreducible control flow is legal is left to the implementation: nothing is ever reported."""
     del module, device
     return iter(())
+
+
+def int_width(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, ops in module.each(Op.TypeInt):
+        if ops[1] not in (8, 16, 32, 64):
+            yield RuleFinding(number, f"an integer of {ops[1]} bits; supported are 8, 16, 32 and 64")
+
+
+def int_signedness(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, ops in module.each(Op.TypeInt):
+        if ops[2] != 0:
+            yield RuleFinding(number, f"a {ops[1]}-bit integer has signedness {ops[2]}, not 0")
+
+
+def float_width(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, ops in module.each(Op.TypeFloat):
+        if ops[1] not in (16, 32, 64):
+            yield RuleFinding(number, f"a float of {ops[1]} bits; supported are 16, 32 and 64")
+
+
+def vector_count(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, ops in module.each(Op.TypeVector):
+        if ops[2] not in (2, 3, 4, 8, 16):
+            yield RuleFinding(number, f"a vector of {ops[2]} components; supported are 2, 3, 4, 8 and 16")
+
+
+_DIM_DEPTH_ARRAYED = frozenset(((0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 1, 0), (1, 0, 1), (1, 1, 1), (2, 0, 0), (5, 0, 0)))
+
+
+def image_dim_table(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, (_, _, dim, depth, arrayed, *_) in module.each(Op.TypeImage):
+        if (dim, depth, arrayed) not in _DIM_DEPTH_ARRAYED:
+            name = dim_name(dim)
+            yield RuleFinding(number, f"an image of Dim {name}, Depth {depth}, Arrayed {arrayed} is not in the table")
+
+
+def image_sampled_type(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, ops in module.each(Op.TypeImage):
+        kind = module.types.get(ops[1])
+        if kind is not None and kind.opcode != Op.TypeVoid:
+            yield RuleFinding(number, f"an image's Sampled Type is {kind}, not OpTypeVoid")
+
+
+def image_arrayed(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, ops in module.each(Op.TypeImage):
+        if ops[4] != 0 and (ops[2] not in (Dim.Dim1D, Dim.Dim2D) or ops[4] != 1):
+            yield RuleFinding(number, f"an image of Dim {dim_name(ops[2])} has Arrayed {ops[4]}; only 1D and 2D have 1")
+
+
+def image_ms(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, ops in module.each(Op.TypeImage):
+        if ops[5] != 0:
+            yield RuleFinding(number, f"an image has MS {ops[5]}, not 0")
+
+
+def image_sampled(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, ops in module.each(Op.TypeImage):
+        if ops[6] != 0:
+            yield RuleFinding(number, f"an image has Sampled {ops[6]}, not 0")
+
+
+def image_format(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, ops in module.each(Op.TypeImage):
+        if ops[7] != 0:
+            yield RuleFinding(number, f"an image has Image Format {ops[7]}, not Unknown")
+
+
+def image_access_qualifier(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, ops in module.each(Op.TypeImage):
+        if len(ops) < 9:
+            yield RuleFinding(number, "an image type has no Access Qualifier")
+
+
+def image_write_operands(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, ops in module.each(Op.ImageWrite):
+        if len(ops) > 3:
+            yield RuleFinding(number, f"OpImageWrite has Image Operands 0x{ops[3]:x}; it may have none")
+
+
+def image_constoffset(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+    del device
+    for number, ops in module.each(Op.ImageRead, Op.ImageSampleExplicitLod):
+        if len(ops) > 4 and ops[4] & ImageOperands.ConstOffset:
+            name = "OpImageRead" if module.opcode(number) == Op.ImageRead else "OpImageSampleExplicitLod"
+            yield RuleFinding(number, f"{name} has the Image Operand ConstOffset")

@@ -1,15 +1,24 @@
 """The device that a module is checked for: what its driver reports in ze_device_module_properties_t,
-ze_device_image_properties_t and ze_float_atomic_ext_properties_t."""
+ze_device_image_properties_t and ze_float_atomic_ext_properties_t.
+
+What two generations of Intel's Level Zero driver report of the products that they can simulate
+(zeDeviceGetModuleProperties with ze_float_atomic_ext_properties_t, and zeDeviceGetImageProperties, whose limits are 0 where
+there are no images), and what they were seen to build.
+
+Asked of drivers 1.3.24595 (22.43), which reports SPIR-V 1.2, builds up to 1.4 and ends its process on more, and 1.15.39122
+(26.27), which reports 1.5 and builds 1.6.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
-
 from symd.errors import InvalidInput
+
 
 FLAGS = ("GLOBAL_LOAD_STORE", "GLOBAL_ADD", "GLOBAL_MIN_MAX", "LOCAL_LOAD_STORE", "LOCAL_ADD", "LOCAL_MIN_MAX")
 """The flags of ze_device_fp_atomic_ext_flags_t, by bit, without their common prefix."""
@@ -88,3 +97,43 @@ def _version(value: str) -> tuple[int, int]:
     if match is None:
         raise InvalidInput(f"spirv_max is MAJOR.MINOR, not {value!r}", where="--device", hint=_HINT)
     return int(match[1]), int(match[2])
+
+
+_GLOBAL = frozenset({"GLOBAL_LOAD_STORE", "GLOBAL_ADD", "GLOBAL_MIN_MAX"})
+_OLDER_SETS = frozenset({"OpenCL.std", "SPIRV.debug", "OpenCL.DebugInfo.100"})
+_NEWER_SETS = _OLDER_SETS | {"NonSemantic.Shader.DebugInfo.100", "NonSemantic.Shader.DebugInfo.200"}
+
+_OLDER = Device(spirv_max=(1, 4), driver="22.43", reads_sets=_OLDER_SETS)
+_NEWER = Device(
+    fp16=frozenset(FLAGS) - {"GLOBAL_ADD", "LOCAL_ADD"},
+    fp32=frozenset(FLAGS),
+    fp64=frozenset(FLAGS),
+    spirv_max=(1, 6),
+    driver="26.27",
+    reads_sets=_NEWER_SETS,
+)
+_NEWER_WITHOUT_DOUBLE = ("tgllp", "dg2", "dg1", "adl-s")
+_BY_GENERATION: Mapping[str, Mapping[str, Device]] = {
+    "22.43": {
+        "skl": _OLDER,
+        "tgllp": replace(_OLDER, fp64_module=False),
+        "dg2": replace(_OLDER, fp64_module=False, fp32=frozenset({"GLOBAL_ADD"})),
+        "pvc": replace(_OLDER, images=False, fp16=_GLOBAL, fp32=_GLOBAL, fp64=_GLOBAL),
+    },
+    "26.27": {
+        **{name: replace(_NEWER, fp64_module=False) for name in _NEWER_WITHOUT_DOUBLE},
+        **dict.fromkeys(("bmg", "ptl", "lnl", "mtl"), _NEWER),
+        "pvc": replace(_NEWER, images=False),
+    },
+}
+
+PRODUCTS: Mapping[str, Device] = {
+    **{
+        name: device
+        for products in (_BY_GENERATION["26.27"], _BY_GENERATION["22.43"])
+        for name, device in products.items()
+    },
+    **{f"{driver}:{name}": device for driver, products in _BY_GENERATION.items() for name, device in products.items()},
+}
+"""The devices that drivers can simulate, by "PRODUCT", for the older driver generation where both have it, and by
+"GENERATION:PRODUCT"."""

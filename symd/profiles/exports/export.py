@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from symd.profiles.profile_budget import ProfileBudget
+from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.samples import SampledProfile, Task, Value, ValueType
 
 NANOSECONDS = {"nanoseconds": 1, "ns": 1, "microseconds": 10**3, "us": 10**3, "milliseconds": 10**6, "ms": 10**6} | {

@@ -1,13 +1,12 @@
 """Folded stacks, as flame graph tools read them: one line for each distinct stack, root first, with the sum of its values.
 
-Frames are written as ``symd.profiles.folded`` writes them."""
+Frames are written as ``symd.profiles.samples`` writes them."""
 
 from __future__ import annotations
 
 from symd.profiles.exports.export import Exported
-from symd.profiles.folded import frame_text
-from symd.profiles.profile_budget import ProfileBudget
-from symd.profiles.samples import SampledProfile, Value, shown_frames
+from symd.profiles.profile_format import ProfileBudget
+from symd.profiles.samples import SampledProfile, Value, frame_text, shown_frames
 
 NAME = "folded"
 

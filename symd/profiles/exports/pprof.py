@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symd.profiles.exports.export import Exported, rounding_notes, whole
 from symd.profiles.pprof import FUNCTION_FIELDS
-from symd.profiles.profile_budget import ProfileBudget
+from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.protobuf_wire import int64_field, length_field, number_field, packed_field
 from symd.profiles.samples import Sample, SampledProfile, shown_frames
 from symd.profiles.schemas import pprof as schema

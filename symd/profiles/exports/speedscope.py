@@ -15,7 +15,7 @@ from symd.profiles.exports.export import (
     columns_with_values,
     series_name,
 )
-from symd.profiles.profile_budget import ProfileBudget
+from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.samples import SampledProfile, ValueType, shown_frames, shown_name
 
 NAME = "speedscope"

@@ -1,4 +1,5 @@
-"""Samples in a Parquet file answered into another, some hundred thousand rows or some MiB at a time: memory does not grow with the file."""
+"""Samples in a Parquet file answered into another, some hundred thousand rows or some MiB at a time: memory does not
+grow with the file."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 from symd.errors import InvalidInput, Malformed
 from symd.formats.containers import identify
 from symd.profiles.sample_tables import arrow_places
-from symd.profiles.sample_tables.form import Form
+from symd.profiles.sample_tables.sample_files import Form
 from symd.profiles.sample_tables.tables import SampleTables, TableNames
 
 ROWS_AT_A_TIME = 1 << 19

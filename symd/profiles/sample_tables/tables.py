@@ -1,30 +1,157 @@
-"""Tables of samples answered: one value for a run, which keeps what it has found so far."""
+"""Tables of samples answered: one value for a run, which keeps what it has found so far. Answers are columns of Apache Arrow: a number for
+each sample, what the numbers stand for, frames beside each sample, hot lines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from symd.api import Symbolizer
+from symd.errors import InvalidInput
 from symd.model.answers import Reason
 from symd.model.columns import U32
 from symd.profiles.resolver import NamedModule
 from symd.profiles.sample_tables import arrow_places
-from symd.profiles.sample_tables.answering import SampleAnswering
-from symd.profiles.sample_tables.arrow_answers import (
-    ANSWER,
-    LOCATION,
-    DescribedRegistry,
-    appended,
-    hot_lines_schema,
-    hot_lines_table,
+from symd.profiles.sample_tables.answering import SampleAnswering, SampleModuleNames
+from symd.profiles.sample_tables.location_registry import LocationRegistry, RegistryColumns
+from symd.profiles.sample_tables.sample_files import Form
+from symd.profiles.sample_tables.tally import HotLines, SampleTally, Weights
+
+FRAME = pa.struct(
+    [
+        ("function", pa.string()),
+        ("linkage_name", pa.string()),
+        ("file", pa.string()),
+        ("line", pa.int64()),
+        ("column", pa.int64()),
+        ("inlined", pa.bool_()),
+    ]
 )
-from symd.profiles.sample_tables.form import Form
-from symd.profiles.sample_tables.location_registry import LocationRegistry
-from symd.profiles.sample_tables.module_names import SampleModuleNames
-from symd.profiles.sample_tables.tally import SampleTally, Weights
+ANSWER = {
+    "reason": pa.string(),
+    "in_module": pa.string(),
+    "in_kernel": pa.string(),
+    "frames": pa.list_(FRAME),
+}
+"""What an answer says, with the types that are written to files."""
+LOCATION = "location"
+LOCATIONS = pa.schema([(LOCATION, pa.int64()), *ANSWER.items()])
+_REASONS = ["", *("" for _ in range(max(Reason)))]
+for _reason in Reason:
+    _REASONS[_reason] = _reason.name
+
+
+class Descriptions(NamedTuple):
+    """The entries of a registry as columns, with the names and in the order of ``ANSWER``; texts are dictionaries."""
+
+    columns: Mapping[str, pa.Array]
+
+    def of(self, entries: U32) -> dict[str, pa.Array]:
+        """The columns for rows with these entries."""
+        rows = pa.array(entries)
+        return {name: column.take(rows) for name, column in self.columns.items()}
+
+
+class DescribedRegistry:
+    """A registry whose entries are columns of Arrow, made anew when there are new ones."""
+
+    def __init__(self, registry: LocationRegistry) -> None:
+        self._registry = registry
+        self._made: tuple[RegistryColumns, Descriptions] | None = None
+
+    def descriptions(self) -> Descriptions:
+        columns = self._registry.columns()
+        if self._made is None or self._made[0] is not columns:
+            self._made = columns, _described(columns)
+        return self._made[1]
+
+    def ids(self, entries: U32) -> pa.Array:
+        """The numbers of locations, for rows with these entries."""
+        return pa.array(self._registry.columns().entries.location[entries])
+
+    def locations(self) -> pa.Table:
+        """Every location, with its number. Location 0 is that of rows that name no place."""
+        described = self.descriptions().columns
+        plain = [described[name].cast(kind) for name, kind in ANSWER.items()]
+        return pa.Table.from_arrays([pa.array(self._registry.columns().entries.location), *plain], schema=LOCATIONS)
+
+
+def appended(schema: pa.Schema, columns: Mapping[str, pa.DataType], prefix: str) -> pa.Schema:
+    """A schema with further columns, whose names begin with ``prefix``. Raises InvalidInput where the names are taken."""
+    for name in columns:
+        if prefix + name in schema.names:
+            raise InvalidInput(
+                f"there is a column {prefix + name!r} already",
+                hint="prefix= or --prefix puts characters before symd's names",
+            )
+    for name, kind in columns.items():
+        schema = schema.append(pa.field(prefix + name, kind))
+    return schema
+
+
+def hot_lines_schema(weight: pa.DataType) -> pa.Schema:
+    """Weights are whole numbers (int64), or floating-point numbers where the samples' are."""
+    return pa.schema(
+        [
+            ("function", pa.string()),
+            ("file", pa.string()),
+            ("line", pa.int64()),
+            ("reason", pa.string()),
+            ("samples", pa.int64()),
+            ("weight", weight),
+            ("total_samples", pa.int64()),
+            ("total_weight", weight),
+        ]
+    )
+
+
+def hot_lines_table(hot: HotLines, texts: Sequence[str], weight: pa.DataType) -> pa.Table:
+    """A line a row, in the order given."""
+    lines = hot.lines
+    numbers, text = np.unique(np.concatenate([lines.function, lines.file]), return_inverse=True)
+    names = pa.array([texts[number] or None for number in numbers.tolist()], pa.string())
+    function, file = names.take(pa.array(text[: len(lines.line)])), names.take(pa.array(text[len(lines.line) :]))
+    reasons = pa.array([name or None for name in _REASONS], pa.string())
+    line = pa.array(lines.line.astype(np.int64), mask=lines.line == 0)
+    columns = [function, file, line, reasons.take(pa.array(lines.reason))]
+    columns += [pa.array(column) for column in (hot.samples, hot.weight, hot.total_samples, hot.total_weight)]
+    schema = hot_lines_schema(weight)
+    return pa.Table.from_arrays(
+        [pa.array(column).cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _described(columns: RegistryColumns) -> Descriptions:
+    strings = pa.array(columns.texts, pa.string())
+
+    def texts(numbers: U32) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(pa.array(numbers.astype(np.int32), mask=numbers == 0), strings)
+
+    def positions(numbers: U32) -> pa.Array:
+        return pa.array(numbers.astype(np.int64), mask=numbers == 0)
+
+    entries, (function, linkage_name, file, line, column, inlined) = columns.entries, columns.frames
+    frames = pa.StructArray.from_arrays(
+        [
+            *(texts(function), texts(linkage_name), texts(file)),
+            *(positions(line), positions(column), pa.array(inlined != 0)),
+        ],
+        [field.name for field in FRAME],
+    )
+    reason = entries.reason.astype(np.int32)
+    offsets = np.concatenate([np.zeros(1, np.int32), columns.frame_ends.astype(np.int32)])
+    return Descriptions(
+        {
+            "reason": pa.DictionaryArray.from_arrays(pa.array(reason, mask=reason == 0), pa.array(_REASONS)),
+            "in_module": texts(entries.module),
+            "in_kernel": texts(entries.kernel),
+            "frames": pa.ListArray.from_arrays(pa.array(offsets), frames),
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)

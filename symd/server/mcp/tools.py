@@ -1,4 +1,5 @@
-"""The questions that an assistant asks, and their answers as JSON-ready objects that stay short: lists are cut, and say how much was."""
+"""The questions that an assistant asks, and their answers as JSON-ready objects that stay short: lists are cut, and say
+how much was."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from symd.model.listings import Listing, ListingPart
 from symd.model.names import Match, NameQuery
 from symd.model.sources import SourceText
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
-from symd.profiles.hot_lines import HotPlace, hot_lines
+from symd.profiles.hot import HotPlace, hot_lines
 from symd.profiles.resolver import NamedModule, Resolver
 from symd.profiles.samples import SampledProfile
 from symd.query.breakpoints import parse_source_line

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cores.fault_text.annotating import (
+from symd.cores.fault_text import (
     MOST_LOADED,
     MOST_OPENED,
     Annotator,

@@ -13,7 +13,7 @@ from elftools.common.exceptions import DWARFError, ELFError
 from symd.debuginfo.dwarf import ScopeColumns, Units
 from symd.debuginfo.dwarf.columns import LineColumns
 from symd.debuginfo.verify import comparison, second_opinion
-from symd.debuginfo.verify.records import VerifiedScope
+from symd.debuginfo.verify.comparison import VerifiedScope
 from symd.errors import LimitExceeded, Malformed
 from symd.model.debug_info import NO_PARENT
 from tests.builders.dwarf import At, Base, Die, Ranges, Ref, Unit, build_dwarf

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from symd.debuginfo.dwarf import lines as lines_module
-from symd.debuginfo.dwarf import paths
+from symd.debuginfo.dwarf import lines
 from symd.debuginfo.dwarf.columns import LineColumns
 from symd.errors import LimitExceeded, Malformed
 from tests.builders.leb128 import uleb
@@ -146,7 +146,7 @@ def listing(directory: bytes, names: list[bytes]) -> bytes:
 
 def test_one_long_directory_and_many_files_are_refused_before_they_multiply(monkeypatch):
     """Gigabytes of paths from three megabytes, which compress to three kilobytes."""
-    monkeypatch.setattr(paths, "PATH_BYTES", 10 * MIB)
+    monkeypatch.setattr(lines, "PATH_BYTES", 10 * MIB)
     data = listing(b"/" + b"d" * (3 * MIB), [b"a"] * 300)
     with pytest.raises(LimitExceeded) as caught:
         read_lines({".debug_line": data})

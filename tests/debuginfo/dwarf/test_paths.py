@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from symd.debuginfo.dwarf.paths import join
+from symd.debuginfo.dwarf.lines import join
 
 
 @pytest.mark.parametrize(

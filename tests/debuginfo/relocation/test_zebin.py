@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 from symd import debuginfo
 from symd.debuginfo import layout
 from symd.debuginfo.dwarf import read_units
-from symd.debuginfo.dwarf.dies import external_functions
+from symd.debuginfo.dwarf.units import external_functions
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.verify import second_opinion
 from symd.errors import SymdError, Unsupported

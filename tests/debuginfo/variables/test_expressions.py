@@ -8,7 +8,7 @@ import random
 import pytest
 
 from symd.debuginfo.dwarf.forms import Widths
-from symd.debuginfo.variables.constants import Reading
+from symd.debuginfo.variables.types import Reading
 from symd.debuginfo.variables.expression import evaluate
 from symd.debuginfo.variables.lanes import OperandNames
 from symd.debuginfo.variables.location_records import Description, describe

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.debuginfo.variables.constants import Reading
+from symd.debuginfo.variables.types import Reading
 from symd.debuginfo.variables.visible import VariableReader
 from symd.formats import containers
 from symd.model.code import CodeObject, Vendor

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from symd.formats.containers.debug_scheme import debug_scheme
+from symd.formats.elf.contents import debug_scheme
 from symd.model.code import DebugScheme, Section
 
 V2 = struct.pack("<BBbBB", 1, 1, -5, 14, 10) + bytes(9) + b"\0\0"

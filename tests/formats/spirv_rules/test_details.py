@@ -9,7 +9,7 @@ import pytest
 from symd.formats.spirv.grammar import Op
 from symd.formats.spirv.words import parse
 from symd.formats.spirv_rules import Device, check
-from symd.formats.spirv_rules.products import PRODUCTS
+from symd.formats.spirv_rules.device import PRODUCTS
 from tests.formats.spirv_rules.assembly import assemble, judged, module
 from tests.formats.spirv_rules.cases import ADD, FLOAT_TYPES, MIN_MAX, POINTERS, SHUFFLE, atomic, image, subgroup
 

@@ -11,7 +11,7 @@ import pytest
 
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
-from symd.profiles.sample_tables.form import Form
+from symd.profiles.sample_tables.sample_files import Form
 from symd.profiles.sample_tables.tables import SampleTables
 
 SUMS = ("samples", "weight", "total_samples", "total_weight")

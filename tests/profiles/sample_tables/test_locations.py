@@ -11,8 +11,8 @@ import pyarrow as pa
 from symd.engine.engine import Engine
 from symd.model.answers import Locations
 from symd.model.locations import concat
-from symd.profiles.sample_tables.form import Form
 from symd.profiles.sample_tables.location_registry import LocationRegistry
+from symd.profiles.sample_tables.sample_files import Form
 from symd.profiles.sample_tables.tables import SampleTables
 from tests.profiles.sample_tables.conftest import AMD
 

@@ -12,8 +12,8 @@ import pytest
 from symd.engine.engine import Engine
 from symd.errors import InvalidInput, Malformed, SymdError
 from symd.profiles.sample_tables import parquet_files
-from symd.profiles.sample_tables.form import Form
 from symd.profiles.sample_tables.parquet_files import SampleFile, write_answers
+from symd.profiles.sample_tables.sample_files import Form
 from symd.profiles.sample_tables.tables import SampleTables, TableNames
 
 

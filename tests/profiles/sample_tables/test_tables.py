@@ -29,7 +29,7 @@ from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ByKernel, DeviceAddress, KernelOffset, ObjectAddress
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.profiles import NamedModule
-from symd.profiles.sample_tables.form import Form
+from symd.profiles.sample_tables.sample_files import Form
 from symd.profiles.sample_tables.tables import SampleTables, TableNames
 from tests.profiles.modules import CUBIN
 from tests.profiles.sample_tables.conftest import AMD, expected

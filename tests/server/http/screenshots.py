@@ -9,7 +9,7 @@ import tempfile
 import zlib
 from pathlib import Path
 
-from symd.cli.page_site import ShownPage, shown_module
+from symd.cli.view import ShownPage, shown_module
 from symd.config import Limits
 from symd.model.listings import ListingPart
 from symd.model.sources import PathRule

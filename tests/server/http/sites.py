@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from symd.cli.page_site import shown_module
+from symd.cli.view import shown_module
 from symd.config import Limits
 from symd.errors import NotFound
 from symd.model.answers import Answer, Answers, Locations, Reason, TextSection

@@ -10,7 +10,7 @@ import pytest
 
 import symd
 from symd import cli
-from symd.cli.page_site import shown_module
+from symd.cli.view import shown_module
 from symd.config import Limits
 from symd.errors import Unsupported
 from symd.model.identities import ObjectPath

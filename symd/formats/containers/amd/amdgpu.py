@@ -1,41 +1,61 @@
 """AMDGPU code objects, version 2 to 6, linked or relocatable, whole or pruned: target, kernels with what their descriptor
 and their metadata say, functions from symbols.
 
-Source: LLVM's AMDGPU usage guide, "ELF Code Object"."""
+Source: LLVM's AMDGPU usage guide, "ELF Code Object".
+
+Which processor an AMDGPU code object is for: e_flags, or the ISA note of a version 2 object, as a target ID.
+
+Source: LLVM's AMDGPU usage guide, "ELF Code Object" (e_flags) and "Target ID".
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
+from functools import partial
 from operator import itemgetter
-
 from symd.errors import Malformed
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.amd import kernel_descriptor, symbols, target_id
+from symd.formats.containers.amd import metadata
+from symd.formats.containers.amd import symbols
 from symd.formats.containers.amd.metadata import Notes
-from symd.formats.containers.amd.symbols import Descriptor, Placed, Symbols, symbol_table
-from symd.formats.containers.debug_scheme import debug_scheme
-from symd.formats.containers.format import Contents, Element
-from symd.formats.containers.lazy import LazyMapping, LazySequence
+from symd.formats.containers.amd.symbols import Descriptor
+from symd.formats.containers.amd.symbols import Placed
+from symd.formats.containers.amd.symbols import Symbols
+from symd.formats.containers.amd.symbols import symbol_table
+from symd.formats.elf.contents import debug_scheme
+from symd.formats.containers.format import Contents
+from symd.formats.containers.format import Element
+from symd.formats.containers.lazy import LazyMapping
+from symd.formats.containers.lazy import LazySequence
 from symd.formats.elf import Elf
-from symd.formats.elf.constants import (
-    ELFCLASS64,
-    ELFDATA2LSB,
-    ELFOSABI_AMDGPU_HSA,
-    ELFOSABI_AMDGPU_MESA3D,
-    ELFOSABI_AMDGPU_PAL,
-    EM_AMDGPU,
-    ET_CORE,
-    ET_REL,
-    STT_AMDGPU_HSA_KERNEL,
-)
-from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
+from symd.formats.elf.constants import ELFCLASS64
+from symd.formats.elf.constants import ELFDATA2LSB
+from symd.formats.elf.constants import ELFOSABI_AMDGPU_HSA
+from symd.formats.elf.constants import ELFOSABI_AMDGPU_MESA3D
+from symd.formats.elf.constants import ELFOSABI_AMDGPU_PAL
+from symd.formats.elf.constants import EM_AMDGPU
+from symd.formats.elf.constants import ET_CORE
+from symd.formats.elf.constants import ET_REL
+from symd.formats.elf.constants import STT_AMDGPU_HSA_KERNEL
+from symd.model.code import CodeObject
+from symd.model.code import Kernel
+from symd.model.code import RelocationScheme
+from symd.model.code import Vendor
 from symd.model.summaries import NO_SECTIONS
+from symd.formats.elf.constants import EF_AMDGPU_FEATURE_SRAMECC_V3
+from symd.formats.elf.constants import EF_AMDGPU_FEATURE_SRAMECC_V4
+from symd.formats.elf.constants import EF_AMDGPU_FEATURE_XNACK_V3
+from symd.formats.elf.constants import EF_AMDGPU_FEATURE_XNACK_V4
+from symd.formats.elf.constants import EF_AMDGPU_GENERIC_VERSION_OFFSET
+from symd.formats.elf.constants import EF_AMDGPU_MACH
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from typing import Any
+
+
 
 NAME = "amdgpu"
 _NOTHING_SAID: dict[str, Any] = {}
@@ -102,11 +122,11 @@ def _image(data: bytes, budget: Budget) -> tuple[Elf, list[str]]:
 
 
 def _target(image: Elf, version: int, notes: Notes) -> str | None:
-    found = target_id.target_of_flags(image.header.flags, version)
+    found = target_of_flags(image.header.flags, version)
     if found is None and notes.metadata.isa:
-        found = target_id.target_of_isa(*notes.metadata.isa)
+        found = target_of_isa(*notes.metadata.isa)
     if found is None and notes.metadata.target:
-        found = target_id.target_of_name(notes.metadata.target)
+        found = target_of_name(notes.metadata.target)
     return found
 
 
@@ -116,7 +136,7 @@ def _facts(image: Elf, version: int, notes: Notes) -> dict[str, Any]:
         "code_object_version": version if image.header.osabi == ELFOSABI_AMDGPU_HSA else None,
         "os": _OSABI.get(image.header.osabi),
         "e_flags": image.header.flags,
-        "generic_version": target_id.generic_version(image.header.flags, version),
+        "generic_version": generic_version(image.header.flags, version),
         "metadata_version": ".".join(map(str, said)) if said else None,
         "build_id": image.build_id(),
         "debug_link": link.name.decode("utf-8", "replace") if link else None,
@@ -152,9 +172,9 @@ def _at(placed: Placed, facts: Mapping[str, Any]) -> Kernel:
 def _old_facts(placed: Placed, symbols: Symbols, notes: Notes) -> dict[str, Any]:
     """Version 2: the symbol points at amd_kernel_code_t in front of the code, and the kernel's text begins there. Of several
     symbols with one name, one has what the metadata says."""
-    data = symbols.bytes_at(placed.section, placed.offset, kernel_descriptor.CODE_SIZE)
+    data = symbols.bytes_at(placed.section, placed.offset, metadata.CODE_SIZE)
     said = notes.metadata.kernels.get(placed.name, {}) if symbols.by_name[placed.name] is placed else {}
-    return kernel_descriptor.kernel_code(data) | said
+    return metadata.kernel_code(data) | said
 
 
 class _DescribedFacts:
@@ -165,17 +185,17 @@ class _DescribedFacts:
         self._known: dict[tuple[bytes, int], dict[str, Any]] = {}
 
     def of(self, name: str, descriptor: Descriptor) -> dict[str, Any]:
-        resources = kernel_descriptor.resources(self._symbols.bytes_of(descriptor, kernel_descriptor.DESCRIPTOR_SIZE))
+        resources = metadata.resources(self._symbols.bytes_of(descriptor, metadata.DESCRIPTOR_SIZE))
         said = self._notes.metadata.kernels.get(name, _NOTHING_SAID)
         found = self._known.get((resources, id(said)))
         if found is None:
-            found = self._known[resources, id(said)] = kernel_descriptor.kernel_descriptor(resources) | said
+            found = self._known[resources, id(said)] = metadata.kernel_descriptor(resources) | said
         return found
 
 
 def _described(name: str, descriptor: Descriptor, symbols: Symbols, facts: Mapping[str, Any]) -> Kernel | None:
     """A kernel without a function of its name, where its descriptor says that it begins."""
-    entry = kernel_descriptor.entry(symbols.bytes_of(descriptor, kernel_descriptor.DESCRIPTOR_SIZE))
+    entry = metadata.entry(symbols.bytes_of(descriptor, metadata.DESCRIPTOR_SIZE))
     if entry is None or symbols.relocatable:
         return None
     address = descriptor.value + entry
@@ -184,3 +204,64 @@ def _described(name: str, descriptor: Descriptor, symbols: Symbols, facts: Mappi
         return None
     offset = address - section.address
     return Kernel(name, section.index, offset, symbols.extent(section, offset), facts)
+
+
+_MACHINES = {
+    "600": 0x20, "601": 0x21, "602": 0x3A, "700": 0x22, "701": 0x23, "702": 0x24, "703": 0x25, "704": 0x26,
+    "705": 0x3B, "801": 0x28, "802": 0x29, "803": 0x2A, "805": 0x3C, "810": 0x2B, "900": 0x2C, "902": 0x2D,
+    "904": 0x2E, "906": 0x2F, "908": 0x30, "909": 0x31, "90a": 0x3F, "90c": 0x32, "940": 0x40, "941": 0x4B,
+    "942": 0x4C, "950": 0x4F, "1010": 0x33, "1011": 0x34, "1012": 0x35, "1013": 0x42, "1030": 0x36, "1031": 0x37,
+    "1032": 0x38, "1033": 0x39, "1034": 0x3E, "1035": 0x3D, "1036": 0x45, "1100": 0x41, "1101": 0x46, "1102": 0x47,
+    "1103": 0x44, "1150": 0x43, "1151": 0x4A, "1152": 0x55, "1153": 0x58, "1200": 0x48, "1201": 0x4E, "1250": 0x49,
+    "1251": 0x5A, "9-generic": 0x51, "10-1-generic": 0x52, "10-3-generic": 0x53, "11-generic": 0x54,
+    "12-generic": 0x59, "9-4-generic": 0x5F,
+}  # fmt: skip
+MACHINES: dict[int, str] = {number: f"gfx{name}" for name, number in _MACHINES.items()}
+"""EF_AMDGPU_MACH (the low byte of e_flags) to processor name."""
+
+_SETTINGS = ("", "", "-", "+")
+_XNACK_STEPPINGS = {"gfx901": "gfx900", "gfx903": "gfx902", "gfx905": "gfx904", "gfx907": "gfx906"}
+
+
+def target_of_flags(flags: int, version: int) -> str | None:
+    """The target ID that e_flags say for code object ``version`` (2 to 6): ``gfx90a:sramecc+:xnack-``.
+
+    Versions 2 and 3 have one bit a feature, which cannot tell "off" from "not supported": only what is on is named.
+    None when the processor number is 0 or not known.
+    """
+    name = MACHINES.get(flags & EF_AMDGPU_MACH)
+    if name is None:
+        return None
+    if version < 4:
+        sramecc, xnack = (
+            "+" if flags & EF_AMDGPU_FEATURE_SRAMECC_V3 else "",
+            "+" if flags & EF_AMDGPU_FEATURE_XNACK_V3 else "",
+        )
+    else:
+        sramecc, xnack = _setting(flags, EF_AMDGPU_FEATURE_SRAMECC_V4), _setting(flags, EF_AMDGPU_FEATURE_XNACK_V4)
+    return name + (f":sramecc{sramecc}" if sramecc else "") + (f":xnack{xnack}" if xnack else "")
+
+
+def _setting(flags: int, mask: int) -> str:
+    """The two bits of ``mask``: the feature is not supported, may be either, is off, is on."""
+    return _SETTINGS[(flags & mask) // (mask & -mask)]
+
+
+def generic_version(flags: int, version: int) -> int | None:
+    """Bits 24 to 31 of a version 6 object: the version of a generic processor's definition. None when it has none."""
+    return (flags >> EF_AMDGPU_GENERIC_VERSION_OFFSET) or None if version >= 6 else None
+
+
+def target_of_isa(major: int, minor: int, stepping: int) -> str:
+    """The target ID of a version 2 ISA note. gfx901, 903, 905 and 907 were the names of gfx900 ... with XNACK on."""
+    name = f"gfx{major}{minor:x}{stepping:x}"
+    plain = _XNACK_STEPPINGS.get(name)
+    return f"{plain}:xnack+" if plain else name
+
+
+def target_of_name(name: str) -> str | None:
+    """The target ID at the end of ``amdgcn-amd-amdhsa--gfx90a:xnack+`` or of a bundle entry's ID; None without one."""
+    import re  # noqa: PLC0415 - slow to import, and few objects have one
+
+    found = re.search(r"gfx[0-9a-z-]+(:[a-z]+[+-])*$", name)
+    return found.group() if found else None

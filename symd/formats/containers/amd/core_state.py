@@ -1,32 +1,97 @@
-"""The state of AMD's devices in a core file: the note AMDGPU, and the code objects that the process had loaded.
-
-Source: ROCdbgapi, ``os_driver.cpp`` (the note) and ``rocr_rdebug.h`` (the list of code objects, in the form of glibc's
-``r_debug``); ``kfd_ioctl.h`` for the entries."""
+"""Core files of ROCm programs, opened: the memory that one holds by its addresses, the state of AMD's devices (the note
+AMDGPU), and the code objects that the process had loaded. Sources: System V ABI, chapter 5, "Program Header";
+ROCdbgapi, ``os_driver.cpp`` (the note) and ``rocr_rdebug.h`` (the list of code objects, in the form of glibc's
+``r_debug``); ``kfd_ioctl.h`` for the entries; the ROCm runtime's ``amd_core_dump.cpp``."""
 
 from __future__ import annotations
 
-import re
 import struct
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
-
-from symd.errors import Malformed, SymdError
+from bisect import bisect_right
+from collections.abc import Iterator
+from collections.abc import Sequence
+from symd.errors import Malformed
+from symd.formats.elf import Segment
+from symd.formats.elf.constants import PT_LOAD
+import re
+from typing import NamedTuple
+from typing import Protocol
+from symd.errors import SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.amd.core_memory import CoreMemory
-from symd.formats.elf import Segment
-from symd.formats.elf.constants import (
-    DT_STRTAB,
-    DT_SYMTAB,
-    EM_AMDGPU,
-    MAGIC,
-    NT_AMDGPU_CORE_STATE,
-    PT_DYNAMIC,
-    PT_LOAD,
-    PT_NOTE,
-)
-from symd.formats.elf.notes import notes_in
-from symd.formats.elf.reader import FILE_HEADER_64, PROGRAM_HEADER_64
+from symd.formats.elf.constants import DT_STRTAB
+from symd.formats.elf.constants import DT_SYMTAB
+from symd.formats.elf.constants import EM_AMDGPU
+from symd.formats.elf.constants import MAGIC
+from symd.formats.elf.constants import NT_AMDGPU_CORE_STATE
+from symd.formats.elf.constants import PT_DYNAMIC
+from symd.formats.elf.constants import PT_NOTE
+from symd.formats.elf.contents import notes_in
+from symd.formats.elf.reader import FILE_HEADER_64
+from symd.formats.elf.reader import PROGRAM_HEADER_64
+from symd.errors import Unsupported
+
+
+_OVERLAP = 8
+"""Times the size of the file that all segments together may have."""
+_WORDS = {4: "<I", 8: "<Q"}
+
+
+class CoreMemory:
+    """The memory that a core dump holds, by address. ``data`` is the file, ``segments`` its program headers; of one
+    that leaves the file, as in a dump that was cut off, what there is. Raises Malformed where they overlap without
+    end."""
+
+    def __init__(self, data: bytes, segments: Sequence[Segment]) -> None:
+        there = (each._replace(file_size=min(each.file_size, max(len(data) - each.offset, 0))) for each in segments)
+        loads = [segment for segment in there if segment.type == PT_LOAD and segment.file_size]
+        self._data = data
+        self.missing = sum(max(each.offset + each.file_size - max(len(data), each.offset), 0) for each in segments)
+        """Bytes that the program headers tell of and the file does not have."""
+        self._loads = sorted(loads, key=lambda segment: segment.address)
+        self.size = sum(segment.file_size for segment in loads)
+        if self.size > _OVERLAP * len(data):
+            raise Malformed("segments overlap so much that they hold eight times the file")
+        self._starts = [segment.address for segment in self._loads]
+
+    def read(self, address: int, size: int) -> bytes:
+        """The bytes at an address, fewer than ``size`` where the file does not have them. Segments that follow each other are
+        read as one."""
+        parts = []
+        while size > 0:
+            part = self._part(address, size)
+            if not part:
+                break
+            parts.append(part)
+            address, size = address + len(part), size - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _part(self, address: int, size: int) -> bytes:
+        at = bisect_right(self._starts, address) - 1
+        if at < 0:
+            return b""
+        segment = self._loads[at]
+        inside = address - segment.address
+        if inside >= segment.file_size:
+            return b""
+        start = segment.offset + inside
+        return self._data[start : start + min(size, segment.file_size - inside)]
+
+    def number(self, address: int, size: int) -> int | None:
+        """The integer of 4 or 8 bytes at an address; None where the file does not have it."""
+        found = self.read(address, size)
+        return int(struct.unpack(_WORDS[size], found)[0]) if len(found) == size else None
+
+    def text(self, address: int, most: int) -> str | None:
+        """The string at an address, of at most so many bytes."""
+        found = self.read(address, most)
+        end = found.find(b"\0")
+        return None if end < 0 else found[:end].decode("utf-8", "replace")
+
+    def pages(self, size: int) -> Iterator[int]:
+        """Every address that the file has and that is a multiple of ``size``."""
+        for segment in self._loads:
+            yield from range(-(-segment.address // size) * size, segment.address + segment.file_size, size)
+
 
 OWNER = "AMDGPU"
 _VERSION = 1
@@ -272,3 +337,47 @@ def image_in_memory(memory: CoreMemory, base: int, budget: Budget) -> bytes | No
     image[header.phoff : header.phoff + len(table)] = table
     image[40:48], image[58:64] = bytes(8), bytes(6)  # no section table
     return bytes(image)
+
+
+def without_state(data: bytes, budget: Budget) -> SymdError:
+    """What is to be said of the core file of a process that says nothing of AMD's devices. Raises Malformed, LimitExceeded."""
+    missing = CoreMemory(data, _image(data, budget).segments).missing
+    if missing:
+        said = f"the core file was not written to its end: {missing} bytes are missing, and what it says of GPUs may be among them"
+        return Malformed(said, hint="copy it again, or raise the limit of core files (ulimit -c)")
+    hint = "the ROCm runtime writes the GPU's in a file of its own, gpucore.PID"
+    return Unsupported("it is the core file of a process, and says nothing of AMD's devices", hint=hint)
+
+
+def _image(data: bytes, budget: Budget) -> elf.Elf:
+    try:
+        return elf.parse(data, budget, section_table=False)
+    except Malformed as error:
+        hint = "the core file was not written to its end, or was cut off"
+        raise Malformed(error.message, where=error.where, hint=hint) from None
+
+
+class Core:
+    """An opened core file: its state and its memory. Raises Malformed, LimitExceeded."""
+
+    def __init__(self, data: bytes, budget: Budget) -> None:
+        image = _image(data, budget)
+        note = state_note(data, image.segments)
+        if note is None:
+            hint = "the dump was not written to its end, or the runtime could not tell the state"
+            raise Malformed("there is no note of the devices' state (AMDGPU, type 33)", hint=hint)
+        self.state = read_state(note, budget)
+        self.memory = CoreMemory(data, image.segments)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is wrong with the file itself."""
+        if not self.memory.missing:
+            return ()
+        lost = "waves and code objects may be missing too, or be without names and debug data"
+        return (f"the dump was not written to its end: {self.memory.missing} bytes are missing; {lost}",)
+
+    def objects(self, budget: Budget) -> list[tuple[str, LoadedObject]]:
+        """The code objects that were loaded, each with its element of the nesting path."""
+        found = loaded_objects(self.memory, self.state, budget)
+        return [(f"object{number}", each) for number, each in enumerate(found)]

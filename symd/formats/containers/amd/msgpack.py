@@ -1,18 +1,17 @@
-"""The msgpack map of an AMDGPU metadata note, taken apart: the arguments of its kernels are half of the note, and the same
-bytes for all kernels of one signature; and many kernels differ in nothing else but their names. What is the same is read once.
-
-Source: the msgpack specification; LLVM's AMDGPU usage guide, "Code Object V3 Metadata"."""
+"""The msgpack map of an AMDGPU metadata note, taken apart, and msgpack of strangers. The arguments of a note's kernels
+are half of it, and the same bytes for all kernels of one signature; and many kernels differ in nothing else but their
+names. What is the same is read once. Source: the msgpack specification; LLVM's AMDGPU usage guide, "Code Object V3
+Metadata"."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
+from typing import Any
+from typing import NamedTuple
 import msgpack
-
 from symd.errors import Malformed
-from symd.formats.containers.amd.bounded_msgpack import extension, reader_of
+
 
 _KERNELS = "amdhsa.kernels"
 _, _NAME, _SYMBOL = _APART = (".args", ".name", ".symbol")
@@ -244,3 +243,30 @@ def _after_text(data: bytes, at: int) -> int:
 def _is(data: bytes, at: int, short: int, long: tuple[int, int]) -> bool:
     """Whether a list or map stands there: its short form's first byte in the high nibble, or one of the long forms."""
     return data[at] & 0xF0 == short or data[at] in long
+
+
+def unpacked(data: bytes, what: str) -> Any:
+    """The one value that ``data`` is. Raises Malformed, which names it as ``what``.
+
+    It is walked once before anything is made of it: msgpack allocates as many elements as a list says that it has.
+    """
+    reader = reader_of(data)
+    try:
+        reader.skip()
+        return msgpack.unpackb(data, strict_map_key=False, ext_hook=extension)
+    except msgpack.OutOfData:
+        raise Malformed(f"{what} is cut off") from None
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise Malformed(f"{what} is no msgpack that can be read: {error or type(error).__name__}") from error
+
+
+def extension(kind: int, data: bytes) -> tuple[int, bytes]:
+    """The value of an extension type. msgpack's own hook refuses those below 0, which the specification has for itself."""
+    return kind, data
+
+
+def reader_of(data: bytes) -> msgpack.Unpacker:
+    """Reads ``data`` a value at a time, or skips one without making anything of it."""
+    reader = msgpack.Unpacker(strict_map_key=False, ext_hook=extension, max_buffer_size=max(len(data), 1))
+    reader.feed(data)
+    return reader

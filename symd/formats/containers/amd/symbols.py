@@ -45,7 +45,7 @@ from symd.formats.elf.constants import (
     STT_FUNC,
 )
 from symd.formats.elf.reader import SYMBOL_32, SYMBOL_64
-from symd.formats.elf.symbols import overlapping
+from symd.formats.elf.contents import overlapping
 from symd.model.code import Function, Section
 from symd.model.named_tuples import NamedTuple
 

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from symd.errors import SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.debug_scheme import debug_scheme
+from symd.formats.elf.contents import debug_scheme
 from symd.formats.containers.format import Contents, Element
 from symd.formats.containers.intel.targets import FUNCTIONS_ONLY, configured_product, core_name, product_name
 from symd.formats.containers.lazy import LazyMapping, LazySequence

@@ -11,7 +11,7 @@ from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
 from symd.formats.containers.format import Contents, Element
 from symd.formats.containers.llvm import offload_bundle
-from symd.formats.elf.compression import expand_zstd, inflate
+from symd.formats.elf.contents import expand_zstd, inflate
 
 NAME = "ccob"
 MAGIC = b"CCOB"

@@ -13,7 +13,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers.format import Contents, Element
 from symd.formats.containers.llvm.offload_bundle import BITCODE
 from symd.formats.elf import string_at
-from symd.formats.elf.compression import expand_zstd, inflate
+from symd.formats.elf.contents import expand_zstd, inflate
 
 NAME = "offload-binary"
 MAGIC = b"\x10\xff\x10\xad"

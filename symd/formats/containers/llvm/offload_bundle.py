@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from symd.errors import Malformed
 from symd.formats.budget import Budget
-from symd.formats.containers.amd.target_id import target_of_name
+from symd.formats.containers.amd.amdgpu import target_of_name
 from symd.formats.containers.file_part import FilePart
 from symd.formats.containers.format import Contents, Element
 

@@ -6,46 +6,63 @@ say less. Layouts measured with ptxas 12.0 to 13.4; functions are keyed by secti
 section and symbol names.
 
 An image that the driver relocated, as core dumps carry them, holds device addresses in its symbols and debug data: each
-of its text sections gets the address at which its code was loaded, and it counts as linked."""
+of its text sections gets the address at which its code was loaded, and it counts as linked.
+
+Cubins as the driver loaded them: device addresses in ``st_value`` and in the debug data, while ``sh_addr`` stays 0. Each
+text section begins where its symbols say.
+
+Source: NVIDIA's ``cudadebugger.h`` on relocated images; cuda-gdb 12.4, which reads them so.
+"""
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import partial
-
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.debug_scheme import debug_scheme
-from symd.formats.containers.format import Contents, Element
-from symd.formats.containers.lazy import LazyMapping, LazySequence, PackedMapping
-from symd.formats.containers.nvidia import relocated_image
-from symd.formats.elf.constants import (
-    EF_CUDA_ACCELERATORS,
-    EF_CUDA_ACCELERATORS_V1,
-    EF_CUDA_SM,
-    EF_CUDA_SM_OFFSET,
-    EF_CUDA_VIRTUAL_SM_OFFSET,
-    ELFABIVERSION_CUDA_V2,
-    EM_CUDA,
-    ET_CORE,
-    ET_CUDA_EWP,
-    ET_EXEC,
-    ET_REL,
-    NT_NV_CUINFO,
-    NT_NV_TKINFO,
-    STO_CUDA_ENTRY,
-    STT_FUNC,
-)
-from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
+from symd.formats.elf.contents import debug_scheme
+from symd.formats.containers.format import Contents
+from symd.formats.containers.format import Element
+from symd.formats.containers.lazy import LazyMapping
+from symd.formats.containers.lazy import LazySequence
+from symd.formats.containers.lazy import PackedMapping
+from symd.formats.elf.constants import EF_CUDA_ACCELERATORS
+from symd.formats.elf.constants import EF_CUDA_ACCELERATORS_V1
+from symd.formats.elf.constants import EF_CUDA_SM
+from symd.formats.elf.constants import EF_CUDA_SM_OFFSET
+from symd.formats.elf.constants import EF_CUDA_VIRTUAL_SM_OFFSET
+from symd.formats.elf.constants import ELFABIVERSION_CUDA_V2
+from symd.formats.elf.constants import EM_CUDA
+from symd.formats.elf.constants import ET_CORE
+from symd.formats.elf.constants import ET_CUDA_EWP
+from symd.formats.elf.constants import ET_EXEC
+from symd.formats.elf.constants import ET_REL
+from symd.formats.elf.constants import NT_NV_CUINFO
+from symd.formats.elf.constants import NT_NV_TKINFO
+from symd.formats.elf.constants import STO_CUDA_ENTRY
+from symd.formats.elf.constants import STT_FUNC
+from symd.model.code import CodeObject
+from symd.model.code import Function
+from symd.model.code import Kernel
+from symd.model.code import RelocationScheme
+from symd.model.code import Section
+from symd.model.code import Vendor
 from symd.model.texts import counted
+from collections.abc import Sequence
+from symd.formats.elf import Elf
+from symd.formats.elf import Symbol
+from symd.formats.elf.constants import SHF_EXECINSTR
+from symd.formats.elf.constants import STT_SECTION
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from typing import Any
-
     from symd.formats.containers.nvidia.cubin_facts import CubinFacts
+
+
 
 NAME = "cubin"
 _TO_BE_LINKED = (ET_REL, ET_CUDA_EWP)
@@ -69,9 +86,9 @@ def read(element: Element, budget: Budget) -> Contents:
     if image.header.type not in (*_TO_BE_LINKED, ET_EXEC):
         of_symbols.append(f"ELF type {image.header.type:#x} is new to symd: read as if it were an executable one")
     symbols = _symbols(image, of_symbols)
-    relocated = relocated_image.is_relocated(image, symbols)
+    relocated = is_relocated(image, symbols)
     if relocated:
-        image, symbols = relocated_image.placed(image, symbols)
+        image, symbols = placed(image, symbols)
     tools = list(_tools(image))
     texts = {section.index: section for section in image.sections if section.executable}
     named = [(number, one) for number, one in enumerate(symbols) if one.type == STT_FUNC and one.section in texts]
@@ -197,3 +214,79 @@ def _facts(image: elf.Elf, tools: list[dict[str, str]], described: CubinFacts) -
         "tools": tools,
         **described.of_image,
     }
+
+
+_ADDRESS_SPACE_BYTES = 1 << 64
+
+
+def is_relocated(image: Elf, symbols: Sequence[Symbol]) -> bool:
+    """Whether functions lie past the end of their sections: in a cubin from a file none does. The driver loads functions when they
+    are needed first (CUDA_MODULE_LOADING), and those that nobody needed are still at 0."""
+    return bool(_loaded(image, symbols))
+
+
+def placed(image: Elf, symbols: Sequence[Symbol]) -> tuple[Elf, list[Symbol]]:
+    """The image with its text sections at their device addresses, and the symbols of text counted from the start of
+    their section again. Sections that were not loaded are no text: their debug data has no addresses, so that it would mean one another's
+    code."""
+    bases = _bases(image, symbols)
+    sections = tuple(_at(section, bases.get(section.index)) for section in image.sections)
+    return image.with_sections(sections), [_counted(one, bases) for one in symbols]
+
+
+def _at(section: Section, base: int | None) -> Section:
+    if base is not None:
+        return section.changed(address=base)
+    return section.changed(flags=section.flags & ~SHF_EXECINSTR) if section.executable else section
+
+
+def _loaded(image: Elf, symbols: Sequence[Symbol]) -> set[int]:
+    """The text sections all of whose functions lie past their end, and whose own symbol, if they have one, was moved too."""
+    sizes = [section.size if section.executable else _ADDRESS_SPACE_BYTES for section in image.sections]
+    functions = [one for one in symbols if one.type == STT_FUNC and one.section < len(sizes)]
+    if all(one.value <= sizes[one.section] for one in functions):
+        return set()
+    inside, outside, unmoved = set[int](), set[int](), set[int]()
+    for one in symbols:
+        text = _text(image, one)
+        if text is None:
+            continue
+        if one.type == STT_SECTION and not one.value:
+            unmoved.add(one.section)
+        elif one.type == STT_FUNC:
+            (outside if one.value > text.size else inside).add(one.section)
+    return outside - inside - unmoved
+
+
+def _bases(image: Elf, symbols: Sequence[Symbol]) -> dict[int, int]:
+    """The address of each text section that was loaded: its section symbol's, else the lowest of its functions'."""
+    functions: dict[int, int] = {}
+    own: dict[int, int] = {}
+    loaded = _loaded(image, symbols)
+    for one in symbols:
+        text = _text(image, one)
+        if text is None or one.section not in loaded or one.value + text.size >= _ADDRESS_SPACE_BYTES:
+            continue
+        if one.type == STT_SECTION and one.value:
+            own[one.section] = one.value
+        elif one.type == STT_FUNC:
+            functions[one.section] = min(one.value, functions.get(one.section, one.value))
+    near = {number: base for number, base in own.items() if _holds(base, functions.get(number), image.sections[number])}
+    return functions | near
+
+
+def _holds(base: int, function: int | None, section: Section) -> bool:
+    return function is None or base <= function <= base + section.size
+
+
+def _counted(symbol: Symbol, bases: dict[int, int]) -> Symbol:
+    base = bases.get(symbol.section)
+    if base is None or symbol.value < base:
+        return symbol
+    return symbol._replace(value=symbol.value - base)
+
+
+def _text(image: Elf, symbol: Symbol) -> Section | None:
+    """The text section that a symbol is defined in."""
+    section = image.sections[symbol.section] if 0 < symbol.section < len(image.sections) else None
+    return section if section is not None and section.executable else None

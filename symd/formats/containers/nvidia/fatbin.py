@@ -25,7 +25,7 @@ from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.file_part import FilePart, part_of
 from symd.formats.containers.format import Contents, Element
-from symd.formats.elf.compression import expand_zstd
+from symd.formats.elf.contents import expand_zstd
 from symd.model.texts import plural
 
 NAME = "cuda-fatbin"

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from symd.formats.containers.amd import target_id
+from symd.formats.containers.amd import amdgpu
 from tests import tools
 from tests.formats.containers.amd import objects
 
@@ -15,13 +15,13 @@ from tests.formats.containers.amd import objects
 def test_every_processor_has_the_name_that_readelf_gives_its_number(tmp_path):
     """Version 22 no longer names gfx940 and gfx941, version 19 does not yet name the newest."""
     image = bytearray(objects.sample("v4-gfx900.co"))
-    for number in target_id.MACHINES:
+    for number in amdgpu.MACHINES:
         struct.pack_into("<I", image, 48, number)
         (tmp_path / f"{number:x}").write_bytes(image)
-    names = [tmp_path / f"{number:x}" for number in target_id.MACHINES]
+    names = [tmp_path / f"{number:x}" for number in amdgpu.MACHINES]
     texts = [tools.output(tools.require(tool), "-h", *names) for tool in ("llvm-readelf-19", "llvm-readelf-22")]
     printed = re.findall(r"Flags: +(0x[0-9A-Fa-f]+), (gfx[0-9a-z-]+)", "".join(texts))
-    assert {int(number, 16): name for number, name in printed} == target_id.MACHINES
+    assert {int(number, 16): name for number, name in printed} == amdgpu.MACHINES
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_every_processor_has_the_name_that_readelf_gives_its_number(tmp_path):
     ],
 )
 def test_flags_become_a_target_id(flags, version, target):
-    assert target_id.target_of_flags(flags, version) == target
+    assert amdgpu.target_of_flags(flags, version) == target
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_version_2_object_without_processor_in_its_flags_is_named_by_its_note(
     ("isa", "target"), [((9, 0, 1), "gfx900:xnack+"), ((8, 0, 3), "gfx803"), ((9, 0, 12), "gfx90c")]
 )
 def test_isa_versions_become_target_ids(isa, target):
-    assert target_id.target_of_isa(*isa) == target
+    assert amdgpu.target_of_isa(*isa) == target
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_isa_versions_become_target_ids(isa, target):
     ],
 )
 def test_the_target_id_ends_a_full_name(name, target):
-    assert target_id.target_of_name(name) == target
+    assert amdgpu.target_of_name(name) == target

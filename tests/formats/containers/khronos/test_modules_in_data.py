@@ -14,8 +14,8 @@ from symd.formats.budget import Budget
 from symd.formats.containers import host_elf, unpack
 from symd.formats.containers.file_part import part_of
 from symd.formats.containers.format import Contents, Element
-from symd.formats.containers.khronos import modules_in_data
-from symd.formats.containers.khronos.modules_in_data import FoundModules, modules_in
+from symd.formats.containers import images_in_data
+from symd.formats.containers.images_in_data import FoundModules, modules_in
 from tests.builders.elf import ALLOC, AX, WRITE, Section, build_elf
 from tests.builders.hostile import flips
 
@@ -133,7 +133,7 @@ def test_non_semantic_instructions_may_follow_the_last_function() -> None:
 
 def test_a_module_may_begin_at_any_byte_and_astride_what_is_searched_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     for piece in range(32, 64):
-        monkeypatch.setattr(modules_in_data, "_PIECE", piece)
+        monkeypatch.setattr(images_in_data, "_PIECE", piece)
         assert found(bytes(33) + WHOLE + bytes(3) + WHOLE).extents == (slice(33, 85), slice(88, 140))
 
 
@@ -146,8 +146,8 @@ def test_headers_without_end_pass_the_limit_of_elements() -> None:
 def test_no_byte_is_walked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A walk ends at the next header at the latest: so often as there are headers, a walk over the rest would be quadratic."""
     walked: list[int] = []
-    size = modules_in_data._size
-    monkeypatch.setattr(modules_in_data, "_size", lambda data: walked.append(len(data)) or size(data))
+    size = images_in_data._size
+    monkeypatch.setattr(images_in_data, "_size", lambda data: walked.append(len(data)) or size(data))
     content = (HEADER + CAPABILITY * 3) * 500
     assert found(content) == FoundModules((), 500)
     assert sum(walked) == len(content)
@@ -170,9 +170,9 @@ def test_objects_in_an_archive_are_searched_too() -> None:
 
 
 def test_a_module_longer_than_what_is_looked_at_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modules_in_data, "LARGEST", len(WHOLE))
+    monkeypatch.setattr(images_in_data, "LARGEST", len(WHOLE))
     assert found(WHOLE + bytes(64)).extents == (slice(0, len(WHOLE)),)
-    monkeypatch.setattr(modules_in_data, "LARGEST", len(WHOLE) - 4)
+    monkeypatch.setattr(images_in_data, "LARGEST", len(WHOLE) - 4)
     assert found(WHOLE + bytes(64)) == FoundModules((), 1)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from symd.core import attribute_records
 from symd.errors import Malformed
-from symd.formats.containers.nvidia import nv_info
+from symd.formats.containers.nvidia import cubin_facts
 from tests.core.uncompiled import uncompiled
 from tests.golden.cuda import make, samples
 
@@ -24,7 +24,7 @@ def test_every_name_is_the_one_that_cuobjdump_prints_for_the_id():
     text = (make.HERE / "attributes.txt").read_text()
     expected = {int(number, 16): name for number, name in re.findall(r"^(0x\w+) EIATTR_(\w+)$", text, re.MULTILINE)}
     assert len(expected) == 96
-    assert dict(nv_info.NAMES) == expected
+    assert dict(cubin_facts.NAMES) == expected
 
 
 def _numbers(name: str, value: str) -> list[int]:
@@ -41,14 +41,14 @@ def _numbers(name: str, value: str) -> list[int]:
     return [int(word, 16) for word in value.split()]
 
 
-def _own(name: str) -> dict[str, list[nv_info.NvInfoAttribute]]:
+def _own(name: str) -> dict[str, list[cubin_facts.NvInfoAttribute]]:
     """The samples' records by section name; a linked image repeats no such name."""
-    result: dict[str, list[nv_info.NvInfoAttribute]] = {}
+    result: dict[str, list[cubin_facts.NvInfoAttribute]] = {}
     for section in samples.code(name).sections:
         if section.name.startswith(".nv.info"):
-            result.setdefault(section.name, []).extend(nv_info.read(section.data, section.name))
+            result.setdefault(section.name, []).extend(cubin_facts.read(section.data, section.name))
         elif section.name == ".nv.compat":
-            result[section.name] = nv_info.read(section.data, section.name, nv_info.COMPATIBILITY_NAMES)
+            result[section.name] = cubin_facts.read(section.data, section.name, cubin_facts.COMPATIBILITY_NAMES)
     return result
 
 
@@ -89,7 +89,7 @@ def test_parameters_are_those_that_cuobjdump_reads(name):
 
 def test_each_format_has_its_own_length():
     data = bytes([1, 0x53, 0, 0, 2, 0x4C, 7, 9, 3, 0x1B, 0xFF, 1, 4, 0x11, 8, 0]) + struct.pack("<II", 5, 64)
-    assert [(one.name, one.value) for one in nv_info.read(data, "x")] == [
+    assert [(one.name, one.value) for one in cubin_facts.read(data, "x")] == [
         ("GEN_ERRBAR_AT_EXIT", None),
         ("NUM_BARRIERS", 7),
         ("MAXREG_COUNT", 0x1FF),
@@ -98,23 +98,23 @@ def test_each_format_has_its_own_length():
 
 
 def test_an_id_without_a_name_is_its_number_and_odd_bytes_are_hexadecimal():
-    (one,) = nv_info.read(bytes([4, 0xEE, 3, 0, 1, 2, 3]), "x")
+    (one,) = cubin_facts.read(bytes([4, 0xEE, 3, 0, 1, 2, 3]), "x")
     assert (one.name, one.value) == ("0xee", "010203")
 
 
 def test_large_parameters_use_the_second_record_layout():
     record = struct.pack("<BBHIHHHBB", 4, 0x45, 12, 0, 2, 0x18, 0x8004, 0, 0)
-    assert nv_info.parameters(nv_info.read(record, "x")) == [
+    assert cubin_facts.parameters(cubin_facts.read(record, "x")) == [
         {"ordinal": 2, "offset": 0x18, "size": 0x8004, "space": "constant"}
     ]
 
 
 RECORDS = st.one_of(
-    st.tuples(st.integers(1, 3), st.sampled_from(sorted(nv_info.NAMES)), st.binary(min_size=2, max_size=2)).map(
+    st.tuples(st.integers(1, 3), st.sampled_from(sorted(cubin_facts.NAMES)), st.binary(min_size=2, max_size=2)).map(
         lambda fields: bytes(fields[:2]) + fields[2]
     ),
-    st.tuples(st.sampled_from(sorted(nv_info.NAMES)), st.binary(max_size=24)).map(
-        lambda fields: struct.pack("<BBH", nv_info.SVAL, fields[0], len(fields[1])) + fields[1]
+    st.tuples(st.sampled_from(sorted(cubin_facts.NAMES)), st.binary(max_size=24)).map(
+        lambda fields: struct.pack("<BBH", cubin_facts.SVAL, fields[0], len(fields[1])) + fields[1]
     ),
 )
 
@@ -122,11 +122,11 @@ RECORDS = st.one_of(
 @given(st.lists(RECORDS, max_size=12), st.binary(max_size=5))
 def test_packed_records_say_what_they_say_unpacked(records, rest):
     """Compiled and as it stands; the other reading is the definition of each function, over records whose ends are known."""
-    data, table = b"".join(records), bytes(number in nv_info.OF_SYMBOL for number in range(256))
+    data, table = b"".join(records), bytes(number in cubin_facts.OF_SYMBOL for number in range(256))
     wanted = [record for record in records if table[record[1]]]
     said: dict[int, dict[int, int]] = {}
     for record in wanted:
-        if record[0] == nv_info.SVAL and len(record) >= 12 and len(record) % 4 == 0:
+        if record[0] == cubin_facts.SVAL and len(record) >= 12 and len(record) % 4 == 0:
             symbol, number = struct.unpack_from("<II", record, 4)
             said.setdefault(symbol, {})[record[1]] = number
     for core in (attribute_records, uncompiled("attribute_records")):
@@ -135,7 +135,7 @@ def test_packed_records_say_what_they_say_unpacked(records, rest):
         starts, end = core.starts(data)
         assert ([data[at + 1] for at in starts], end) == ([record[1] for record in records], len(data))
         assert core.starts(data + rest) == attribute_records.starts(data + rest)
-    packed = nv_info.PackedAttributes(data, "x")
+    packed = cubin_facts.PackedAttributes(data, "x")
     assert len(packed) == len(packed.plain()) == len(records)
 
 
@@ -149,8 +149,8 @@ def test_packed_records_say_what_they_say_unpacked(records, rest):
 )
 def test_damaged_records_are_refused_with_their_place(data, message):
     with pytest.raises(Malformed, match=message) as caught:
-        nv_info.read(data, ".nv.info.k")
+        cubin_facts.read(data, ".nv.info.k")
     assert caught.value.where.startswith(".nv.info.k")
     with pytest.raises(Malformed) as packed:
-        nv_info.PackedAttributes(data, ".nv.info.k")
+        cubin_facts.PackedAttributes(data, ".nv.info.k")
     assert str(packed.value) == str(caught.value)

@@ -88,7 +88,7 @@ def _candidates(program: Elf, tables: list[Section], section: Section) -> list[t
     byte ``start``; in the order of these, each start with its neighbours once."""
     import numpy as np  # noqa: PLC0415 - slow to import, and few programs are GCC's
 
-    from symd.formats.containers.loaded_words import loaded_words  # noqa: PLC0415 - likewise
+    from symd.formats.containers.llvm.sycl_images import loaded_words  # noqa: PLC0415 - likewise
 
     content = np.frombuffer(section.data, np.uint8)
     found: set[tuple[int, int, int]] = set()

@@ -1,4 +1,6 @@
-"""What is inside files too large to be held in memory (``opened_file`` says which ones): mapped, and described one code object after the other."""
+"""The code objects of a module for verbs that take them one by one: those of a file too large to be held in memory (``opened_file`` says which
+ones), mapped and described one after the other; and those of a module that a daemon has, brought here for verbs that work on bytes
+themselves."""
 
 from __future__ import annotations
 
@@ -7,10 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, cast
 
 from symd import debuginfo
+from symd.cli.options import server_option_that
 from symd.config import Limits
 from symd.engine.files.gc_control import gc_frozen
+from symd.engine.files.input import module_beginning, module_digest
+from symd.engine.files.module import open_module
 from symd.engine.files.opened_file import mapped_file
-from symd.errors import SymdError
+from symd.errors import ObjectNotFound, SymdError
+from symd.formats import containers
 from symd.formats.budget import DebugBudget
 from symd.formats.containers import ContainerUnpacker
 from symd.formats.containers.code_reloader import read_now
@@ -23,7 +29,8 @@ from symd.model.summaries import ModuleSummary, ObjectSummary, code_summary
 from symd.system.process.heap import tune_malloc_for_daemon
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
+
 
 _HASHING = 2
 """Threads that hash: the file, and its code objects."""
@@ -97,3 +104,35 @@ def large_file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummar
                 forget(data)
         except SymdError as error:
             raise error.prefix_where(file) from None
+
+
+fetching_server_option = server_option_that(
+    "Where modules/SHA256, or the beginning of it, is taken from: the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT."
+    ' Everything else is read here. "default" is the daemon that runs here, "none" is none.'
+)
+
+
+def is_of_daemon(file: str, server: str | None) -> bool:
+    """Whether ``file`` is a name of a module that the daemon at ``server`` has, not of a file."""
+    return server is not None and bool(module_digest(file) or module_beginning(file))
+
+
+def daemon_object(file: str, server: str | None, limits: Limits) -> bytes:
+    """The bytes of a module that is one code object. Raises ``ObjectNotFound`` where it holds several, ``ModuleNotFound``."""
+
+    with open_module(file, server, limits) as module:
+        try:
+            return module.symbolizer.object_data(module.digest, "")
+        except ObjectNotFound:
+            hint = f"symd extract {file} DIR writes them as files of their own"
+            raise ObjectNotFound("the module is not one code object: it holds some", where=file, hint=hint) from None
+
+
+def daemon_objects(file: str, server: str | None, limits: Limits) -> Iterator[CodeObject]:
+    """Every code object of a module, each at its nesting path, read here. Raises ``ModuleNotFound``."""
+
+    with open_module(file, server, limits) as module:
+        for each in module.summary().objects:
+            data = module.symbolizer.object_data(module.digest, each.path)
+            (code,) = containers.ContainerUnpacker(data, limits, "")
+            yield code._replace(path=each.path)

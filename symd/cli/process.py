@@ -1,16 +1,59 @@
-"""Streams that do not wait (O_NONBLOCK), as a terminal or a pipe is left by another program that has it too: what such a stream does not take at
-once Python drops without a word, and reading it fails while nothing has come yet. So symd waits itself. The flag stays as it is, which is the other
-programs' as well."""
+"""What a command's process has from the system. A signal that asks it to end ends it as Ctrl-C does: what the command made for itself goes
+first. Streams that do not wait (O_NONBLOCK), as a terminal or a pipe is left by another program that has it too, are waited for by symd
+itself: what such a stream does not take at once Python drops without a word, and reading it fails while nothing has come yet. The flag
+stays as it is, which is the other programs' as well."""
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import select
-from typing import TYPE_CHECKING, TextIO
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
+
+
+_ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
+AWAKE_SECONDS: Final = 1.0
+"""How long a command that lasts waits at a time. The system may hand a signal to another thread, or to the main one just before that begins to
+wait: what Python does about the signal is done when the main thread runs again."""
+
+
+class Terminated(SystemExit):
+    """The signal of this number came. Event loops let a ``SystemExit`` through."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+@contextmanager
+def cleaned_up() -> Iterator[None]:
+    """Raises ``Terminated`` inside where such a signal comes that nobody else handles, and ends the process of that signal then. A second one
+    ends it at once. For the main thread."""
+    process = os.getpid()
+
+    def end(number: int, _frame: object) -> None:
+        for each in taken:
+            signal.signal(each, signal.SIG_DFL)
+        if os.getpid() == process:
+            raise Terminated(number)
+        os.kill(os.getpid(), number)  # a process that was forked meanwhile has made nothing
+
+    taken = [number for number in _ENDINGS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    except Terminated as terminated:
+        atexit._run_exitfuncs()  # noqa: SLF001 - a signal runs none
+        os.kill(process, terminated.number)
+        raise
 
 
 class _PatientFile(io.FileIO):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symd.debuginfo.dwarf import DebugSections, Unit, read_units
-from symd.debuginfo.dwarf.split_units import DWO_NAMES, UNIT_INDEX, split_contents, with_split
+from symd.debuginfo.dwarf.sections import DWO_NAMES, UNIT_INDEX, split_contents, with_split
 from symd.debuginfo.dwarf.units import split_units
 from symd.errors import HashMismatch, NoDebugData
 from symd.formats import elf

@@ -10,11 +10,20 @@ from dataclasses import dataclass, field
 from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles.otlp_json import binary_documents
-from symd.profiles.profile_budget import ProfileBudget
+from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.protobuf_wire import FIXED64, LENGTH, VARINT, Field, each_field, fixed, packed, signed
-from symd.profiles.sampled.places import StringTableReader, place_in_module
-from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, Task, ValueType, joined
+from symd.profiles.samples import (
+    Sample,
+    SampledAddress,
+    SampledModule,
+    SampledProfile,
+    Task,
+    ValueType,
+    joined,
+    place_in_module,
+)
 from symd.profiles.schemas import otlp as schema
+from symd.profiles.symbol_table import StringTableReader
 
 WHERE = "the OTLP profile"
 BUILD_IDS = ("process.executable.build_id.gnu", "process.executable.build_id.go", "process.executable.build_id.htlhash")

@@ -13,43 +13,59 @@ the code: of each executable section its address and size, as little-endian u64,
 Symbol tables of one image for another, in which sections have other numbers or are gone.
 
 Source: System V ABI, chapter 4, "Symbol Table": st_shndx is a section number, or one of the reserved numbers.
+
+An AMDGPU code object and the debug file that was taken out of it, as one image again: what the object has stays where it
+is, byte for byte, and the debug sections follow it, with a new section table.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from dataclasses import replace
 from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
-
-from symd.errors import HashMismatch, Malformed, Unsupported
+from symd.errors import HashMismatch
+from symd.errors import Malformed
+from symd.errors import Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.elf.constants import (
-    EM_AMDGPU,
-    ET_REL,
-    PF_R,
-    PT_LOAD,
-    PT_NOTE,
-    SHF_ALLOC,
-    SHN_LORESERVE,
-    SHN_UNDEF,
-    SHT_DYNSYM,
-    SHT_FINI_ARRAY,
-    SHT_INIT_ARRAY,
-    SHT_NOBITS,
-    SHT_NOTE,
-    SHT_PROGBITS,
-    SHT_RELA,
-    SHT_SYMTAB,
-    STB_LOCAL,
-)
-from symd.formats.elf.writer import SECTION_NAMES, OutputSection, OutputSegment, image_of, stored_sections
-from symd.model.code import CodeObject, Section
+from symd.formats.elf.constants import EM_AMDGPU
+from symd.formats.elf.constants import ET_REL
+from symd.formats.elf.constants import PF_R
+from symd.formats.elf.constants import PT_LOAD
+from symd.formats.elf.constants import PT_NOTE
+from symd.formats.elf.constants import SHF_ALLOC
+from symd.formats.elf.constants import SHN_LORESERVE
+from symd.formats.elf.constants import SHN_UNDEF
+from symd.formats.elf.constants import SHT_DYNSYM
+from symd.formats.elf.constants import SHT_FINI_ARRAY
+from symd.formats.elf.constants import SHT_INIT_ARRAY
+from symd.formats.elf.constants import SHT_NOBITS
+from symd.formats.elf.constants import SHT_NOTE
+from symd.formats.elf.constants import SHT_PROGBITS
+from symd.formats.elf.constants import SHT_RELA
+from symd.formats.elf.constants import SHT_SYMTAB
+from symd.formats.elf.constants import STB_LOCAL
+from symd.formats.elf.writer import SECTION_NAMES
+from symd.formats.elf.writer import OutputSection
+from symd.formats.elf.writer import OutputSegment
+from symd.formats.elf.writer import image_of
+from symd.formats.elf.writer import stored_sections
+from symd.model.code import CodeObject
+from symd.model.code import Section
+from symd.errors import InvalidInput
+from symd.errors import NoDebugData
+from symd.formats.containers.amd import amdgpu
+from symd.formats.containers.format import Element
+from symd.formats.elf.writer import with_sections
+
 
 SECTION = ".note.symd.code"
 _OWNER, _TYPE = b"symd\0\0\0\0", 1
@@ -298,3 +314,52 @@ def _check_order(sections: Sequence[OutputSection], size: int) -> None:
         gap = after.address - before.address - before.size
         if gap < 0 or (gap > size and after.type != SHT_NOBITS):
             raise Malformed(f"{after.name} does not follow {before.name} in its segment")
+
+
+def joined(data: bytes, debug: bytes, budget: Budget) -> bytes:
+    """``data`` with the debug sections of ``debug``, and with its symbol table where ``data`` lost its own.
+
+    Raises InvalidInput where ``data`` has debug sections already, NoDebugData where ``debug`` has none, HashMismatch where
+    they are not of one build, Unsupported for what is no linked AMDGPU code object or has no section table.
+    """
+    _check_one_build(_amdgpu_object(data, budget, "the code object"), _amdgpu_object(debug, budget, "the debug file"))
+    image, other = elf.parse(data, budget), elf.parse(debug, budget)
+    if not image.sections:
+        raise Unsupported("without a section table nothing says where debug sections belong")
+    if any(section.name.startswith(DEBUG_SECTIONS) for section in image.sections):
+        raise InvalidInput("the code object has debug sections of its own", hint="leave out --debug")
+    stored = stored_sections(debug)
+    added = [replace(one, link=0, info=0) for one in stored if one.name.startswith(DEBUG_SECTIONS)]
+    if not added:
+        raise NoDebugData("the debug file has no debug sections")
+    if ".symtab" not in image.by_name:
+        added += _symbols(image, other, stored, len(image.sections) + len(added))
+    return with_sections(data, added)
+
+
+def _amdgpu_object(data: bytes, budget: Budget, what: str) -> CodeObject:
+    code = amdgpu.read(Element("", data), budget).code_object if amdgpu.claims(data) else None
+    if code is None:
+        raise Unsupported(f"{what} is no AMDGPU code object: only theirs have their debug data apart")
+    return code
+
+
+def _check_one_build(code: CodeObject, debug: CodeObject) -> None:
+    if not (code.linked and debug.linked):
+        raise Unsupported("debug data can be joined to linked code objects only")
+    check(code, debug)
+
+
+def _symbols(image: elf.Elf, other: elf.Elf, stored: list[OutputSection], first: int) -> list[OutputSection]:
+    """The debug file's symbol and string table for the section numbers of ``image``, to become its sections ``first`` and
+    ``first + 1``."""
+    table = other.by_name.get(".symtab")
+    if table is None or not 0 < table.link < len(stored):
+        return []
+    number = {(one.name, one.address): one.index for one in image.sections if one.executable}
+    mapping = {0: 0, **{one.index: number.get((one.name, one.address), 0) for one in other.sections}}
+    rows = renumbered(stored[table.index].content, mapping)
+    return [
+        replace(stored[table.index], content=rows.tobytes(), link=first + 1),
+        replace(stored[table.link], name=".strtab"),
+    ]

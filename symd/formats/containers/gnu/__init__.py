@@ -1,1 +1,0 @@
-"""What GCC leaves in programs that it compiled for GPUs."""

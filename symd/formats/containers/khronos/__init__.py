@@ -1,1 +1,0 @@
-"""SPIR-V as a format."""

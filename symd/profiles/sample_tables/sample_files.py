@@ -1,0 +1,186 @@
+"""Samples from one Parquet file to another, as the command and the library ask for it: what becomes of them, where the modules are that they
+speak of by names of their own (``--module [ID=]FILE``), and the file that is written whole or stays as it was. Apache Arrow, which is an
+extra and slow to import, is imported when a file is answered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from symd.api import Symbolizer
+from symd.config import DEFAULT_LIMITS, UNBOUNDED_STORE, Limits, default_cache
+from symd.engine.engine import Engine
+from symd.engine.files.module import add_module, open_symbolizer
+from symd.errors import InvalidInput, StoreUnavailable, ToolMissing, extra_hint
+from symd.profiles import NamedModule
+from symd.store import ModuleStore, Store
+from symd.store.files import disk
+from symd.store.ownership import check_owner
+from symd.store.paths import StorePaths
+from symd.store.shared.opening import open_shared
+from symd.system.atomic_output import check_no_input, replacing
+from symd.system.os_errors import os_error_text
+
+if TYPE_CHECKING:
+    from symd.profiles.sample_tables.tables import SampleTables, TableNames, TableReport
+
+
+class Form(StrEnum):
+    """What becomes of samples."""
+
+    SAMPLES = "samples"
+    """Every row again, with its reason and its frames."""
+    LOCATIONS = "locations"
+    """Every row again, with the number of its location; what the numbers stand for is a table of its own."""
+    HOT_LINES = "hot-lines"
+    """Source lines with the sums of their samples."""
+
+
+def named_module(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> NamedModule:
+    """The module of ``FILE`` or ``ID=FILE``, which the symbolizer has then; a file whose own name has an equals sign is taken as such."""
+    identity, file = named_file(text)
+    digest = add_module(symbolizer, file, server, limits)
+    return NamedModule(digest, file, identity or None)
+
+
+def named_file(text: str) -> tuple[str, str]:
+    """ID, "" where none is given, and FILE. Raises ``InvalidInput`` where one of the two is empty."""
+    identity, equals, file = text.partition("=")
+    if not equals or Path(text).exists():
+        return "", text
+    if not identity or not file:
+        raise InvalidInput("a module is named by a file", where=f"--module {text}", hint="write FILE or ID=FILE")
+    return identity, file
+
+
+@dataclass(frozen=True, slots=True)
+class SampleModules:
+    """Where the modules of samples are: ``modules`` are [ID=]FILE, ``server`` is a daemon's address; ``store`` is the folder of a store, or
+    with the URL of its ``catalogue`` the object storage of one that several daemons share, whose files are kept in the folder ``cache``."""
+
+    modules: tuple[str, ...] = ()
+    server: str | None = None
+    store: str | None = None
+    catalogue: str | None = None
+    cache: str | None = None
+    limits: Limits = DEFAULT_LIMITS
+
+    def __post_init__(self) -> None:
+        """Raises InvalidInput where one does not go with another."""
+        if self.store is not None and self.server is not None:
+            raise InvalidInput("modules come from a store or from a daemon, not from both", hint="give one of the two")
+        if self.is_shared != bool(self.catalogue):
+            raise InvalidInput(
+                "the catalogue is not given"
+                if self.is_shared
+                else "a catalogue goes with a store in an object storage",
+                where=self.store or self.catalogue or "",
+                hint="a shared store takes both, s3://BUCKET/PREFIX and postgresql://USER@HOST/DATABASE",
+            )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the store is one that several daemons share."""
+        return "://" in (self.store or "")
+
+
+@contextmanager
+def open_tables(source: SampleModules, names: TableNames) -> Iterator[SampleTables]:
+    """Tables of samples answered from these modules."""
+    from symd.profiles.sample_tables.tables import SampleTables  # noqa: PLC0415 - Arrow is an extra, and slow to import
+
+    with _open_symbolizer(source) as symbolizer:
+        named = [named_module(text, symbolizer, source.server, source.limits) for text in source.modules]
+        yield SampleTables(symbolizer, named, names)
+
+
+@contextmanager
+def _open_symbolizer(source: SampleModules) -> Iterator[Symbolizer]:
+    if source.store is None:
+        with open_symbolizer(source.server, source.limits) as symbolizer:
+            yield symbolizer
+        return
+    with Engine(_open_store(source, source.store), source.limits) as engine:
+        yield engine
+
+
+def _open_store(source: SampleModules, store: str) -> ModuleStore:
+    """Who only asks removes nothing for want of room: how much a store may hold is for its daemons to say."""
+    limits = source.limits._replace(store_size=UNBOUNDED_STORE)
+    if source.is_shared:
+        cache = Path(source.cache) if source.cache else default_cache()
+        return open_shared(store, source.catalogue or "", cache, limits, make=False)
+    if not Path(store).is_dir():
+        raise InvalidInput("there is no such store", where=store, hint="symd serve --store FOLDER makes one")
+    with disk(Path(store)):
+        check_owner(Path(store))
+        StorePaths(Path(store)).check_store()
+    return Store(Path(store), limits, adopt_later=True)
+
+
+_HINT = "choose another OUT"
+_NO_FOLDER = "make its folder first, or choose another OUT"
+
+
+def check_arrow() -> None:
+    """Raises ToolMissing where there is no Apache Arrow."""
+    if find_spec("pyarrow") is None:
+        raise ToolMissing("pyarrow is not installed here", where="symd-gpu[data]", hint=extra_hint("data"))
+
+
+def answer_file(
+    tables: SampleTables,
+    samples: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    form: Form,
+    locations: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _rows: None,
+) -> TableReport:
+    """Answer the Parquet file ``samples`` into the file ``target``, which is written whole or stays as it was. With the form ``locations``
+    the file of that name gets what the numbers of locations stand for (by default ``locations_path``). ``progress`` is called with the
+    rows that are done, and all. Raises InvalidInput and Malformed for the samples, StoreUnavailable where a file cannot be written, and
+    what the symbolizer raises."""
+    from symd.profiles.sample_tables.parquet_files import SampleFile, write_answers  # noqa: PLC0415 - Arrow is slow to import
+
+    for each in (samples, target):
+        if "://" in os.fspath(each):
+            hint = "copy what is elsewhere to this machine first, and the answers back"
+            raise InvalidInput("samples are files of this machine, and no URLs", where=str(each), hint=hint)
+    paths = written_paths(target, form, locations)
+    hint = _HINT if all(path.parent.is_dir() for path in paths) else _NO_FOLDER
+    check_no_input(paths if form is Form.HOT_LINES else paths[:-1], (Path(samples),))
+    if len({os.path.realpath(path) for path in paths}) < len(paths):
+        raise InvalidInput(
+            "samples and locations are two files", where=str(target), hint="give the locations another name"
+        )
+    with SampleFile(Path(samples), tables.names) as file:
+        tables.schema(file.schema, form)  # what is wrong with its columns is said before anything is written
+        with replacing(*paths, hint=hint) as temporaries:
+            try:
+                write_answers(file, tables, form, temporaries[-1], temporaries[0] if len(paths) > 1 else None, progress)
+            except OSError as error:
+                reason = os_error_text(error)
+                raise StoreUnavailable(f"cannot write the file: {reason}", where=str(target), hint=_HINT) from error
+    return tables.report()
+
+
+def written_paths(
+    target: str | os.PathLike[str], form: Form, locations: str | os.PathLike[str] | None = None
+) -> list[Path]:
+    """The files that ``answer_file`` writes: ``target`` last, before it that of the locations where the form has one. Where ``target`` has every
+    row and column of the samples again, it may be their file."""
+    path = Path(target)
+    if form is not Form.LOCATIONS:
+        return [path]
+    return [Path(locations) if locations is not None else locations_path(path), path]
+
+
+def locations_path(target: Path) -> Path:
+    """The file of the locations beside the file of the samples: ``out.locations.parquet`` beside ``out.parquet``."""
+    return target.with_name(f"{target.stem}.locations{target.suffix}")
