@@ -22,7 +22,7 @@ from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.summaries import ModuleSummary
 from symd.rpc.wire.answers import add_answer, from_answers
-from symd.rpc.wire.resource_names import module_name
+from symd.rpc.wire.fields import module_name
 from symd.store import Store
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 

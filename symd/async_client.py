@@ -108,7 +108,7 @@ from symd.rpc.wire.modules import from_responses as from_module_events
 from symd.rpc.wire.names import from_item
 from symd.rpc.wire.names import to_request as to_names_request
 from symd.rpc.wire.queries import AddressColumn, RowAnswers, write_column
-from symd.rpc.wire.resource_names import checked_module_name, context_id, context_name, module_digest, module_name
+from symd.rpc.wire.fields import checked_module_name, context_id, context_name, module_digest, module_name
 from symd.rpc.wire.sources import FILES
 from symd.rpc.wire.sources import from_chunks as from_source_chunks
 from symd.rpc.wire.variables import from_response as from_variables_response

@@ -24,7 +24,7 @@ from symd.engine.files.input import check_no_module_name, read_input
 from symd.engine.files.listing_sources import with_python_names
 from symd.engine.files.module import add_bytes, add_with_debug, joined_with, kernel_names, open_symbolizer
 from symd.engine.files.opened_file import opened_file
-from symd.engine.files.progress import working
+from symd.engine.files.file_notices import working
 from symd.errors import BadQuery, FailedPrecondition, HashMismatch, InvalidInput, SymdError
 from symd.formats.containers.file_part import forget, sha256_of
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from symd.rpc.service_config import PAUSES, SERVICE_CONFIG, SEVERAL
+from symd.rpc.channel import PAUSES, SERVICE_CONFIG, SEVERAL
 
 
 def be_impatient(monkeypatch: pytest.MonkeyPatch, **policy: Any) -> None:

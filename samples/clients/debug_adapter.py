@@ -29,7 +29,7 @@ from symd.model.breakpoints import SourceLine
 from symd.model.listings import ListingPart
 from symd.model.variables import Variable
 from symd.query.disasm import disassemble
-from symd.query.syntax import parse_query
+from symd.model.addresses import parse_query
 from symd.store import Store
 
 LARGEST_MESSAGE = 16 << 20

@@ -20,7 +20,7 @@ from symd.cli.output import printable
 from symd.config import Limits
 from symd.cores.fault_text import Annotator, FoundAddress, GivenModule
 from symd.engine.files.input import is_regular_file
-from symd.engine.files.local_module import LocalModule
+from symd.engine.files.opened_file import LocalModule
 from symd.engine.files.module import add_module, open_symbolizer
 from symd.errors import InvalidInput, SymdError
 from symd.formats.containers import identify

@@ -12,7 +12,7 @@ import click
 from symd.cli.answer_lines import AnswerLines, names_nothing
 from symd.cli.output import MISUSED, NO, printable
 from symd.cli.question_lines import Lines, addresses_in, line_text
-from symd.engine.files.file_hints import WHERE_CUT_OFF
+from symd.engine.files.file_notices import WHERE_CUT_OFF
 from symd.engine.files.gc_control import gc_paused
 from symd.errors import BadQuery
 from symd.model.addresses import ByKernel, Query, as_hexadecimal, has_decimal, parse_query

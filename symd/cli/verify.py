@@ -16,7 +16,7 @@ from symd.debuginfo.verify import Difference, VerifyReport, verify
 from symd.engine.files.debug_files import with_debug_file, with_dwo_files
 from symd.engine.files.input import read_input
 from symd.engine.files.kernel_packs import with_kernel_packs
-from symd.engine.files.progress import working
+from symd.engine.files.file_notices import working
 from symd.errors import ObjectNotFound, SymdError
 from symd.formats import containers
 from symd.model.code import CodeObject

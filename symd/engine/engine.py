@@ -15,8 +15,8 @@ from symd.config import Limits
 from symd.cores.answering import CoreAnswering, KeptCode
 from symd.cores.stopped import whole
 from symd.cores.stopped import DumpContents
-from symd.engine.contexts.breakpoint_watch import breakpoint_events
-from symd.engine.contexts.module_watch import ModuleWatcher, checked_apis
+from symd.engine.contexts.watches import breakpoint_events
+from symd.engine.contexts.watches import ModuleWatcher, checked_apis
 from symd.engine.contexts.verbs import Contexts, StoredAliases
 from symd.engine.indexes import IndexManager
 from symd.engine.reading.questions import (
@@ -35,7 +35,7 @@ from symd.engine.reading.questions import (
     VariablesAtEach,
     WriteObject,
 )
-from symd.engine.reading.reader import InProcessReader, Reader
+from symd.engine.reading.questions import InProcessReader, Reader
 from symd.errors import DriverMissing, NoDebugData, StoreUnavailable, SymdError, ToolMissing, Unavailable, WorkerDied
 from symd.index import VERSION, Index
 from symd.model.addresses import ByKernel, KernelOffset, Query
@@ -82,7 +82,7 @@ from symd.query.breakpoints import locate
 from symd.query.lines import lines, stored_tables
 from symd.query.listing import Disassemble, listings, with_kernel_name
 from symd.query.names import find_names
-from symd.query.query_budget import QueryBudget
+from symd.query.symbolize import QueryBudget
 from symd.query.source_text import with_named
 from symd.query.symbolize import symbolize, symbolize_column
 from symd.query.variables import variables

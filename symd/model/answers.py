@@ -195,7 +195,7 @@ class Answers(Sequence[Answer]):
     ``text_sections[text_section[i] - 1]``, or names no place in any text where ``text_section[i]`` is 0 (in ``LineTable``
     the column of the same name counts from zero). ``offset`` counts from that section's start. ``candidates`` maps the
     number of an ambiguous query, or of one whose function or section does not exist, to its candidates; not all have some where a
-    batch has many (``symd.query.candidates``).
+    batch has many (``symd.query.symbolize``).
     """
 
     location: U32

@@ -18,7 +18,7 @@ from symd.model.columns import U64
 from symd.model.listings import Instructions, Listing, ListingPart
 from symd.model.summaries import in_spirv
 from symd.query import function_names
-from symd.query.query_budget import QueryBudget
+from symd.query.symbolize import QueryBudget
 
 Disassemble = Callable[[Sequence[CodeObject], str | None, Limits, Callable[[], None]], list[Instructions | SymdError]]
 """For each code object its instructions (of one kernel, where one is named), or why there are none. The last argument is called now and
@@ -53,9 +53,7 @@ def _no_kernel(index: Index, name: str, path: str | None, around: Sequence[str],
         return KernelNotFound(
             f"{name!r} is a function, not a kernel", hint=f"its code stands in {', '.join(around[:8])}"
         )
-    from symd.query.similar_names import suggestions  # noqa: PLC0415 - a name that does not exist
-
-    (like,) = suggestions(index, [name], path, effort)
+    (like,) = function_names.suggestions(index, [name], path, effort)
     kernels = list(dict.fromkeys(each.kernel for each in like if each.kernel))
     hint = f"did you mean {' or '.join(kernels)}?" if kernels else "symd names FILE --kind kernel '*' lists them"
     return KernelNotFound(f"there is no kernel {name!r}", hint=hint)

@@ -1,22 +1,99 @@
 """Which frames are at these addresses? Queries are resolved to (text section, offset), then all are one search and one
-gather; every query has its own reason."""
+gather; every query has its own reason. The places that an ambiguous answer could mean are found once where a batch asks
+for one place many times. What a request may spend on the names of functions is bounded: how people write them is worked
+out name by name, and a module may have a million of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
-
-import numpy as np
-
-from symd.errors import BadQuery, ObjectNotFound
+from collections.abc import Callable
+from symd.errors import LimitExceeded
+from symd.model.waiting import never_cancelled
+from collections.abc import Iterable
 from symd.index import Index
+from symd.model.answers import Candidate
+from collections.abc import Sequence
+from typing import NamedTuple
+import numpy as np
+from symd.errors import BadQuery
+from symd.errors import ObjectNotFound
 from symd.index.format import Column
-from symd.index.lookup import Start, parts_of
-from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset
-from symd.model.answers import Answer, Answers, Candidate, Reason, TextSection
+from symd.index.lookup import Start
+from symd.index.lookup import parts_of
+from symd.model.addresses import ByAddress
+from symd.model.addresses import ByKernel
+from symd.model.addresses import BySection
+from symd.model.addresses import Query
+from symd.model.addresses import SectionOffset
+from symd.model.answers import Answer
+from symd.model.answers import Answers
+from symd.model.answers import Reason
+from symd.model.answers import TextSection
 from symd.model.columns import U64
-from symd.query.candidates import MAX_CANDIDATES, MAX_EXPLAINED, NamedCandidates, Places
-from symd.query.query_budget import QueryBudget
+
+
+NAME_SEARCH_LETTERS = 50_000_000
+"""Letters of functions' names that one request may have spelled as people write them, where it asks for names that no kernel and no symbol has."""
+
+
+class QueryBudget:
+    """What one request may spend on the names of functions. ``check_cancelled`` is called now and then, and raises
+    when nobody waits for the answer any more."""
+
+    def __init__(self, check_cancelled: Callable[[], None] = never_cancelled) -> None:
+        self._left = NAME_SEARCH_LETTERS
+        self.check_cancelled = check_cancelled
+
+    def spend(self, characters: int) -> None:
+        """Count characters of names that were spelled out. Raises ``LimitExceeded`` and what ``check_cancelled``
+        raises."""
+        self.check_cancelled()
+        self._left -= characters
+        if self._left < 0:
+            raise LimitExceeded(
+                f"to find the functions by the names asked for, more than {NAME_SEARCH_LETTERS} characters of names would have to be spelled out",
+                hint="ask by linkage names, as `symd names` lists them; or for one code object",
+                metadata={"limit": "name_search_letters", "value": str(NAME_SEARCH_LETTERS)},
+            )
+
+
+MAX_CANDIDATES = 64
+"""The most candidates that one ambiguous answer names."""
+MAX_EXPLAINED = 10_000
+"""The most ambiguous answers of a batch for which candidates are named."""
+MAX_NAMED = 100_000
+"""The most candidates that the ambiguous answers of a batch name together."""
+
+Places = Iterable[tuple[int, int]]
+"""Numbers of text sections, and offsets in them."""
+
+
+class NamedCandidates:
+    """The candidates of the ambiguous answers of a batch. ``by_query`` maps the numbers of queries to their
+    candidates; equal ones are one tuple."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._explained = self._named = 0
+        self.by_query: dict[int, tuple[Candidate, ...]] = {}
+
+    @property
+    def full(self) -> bool:
+        """Whether no further ambiguous answer gets candidates."""
+        return self._explained >= MAX_EXPLAINED or self._named >= MAX_NAMED
+
+    def explain(self, queries: Iterable[tuple[int, int]], places: Callable[[int], Places]) -> None:
+        """Name the candidates of ambiguous queries, given as (number, value); ``places`` has those that hold a value, ``MAX_CANDIDATES``
+        at most."""
+        known: dict[int, tuple[Candidate, ...]] = {}
+        for number, value in queries:
+            if self.full:
+                return
+            if value not in known:
+                known[value] = tuple(self._index.candidate(*place) for place in places(value))
+            self.by_query[number] = known[value]
+            self._explained += 1
+            self._named += len(known[value])
+
 
 MAX_SUGGESTED = 16
 """For so many unknown names of a batch, and for so many queries of each, names like it are looked for. Likewise for unknown sections."""
@@ -211,7 +288,7 @@ class _Batch:
     def _suggest(self) -> None:
         """Name functions like those that do not exist: all at once, because what takes long is to read the names that there are."""
         if self._unknown:
-            from symd.query.similar_names import suggestions  # noqa: PLC0415 - likewise
+            from symd.query.function_names import suggestions  # noqa: PLC0415 - likewise
         for path, asked in self._unknown.items():
             found = suggestions(self.index, list(asked), path, self._effort)
             for numbers, suggested in zip(asked.values(), found, strict=True):

@@ -1,4 +1,5 @@
-"""The calls of one client for programs with an event loop: what is asked over its channel, and how a call goes on whose daemon is lost."""
+"""The calls of one client for programs with an event loop: what is asked over its channel, and how a call goes on whose
+daemon is lost."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ import grpc
 
 from symd.errors import ServerUnavailable, SymdError
 from symd.model.arguments import checked_timeout
-from symd.rpc.addresses import are_several
+from symd.rpc.channel import are_several
 from symd.rpc.call_errors import ENDED, about_certificates, closed_error, error_of, is_cancelled, undecodable
 from symd.rpc.channel import AsyncConnection, Credentials, Stubs, about_tokens
 from symd.rpc.retry import WATCH_PAUSES, Attempts, OpenWatch
-from symd.rpc.service_config import PAUSES
+from symd.rpc.channel import PAUSES
 
 
 class AsyncCalls:

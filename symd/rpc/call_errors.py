@@ -1,4 +1,5 @@
-"""The error that a call ended with: a daemon's own, or what gRPC itself says, and what to do where no connection came about, or one broke."""
+"""The error that a call ended with: a daemon's own, or what gRPC itself says, and what to do where no connection came
+about, or one broke."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ from symd.errors import (
     SymdError,
     Unavailable,
 )
-from symd.rpc.addresses import TLS, UNIX, are_several, hosts
+from symd.rpc.channel import TLS, UNIX, are_several, hosts
 from symd.rpc.channel import Credentials
-from symd.rpc.service_config import PAUSES, SILENT_SECONDS
+from symd.rpc.channel import PAUSES, SILENT_SECONDS
 from symd.rpc.wire.columns import OTHER_SIDE
 from symd.rpc.wire.failures import from_status, rebuilt
 from symd.system.credential_files import no_password

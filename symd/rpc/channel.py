@@ -1,7 +1,15 @@
-"""A gRPC channel to a daemon, or to several: how they are recognised, what the client shows of itself, and what is called over it."""
+"""A gRPC channel to a daemon, or to several: their addresses, as users write them and gRPC takes them, how they are
+recognised, what the client shows of itself, and what is called over it. What gRPC is told of such channels stands in
+one place: how it connects, notices a daemon that says nothing more, and makes calls again; a client in any language is
+to give its channel the same (docs/reliability.md, "Clients", says what comes of it)."""
 
 from __future__ import annotations
 
+from typing import Final
+from symd.errors import InvalidInput
+from symd.model.texts import is_utf8
+from symd.system.addresses import host_and_port
+import json
 import os
 import re
 import ssl
@@ -9,17 +17,18 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
-
+from typing import Any
 import grpc
 import grpc.aio
 from grpc_health.v1.health_pb2_grpc import HealthStub
-
-from symd.errors import InvalidInput, PermissionDenied, SymdError, Unauthenticated
-from symd.rpc.addresses import TLS, UNIX, are_several, check_form, hosts
-from symd.rpc.service_config import ONE, SEVERAL
+from symd.errors import PermissionDenied
+from symd.errors import SymdError
+from symd.errors import Unauthenticated
 from symd.system.addresses import is_loopback
-from symd.system.credential_files import no_certificate, no_password, no_private_key, read_credentials
+from symd.system.credential_files import no_certificate
+from symd.system.credential_files import no_password
+from symd.system.credential_files import no_private_key
+from symd.system.credential_files import read_credentials
 from symd.system.os_errors import os_error_text
 from symd.v1.alias_service_pb2_grpc import AliasServiceStub
 from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
@@ -31,6 +40,150 @@ from symd.v1.name_service_pb2_grpc import NameServiceStub
 from symd.v1.server_service_pb2_grpc import ServerServiceStub
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.v1.variable_service_pb2_grpc import VariableServiceStub
+
+
+UNIX: Final = "unix:"
+TLS: Final = "tls:"
+SCHEMES: Final = ("dns:", "ipv4:", "ipv6:")
+"""How targets begin that may name several addresses (github.com/grpc/grpc/blob/master/doc/naming.md)."""
+_TLS_SCHEMES: Final = ("https", "grpcs", "tls", "ssl")
+"""How URLs begin whose writers mean TLS."""
+_IN_UTF8: Final = "let the daemon listen at a path in UTF-8; a relative one is made absolute"
+
+
+def are_several(address: str) -> bool:
+    """Whether an address may name several daemons. What is no text names none: whoever connects says so."""
+    return isinstance(address, str) and address.removeprefix("tls:").startswith(SCHEMES)
+
+
+def hosts(address: str) -> list[str]:
+    """The HOST:PORT that an address names; of a name of DNS that name."""
+    scheme, _, rest = address.removeprefix("tls:").partition(":")
+    if f"{scheme}:" not in SCHEMES:
+        return [address.removeprefix("tls:")]
+    return rest.split(",") if scheme != "dns" else [rest.rpartition("/")[2]]
+
+
+def check_form(address: str) -> None:
+    if not isinstance(address, str):
+        raise InvalidInput(f"an address is text, not a {type(address).__name__}", hint=f"write {UNIX}PATH or HOST:PORT")
+    if not is_utf8(address):
+        raise InvalidInput("is not UTF-8, and gRPC takes no other address", where=address, hint=_IN_UTF8)
+    if (written := _written_otherwise(address)) != address:
+        raise InvalidInput("is not the address of a daemon", where=address, hint=f"write {written}")
+    if address.startswith(UNIX) and len(address) > len(UNIX):
+        return
+    if are_several(address) and (together := "".join(address.split())) != address:
+        raise InvalidInput("is not the address of a daemon", where=address, hint=f"write {together}")
+    scheme, is_url, rest = address.partition("://")
+    scheme = scheme.removeprefix(TLS)
+    if is_url and f"{scheme}:" not in SCHEMES:
+        place = rest.partition("/")[0]
+        written = place if _is_host_and_port(place) else f"{place or 'HOST'}:PORT"
+        is_tls = address.startswith(TLS) or scheme in _TLS_SCHEMES
+        hint = f"an address of gRPC has no {scheme}://, write {TLS if is_tls else ''}{written}"
+        raise InvalidInput("is not the address of a daemon", where=address, hint=hint)
+    if not all(map(_is_host_and_port, hosts(address))):
+        if "," in address and not are_several(address):
+            raise InvalidInput(
+                "is not the address of a daemon", where=address, hint="write ipv4:ADDRESS:PORT,ADDRESS:PORT for several"
+            )
+        if are_several(address):
+            hint = "write ipv4:ADDRESS:PORT,ADDRESS:PORT, or dns:///HOST:PORT"
+        else:
+            hint = f"write {UNIX}{address}" if "/" in address else f"write {UNIX}PATH, HOST:PORT or {TLS}HOST:PORT"
+        raise InvalidInput("is not the address of a daemon", where=address or "''", hint=hint)
+
+
+def _written_otherwise(address: str) -> str:
+    """An address whose beginning has capitals, or of a Unix socket with a host's place as URLs have it, as gRPC takes it; any other as it is."""
+    for scheme in (UNIX, TLS):
+        beginning, rest = address[: len(scheme)], address[len(scheme) :]
+        is_host = _is_host_and_port(address) and ":" not in rest  # one may be called TLS
+        if beginning != scheme == beginning.lower() and not is_host:
+            address = scheme + rest
+    path = address.removeprefix(f"{UNIX}//")
+    return address if path in ("", address) or path.startswith("/") else f"{UNIX}/{path}"
+
+
+def _is_host_and_port(text: str) -> bool:
+    return host_and_port(text) is not None and "," not in text
+
+
+_ONCE: Final = {
+    "symd.v1.AliasService": ("DeleteAlias",),
+    "symd.v1.ContextService": ("DeleteContext",),
+    "symd.v1.ModuleService": ("DeleteModule", "GrabModule"),
+}
+"""Methods that say something else the second time, or cost much: who calls them decides. Every other one may be made twice."""
+_STREAMED: Final = {
+    "symd.v1.BreakpointService": ("WatchBreakpoints",),
+    "symd.v1.CoreService": ("ReadCore",),
+    "symd.v1.ListingService": ("GetListing", "ReadSources"),
+    "symd.v1.ModuleService": ("UploadModule", "ReadCodeObject", "WatchModules"),
+    "symd.v1.SymbolService": ("SymbolizeStream", "GetLineTable"),
+}
+"""Methods whose requests or answers are streams: begun anew by gRPC itself, such a call may wait forever, also beyond its deadline (seen with
+gRPC 1.85: no connection is left, and the call does not end). ``symd.rpc.retry`` says who begins them anew instead."""
+PAUSES: Final = (0.1, 0.4, 1.6, 5.0)
+"""Seconds before the second, third, ... attempt of a call, as the retry policy has them (which makes them up to a fifth longer or shorter)."""
+SILENT_SECONDS: Final = 40
+"""Seconds that one daemon of several may take for one attempt of a call: longer than most of what a daemon does is allowed to take
+(``question_seconds``). What takes longer goes on there (an index is finished all the same), so that a later attempt finds it done."""
+SERVICE_CONFIG: Final = json.dumps(
+    {
+        "loadBalancingConfig": [{"round_robin": {}}],
+        "methodConfig": [
+            {
+                "name": [
+                    {"service": service, "method": name}
+                    for methods in (_ONCE, _STREAMED)
+                    for service, names in methods.items()
+                    for name in names
+                ]
+            },
+            {
+                "name": [{}],
+                "retryPolicy": {
+                    "maxAttempts": 1 + len(PAUSES),  # gRPC takes no more than 5
+                    "initialBackoff": f"{PAUSES[0]}s",
+                    "maxBackoff": f"{PAUSES[-1]}s",
+                    "backoffMultiplier": 4,
+                    "retryableStatusCodes": ["UNAVAILABLE"],
+                    "perAttemptRecvTimeout": f"{SILENT_SECONDS}s",
+                },
+            },
+        ],
+    }
+)
+"""The service config of a channel to several daemons (github.com/grpc/grpc/blob/master/doc/service_config.md). None of them waits for a connection (``waitForReady``): a daemon
+that is not there is told of, and how it is started."""
+KEEPALIVE_SECONDS: Final = 60
+"""A connection with calls may be silent so long before the client asks whether the daemon is there."""
+ONE: Final = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # A daemon that is frozen, or whose machine is gone, closes no connection: a call to it would wait for ever.
+    ("grpc.keepalive_time_ms", KEEPALIVE_SECONDS * 1000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.ping_timeout_ms", 20_000),  # of what gRPC asks by itself to measure: keepalive waits for that answer
+    ("grpc.http2.max_pings_without_data", 0),
+    # A daemon that is started again is found within a second; gRPC by itself would look for it once in two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # which bounds connecting, and delays nothing after a refusal (gRPC core)
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+"""Options of a channel to a daemon alone (grpc/impl/channel_arg_names.h). It has no retry policy: what is wrong with that daemon is told at once,
+and a module that ends its worker is not sent to it five times."""
+SEVERAL: Final = (
+    *ONE,
+    ("grpc.service_config", SERVICE_CONFIG),
+    ("grpc.service_config_disable_resolution", 1),
+    ("grpc.per_rpc_retry_buffer_size", 64 << 20),  # a request that does not fit is sent once only
+    ("grpc.experimental.enable_hedging", 1),  # without it gRPC 1.85 passes over perAttemptRecvTimeout
+)
+"""Options of a channel to several daemons."""
+
 
 Metadata = tuple[tuple[str, str], ...]
 """Headers of a call."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from symd.errors import CallRefused, ServerUnavailable, StoreUnavailable, SymdError, Unavailable
-from symd.rpc.service_config import PAUSES
+from symd.rpc.channel import PAUSES
 
 WATCH_PAUSES: Final = (*PAUSES, 5.0, 5.0, 5.0, 5.0)
 """Seconds between the attempts of a watch, which outlives a store that is away for a moment, as a database is that is started anew."""

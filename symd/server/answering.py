@@ -21,9 +21,9 @@ from symd.config import Limits
 from symd.errors import InvalidInput, SymdError
 from symd.rpc.wire.columns import COUNTED_BYTES as COUNTED_FIELDS_BYTES
 from symd.rpc.wire.columns import check_fields
-from symd.rpc.wire.resource_names import leading_digest, leading_digest_of_batch
-from symd.server.bridge import Requests, Responses
-from symd.server.bytes_in_flight import COUNTED_BYTES, BytesInFlight
+from symd.rpc.wire.fields import leading_digest, leading_digest_of_batch
+from symd.server.messages import Requests, Responses
+from symd.server.messages import COUNTED_BYTES, BytesInFlight
 from symd.server.call import Call
 from symd.server.guard import check_deadline
 from symd.server.logs import note_request

@@ -1,31 +1,176 @@
-"""Who calls, and whether they may: asked once for each call, before its message is read.
-
-Over the daemon's own Unix socket the kernel has kept other users out, and whoever comes is its user, who may do everything. Over
-TCP, and over the socket of a group, a client shows a token or a certificate; who shows neither may do what ``ListenConfig.anonymous`` says:
-nothing, unless the operator decided otherwise.
-"""
+"""Who calls, whether they may, and what is written of it. Which right each RPC takes: one that does not stand here is
+not served. One line of the log ``symd.audit`` for each call that may change something, refused ones too: who, from
+where, what, which module, and what came of it (docs/operations.md describes each field); what clients wrote is quoted,
+so that a line stays one line. Who calls is asked once for each call, before its message is read: over the daemon's own
+Unix socket the kernel has kept other users out, and whoever comes is its user, who may do everything. Over TCP, and
+over the socket of a group, a client shows a token or a certificate; who shows neither may do what
+``ListenConfig.anonymous`` says: nothing, unless the operator decided otherwise."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+from grpc_health.v1.health import SERVICE_NAME as HEALTH
+from symd.model.rights import Right
+from symd.server.standard_services import REFLECTION
 import logging
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import threading
+import time
+from typing import Any
+from symd.errors import Unauthenticated
+from symd.server.call import Call
+from symd.server.logs import quoted
+from symd.store import Eviction
+from collections.abc import Iterable
+from dataclasses import dataclass
+from dataclasses import field
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from shlex import quote
-from typing import Any, Final, NamedTuple
-
-from symd.errors import FailedPrecondition, PermissionDenied, Unauthenticated
-from symd.model.rights import ALL_RIGHTS, Rights, rights_text
-from symd.server.access_file import Access, read_access
-from symd.server.audit import AuditLog
-from symd.server.call import Call
-from symd.server.certificates import Certificates, certified_name
+from typing import NamedTuple
+from symd.errors import FailedPrecondition
+from symd.errors import PermissionDenied
+from symd.model.rights import ALL_RIGHTS
+from symd.model.rights import Rights
+from symd.model.rights import rights_text
+from symd.server.access_file import Access
+from symd.server.access_file import read_access
+from symd.server.certificates import Certificates
+from symd.server.certificates import certified_name
 from symd.server.config import ListenConfig
 from symd.server.logs import QuietLog
-from symd.server.rights import HEALTH_METHODS, RIGHTS
 from symd.server.watched_files import WatchedFiles
+
+
+_BY_SERVICE: Final[Mapping[str, Mapping[Right, tuple[str, ...]]]] = {
+    "debuginfo.v1alpha1.DebuginfoService": {Right.WRITE: ("Upload",)},
+    "parca.debuginfo.v1alpha1.DebuginfoService": {
+        Right.READ: ("ShouldInitiateUpload",),
+        Right.WRITE: ("InitiateUpload", "MarkUploadFinished", "Upload"),
+    },
+    "symd.v1.AliasService": {
+        Right.READ: ("GetAlias", "ListAliases"),
+        Right.WRITE: ("CreateAliases", "DeleteAlias"),
+    },
+    "symd.v1.BreakpointService": {Right.READ: ("ResolveBreakpoint", "WatchBreakpoints")},
+    "symd.v1.ContextService": {
+        Right.READ: ("GetContext", "ListContexts", "ListLoads", "SymbolizeAddresses"),
+        Right.WRITE: ("CreateContext", "DeleteContext", "RecordEvents"),
+    },
+    "symd.v1.CoreService": {Right.READ: ("ReadCore",)},
+    "symd.v1.ListingService": {Right.READ: ("GetListing", "ReadSources")},
+    "symd.v1.ModuleService": {
+        Right.READ: (
+            "FindMissingModules",
+            "GetModule",
+            "ListCodeObjects",
+            "ListContainers",
+            "ListKernels",
+            "ListModules",
+            "ReadCodeObject",
+            "WatchModules",
+        ),
+        Right.WRITE: ("UpdateModule", "UploadModule"),
+        Right.GRAB: ("GrabModule",),
+        Right.ADMIN: ("DeleteModule",),
+    },
+    "symd.v1.NameService": {Right.READ: ("FindNames",)},
+    "symd.v1.ServerService": {Right.READ: ("GetServerInfo",)},
+    "symd.v1.SymbolService": {Right.READ: ("GetLineTable", "Symbolize", "SymbolizeStream")},
+    "symd.v1.VariableService": {Right.READ: ("GetVariables",)},
+    HEALTH: {Right.READ: ("Check", "Watch")},
+    **{name: {Right.READ: ("ServerReflectionInfo",)} for name in REFLECTION},
+}
+
+RIGHTS: Final[Mapping[str, Right]] = MappingProxyType(
+    {
+        f"{service}.{method}": right
+        for service, methods in _BY_SERVICE.items()
+        for right, names in methods.items()
+        for method in names
+    }
+)
+"""The right that each method takes, by the method's full name ("symd.v1.SymbolService.Symbolize")."""
+
+HEALTH_METHODS: Final = frozenset(name for name in RIGHTS if name.startswith(f"{HEALTH}."))
+
+
+audit_log = logging.getLogger("symd.audit")
+
+STORE: Final = "store"
+"""The client that audit lines name when the store evicts a module: no client asked for that."""
+
+OK: Final = "OK"
+CANCELLED: Final = "CANCELLED"
+"""The client went away before it had its answer; what it asked for may have been done."""
+STRANGERS: Final = 20
+"""Lines a second, at most, about calls of those who did not say who they are. Further ones are counted."""
+_LONGEST: Final = 200
+_AUDITED: Final = frozenset(method for method, right in RIGHTS.items() if right is not Right.READ)
+
+
+class AuditLog:
+    """Writes the lines of the audit log, with a bound on lines about strangers for each second. Safe to use from
+    several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._second = 0
+        self._told = self._left_out = 0
+
+    def write(self, call: Call, outcome: str) -> None:
+        """Write the line of a call that has ended, unless it only asked. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an
+        error."""
+        if call.method in _AUDITED:
+            self.tell(call, outcome)
+
+    def tell(self, call: Call, outcome: str) -> None:
+        """Write the line of a call that is known to change something. ``outcome`` is ``OK``, ``CANCELLED`` or the
+        reason of an error."""
+        if not call.caller and outcome == Unauthenticated.reason and not self._room():
+            return
+        facts: dict[str, Any] = {
+            "who": call.caller[:_LONGEST],
+            "from": call.peer[:_LONGEST],
+            "what": call.method.rpartition(".")[2],
+            "which": call.subject[:_LONGEST],
+            "outcome": outcome,
+            "seconds": round(time.monotonic() - call.begun, 3),
+            "id": call.number,
+        }
+        if left_out := self._taken():
+            facts["left_out"] = left_out
+        _write(facts)
+
+    def _room(self) -> bool:
+        """Whether another line about a stranger may be written in this second."""
+        with self._lock:
+            second = int(time.monotonic())
+            if second != self._second:
+                self._second, self._told = second, 0
+            self._told += 1
+            if self._told > STRANGERS:
+                self._left_out += 1
+            return self._told <= STRANGERS
+
+    def _taken(self) -> int:
+        """How many lines were left out since this was asked last."""
+        with self._lock:
+            left_out, self._left_out = self._left_out, 0
+            return left_out
+
+
+def audit_eviction(eviction: Eviction) -> None:
+    """Write the line of a module that the store removed by itself, to make room."""
+    which = f"modules/{eviction.digest}"
+    _write({"who": STORE, "from": STORE, "what": "Evict", "which": which, "outcome": OK, "bytes": eviction.size})
+
+
+def _write(facts: Mapping[str, Any]) -> None:
+    audit_log.info("%s", " ".join(f"{name}={quoted(value)}" for name, value in facts.items()), extra={"facts": facts})
+
 
 log = logging.getLogger("symd.server")
 

@@ -1,4 +1,5 @@
-"""The daemon's HTTP side: it lets in whom gRPC lets in, its work is done in the same work queues, and it is told of in the same logs."""
+"""The daemon's HTTP side: it lets in whom gRPC lets in, its work is done in the same work queues, and it is told of in
+the same logs."""
 
 from __future__ import annotations
 
@@ -21,20 +22,20 @@ from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredential
 from symd.server.call import Call, next_number
 from symd.server.certificates import certified_name
 from symd.server.config import Config
-from symd.server.disk_sources import DiskSources
+from symd.server.service_context import DiskSources
 from symd.server.http.app import build_app
-from symd.server.http.bound_socket import bound, parsed
-from symd.server.http.coloured_apart import ColouredApart
+from symd.server.http.hosts import bound, parsed
+from symd.server.http.colouring import ColouredApart
 from symd.server.http.connections import HttpConnections
 from symd.server.http.exchange import Exchange
 from symd.server.http.hosts import KnownHosts
 from symd.server.http.principals import Entered, HttpAuthenticator, HttpPrincipal, SecretPathAuth
 from symd.server.http.routes import ROUTES
-from symd.server.http.server import serving
+from symd.server.http.connections import serving
 from symd.server.http.site import CostClass, Site
 from symd.server.logs import log_request
 from symd.server.metrics import HttpMetrics, Metrics
-from symd.server.module_fetcher import ModuleFetcher
+from symd.server.build_ids import ModuleFetcher
 from symd.server.work_queues import Work
 from symd.system.addresses import is_loopback
 

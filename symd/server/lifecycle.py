@@ -24,16 +24,16 @@ from symd.engine.engine import Engine
 from symd.errors import SymdError
 from symd.model.rights import rights_text
 from symd.query.disasm import disassemble
-from symd.server.addresses import UNIX, listening
-from symd.server.audit import audit_eviction
+from symd.server.listening import UNIX, listening
+from symd.server.authentication import audit_eviction
 from symd.server.config import Config, ListenConfig
-from symd.server.cpu_affinity import pinned_to_one_cpu
-from symd.server.event_loop import Server
-from symd.server.memory import heap_trimmed
+from symd.server.own_process import pinned_to_one_cpu
+from symd.server.listening import Server
+from symd.server.own_process import heap_trimmed
 from symd.server.metrics import Metrics
-from symd.server.metrics_page import metrics_served
+from symd.server.metrics import metrics_served
 from symd.server.server import Daemon, build_daemon
-from symd.server.thread_switches import frequent_thread_switches
+from symd.server.own_process import frequent_thread_switches
 from symd.server.tracing import tracing
 from symd.server.workers import Workers
 from symd.store import ModuleStore, Store

@@ -1,29 +1,52 @@
-"""What Prometheus may ask of a daemon (prometheus.io/docs/practices/naming): calls by method and outcome, how long they took, what
-was refused by which limit, the processes that read modules, and what is held and waits now.
-
-What Prometheus may ask of a daemon's store: how much is in it, how much room there is, what was evicted and given up.
-
-What Prometheus may ask of a daemon's HTTP side: requests by route and status, how long they took, their bytes, what was refused by which limit, connections.
-No label names a module, a file or a client: a route is written as it stands in the table of routes.
-"""
+"""What Prometheus may ask of a daemon (prometheus.io/docs/practices/naming): calls by method and outcome, how long they
+took, what was refused by which limit, the processes that read modules, and what is held and waits now; of its store how
+much is in it, how much room there is, what was evicted and given up; of its HTTP side requests by route and status, how
+long they took, their bytes, what was refused by which limit, connections. No label names a module, a file or a client:
+a route is written as it stands in the table of routes. The page that says it is served on a port or a Unix socket of
+its own, to whoever asks."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from typing import Final
+from prometheus_client import CollectorRegistry
+from prometheus_client import Counter
+from prometheus_client import Gauge
+from prometheus_client import Histogram
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
-
 from symd.config import Limits
 from symd.errors import SymdError
-from symd.server.audit import OK
+from symd.server.authentication import OK
 from symd.server.call import Call
-from symd.server.memory import own_bytes
+from symd.server.own_process import own_bytes
 from symd.store import ModuleStore
+import socket
+import threading
+from contextlib import contextmanager
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from http.server import HTTPServer
+from pathlib import Path
+from socketserver import ThreadingMixIn
+from typing import Any
+from symd.errors import FailedPrecondition
+from symd.errors import InvalidInput
+from symd.server.listening import UNIX
+from symd.server.listening import locked_folder
+from symd.server.listening import socket_path
+from symd.system.addresses import host_and_port
+from symd.system.addresses import is_loopback
+from symd.system.os_errors import os_error_text
+from symd.system.private_files import bind_socket
 
 if TYPE_CHECKING:
     from symd.server.server import Daemon
@@ -107,7 +130,7 @@ class HttpMetrics:
         self._connections.set_function(connections)
 
 
-SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """The upper bounds of the histograms' buckets."""
 NOTED_CALLS: Final = 64
 """Calls that have ended are noted, and counted so many at a time: counting one takes several locks and tables, for which every single
@@ -120,7 +143,7 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
-            "symd_call_seconds", "Seconds from a call's headers to its end.", ("method",), buckets=SECONDS,
+            "symd_call_seconds", "Seconds from a call's headers to its end.", ("method",), buckets=_BUCKETS,
             registry=self._registry,
         )  # fmt: skip
         self._calls = Counter("symd_calls", "Calls that ended.", ("method", "outcome"), registry=self._registry)
@@ -133,7 +156,7 @@ class Metrics:
         )  # fmt: skip
         self._reads = Histogram(
             "symd_module_read_seconds", "Seconds that a process took to index or to read a module.", ("work", "outcome"),
-            buckets=SECONDS, registry=self._registry,
+            buckets=_BUCKETS, registry=self._registry,
         )  # fmt: skip
         self._noted: deque[tuple[str, str, str, float, bool | None]] = deque()
 
@@ -171,7 +194,7 @@ class Metrics:
 
     def http(self) -> HttpMetrics:
         """The metrics of the HTTP side, told from now on. To be called once."""
-        return HttpMetrics(self._registry, SECONDS)
+        return HttpMetrics(self._registry, _BUCKETS)
 
     def page(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -204,3 +227,140 @@ class _DaemonGauges(Collector):
             )
             until.add_metric((), end.timestamp())
             yield until
+
+
+SECONDS: Final = 5.0
+"""The longest that a request may take, however slowly its bytes come."""
+CONNECTIONS: Final = 16
+"""The most connections at a time; where one more is opened the oldest is closed."""
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@contextmanager
+def metrics_served(address: str, page: Callable[[], bytes], *, open_to_all: bool = False) -> Iterator[str]:
+    """Serve ``page`` at ``HOST:PORT`` or ``unix:PATH`` (mode 0600) while it lasts; the address. HOST is this machine's loopback,
+    unless it is ``open_to_all``. PATH's folder is made where it is not there, and refused where others may change it, as that of the daemon's own
+    socket is. Raises ``InvalidInput``, ``FailedPrecondition`` and ``Unavailable``."""
+    server, where = _listen(address, page, open_to_all=open_to_all)
+    thread = threading.Thread(target=server.serve_forever, name="symd-metrics", daemon=True)
+    thread.start()
+    try:
+        yield where
+    finally:
+        server.shutdown()
+        server.server_close()
+        if where.startswith(UNIX):
+            Path(where.removeprefix(UNIX)).unlink(missing_ok=True)
+
+
+def _listen(address: str, page: Callable[[], bytes], *, open_to_all: bool) -> tuple[HTTPServer, str]:
+    try:
+        if address.startswith(UNIX):
+            path = socket_path(address)
+            with locked_folder(path.parent, "--metrics unix:FOLDER/metrics.sock"):
+                return _listen_unix(path, page), f"{UNIX}{path}"
+        named = host_and_port(address)
+        if named is None:
+            raise InvalidInput(
+                "not an address for metrics", where=address, hint="give HOST:PORT, such as 127.0.0.1:9464, or unix:PATH"
+            )
+        if not (open_to_all or is_loopback(address)):
+            raise FailedPrecondition(
+                "other machines could read the metrics, and no password is asked for",
+                where=address,
+                hint="give 127.0.0.1:PORT or unix:PATH; --open-metrics for who wants it all the same",
+            )
+        host, port = named
+        server = _Server((host, port), _handler(page))
+        return server, f"{host}:{server.server_address[1]}"
+    except OSError as error:
+        raise FailedPrecondition(
+            f"cannot tell metrics there: {os_error_text(error)}", where=address, hint="choose another with --metrics"
+        ) from error
+
+
+def _listen_unix(path: Path, page: Callable[[], bytes]) -> HTTPServer:
+    with suppress(FileNotFoundError):
+        if path.is_socket():
+            path.unlink()
+    return _UnixServer(path, page)
+
+
+class _Server(ThreadingMixIn, HTTPServer):
+    """A thread for each connection, few of them: who is slow holds up neither others nor the end of the daemon."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, *arguments: Any) -> None:
+        self._open: list[socket.socket] = []
+        self._lock = threading.Lock()
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """In a thread of its own, for a while."""
+        with self._lock:
+            self._open.append(request)
+            if len(self._open) > CONNECTIONS:
+                _end(self._open.pop(0))
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer it, within ``SECONDS``."""
+        deadline = threading.Timer(SECONDS, _end, (request,))
+        deadline.daemon = True
+        deadline.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            deadline.cancel()
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget it, before its descriptor may be another's."""
+        with self._lock, suppress(ValueError):
+            self._open.remove(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes, or is left, is not told of."""
+
+
+def _end(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+class _UnixServer(_Server):
+    address_family = socket.AF_UNIX
+
+    def __init__(self, path: Path, page: Callable[[], bytes]) -> None:
+        super().__init__(str(path), _handler(page))
+
+    def server_bind(self) -> None:
+        """Bind; a path has no host name to look up."""
+        bind_socket(self.socket, str(self.server_address))
+        self.server_name, self.server_port = "localhost", 0
+
+
+def _handler(page: Callable[[], bytes]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = SECONDS
+
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] != "/metrics":
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
+            data = page()
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_arguments: Any) -> None:
+            """Who asks is not told: it happens every few seconds."""
+
+        def address_string(self) -> str:
+            return "metrics"
+
+    return Handler

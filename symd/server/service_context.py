@@ -1,19 +1,61 @@
-"""What every handler works with."""
+"""What every handler works with. Which disassemblers this machine has is part of it: looking for them walks PATH, which
+takes longer than a batch of addresses, and clients ask before each large batch what the daemon takes. So are the texts
+of source files on the daemon's disk, which its operator allowed it to read (``symd serve --source-root``)."""
 
 from __future__ import annotations
 
+import time
+from symd.query.disasm import DISASSEMBLERS
+from functools import partial
+from symd.model.sources import PathRule
+from symd.model.sources import SourceText
+from symd.query.source_text import Allowed
+from symd.query.source_text import completed
+from symd.server.config import Config
+from symd.store.source_files import read_below
 import threading
-from dataclasses import dataclass, field
-
+from dataclasses import dataclass
+from dataclasses import field
 from symd.api import Host
 from symd.errors import Unavailable
 from symd.rpc.wire.location_tables import NamedTables
-from symd.server.bytes_in_flight import BytesInFlight
-from symd.server.config import Config
-from symd.server.health import Watches
-from symd.server.installed_disassemblers import InstalledDisassemblers
+from symd.server.messages import BytesInFlight
+from symd.server.standard_services import Watches
 from symd.server.waiting import WaitingCalls
-from symd.server.work_queues import WeightedSemaphore, WorkQueues
+from symd.server.work_queues import WeightedSemaphore
+from symd.server.work_queues import WorkQueues
+
+
+REMEMBERED_SECONDS = 30.0
+"""How long an installation, or a removal, may go unnoticed."""
+
+
+class InstalledDisassemblers:
+    """Looked up when they are asked for, at most every 30 seconds. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._found: tuple[float, dict[str, bool]] | None = None
+
+    def by_name(self) -> dict[str, bool]:
+        """For each disassembler that symd knows whether it is here."""
+        now = time.monotonic()
+        found = self._found
+        if found is None or now - found[0] > REMEMBERED_SECONDS:
+            found = self._found = now, {each.NAME: each.installed() for each in DISASSEMBLERS}
+        return found[1]
+
+
+class DiskSources:
+    """Reads below the roots that ``config`` names, by its path rules."""
+
+    def __init__(self, config: Config) -> None:
+        rules = tuple(PathRule(prefix, here) for prefix, here in config.source_map)
+        self._allowed = Allowed(config.source_roots, rules)
+        self._read = partial(read_below, largest=config.limits.source_size)
+
+    def completed(self, source: SourceText) -> SourceText:
+        """``source`` itself where its module carried the text or no allowed file is the one, else the same with the file's text."""
+        return completed(source, self._allowed, self._read)
 
 
 @dataclass(frozen=True, slots=True)

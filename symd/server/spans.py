@@ -20,7 +20,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from symd import __version__
 from symd.errors import FailedPrecondition, SymdError, by_reason
-from symd.server.audit import CANCELLED, OK
+from symd.server.authentication import CANCELLED, OK
 from symd.server.call import Call
 
 LAST_SECONDS: Final = 3.0

@@ -1,4 +1,6 @@
-"""Calls that wait: for the first message, for the next one, for a response to be taken, for something to tell. Each wait for a
+"""The time that a question may take, and its client.
+
+Calls that wait: for the first message, for the next one, for a response to be taken, for something to tell. Each wait for a
 client is bounded in time, and what costs nothing to send, calls without a message, is bounded in number; a stream that has nothing
 to tell stays open as long as its client is let in.
 
@@ -8,22 +10,48 @@ client that has the most: whoever sends headers and message together is never th
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from symd.config import Limits
+from symd.errors import LimitExceeded
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
+from typing import TYPE_CHECKING
+from typing import Any
 from grpc.aio import BaseError
 from grpc_status import rpc_status
-
-from symd.config import Limits
-from symd.errors import Busy, DeadlineExceeded, SymdError
+from symd.errors import Busy
+from symd.errors import DeadlineExceeded
+from symd.errors import SymdError
 from symd.rpc.wire.failures import to_status
-from symd.server import deadline
-from symd.server.bridge import Requests, Responses
+from symd.server.messages import Requests
+from symd.server.messages import Responses
 from symd.server.call import Call
-from symd.server.memory import own_bytes
+from symd.server.own_process import own_bytes
 from symd.server.messages import MAX_REQUEST
+
+
+MESSAGE_SECONDS = 30.0
+"""The longest a call may take to send its message after its headers, or the first message of a stream."""
+WRITE_SECONDS = 60.0
+"""The longest a client may take to take a message of a stream."""
+
+
+def deadline_check(limits: Limits) -> Callable[[], None]:
+    """What a question that may take long calls between its steps. It raises ``LimitExceeded`` where ``question_seconds`` have passed since now."""
+    end = time.monotonic() + limits.question_seconds
+
+    def check() -> None:
+        if time.monotonic() > end:
+            raise LimitExceeded(
+                f"the question takes longer than {limits.question_seconds:g} seconds",
+                hint="ask for less: fewer names or modules, a shorter pattern, or one code object; question_seconds may be raised where the daemon is started",
+                metadata={"limit": "question_seconds", "value": f"{limits.question_seconds:g}"},
+            )
+
+    return check
+
 
 if TYPE_CHECKING:
     Context = Any
@@ -65,7 +93,7 @@ class WaitingCalls:
         """The daemon's memory when no call had waited for long, or the least since, bytes."""
         self._period = min(
             LONGEST_SWEEP_PERIOD,
-            SWEEP_FRACTION * min(deadline.MESSAGE_SECONDS, limits.idle_seconds, deadline.WRITE_SECONDS),
+            SWEEP_FRACTION * min(MESSAGE_SECONDS, limits.idle_seconds, WRITE_SECONDS),
         )
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -166,7 +194,7 @@ class WaitingCalls:
 
     def _end_silent(self, now: float) -> None:
         """End the calls whose first message has not come in time."""
-        seconds = deadline.MESSAGE_SECONDS
+        seconds = MESSAGE_SECONDS
         for waiting in tuple(self._first.values()):
             for call, (context, since) in tuple(waiting.items()):
                 if now - since <= seconds:
@@ -175,7 +203,7 @@ class WaitingCalls:
 
     def _end_stalled(self, now: float) -> None:
         """End the streams whose client takes no response, or sends no further request."""
-        written, idle = deadline.WRITE_SECONDS, self._limits.idle_seconds
+        written, idle = WRITE_SECONDS, self._limits.idle_seconds
         for call, stream in tuple(self._streams.items()):
             requests, responses = stream.requests, stream.responses
             if responses is not None and _passed(responses.stalled_since, now, written):

@@ -27,7 +27,7 @@ from symd.api import Pending
 from symd.errors import Busy
 from symd.server.call import Call, CallEnded
 from symd.server.config import Config
-from symd.server.cpu_affinity import unpin
+from symd.server.own_process import unpin
 from symd.system.process.thread_limits import thread_limits
 
 

@@ -7,7 +7,7 @@ not large (``LARGE_MODULE``), goes to the *quick* pool, which has ``QUICK_SECOND
 
 Each is held to ``Limits.build_memory`` bytes of address space, to the seconds of its question on the clock and of a processor,
 and to ``ANSWER_SIZE`` bytes of answer; an index or a code object does not come as an answer but as a file of at most
-``Limits.index_size`` bytes. What comes back can run no code here (``engine.reading.values``)."""
+``Limits.index_size`` bytes. What comes back can run no code here (``engine.reading.served``)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from symd.config import Limits
-from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.opened_module import ModuleFile
 from symd.engine.reading.questions import MakeIndex, WorkerRequest
 from symd.engine.reading.served import LARGE_MODULE, files, request
-from symd.engine.reading.values import decode
+from symd.engine.reading.served import decode
 from symd.errors import (
     DeadlineExceeded,
     LimitExceeded,

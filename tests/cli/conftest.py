@@ -64,7 +64,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSymbolizer:
     symbolizer = FakeSymbolizer()
     monkeypatch.setattr("symd.engine.files.module.open_symbolizer", lambda *_: nullcontext(symbolizer))
     monkeypatch.setattr(
-        "symd.engine.files.local_module.opened_file", lambda file, limits, store=None: FakeFile(symbolizer)
+        "symd.engine.files.opened_file.opened_file", lambda file, limits, store=None: FakeFile(symbolizer)
     )
     return symbolizer
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.engine.reading.reader import InProcessReader
+from symd.engine.reading.questions import InProcessReader
 from symd.index.module import decoded_objects
 from tests import tools
 from tests.cli.conftest import ROOT, Run

@@ -10,7 +10,7 @@ import pytest
 
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.server import build_daemon
 from symd.store import Store

@@ -22,7 +22,7 @@ from symd.engine.engine import Engine
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.answers import Answer, Candidate, Frame, Reason
 from symd.model.sources import Origin, SourceText
-from symd.server.mcp import explanations, tools
+from symd.server.mcp import tools
 from symd.server.mcp.tools import AskedModule, Tools
 from symd.store import Store
 from tests.cli.conftest import ROOT, Run
@@ -315,7 +315,7 @@ def test_what_is_no_source_line_is_refused(here: Tools, line: str) -> None:
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_has_a_meaning_and_all_but_the_sure_ones_an_advice(here: Tools, reason: Reason) -> None:
     summary = here._open(str(SHADE)).symbolizer.module(here._open(str(SHADE)).digest)
-    told = explanations.explanation(Answer(reason, frames=(Frame("f", None, None, 0, 0, inlined=False),)), summary)
+    told = tools.explanation(Answer(reason, frames=(Frame("f", None, None, 0, 0, inlined=False),)), summary)
     assert told.meaning.endswith((".", "given."))
     assert told.advice or reason in (Reason.EXACT, Reason.INFERRED)
 
@@ -337,8 +337,8 @@ def test_what_to_do_depends_on_who_compiled(here: Tools, sample: str, place: str
 
 
 def test_a_candidate_is_named_by_a_query() -> None:
-    assert explanations.query_of(Candidate("", ".text.a", 3, 16, "a")) == "(.text.a)+0x10"
-    assert explanations.query_of(Candidate("x/y", None, 3, 16, None)) == "(#3)+0x10 in the code object x/y"
+    assert tools.query_of(Candidate("", ".text.a", 3, 16, "a")) == "(.text.a)+0x10"
+    assert tools.query_of(Candidate("x/y", None, 3, 16, None)) == "(#3)+0x10 in the code object x/y"
 
 
 def llvm_lines(*addresses: int) -> list[list[tuple[str, str]]]:

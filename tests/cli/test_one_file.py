@@ -17,7 +17,7 @@ from symd.formats import containers
 from symd.index.file_index import MAX_PARTIAL_QUERIES
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer, Answers
-from symd.query import query_budget
+from symd.query import symbolize
 from symd.store import Store
 from tests.builders.hostile import flips, truncations
 
@@ -81,7 +81,7 @@ def test_batches_one_after_the_other_are_answered_alike() -> None:
 def test_the_search_for_a_name_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     query = [ByKernel("raycas", KernelOffset(0))]
     assert SmallFile(str(FILES[1]), Limits()).symbolize(query)[0].candidates
-    monkeypatch.setattr(query_budget, "NAME_SEARCH_LETTERS", 1)
+    monkeypatch.setattr(symbolize, "NAME_SEARCH_LETTERS", 1)
     with pytest.raises(LimitExceeded) as caught:
         SmallFile(str(FILES[1]), Limits()).symbolize(query)
     assert caught.value.metadata == {"limit": "name_search_letters", "value": "1"}

@@ -22,7 +22,7 @@ from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddres
 from symd.model.contexts import Context
 from symd.model.line_tables import LineLevel
 from symd.model.listings import ListingPart
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.server import build_daemon
 from symd.store import Store

@@ -28,7 +28,7 @@ from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
 from symd.model.contexts import Alias, Context, Load, Unload
 from symd.model.module_events import CaughtUp, ModuleAdded, ModuleRemoved
 from symd.rpc.channel import Credentials, connect_async
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.server import build_daemon
 from symd.store import Store

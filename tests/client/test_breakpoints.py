@@ -19,7 +19,7 @@ from symd.model.breakpoints import Breakpoint, Refusal, Resolved, SourceLine, Wa
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule
 from symd.rpc.wire.breakpoints import to_breakpoint
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.server import Daemon, build_daemon
 from symd.server.work_queues import Work

@@ -21,7 +21,7 @@ import pytest
 from symd import AsyncClient, Client
 from symd.errors import Malformed, ServerUnavailable, Unavailable
 from symd.rpc.call_errors import unreachable
-from symd.rpc.service_config import SERVICE_CONFIG
+from symd.rpc.channel import SERVICE_CONFIG
 from symd.v1 import (
     breakpoint_service_pb2,
     core_service_pb2,

@@ -13,7 +13,7 @@ from symd.engine.engine import Engine
 from symd.errors import InvalidInput, ModuleNotFound, ObjectNotFound, SymdError
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.answers import Reason
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.server import build_daemon
 from symd.store import Store

@@ -17,14 +17,14 @@ import pytest
 from symd import Client
 from symd.api import Symbolizer
 from symd.config import Limits
-from symd.engine.contexts.module_watch import ModuleWatcher
+from symd.engine.contexts.watches import ModuleWatcher
 from symd.engine.engine import Engine
 from symd.errors import BadQuery, ContextNotFound, LimitExceeded, PositionLost, Unavailable
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.model.module_events import CaughtUp, EventStream, LoadBegan, LoadEnded, ModuleAdded, ModuleRemoved
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.server import Daemon, build_daemon
 from symd.store import Store
@@ -423,7 +423,7 @@ def test_a_watch_of_breakpoints_that_nothing_answers_has_positions_too(
     symd: Symbolizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An old one would be lost while modules come and go that have no such line."""
-    monkeypatch.setattr("symd.engine.contexts.breakpoint_watch._SILENT", 3)
+    monkeypatch.setattr("symd.engine.contexts.watches._SILENT", 3)
     name = symd.contexts.add(Context("host", 1))
     pending = [Breakpoint("b", SourceLine("vadd.cl", 8))]
     with symd.watch(pending) as watch:

@@ -12,13 +12,13 @@ import pytest
 from symd import Client
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.engine.reading.reader import InProcessReader
+from symd.engine.reading.questions import InProcessReader
 from symd.errors import ModuleNotFound
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
 from symd.model.contexts import Alias, Context, Load
 from symd.rpc.wire import location_tables
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.server import build_daemon
 from symd.store import Store

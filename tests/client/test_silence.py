@@ -16,7 +16,7 @@ import pytest
 
 from symd import AsyncClient, Client
 from symd.errors import DeadlineExceeded, ServerUnavailable
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config, ListenConfig
 from symd.server.server import build_daemon
 from tests.impatient import be_impatient

@@ -8,7 +8,7 @@ import pytest
 from symd.config import Limits
 from symd.cores.read import read
 from symd.cores.stopped import shared, whole
-from symd.engine.reading.values import decode, encode
+from symd.engine.reading.served import decode, encode
 from symd.errors import DataLoss
 from symd.formats.budget import Budget
 from tests.cores.dumps import KERNEL, Dump

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from symd.server.health import CLIENT_WATCHES
+from symd.server.standard_services import CLIENT_WATCHES
 from symd.v1.breakpoint_service_pb2 import WatchBreakpointsRequest
 from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
 from symd.v1.module_service_pb2 import WatchModulesRequest

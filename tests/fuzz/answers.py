@@ -14,7 +14,7 @@ from types import ModuleType
 from symd.cli.start.file_answers import answer_at, at_address, at_kernel
 from symd.config import Limits
 from symd.core import index_lookup
-from symd.engine.reading import values
+from symd.engine.reading import served
 from symd.errors import DataLoss, SymdError
 from symd.formats import containers
 from symd.index import Index
@@ -32,7 +32,7 @@ from symd.model.names import Match, NameQuery
 from symd.query.breakpoints import locate
 from symd.query.lines import lines
 from symd.query.names import find_names
-from symd.query.ptx_lines import ptx_tables
+from symd.query.lines import ptx_tables
 from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize
 from symd.query.variables import visible_in
@@ -273,16 +273,16 @@ def _worker_answers() -> list[bytes]:
         for query in islice(queries_of(index), 2):
             at = symbolize(index, [query])[0]
             if at.section_index is not None and at.section_offset is not None:
-                found.append(values.encode(visible_in(objects, at.path or "", at.section_index, at.section_offset)))
-        found.append(values.encode(tuple(ptx_tables(objects, None))))
-        found.append(values.encode(tuple(from_module(objects, index.strings[:40]))))
+                found.append(served.encode(visible_in(objects, at.path or "", at.section_index, at.section_offset)))
+        found.append(served.encode(tuple(ptx_tables(objects, None))))
+        found.append(served.encode(tuple(from_module(objects, index.strings[:40]))))
     return seeds.spread(found, 40)
 
 
 def decode_value(data: bytes) -> None:
     """What a reading process answered, or a defect of it wrote instead."""
     with fitting({"DATA_LOSS"}):
-        values.decode(data)
+        served.decode(data)
 
 
 TARGETS: Mapping[str, Target] = {

@@ -27,7 +27,7 @@ from symd.formats.spirv.words import split
 from symd.model.code import CodeObject
 from symd.query.breakpoints import parse_source_line
 from symd.query.function_spellings import ways_to_read, words_in
-from symd.query.syntax import parse_query
+from symd.model.addresses import parse_query
 from tests.core.uncompiled import uncompiled
 from tests.fuzz import bundle, seeds, vulkan
 from tests.fuzz.elf_sections import section_of

@@ -12,9 +12,9 @@ import numpy as np
 
 from symd.config import Limits
 from symd.engine.reading import served
-from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.opened_module import ModuleFile
 from symd.engine.reading.questions import MakeIndex, WorkerRequest
-from symd.engine.reading.values import decode
+from symd.engine.reading.served import decode
 from symd.errors import SymdError, described, from_description
 from symd.model.code import CodeObject
 from symd.model.listings import Instructions

@@ -26,10 +26,10 @@ from symd.model.variables import Visible
 from symd.query.breakpoints import locate, parse_source_line
 from symd.query.lines import lines
 from symd.query.names import find_names
-from symd.query.ptx_lines import ptx_table
+from symd.query.lines import ptx_table
 from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize, symbolize_column, symbolize_one
-from symd.query.syntax import parse_query
+from symd.model.addresses import parse_query
 from symd.query.variables import variables, visible_in
 
 LIMITS = Limits()

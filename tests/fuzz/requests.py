@@ -13,19 +13,7 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import SymdError
 from symd.profiles import FORMATS, NamedModule, Options, ProfileFormat, Resolver, gzipped, symbolize
-from symd.rpc.wire import (
-    breakpoints,
-    contexts,
-    grabs,
-    line_tables,
-    listings,
-    modules,
-    names,
-    queries,
-    resource_names,
-    sources,
-    variables,
-)
+from symd.rpc.wire import breakpoints, contexts, grabs, line_tables, listings, modules, names, queries, fields, sources, variables
 from symd.server.paging import slice_page
 from symd.store import Store
 from symd.v1 import (
@@ -49,7 +37,7 @@ LIMITS = Limits()
 
 
 def _page(request: module_service_pb2.ListKernelsRequest) -> None:
-    resource_names.module_digest(request.parent, "parent")
+    fields.module_digest(request.parent, "parent")
     slice_page(range(100), request.parent, request.page_size, request.page_token, lambda at: Query(address=at))
 
 

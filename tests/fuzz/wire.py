@@ -17,7 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from symd.model.contexts import Context
 from symd.server.config import Config
-from symd.server.table import services
+from symd.server.server import services
 from tests.fuzz import frames
 from tests.fuzz.messages import Words, request
 from tests.fuzz.watchdog import ChildException

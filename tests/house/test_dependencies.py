@@ -18,7 +18,7 @@ from tests.house.test_layers import ROOT
 PROJECT = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
 EXTRAS = {
     "otel": {"server/spans.py"},
-    "mcp": {"server/mcp/server.py", "server/mcp/conversation.py"},
+    "mcp": {"server/mcp/server.py"},
     "data": {
         "model/data_frames.py",
         "batch.py",

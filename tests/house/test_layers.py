@@ -155,7 +155,7 @@ ENDS_OF_THE_LINE = {
     ("system/process/starting.py", "_become"): "tells the other end why, and ends the process",
     ("server/guard.py", "guarded"): "logs the traceback and ends the call with a SymdError that carries its id",
     (
-        "server/http/route_answers.py",
+        "server/http/exchange.py",
         "_answered",
     ): "logs the traceback and answers with a SymdError that carries its id",
     ("server/work_queues.py", "_attempt"): "hands it from the lane's thread to the call that waits, where it is raised",

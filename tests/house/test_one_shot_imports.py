@@ -59,7 +59,6 @@ NEVER = (
     ),
     *(
         "symd.query.function_names",
-        "symd.query.similar_names",
         "symd.query.demangled",
         "symd.query.function_spellings",
         "symd.query.rust_names",

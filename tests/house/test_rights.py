@@ -6,11 +6,11 @@ import ast
 from pathlib import Path
 
 from symd.model.rights import Right
-from symd.server import rights
-from symd.server.health import Health
-from symd.server.reflection import Reflection
-from symd.server.rights import HEALTH_METHODS, RIGHTS
-from symd.server.table import Router
+from symd.server import authentication
+from symd.server.standard_services import Health
+from symd.server.standard_services import Reflection
+from symd.server.authentication import HEALTH_METHODS, RIGHTS
+from symd.server.server import Router
 
 
 def test_every_rpc_takes_a_right() -> None:
@@ -21,7 +21,7 @@ def test_every_rpc_takes_a_right() -> None:
 
 def test_no_rpc_stands_in_the_table_twice() -> None:
     """Else the right that comes last would count, whichever that is."""
-    tree = ast.parse(Path(rights.__file__).read_text())
+    tree = ast.parse(Path(authentication.__file__).read_text())
     tables = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
     for table in tables:
         keys = [ast.unparse(key) for key in table.keys if key is not None]

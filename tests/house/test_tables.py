@@ -16,7 +16,7 @@ from symd.formats import containers
 from symd.formats.containers import FORMATS
 from symd.model.code import RelocationScheme
 from symd.server import rpc
-from symd.server.table import handler_name, services
+from symd.server.server import handler_name, services
 
 STATUSES = {
     "INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED", "DEADLINE_EXCEEDED",

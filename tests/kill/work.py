@@ -13,7 +13,7 @@ from typing import Any
 
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.engine.reading.reader import Reader
+from symd.engine.reading.questions import Reader
 from symd.errors import AliasNotFound, ContextNotFound, ModuleNotFound, UnknownFormat
 from symd.model.addresses import ByKernel, DeviceAddress, KernelOffset
 from symd.model.contexts import Alias, Context, Load, Segment, Unload

@@ -10,8 +10,8 @@ import pytest
 from symd.index import Index
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answers, Reason
-from symd.query import candidates
-from symd.query.candidates import MAX_CANDIDATES, MAX_EXPLAINED
+from symd.query import symbolize
+from symd.query.symbolize import MAX_CANDIDATES, MAX_EXPLAINED
 from symd.query.symbolize import Part, symbolize_column, symbolize_one, symbolize_parts
 from tests.query.small import Object, index
 
@@ -36,7 +36,7 @@ def test_equal_ambiguous_queries_share_candidates_and_the_first_have_them(
         return candidate(self, section, offset)
 
     monkeypatch.setattr(Index, "candidate", counted)
-    monkeypatch.setattr(candidates, "MAX_NAMED", 1_000_000)
+    monkeypatch.setattr(symbolize, "MAX_NAMED", 1_000_000)
     found = symbolize_column(SEVERAL, values(60_000, kind), **ASKED[kind])
     assert made == MAX_CANDIDATES
     assert sorted(found.candidates) == list(range(MAX_EXPLAINED))
@@ -48,12 +48,12 @@ def test_equal_ambiguous_queries_share_candidates_and_the_first_have_them(
 
 @pytest.mark.parametrize("kind", ASKED)
 def test_candidates_of_a_batch_are_bounded_together(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "MAX_NAMED", 3 * MAX_CANDIDATES)
+    monkeypatch.setattr(symbolize, "MAX_NAMED", 3 * MAX_CANDIDATES)
     assert sorted(symbolize_column(SEVERAL, values(9, kind), **ASKED[kind]).candidates) == [0, 1, 2]
 
 
 def test_parts_of_a_batch_have_the_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "MAX_EXPLAINED", 3)
+    monkeypatch.setattr(symbolize, "MAX_EXPLAINED", 3)
     parts = [Part(np.array([at, at + 1]), values(2, "address")) for at in (0, 2, 4)]
     assert sorted(symbolize_parts(SEVERAL, parts, 6).candidates) == [0, 1, 2]
 
@@ -71,8 +71,7 @@ def test_candidates_are_those_that_hold_the_offset() -> None:
 def test_an_offset_beyond_every_candidate_is_outside_and_takes_no_other_querys_candidates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(candidates, "MAX_EXPLAINED", 2)
-    monkeypatch.setattr("symd.query.symbolize.MAX_EXPLAINED", 2)
+    monkeypatch.setattr(symbolize, "MAX_EXPLAINED", 2)
     offsets = np.array([0xE0, 1 << 63, 0x8, 0xE0, 0x10], np.uint64)
     columns = symbolize_column(TWO, offsets, kernel="k")
     parts = symbolize_parts(TWO, [Part(np.arange(5), offsets, kernel="k")], 5)

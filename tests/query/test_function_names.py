@@ -15,8 +15,8 @@ from symd.index.module import decoded_objects
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
 from symd.model.summaries import ModuleSummary
-from symd.query import function_names, function_spellings, query_budget, similar_names
-from symd.query.query_budget import QueryBudget
+from symd.query import function_names, function_spellings
+from symd.query.symbolize import QueryBudget
 from symd.query.symbolize import MAX_SUGGESTED, symbolize
 from tests.query.small import Object, Scope, index
 
@@ -130,8 +130,8 @@ def test_suggestions_are_made_for_the_first_unknown_names_of_a_batch() -> None:
 def test_names_are_read_once_for_all_suggestions_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     one = index(Object(symbols=[("vector_add", 0, 0x40), ("vector_sub", 0x40, 0x40)]))
     read = []
-    spelled = similar_names.spellings
-    monkeypatch.setattr(similar_names, "spellings", lambda name: read.append(name) or spelled(name))
+    spelled = function_names.spellings
+    monkeypatch.setattr(function_names, "spellings", lambda name: read.append(name) or spelled(name))
     answers = symbolize(one, [ByKernel(f"vector_{at}", KernelOffset(0)) for at in range(MAX_SUGGESTED)])
     assert len(answers.candidates) == MAX_SUGGESTED
     assert sorted(read) == ["vector_add", "vector_sub"]
@@ -139,7 +139,7 @@ def test_names_are_read_once_for_all_suggestions_of_a_batch(monkeypatch: pytest.
 
 def test_suggestions_are_looked_for_among_so_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     one = index(Object(kernels=[], symbols=[("vector_add", 0, 0x40), ("vector_sub", 0x40, 0x40)]))
-    monkeypatch.setattr(similar_names, "MAX_CHARACTERS_COMPARED", len("vector_add"))
+    monkeypatch.setattr(function_names, "MAX_CHARACTERS_COMPARED", len("vector_add"))
     assert [each.function for each in asked(one, "vector_s").candidates] == ["vector_add"]
 
 
@@ -191,11 +191,11 @@ def test_a_search_for_names_is_bounded_by_the_letters_that_it_spells_out(monkeyp
     one = index(Object(kernels=[], symbols=symbols))
     query = [ByKernel("sum", KernelOffset(0))]
     assert symbolize(one, query)[0].reason is Reason.UNKNOWN_KERNEL
-    monkeypatch.setattr(query_budget, "NAME_SEARCH_LETTERS", 50)
+    monkeypatch.setattr("symd.query.symbolize.NAME_SEARCH_LETTERS", 50)
     with pytest.raises(LimitExceeded) as caught:
         symbolize(one, query)
     assert caught.value.metadata == {"limit": "name_search_letters", "value": "50"}
-    monkeypatch.setattr(query_budget, "NAME_SEARCH_LETTERS", 1)
+    monkeypatch.setattr("symd.query.symbolize.NAME_SEARCH_LETTERS", 1)
     assert symbolize(one, [ByKernel("_Z4sum3f", KernelOffset(0))])[0].path == ""
 
 

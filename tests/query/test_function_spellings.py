@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from symd.query.function_names import SymbolsByWord, symbols_meant
 from symd.query.function_spellings import LONGEST, spellings, taken_apart, words_in
-from symd.query.query_budget import QueryBudget
+from symd.query.symbolize import QueryBudget
 from tests.query.test_demangled import mangled_names
 from tests.tools import require
 

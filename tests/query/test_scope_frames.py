@@ -6,7 +6,7 @@ import pytest
 
 from symd.model.answers import Frame
 from symd.model.variables import FunctionScope
-from symd.query.scope_frames import match
+from symd.query.variables import match
 
 
 def call(name: str | None, line: int = 0, column: int = 0, linkage: str | None = None) -> FunctionScope:

@@ -13,10 +13,10 @@ from symd.client import Client
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.engine.reading.questions import MakeIndex
-from symd.engine.reading.reader import InProcessReader
+from symd.engine.reading.questions import InProcessReader
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.server import answering
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.server import build_daemon
 from symd.server.work_queues import Work

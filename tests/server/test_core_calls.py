@@ -12,7 +12,7 @@ from symd.config import Limits
 from symd.model.answers import Answer, Frame, Reason
 from symd.model.cores import CoreDump, CoreFrame, CoreStack
 from symd.model.variables import InScope
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.rpc import core_service, variable_service
 from symd.server.server import build_daemon

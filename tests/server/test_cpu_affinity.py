@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from symd.client import Client
-from symd.server import cpu_affinity
+from symd.server import own_process
 from tests.server.test_lifecycle import daemon
 
 ALL = os.sched_getaffinity(0)
@@ -57,20 +57,20 @@ def share_one(threads: list[int]) -> bool:
 
 def test_threads_share_a_processor_until_the_end(stopping):
     threads = [started(stopping.wait), started(stopping.wait)]
-    with cpu_affinity.pinned_to_one_cpu(threads):
+    with own_process.pinned_to_one_cpu(threads):
         assert seen(lambda: share_one(threads))
     assert places(threads) == [ALL, ALL]
 
 
 def test_a_thread_whose_processor_is_busy_may_run_anywhere_for_a_while(stopping, monkeypatch):
-    monkeypatch.setattr(cpu_affinity, "PERIOD", 0.1)
+    monkeypatch.setattr(own_process, "PERIOD", 0.1)
 
     def work() -> None:
         while not stopping.is_set():
             pass
 
     threads = [started(work)]
-    with ExitStack() as stack, cpu_affinity.pinned_to_one_cpu(threads):
+    with ExitStack() as stack, own_process.pinned_to_one_cpu(threads):
         assert seen(lambda: share_one(threads))
         for processor in ALL:
             stack.enter_context(busy(processor))
@@ -92,7 +92,7 @@ def test_a_thread_that_has_ended_ends_the_watch_over_it():
     thread = threading.Thread(target=int)
     thread.start()
     thread.join()
-    with cpu_affinity.pinned_to_one_cpu([thread.native_id]):
+    with own_process.pinned_to_one_cpu([thread.native_id]):
         pass
 
 
@@ -101,7 +101,7 @@ def test_a_thread_stays_pinned_to_no_processor_where_the_next_one_has_ended(stop
     ended.start()
     ended.join()
     living = [started(stopping.wait), started(stopping.wait)]
-    with cpu_affinity.pinned_to_one_cpu([living[0], ended.native_id, living[1]]):
+    with own_process.pinned_to_one_cpu([living[0], ended.native_id, living[1]]):
         pass
     assert places(living) == [ALL, ALL]
 
@@ -112,7 +112,7 @@ def test_a_thread_that_ends_while_it_is_pinned_leaves_the_others_pinned_to_nothi
     ending.start()
     living = [started(stopping.wait), started(stopping.wait)]
     threads = [living[0], ending.native_id, living[1]]
-    with cpu_affinity.pinned_to_one_cpu(threads):
+    with own_process.pinned_to_one_cpu(threads):
         assert seen(lambda: share_one(threads))
         over.set()
         ending.join()
@@ -128,7 +128,7 @@ def test_a_thread_begun_by_one_that_is_bound_can_run_anywhere(stopping):
         def begin(*first: Callable[[], None]) -> int:
             return pool.submit(started, lambda: ([call() for call in first], stopping.wait())).result()
 
-        bound, free = begin(), begin(cpu_affinity.unpin)
+        bound, free = begin(), begin(own_process.unpin)
     assert places([bound]) == [{min(ALL)}]
     assert seen(lambda: places([free]) == [ALL])
 

@@ -13,7 +13,7 @@ from grpc.aio import BaseError
 
 from symd.config import Limits
 from symd.server.answering import Method, MethodOptions, answer_stream
-from symd.server.bytes_in_flight import BytesInFlight
+from symd.server.messages import BytesInFlight
 from symd.server.call import Call, CallEnded
 from symd.server.waiting import WaitingCalls
 from symd.server.work_queues import Work, WorkQueue

@@ -8,7 +8,7 @@ import pytest
 from grpc.aio import InternalError
 
 from symd.errors import BadQuery
-from symd.server.audit import AuditLog
+from symd.server.authentication import AuditLog
 from symd.server.guard import fail, guard
 
 

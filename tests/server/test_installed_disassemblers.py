@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from symd.server import installed_disassemblers
-from symd.server.installed_disassemblers import REMEMBERED_SECONDS, InstalledDisassemblers
+from symd.server import service_context
+from symd.server.service_context import REMEMBERED_SECONDS, InstalledDisassemblers
 
 
 class Clock:
@@ -20,7 +20,7 @@ class Clock:
 
 def test_path_is_walked_once_in_a_while(monkeypatch, tmp_path):
     clock, nvdisasm = Clock(), tmp_path / "nvdisasm"
-    monkeypatch.setattr(installed_disassemblers, "time", clock)
+    monkeypatch.setattr(service_context, "time", clock)
     monkeypatch.setenv("SYMD_TOOLS", "")
     monkeypatch.setenv("PATH", os.fspath(tmp_path))
     tools = InstalledDisassemblers()
@@ -36,7 +36,7 @@ def test_path_is_walked_once_in_a_while(monkeypatch, tmp_path):
 def test_a_client_that_asks_again_and_again_costs_no_walk(monkeypatch, asked):
     walks = []
     monkeypatch.setattr(
-        installed_disassemblers,
+        service_context,
         "DISASSEMBLERS",
         [type("Fake", (), {"NAME": "fake", "installed": lambda: walks.append(1)})],
     )

@@ -20,7 +20,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from symd.client import Client
 from symd.config import Limits, default_socket
 from symd.errors import InvalidInput
-from symd.server.addresses import listening, locked_folder, socket_path
+from symd.server.listening import listening, locked_folder, socket_path
 from symd.server.config import Config
 from symd.server.lifecycle import READY, notify, watchdog_notified
 from symd.server.server import build_daemon

@@ -14,7 +14,7 @@ from symd.engine.engine import Engine
 from symd.errors import Busy
 from symd.model.line_tables import LineTable, RowsInParts
 from symd.rpc.wire import line_tables
-from symd.server.bytes_in_flight import BytesInFlight
+from symd.server.messages import BytesInFlight
 from symd.server.rpc import symbol_service
 from symd.store import Store
 from symd.v1 import line_table_pb2 as t

@@ -15,7 +15,7 @@ from symd.engine.engine import Engine
 from symd.errors import KernelNotFound, LimitExceeded, ModuleNotFound, ObjectNotFound, ToolMissing
 from symd.model.listings import ListingPart
 from symd.model.sources import Origin
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.rpc import listing_service
 from symd.server.server import build_daemon

@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from symd.errors import StoreUnavailable, SymdError
-from symd.rpc.service_config import SEVERAL
+from symd.rpc.channel import SEVERAL
 from symd.server.guard import status_of
 from symd.store.catalogue import locked_by_another
 

@@ -17,7 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_tools import protoc
 
-from symd.server.table import METHODS, services
+from symd.server.server import METHODS, services
 from tests.server.fakes import GOOD
 
 PROTOS = Path(__file__).parents[2] / "protos"

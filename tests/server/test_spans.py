@@ -26,7 +26,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from symd import Client
 from symd.errors import FailedPrecondition
 from symd.server import tracing
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.server import build_daemon
 from symd.server.spans import Spans

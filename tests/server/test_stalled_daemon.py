@@ -9,10 +9,10 @@ import pytest
 from grpc.aio import AbortError
 
 from symd.config import Limits
-from symd.server.bridge import Requests
-from symd.server.bytes_in_flight import BytesInFlight
+from symd.server.messages import Requests
+from symd.server.messages import BytesInFlight
 from symd.server.call import Call
-from symd.server.deadline import MESSAGE_SECONDS
+from symd.server.waiting import MESSAGE_SECONDS
 from symd.server.waiting import WaitingCalls
 
 LIMITS = Limits()

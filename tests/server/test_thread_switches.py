@@ -9,7 +9,7 @@ import pytest
 
 from symd.server import lifecycle
 from symd.server.config import Config
-from symd.server.thread_switches import SECONDS
+from symd.server.own_process import SWITCH_SECONDS
 from tests.server.fakes import FakeEngine
 
 
@@ -18,5 +18,5 @@ def test_threads_take_turns_often_as_long_as_a_daemon_serves(tmp_path: Path, mon
     monkeypatch.setattr(lifecycle._Signals, "wait", lambda *_: seen.append(sys.getswitchinterval()))
     before = sys.getswitchinterval()
     lifecycle.serve(Config(address=f"unix:{tmp_path}/run/symd.sock", store=tmp_path), FakeEngine())
-    assert seen == [SECONDS]
-    assert SECONDS < before == sys.getswitchinterval()
+    assert seen == [SWITCH_SECONDS]
+    assert SWITCH_SECONDS < before == sys.getswitchinterval()

@@ -16,7 +16,7 @@ import pytest
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.engine.reading import served
-from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.opened_module import ModuleFile
 from symd.engine.reading.questions import (
     EmbeddedSources,
     IndexFor,
@@ -27,8 +27,8 @@ from symd.engine.reading.questions import (
     PtxLinesRequest,
     VariablesAt,
 )
-from symd.engine.reading.reader import InProcessReader
-from symd.engine.reading.values import encode
+from symd.engine.reading.questions import InProcessReader
+from symd.engine.reading.served import encode
 from symd.errors import (
     DataLoss,
     DeadlineExceeded,

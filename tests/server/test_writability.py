@@ -18,7 +18,7 @@ from symd import Client
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.engine.reading import questions
-from symd.engine.reading.reader import InProcessReader
+from symd.engine.reading.questions import InProcessReader
 from symd.errors import StoreUnavailable
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from symd.engine.engine import Engine
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.server import build_daemon
 from symd.server.work_queues import Work

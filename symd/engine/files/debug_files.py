@@ -8,11 +8,6 @@ them, and read with the object as one. So are SPIR-V modules with debug data, wh
 with the module without.
 
 Source: DWARF 5, 3.1.2 (DW_AT_dwo_name, DW_AT_comp_dir); LLVM looks for a package named after the object as well.
-
-Host programs of ROCm whose code objects stand in kernel packs: these are found as ROCm's loader finds them, and what they
-hold of the program becomes one pack.
-
-Source: ROCm's rocm-systems, shared/kpack/runtime/src/loader.cpp. The loader looks for one processor, this for all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Code objects that a host program of ROCm keeps apart, in kernel packs beside it (``.kpack``)."""
+"""Code objects that a host program of ROCm keeps apart, in kernel packs beside it (``.kpack``): these are found as ROCm's loader finds them, and
+what they hold of the program becomes one pack.
+
+Source: ROCm's rocm-systems, shared/kpack/runtime/src/loader.cpp. The loader looks for one processor, this for all."""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import glob
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from symd.config import Limits
 from symd.engine.files.input import AllowedFiles, comes_to_an_end, is_below, read_input, say_left_out
@@ -17,8 +19,6 @@ from symd.formats.containers import host_elf
 from symd.formats.containers.amd import kpack
 from symd.formats.containers.amd.kpack import KpackReference
 
-if TYPE_CHECKING:
-    pass
 
 
 INSTEAD = "ROCM_KPACK_PATH"

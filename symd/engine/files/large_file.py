@@ -1,9 +1,10 @@
-"""Files too large to be held in memory: mapped, and opened one code object after the other. ``opened_file`` says which ones."""
+"""Files too large to be held in memory: mapped, and opened one code object after the other. ``opened_file`` says which
+ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from symd.config import Limits
 from symd.engine.files.gc_control import gc_paused
@@ -18,14 +19,12 @@ from symd.model.answers import Answer
 from symd.model.code import CodeObject
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
-from symd.query.candidates import MAX_CANDIDATES
+from symd.query.symbolize import MAX_CANDIDATES
 from symd.query.function_names import symbols_meant
-from symd.query.query_budget import QueryBudget
+from symd.query.symbolize import QueryBudget
 
-if TYPE_CHECKING:
-    pass
 from symd.engine.files.opened_file import Queries, file_answers, first_answer, mapped_file
-from symd.engine.files.stored_index import stored_index
+from symd.engine.files.opened_file import stored_index
 
 _MOST_WALKS = 3
 """How often a large file is gone through for single questions; who asks for more wants the whole index."""

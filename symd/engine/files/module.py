@@ -19,7 +19,7 @@ from symd.debuginfo import dwo
 from symd.debuginfo.slim import joined
 from symd.engine.engine import Engine
 from symd.engine.files.debug_files import with_debug_file, with_dwo_files
-from symd.engine.files.file_hints import hints_name
+from symd.engine.files.file_notices import hints_name
 from symd.engine.files.input import (
     check_no_bare_digest,
     check_no_module_name,
@@ -28,8 +28,8 @@ from symd.engine.files.input import (
     read_input,
 )
 from symd.engine.files.kernel_packs import with_kernel_packs
-from symd.engine.files.progress import working
-from symd.engine.reading.reader import InProcessReader
+from symd.engine.files.file_notices import working
+from symd.engine.reading.questions import InProcessReader
 from symd.errors import (
     BadQuery,
     InvalidInput,

@@ -1,44 +1,92 @@
-"""Questions about one opened file, answered from as much of its index as they need.
-
-Addresses of one file, symbolized in this process and without a store: as much of the file is decoded as they need.
-
-One file, opened in the way of its size.
-"""
+"""One file, opened in the way of its size and answered in this process without an engine, from as much of its index as
+the questions need, or from the index that a store has of it; nothing here needs click."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+from symd.config import default_store
+from symd.errors import DataLoss
+from symd.errors import InvalidInput
+from symd.formats.containers.file_part import sha256_of
+from symd.index.file_header import VERSION
+from symd.index.lookup import Index
+from symd.model.frame_text import printable
+from symd.system.notices import complain
 import mmap
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
-
+from typing import cast
 from symd.config import Limits
 from symd.debuginfo import dwo
-from symd.engine.files.debug_files import debug_files, has_split_files, with_debug_file, with_dwo_files
+from symd.engine.files.debug_files import debug_files
+from symd.engine.files.debug_files import has_split_files
+from symd.engine.files.debug_files import with_debug_file
+from symd.engine.files.debug_files import with_dwo_files
 from symd.engine.files.gc_control import gc_paused
-from symd.engine.files.input import COMPRESSED_SUFFIXES, called, read_input
-from symd.engine.files.stored_index import stored_index
+from symd.engine.files.input import COMPRESSED_SUFFIXES
+from symd.engine.files.input import called
+from symd.engine.files.input import read_input
 from symd.errors import SymdError
-from symd.formats import containers, elf
+from symd.formats import containers
+from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.amd import amdgpu
-from symd.formats.containers.file_part import LARGE, MAPPED
+from symd.formats.containers.file_part import LARGE
+from symd.formats.containers.file_part import MAPPED
 from symd.index.file_index import FileIndex
-from symd.index.lookup import Index
 from symd.index.module import keep_freed_memory
-from symd.model.addresses import ByKernel, Query
+from symd.model.addresses import ByKernel
+from symd.model.addresses import Query
 from symd.model.answers import Answer
 from symd.model.columns import U64
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
-from symd.query.query_budget import QueryBudget
-from symd.query.symbolize import symbolize, symbolize_column
+from symd.query.symbolize import QueryBudget
+from symd.query.symbolize import symbolize
+from symd.query.symbolize import symbolize_column
+from symd.engine.files.gc_control import gc_frozen
+from symd.engine.files.file_notices import working
+from symd.model.answers import Answers
+from symd.query.python_names import PythonNames
 
 if TYPE_CHECKING:
+    from symd.store.paths import StorePaths
     from symd.engine.files.large_file import LargeFile
+    from symd.model.sources import PathRule
+
+
+def stored_index(store: str, data: bytes) -> Index | None:
+    """The index of a module's bytes in a store's folder, "default" for that of the daemon that runs here; None where it has none that is sound.
+    Raises ``FailedPrecondition`` where others may write in the folder, and StoreUnavailable."""
+    from symd.store.files import disk, mapped  # noqa: PLC0415 - few ask for a store, whose catalogue is slow to import
+    from symd.store.ownership import check_private  # noqa: PLC0415
+    from symd.store.paths import StorePaths  # noqa: PLC0415
+
+    folder = default_store() if store == "default" else Path(store)
+    digest = sha256_of(data)
+    with disk(folder):
+        check_private(folder)
+        try:
+            file = mapped(StorePaths(folder).index(digest, VERSION))
+        except FileNotFoundError:
+            _say_no_store(StorePaths(folder))
+            return None
+    try:
+        return Index.checked(file, digest)
+    except DataLoss:
+        return None  # the daemon makes it anew
+
+
+def _say_no_store(paths: StorePaths) -> None:
+    """Where a folder is no store it may be another that was meant."""
+    try:
+        paths.check_store()
+    except InvalidInput as error:
+        complain(f"{printable(str(paths.root))}: {error.message}, so the file itself is read")
 
 
 Queries = Sequence[Query] | U64
@@ -201,3 +249,69 @@ def _size(file: str) -> int:
 def mapped_file(file: str) -> Iterator[mmap.mmap]:
     with open(file, "rb") as stream:  # noqa: PTH123 - likewise
         yield mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+class LocalModule:
+    """What answers questions about ``file``. ``store``: as for ``opened_file``, whose errors it raises. ``sources`` are the folders and rules by which sources
+    are found that have the names of Python functions: those of the working directory, where nothing is said."""
+
+    def __init__(
+        self,
+        file: str,
+        limits: Limits,
+        store: str | None = None,
+        sources: tuple[Sequence[Path], Sequence[PathRule]] | None = None,
+    ) -> None:
+        self._file, self._limits, self._sources = file, limits, sources
+        self._names: PythonNames | None = None
+        self._working = f"reading {printable(file)}"
+        with working(self._working), gc_frozen():
+            self._opened = opened_file(file, limits, store)
+
+    def symbolize(
+        self, queries: Sequence[Query] | U64, path: str | None = None, *, as_written: bool = False
+    ) -> Sequence[Answer]:
+        """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them. Python functions without a name
+        get the one that their sources tell, unless ``as_written``."""
+        with working(self._working):  # as much of it as these queries need
+            answers = self._opened.symbolize(queries, path, as_written=as_written)
+            if as_written or not _lack_names(answers):
+                return answers
+            if self._names is None:
+                self._names = PythonNames(self._texts)
+            return self._names.named(answers)
+
+    def _texts(self, files: list[str]) -> dict[str, str | None]:
+        """The texts of sources: the file itself may carry some."""
+
+        from symd.engine.files.listing_sources import allowed_folders, texts_of, texts_on_disk  # noqa: PLC0415 - likewise
+        from symd.engine.files.module import open_module  # noqa: PLC0415 - likewise
+
+        allowed = allowed_folders(*self._sources or ((Path(),), ()))
+        if not os.path.isfile(self._file):  # noqa: PTH113 - what came through a pipe comes once
+            return texts_on_disk(files, allowed, self._limits)
+        with open_module(self._file, None, self._limits) as module:
+            return texts_of(module.symbolizer, module.digest, files, allowed, self._limits)
+
+    def spirv_with(self, kernel: str) -> str:
+        """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has."""
+        with working(self._working):
+            return self._opened.spirv_with(kernel)
+
+    def unread(self, path: str | None) -> str:
+        """Why the debug data of the code object at ``path`` cannot be read or found, or, where ``path`` is None, why
+        the module has no code object; "" where neither is so."""
+        return self._opened.unread(path)
+
+    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
+        """Sizes in bytes of the kernels of that name in the code object at ``path``; where ``path`` is None, in all
+        code objects but SPIR-V inside a container."""
+        return self._opened.kernel_sizes(kernel, path)
+
+
+def _lack_names(answers: Sequence[Answer]) -> bool:
+    """Whether some inlined call has no name."""
+    if isinstance(answers, Answers):
+        locations = answers.locations
+        return bool(((locations.function == 0) & (locations.inlined != 0)).any())
+    return any(frame.inlined and not frame.function for answer in answers for frame in answer.frames)

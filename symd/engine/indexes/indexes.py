@@ -1,41 +1,113 @@
-"""The indexes of the modules in a store, from the first layer that has them (``symd.engine.indexes`` says which layers there are).
-
-Modules of many code objects that are answered for in part while their indexes are made.
-
-A lock for each module among the threads of a process: whoever makes or removes a module's index holds it.
-"""
+"""The indexes of the modules in a store, from the first layer that has them (``symd.engine.indexes`` says which layers
+there are); that of a module whose file is still on its way into the store, made while the disk takes the file in; and
+modules of many code objects that are answered for in part while their indexes are made. A lock for each module among
+the threads of a process: whoever makes or removes a module's index holds it."""
 
 from __future__ import annotations
 
+import contextvars
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Protocol
+from typing import Self
+from symd.engine.reading.opened_module import ModuleFile
+from symd.engine.reading.questions import MakeIndex
+from symd.engine.reading.questions import Reader
+from symd.errors import SymdError
+from symd.errors import Unavailable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager
+from contextlib import nullcontext
+from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
-
+from typing import TYPE_CHECKING
+from typing import NamedTuple
+from typing import TypeVar
 from symd.api import Pending
 from symd.config import Limits
 from symd.engine.indexes.attempts import IndexAttempts
-from symd.engine.reading.index_ahead import IndexAhead
-from symd.engine.reading.module_file import ModuleFile
-from symd.engine.reading.questions import IndexFor, MakeIndex, Outline, WorkerRequest
-from symd.engine.reading.reader import Reader
-from symd.errors import DataLoss, DeadlineExceeded, SymdError
+from symd.engine.reading.questions import IndexFor
+from symd.engine.reading.questions import Outline
+from symd.engine.reading.questions import WorkerRequest
+from symd.errors import DataLoss
+from symd.errors import DeadlineExceeded
 from symd.formats.containers.file_part import LARGE
 from symd.formats.elf.constants import MAGIC
-from symd.index import VERSION, Index
+from symd.index import VERSION
+from symd.index import Index
 from symd.index.cache import IndexCache
 from symd.index.lookup import first_answer
 from symd.index.summary import unpack
-from symd.model.addresses import ByAddress, ByKernel, Query
+from symd.model.addresses import ByAddress
+from symd.model.addresses import ByKernel
+from symd.model.addresses import Query
 from symd.model.answers import Answer
 from symd.model.summaries import ModuleSummary
 
 if TYPE_CHECKING:
-    from symd.store import ModuleStore, Upload
+    from symd.store import ModuleStore
+    from symd.store import Upload
+
+
+class IndexScratch(Protocol):
+    """What is used here of ``symd.store.files.IncomingFile``."""
+
+    @property
+    def path(self) -> os.PathLike[str]: ...
+
+    def mapped(self) -> memoryview: ...
+
+
+class IndexAhead:
+    """A context manager: inside, a thread of its own has ``reader`` make the index into a file that ``scratch`` gives. ``module`` has a descriptor,
+    which is closed in the end. Whoever leaves does not wait."""
+
+    def __init__(
+        self, reader: Reader, module: ModuleFile, scratch: Callable[[], AbstractContextManager[IndexScratch]]
+    ) -> None:
+        self._reader, self._module, self._scratch = reader, module, scratch
+        self._made, self._left = threading.Event(), threading.Event()
+        self._file: IndexScratch | None = None
+        self._error: SymdError = Unavailable("the index was not made", hint="add the module again")
+
+    def __enter__(self) -> Self:
+        run = (
+            contextvars.copy_context().run
+        )  # what is done there belongs to the call that is served here, as its log and its spans say
+        threading.Thread(target=run, args=(self._make,), name="symd-index-ahead", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._left.set()
+
+    def index(self) -> memoryview:
+        """The index file, once it is made. Raises what making it raises."""
+        self._made.wait()
+        if self._file is None:
+            raise self._error
+        return self._file.mapped()
+
+    def _make(self) -> None:
+        try:
+            with self._scratch() as file:
+                self._reader.ask(self._module, MakeIndex(os.fspath(file.path)))
+                self._file = file
+                self._made.set()
+                self._left.wait()
+        except SymdError as error:  # raised where it is waited for
+            self._error = error
+        finally:
+            self._made.set()
+            if self._module.descriptor is not None:
+                os.close(self._module.descriptor)
 
 
 _MOST_OUTLINES = 4

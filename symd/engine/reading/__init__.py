@@ -5,11 +5,9 @@ place, the code that a listing shows, the sources that the module carries, one c
 from strangers, so a daemon has them read by other processes; a command or a library reads them in its own. This room is
 the seam between the two:
 
-``module_file``     which module: its digest and where its bytes stand
-``questions``       one class for each question; it says what it needs and how it is answered from an ``OpenedModule``
-``opened_module``   a module's bytes, checked against the digest and unpacked, kept for the next question
-``index_ahead``     the index of a module that is still on its way into the store
-``reader``          ``Reader``, whom everybody asks, and ``InProcessReader``, who reads here
-``served``          the other side: a question and its answer as bytes, for a reader that asks another process
-``values``          the form of both: value types of a closed list, so that nothing that comes back can run code here
+``opened_module``   which module: its digest and where its bytes stand; these checked against it and unpacked, kept for the next question
+``questions``       one class for each question; it says what it needs and how it is answered from an ``OpenedModule``. And
+                    ``Reader``, whom everybody asks, with ``InProcessReader``, who reads here
+``served``          the other side: a question and its answer as bytes, for a reader that asks another process; in value types
+                    of a closed list, so that nothing that comes back can run code here
 """

@@ -1,28 +1,56 @@
-"""A module opened for questions: read, checked, unpacked, and kept while the next question may be about it too."""
+"""A module opened for questions: which one it is and where its bytes stand; read, checked, unpacked, and kept while the
+next question may be about it too."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from dataclasses import field
 import errno
 import mmap
 import os
 import threading
 from collections.abc import Sequence
 from functools import cached_property
-from typing import BinaryIO, cast
-
+from typing import BinaryIO
+from typing import cast
 from symd.config import Limits
-from symd.engine.reading.module_file import ModuleFile
-from symd.errors import DataLoss, ModuleNotFound, ObjectNotFound, StoreUnavailable
+from symd.errors import DataLoss
+from symd.errors import ModuleNotFound
+from symd.errors import ObjectNotFound
+from symd.errors import StoreUnavailable
 from symd.formats import containers
-from symd.formats.containers.file_part import LARGE, MAPPED, sha256_of
-from symd.index.module import described, write_index, write_index_in_turn
+from symd.formats.containers.file_part import LARGE
+from symd.formats.containers.file_part import MAPPED
+from symd.formats.containers.file_part import sha256_of
+from symd.index.module import described
+from symd.index.module import write_index
+from symd.index.module import write_index_in_turn
 from symd.index.module_tables import DecodedObject
-from symd.index.partial import MIN_OBJECTS, PartialIndex
+from symd.index.partial import MIN_OBJECTS
+from symd.index.partial import PartialIndex
 from symd.model.code import CodeObject
 from symd.model.identities import Digest
 from symd.model.variables import Visible
-from symd.query.variables import VisibleIn, first_at
+from symd.query.variables import VisibleIn
+from symd.query.variables import first_at
 from symd.system.os_errors import refusal
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFile:
+    """A module's bytes as they are handed to whoever reads them. ``digest`` is the SHA-256 that the bytes must have,
+    ``path`` the absolute path of the file that holds them.
+
+    ``data`` are the bytes where they are in memory already, just hashed; whoever reads in another process has none,
+    but a ``descriptor`` of the file, which it may not open. ``is_hashed`` says that the asker has written the file
+    just now, and hashed what it wrote."""
+
+    digest: str
+    path: str
+    data: bytes | None = field(default=None, repr=False, compare=False)
+    descriptor: int | None = field(default=None, compare=False)
+    is_hashed: bool = field(default=False, compare=False)
+
 
 KEPT_BYTES = 64 << 20
 """Bytes of modules that a process keeps open for its next question, beside the last; what is unpacked of them comes on top.

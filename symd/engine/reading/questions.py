@@ -1,39 +1,53 @@
-"""The questions that a module's bytes answer, one class each. ``Question[T]`` is answered by a ``T``, a value that
-``values`` can write."""
+"""The questions that a module's bytes answer, one class each, and who answers them. ``WorkerRequest[T]`` is answered by
+a ``T``, a value that ``served`` can write."""
 
 from __future__ import annotations
 
 import abc
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
-
+from typing import TYPE_CHECKING
+from typing import BinaryIO
+from typing import Generic
+from typing import TypeVar
 from symd.cores.stopped import shared
 from symd.cores.stopped import identity_of
 from symd.engine.reading.opened_module import OpenedModule
-from symd.errors import Malformed, NotFound, StoreUnavailable
+from symd.errors import Malformed
+from symd.errors import NotFound
+from symd.errors import StoreUnavailable
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.elf.constants import SHT_NOBITS, SHT_NULL
+from symd.formats.elf.constants import SHT_NOBITS
+from symd.formats.elf.constants import SHT_NULL
 from symd.index.column_file import check_size
 from symd.index.file_header import VERSION
 from symd.index.summary import pack
 from symd.model.addresses import Query
-from symd.model.code import NO_FACTS, CodeObject, Kernel, Section
+from symd.model.code import NO_FACTS
+from symd.model.code import CodeObject
+from symd.model.code import Kernel
+from symd.model.code import Section
 from symd.model.line_tables import LineTable
 from symd.model.listings import ListingPart
 from symd.model.sources import SourceText
 from symd.model.variables import Visible
 from symd.query.listing import chosen
-from symd.query.ptx_lines import ptx_tables
+from symd.query.lines import ptx_tables
 from symd.query.source_text import from_module
 from symd.system.os_errors import refusal
+from typing import Protocol
+from symd.config import Limits
+from symd.engine.reading.opened_module import ModuleFile
+from symd.engine.reading.opened_module import OpenedModules
 
 if TYPE_CHECKING:
     from symd.cores.stopped import SharedFrames
     from symd.cores.stopped import CodeIdentity
+
 
 T_co = TypeVar("T_co", covariant=True)
 _LISTED_FACTS = ("simd_width", "entry_offset")
@@ -325,3 +339,35 @@ QUESTIONS: Sequence[type[WorkerRequest[object]]] = (
     VariablesAtEach,
 )
 """Every question that there is."""
+
+
+T = TypeVar("T")
+
+
+class Reader(Protocol):
+    """Whom the engine asks. Safe to use from several threads."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether other processes do the work, so that an index can be made while this one answers."""
+        ...
+
+    def ask(self, module: ModuleFile, question: WorkerRequest[T]) -> T:
+        """The answer. Raises what the question raises; ``DataLoss`` where the stored bytes are not those of the digest;
+        ``ModuleNotFound`` where they are gone."""
+        ...
+
+
+class InProcessReader:
+    """Reads in this process: for a command that ends soon, and for whoever uses the library on files that he trusts. ``only``: the path of
+    the code object that a command is about, of whatever module; nothing else is read."""
+
+    elsewhere = False
+
+    def __init__(self, limits: Limits, only: str | None = None) -> None:
+        self._limits = limits
+        self._opened = OpenedModules(only=only)
+
+    def ask(self, module: ModuleFile, question: WorkerRequest[T]) -> T:
+        opened = self._opened.open(module, self._limits)
+        return question.answer(opened)

@@ -1,18 +1,179 @@
-"""The function that a reader calls in another process: one question about a module's bytes, answered there."""
+"""One question about a module's bytes, answered in another process: the function that a reader calls there, and
+questions and answers as bytes, in a form that cannot run code where it is read. The process that reads a module's bytes
+may do anything that those bytes make it do. What it answers is msgpack: numbers, texts, bytes, lists. A list that
+begins with a positive number is a value of the class that ``CLASSES`` has under that number, and its fields are what
+follows; nothing else can be named, and the constructors of these classes only keep what they are given. An array is one
+of four types of unsigned integers and its bytes. So the worst that an answer can be is wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import fields
+from dataclasses import is_dataclass
+from enum import Enum
+from typing import Any
+from typing import Final
+import msgpack
+import numpy as np
+from symd.cores import stopped
+from symd.engine.reading import questions
+from symd.engine.reading.opened_module import ModuleFile
+from symd.errors import DataLoss
+from symd.model import addresses
+from symd.model import answers
+from symd.model import code
+from symd.model import cores
+from symd.model import line_tables
+from symd.model import listings
+from symd.model import sources
+from symd.model import variables
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, TypeVar
-
+from typing import TypeVar
 from symd.config import Limits
-from symd.engine.reading.module_file import ModuleFile
 from symd.engine.reading.opened_module import OpenedModules
-from symd.engine.reading.questions import MakeIndex, WorkerRequest, WriteObject
-from symd.engine.reading.values import decode, encode
+from symd.engine.reading.questions import MakeIndex
+from symd.engine.reading.questions import WorkerRequest
+from symd.engine.reading.questions import WriteObject
+
+
+_TUPLE: Final = 0
+_ARRAY: Final = 1
+_FIRST_CLASS: Final = 2
+_INTEGER: Final = 1
+"""The extension type of an integer that takes more than 64 bits: its bytes, little-endian, two's complement."""
+_DTYPES: Final = {kind: np.dtype(kind) for kind in ("|u1", "<u2", "<u4", "<u8")}
+
+CLASSES: Final[tuple[type[Any], ...]] = (
+    ModuleFile,
+    *questions.QUESTIONS,
+    addresses.ByAddress,
+    addresses.ByKernel,
+    addresses.BySection,
+    answers.Reason,
+    answers.TextSection,
+    code.CodeKind,
+    code.CodeObject,
+    code.DebugScheme,
+    code.Function,
+    code.Kernel,
+    code.RelocationScheme,
+    code.Section,
+    code.Vendor,
+    cores.CoreDevice,
+    cores.CoreDump,
+    cores.CoreFault,
+    cores.CoreFrame,
+    cores.CoreImage,
+    cores.CorePlace,
+    cores.CoreStack,
+    cores.CoreWave,
+    line_tables.LineTable,
+    listings.ListingPart,
+    stopped.SharedFrames,
+    sources.Origin,
+    sources.SourceText,
+    stopped.CodeIdentity,
+    stopped.MemoryWindow,
+    stopped.StoppedCore,
+    stopped.TextPlace,
+    stopped.WaveMemory,
+    stopped.WaveRegisters,
+    variables.LocationDoubt,
+    variables.FunctionScope,
+    variables.LocationPiece,
+    variables.LocationRegister,
+    variables.Member,
+    variables.PieceKind,
+    variables.TypeInfo,
+    variables.Variable,
+    variables.VariableLocation,
+    variables.Visible,
+)
+"""Everything that may be asked or answered besides numbers, texts, bytes, sequences and arrays. Both sides run this very
+module, so that the numbers may change from version to version."""
+
+
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    if is_dataclass(kind):
+        return tuple(field.name for field in fields(kind) if field.init)
+    return () if issubclass(kind, Enum) else tuple(kind._fields)
+
+
+_NUMBERS: Final = {kind: number for number, kind in enumerate(CLASSES, _FIRST_CLASS)}
+_FIELDS: Final = {kind: _field_names(kind) for kind in CLASSES}
+
+
+def encode(value: object) -> bytes:
+    """Raises TypeError for a value of a class that is not in the list."""
+    packed: bytes = msgpack.packb(_plain(value), default=_large, unicode_errors="surrogatepass")
+    return packed
+
+
+def _plain(value: Any) -> Any:
+    """The value in terms of what msgpack knows, and of integers."""
+    kind = type(value)
+    if kind in (str, bytes, int, bool, float, type(None)):
+        return value
+    number = _NUMBERS.get(kind)
+    return _without_class(value) if number is None else [number, *_fields(value)]
+
+
+def _fields(value: Any) -> list[Any]:
+    """What the value's constructor takes."""
+    if isinstance(value, Enum):
+        return [value.value]
+    return [_plain(getattr(value, name)) for name in _FIELDS[type(value)]]
+
+
+def _without_class(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return [_ARRAY, value.dtype.str, value.tobytes()]
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, Sequence):
+        return [_TUPLE, *map(_plain, value)]
+    raise TypeError(f"{type(value).__name__} is not a value that travels")
+
+
+def _large(value: object) -> Any:
+    if isinstance(value, int):
+        return msgpack.ExtType(_INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+    raise TypeError(f"{type(value).__name__} is not a value that travels")
+
+
+def decode(data: bytes) -> Any:
+    """What ``encode`` made bytes of, with tuples for sequences. Raises DataLoss for bytes that it never makes."""
+    try:
+        return _value(msgpack.unpackb(data, ext_hook=_integer, unicode_errors="surrogatepass", strict_map_key=False))
+    except (ValueError, TypeError, LookupError, msgpack.UnpackException) as error:
+        raise DataLoss(f"an answer does not read: {error}", where="a reading process") from error
+
+
+def _value(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return {name: _value(each) for name, each in plain.items()}
+    if not isinstance(plain, list):
+        return plain
+    number, *rest = plain
+    if number == _TUPLE:
+        return tuple(map(_value, rest))
+    if number == _ARRAY:
+        dtype, content = rest
+        return np.frombuffer(content, _DTYPES[dtype])
+    if number < _FIRST_CLASS:
+        raise ValueError(f"no class has the number {number}")
+    return CLASSES[number - _FIRST_CLASS](*map(_value, rest))
+
+
+def _integer(kind: int, data: bytes) -> int:
+    if kind != _INTEGER:
+        raise ValueError(f"extension type {kind} is not known")
+    return int.from_bytes(data, "little", signed=True)
+
 
 T = TypeVar("T")
 LARGE_MODULE: Final = 1 << 20
@@ -37,7 +198,7 @@ def files(module: ModuleFile, question: WorkerRequest[T]) -> Iterator[tuple[str,
 
 
 def answer(data: bytes, limits: Limits, descriptors: Sequence[int]) -> bytes:
-    """The answer to a ``request``, as ``values`` writes it; ``descriptors`` are those of its ``files``. A module stays open for the next question, unless it is large and
+    """The answer to a ``request``, as ``encode`` writes it; ``descriptors`` are those of its ``files``. A module stays open for the next question, unless it is large and
     its index was made."""
     module, question = decode(data)
     module = replace(module, descriptor=descriptors[0])

@@ -21,7 +21,7 @@ from symd.query.disasm.disassembler import (
     lines_of,
     senseless,
 )
-from symd.query.disasm.installed import chosen_folders, has_library
+from symd.query.disasm.disassembler import chosen_folders, has_library
 from symd.system.process.tool import tool_error
 
 NAME = "IGA"

@@ -19,7 +19,7 @@ from symd.query.disasm.disassembler import (
     InstructionBytes,
     lines_of,
 )
-from symd.query.disasm.installed import programs
+from symd.query.disasm.disassembler import programs
 from symd.system.process.run import Ended
 from symd.system.process.tool import INPUT, tool_error
 

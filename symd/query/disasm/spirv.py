@@ -1,4 +1,5 @@
-"""SPIR-V through spirv-dis of the SPIRV-Tools. It takes whole modules only: the instructions of a range are those of its lines that begin there."""
+"""SPIR-V through spirv-dis of the SPIRV-Tools. It takes whole modules only: the instructions of a range are those of
+its lines that begin there."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from symd.query.disasm.disassembler import (
     InstructionBytes,
     lines_of,
 )
-from symd.query.disasm.installed import programs
+from symd.query.disasm.disassembler import programs
 from symd.system.process.run import Ended
 from symd.system.process.tool import INPUT, tool_error
 

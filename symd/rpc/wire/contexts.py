@@ -35,7 +35,7 @@ from symd.rpc.wire.answers import from_columns, to_columns
 from symd.rpc.wire.columns import check_below, concatenated, pack, unpack
 from symd.rpc.wire.fields import bad_field, from_time, to_timestamp, utf8
 from symd.rpc.wire.queries import check_count, from_numbers, from_query, to_query
-from symd.rpc.wire.resource_names import (
+from symd.rpc.wire.fields import (
     context_id,
     context_name,
     module_digest,

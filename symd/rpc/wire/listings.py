@@ -16,7 +16,7 @@ from symd.model.listings import Listing, ListingPart
 from symd.rpc.wire.answers import from_columns, to_columns
 from symd.rpc.wire.columns import concatenated, pack, unpack
 from symd.rpc.wire.fields import by_header, utf8, utf8s
-from symd.rpc.wire.resource_names import digest_and_path, module_name
+from symd.rpc.wire.fields import digest_and_path, module_name
 from symd.v1 import listing_service_pb2 as pb
 
 ROWS = 8192

@@ -1,25 +1,35 @@
-"""Source text as runs of one colour, line by line: Pygments says what a word is, and what GPU languages add to C is known here.
-
-Texts are strangers', and no time bounds what a lexer does with one: ``coloured_apart`` is for processes that others wait for."""
+"""Source text as runs of one colour, line by line: Pygments says what a word is, and what GPU languages add to C is
+known here. Lexers are regular expressions, and a text of 250 characters exists for which one of theirs takes longer
+than anybody lives, which would hold up every thread of the process. Texts are strangers', so where others wait
+``ColouredApart`` has a process of its own tell the colours."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
-
 from pygments.lexer import Lexer
 from pygments.lexers.c_cpp import CppLexer
 from pygments.lexers.fortran import FortranLexer
 from pygments.lexers.julia import JuliaLexer
 from pygments.lexers.python import PythonLexer
 from pygments.lexers.rust import RustLexer
-from pygments.token import Token, _TokenType
-
+from pygments.token import Token
+from pygments.token import _TokenType
 from symd.config import Limits
+import hashlib
+import logging
+import threading
+from symd.config import DEFAULT_LIMITS
+from symd.errors import SymdError
+from symd.system.process import confinement
+from symd.system.process.pool import Pool
+from symd.system.process.process import ProcessLimits
+
 
 LONGEST_TEXT: Final = 2 << 20
 """Letters of a text beyond which it stays plain."""
@@ -144,3 +154,50 @@ def _append(row: list[int], colour: Colour, characters: int) -> None:
 
 def _without_plain_end(row: list[int]) -> list[int]:
     return row[:-2] if row and row[-2] == Colour.PLAIN else row
+
+
+log = logging.getLogger("symd.server.http")
+
+FUNCTION: Final = "symd.server.http.colouring:answer"
+PROCESSES: Final = 2
+PROCESS_LIMITS: Final = ProcessLimits(4.0, 1 << 30, 64 << 20, cpu_seconds=4)
+"""What the process may take for one text, its start included."""
+REMEMBERED: Final = 4096
+"""Texts that are remembered as not to be coloured."""
+
+
+class ColouredApart:
+    """Colours texts in processes that start when the first is wanted. What cannot be coloured in time stays plain. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._pool = Pool(FUNCTION, PROCESSES, confined=confinement.available())
+        self._plain: set[bytes] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, file: str, text: str) -> Rows:
+        """As ``colouring.coloured``."""
+        if not is_coloured(text):
+            return uncoloured(file, text)
+        data = json.dumps([file, text]).encode()
+        name = hashlib.sha256(data).digest()
+        with self._lock:
+            if name in self._plain:
+                return uncoloured(file, text)
+        try:
+            answer = self._pool.call(data, DEFAULT_LIMITS, PROCESS_LIMITS)
+        except (SymdError, OSError) as error:
+            log.warning("a text stays without colours: %s", error)
+            return uncoloured(file, text)
+        if isinstance(answer, bytes):
+            rows: Rows = json.loads(answer)
+            return rows
+        log.warning("a text stays without colours: %s", answer)
+        with self._lock:
+            if len(self._plain) >= REMEMBERED:
+                self._plain.clear()
+            self._plain.add(name)
+        return uncoloured(file, text)
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.close()

@@ -1,17 +1,68 @@
-"""Connections over HTTP, each bounded by name: how many there are, how long one may be silent, how slowly it may take what is sent to it."""
+"""Connections over HTTP, each bounded by name: how many there are, how long one may be silent, how slowly it may take
+what is sent to it; and uvicorn, which serves them on an event loop in a thread of its own, so that whoever starts and
+stops it is plain code in another thread. On how long a client may take for its part of a request: the process may stand
+still as well, stopped or suspended. What came or could be taken in that time is still to be looked at, and no fault of
+the client's; the event loop may look at its clock first, as after SIGCONT."""
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections.abc import AsyncIterator
 from collections.abc import Callable
+from contextlib import asynccontextmanager
+from typing import Final
+from collections import Counter
 from functools import partial
-from typing import Any, Final
-
+from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
 from symd.errors import Busy
-from symd.server.http.client_time import ClientTimer
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+import uvicorn
+from starlette.types import ASGIApp
+from symd.server.http.hosts import BACKLOG
+
+
+LOOK_SECONDS: Final = 1.0
+"""How long is looked, at the end, for what has come already."""
+
+
+class ClientTimer:
+    """Calls ``over`` when ``seconds`` are over, and ``LOOK_SECONDS`` more, or as many as the process was late to see that: no more than ``seconds``,
+    with which somebody begins anew."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, over: Callable[[], None]) -> None:
+        self._loop = loop
+        self._seconds = seconds
+        self._end = loop.time() + seconds
+        self._over = over
+        self._timer = loop.call_at(self._end, self._look)
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        late = self._loop.time() - self._end
+        self._timer = self._loop.call_later(max(LOOK_SECONDS, min(late, self._seconds)), self._over)
+
+
+@asynccontextmanager
+async def client_time(seconds: float) -> AsyncIterator[None]:
+    """A bound on the time of a client's part of a request, as ``asyncio.timeout`` sets one, kept by a
+    ``ClientTimer``. Raises TimeoutError."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as bound:
+        timer = ClientTimer(loop, seconds, lambda: bound.reschedule(loop.time()))
+        try:
+            yield
+        finally:
+            timer.cancel()
+
 
 HEAD_BYTES: Final = 16 << 10
 """The longest head of a request: its line and its headers."""
@@ -198,3 +249,55 @@ class HttpConnection(H11Protocol):
 def of(bounds: HttpConnections) -> type[HttpConnection]:
     """The class whose connections are among ``bounds``, as uvicorn takes it."""
     return type("BoundConnection", (HttpConnection,), {"bounds": bounds})
+
+
+GRACE_SECONDS: Final = 3
+"""What requests that run get when the server ends."""
+
+Context = Callable[[], ssl.SSLContext]
+
+
+@contextmanager
+def serving(
+    app: ASGIApp, listener: socket.socket, tls: Context | None = None, connections: HttpConnections | None = None
+) -> Iterator[None]:
+    """Serve ``app`` at the bound socket while it lasts; ``tls`` gives the context of each new connection, ``connections`` are told of each."""
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=of(HttpConnections() if connections is None else connections),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level=logging.CRITICAL,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=2 * (STRANGERS + VISITORS),  # never reached: connections are bounded by themselves
+        backlog=BACKLOG,
+        timeout_keep_alive=round(SILENT_SECONDS),
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=HEAD_BYTES,
+    )
+    config.load()
+    if tls is not None:
+        config.ssl = _newest(tls)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), name="symd-web", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(GRACE_SECONDS * 2)
+
+
+def _newest(tls: Context) -> ssl.SSLContext:
+    """A context that gives way to the newest one at each handshake: certificates change while a server runs."""
+
+    def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = tls()
+
+    context = tls()
+    context.sni_callback = choose  # called for clients that send no name, too
+    return context

@@ -21,8 +21,8 @@ from symd.model.listings import ListingPart
 from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.server.http.principals import READER, HttpPrincipal
 from symd.server.http.routes import ROUTES
-from symd.server.http.routes.assets import FIRST, assets
-from symd.server.http.routes.samples import PROFILE, NamedProfile
+from symd.server.http.routes.page import FIRST, assets
+from symd.server.http.routes.page import PROFILE, NamedProfile
 from symd.server.http.site import HttpRequest, Reply, Site, WebRoute
 
 MOST_KERNELS: Final = 64
@@ -161,7 +161,7 @@ def _places(listing: Mapping[str, Any], kernel: KernelSummary | None, most: int,
 
 
 def _offsets(listing: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-    """Section and offset of each instruction (``symd.server.http.listing_columns``)."""
+    """Section and offset of each instruction (``symd.server.http.routes.listings``)."""
     steps = iter(listing["offset"])
     for section, length in zip(listing["sections"], listing["runs"], strict=True):
         offset = 0

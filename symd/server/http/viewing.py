@@ -1,4 +1,5 @@
-"""Serving one visitor: a module or a few at a free port of loopback, behind a secret path, until nobody looks any more."""
+"""Serving one visitor: a module or a few at a free port of loopback, behind a secret path, until nobody looks any
+more."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from starlette.routing import Route
 
 from symd.errors import FailedPrecondition
 from symd.server.http.app import build_app
-from symd.server.http.bound_socket import bound, parsed
+from symd.server.http.hosts import bound, parsed
 from symd.server.http.hosts import KnownHosts
 from symd.server.http.principals import HttpPrincipal, SecretPathAuth
 from symd.server.http.routes import ROUTES
-from symd.server.http.server import serving
+from symd.server.http.connections import serving
 from symd.server.http.site import CostClass, Site
 from symd.system.addresses import is_loopback
 

@@ -1,21 +1,99 @@
-"""The tools as the package ``mcp`` serves them, on standard input and output."""
+"""The tools as the package ``mcp`` serves them, on standard input and output. A conversation with an assistant's
+program ends when the input has, and every question is answered: the package by itself drops the answers that are not
+written by then."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from functools import wraps
-from typing import Annotated, Any, ParamSpec
-
+from collections.abc import AsyncIterator
+from typing import Any
+from typing import Final
+from typing import cast
 import anyio
-from mcp.server.mcpserver import Context, MCPServer
+from anyio.streams.memory import MemoryObjectReceiveStream
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp.server.mcpserver import MCPServer
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError
+from mcp_types import JSONRPCNotification
+from mcp_types import JSONRPCRequest
+from mcp_types import JSONRPCResponse
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated
+from typing import ParamSpec
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
+from mcp_types import CallToolResult
+from mcp_types import InputRequiredResult
+from mcp_types import ToolAnnotations
 from pydantic import Field
-
 from symd import __version__
 from symd.errors import SymdError
-from symd.server.mcp.conversation import converse
-from symd.server.mcp.tools import LISTED_INSTRUCTIONS, LISTED_NAMES, QUERIES, Tools
+from symd.server.mcp.tools import LISTED_INSTRUCTIONS
+from symd.server.mcp.tools import LISTED_NAMES
+from symd.server.mcp.tools import QUERIES
+from symd.server.mcp.tools import Tools
+
+
+_LAST_SECONDS: Final = 300.0
+"""Seconds that the last answers are waited for: longer than a tool may take."""
+Heard = SessionMessage | Exception
+"""A message, or why a line is none."""
+
+
+async def converse(server: MCPServer[Any], lines: AsyncIterator[str]) -> None:
+    """Let ``server`` answer these lines of standard input on standard output."""
+    inner = server._lowlevel_server  # noqa: SLF001 - what its own ``run_stdio_async`` runs
+    to_server, heard = anyio.create_memory_object_stream[Heard]()
+    answers, from_server = anyio.create_memory_object_stream[SessionMessage]()
+    requests = _OpenRequests()
+    async with stdio_server(stdin=cast(Any, lines)) as (reading, writing), anyio.create_task_group() as tasks:
+        tasks.start_soon(requests.forward, reading, to_server)
+        tasks.start_soon(requests.write, from_server, writing)
+        async with answers:
+            await inner.run(heard, answers, inner.create_initialization_options())
+
+
+class _OpenRequests:
+    """The requests that have no answer yet."""
+
+    def __init__(self) -> None:
+        self._open: set[str | int] = set()
+        self._changed = anyio.Event()
+
+    async def forward(self, reading: Any, to_server: MemoryObjectSendStream[Heard]) -> None:
+        """What is read goes to the server, and its end once everything is answered."""
+        async with to_server:
+            async for message in reading:
+                if isinstance(message, SessionMessage):
+                    self._asked(message)
+                await to_server.send(message)
+            with anyio.move_on_after(_LAST_SECONDS):
+                while self._open:
+                    await self._changed.wait()
+
+    async def write(self, from_server: MemoryObjectReceiveStream[SessionMessage], writing: Any) -> None:
+        """What the server says is written."""
+        async with writing:
+            async for message in from_server:
+                await writing.send(message)
+                if isinstance(message.message, JSONRPCResponse | JSONRPCError):
+                    self._settled(message.message.id)
+
+    def _asked(self, message: SessionMessage) -> None:
+        said = message.message
+        if isinstance(said, JSONRPCRequest):
+            self._open.add(said.id)
+        elif isinstance(said, JSONRPCNotification) and said.method == "notifications/cancelled":
+            self._settled((said.params or {}).get("requestId"))
+
+    def _settled(self, number: str | int | None) -> None:
+        if number is not None:
+            self._open.discard(number)
+        self._changed.set()
+        self._changed = anyio.Event()
+
 
 INSTRUCTIONS_TEXT = """symd knows which source line a GPU instruction comes from. A FILE is the path of a module: an Intel zebin or debug
 container, an AMD code object, a CUDA cubin or fat binary, SPIR-V, a GPU core dump, or a program that holds such code. A place is

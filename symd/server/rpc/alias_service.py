@@ -7,7 +7,7 @@ from symd.model.contexts import Alias
 from symd.model.identities import Digest
 from symd.model.texts import plural
 from symd.rpc.wire.contexts import from_create_request, from_key, to_alias
-from symd.rpc.wire.resource_names import module_digest
+from symd.rpc.wire.fields import module_digest
 from symd.server.answering import method
 from symd.server.call import Call
 from symd.server.paging import bad_token, filled, from_token, to_token

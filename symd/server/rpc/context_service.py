@@ -15,7 +15,7 @@ from symd.rpc.wire.contexts import (
     to_device_columns,
     to_load,
 )
-from symd.rpc.wire.resource_names import context_id, context_name
+from symd.rpc.wire.fields import context_id, context_name
 from symd.server.answering import method
 from symd.server.batches import check_device_candidates
 from symd.server.call import Call

@@ -11,7 +11,7 @@ from symd.rpc.wire.sources import from_request as from_sources_request
 from symd.rpc.wire.sources import to_chunks as to_source_chunks
 from symd.server.batches import check_columns
 from symd.server.call import Call
-from symd.server.disk_sources import DiskSources
+from symd.server.service_context import DiskSources
 from symd.server.guard import check_waited_for
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work

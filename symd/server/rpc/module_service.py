@@ -35,7 +35,7 @@ from symd.rpc.wire.modules import (
     to_response,
     to_unreadable_module,
 )
-from symd.rpc.wire.resource_names import module_digest, module_name, optional_path
+from symd.rpc.wire.fields import module_digest, module_name, optional_path
 from symd.server.answering import method
 from symd.server.call import Call, CallEnded
 from symd.server.guard import check_deadline, while_wanted

@@ -1,20 +1,41 @@
-"""ServerService: what this daemon can."""
+"""ServerService: what this daemon is, what it can and what it takes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from symd.config import Limits
+from symd.rpc.wire.fields import to_duration
+from symd.v1 import server_service_pb2 as pb
 from symd import __version__
 from symd.capture.drivers.simulate import SIMULATED_PRODUCTS
 from symd.formats.containers import FORMATS
 from symd.index import VERSION
 from symd.model.texts import in_utf8
 from symd.rpc.wire.grabs import APIS
-from symd.rpc.wire.server_info import to_limits
 from symd.server.call import Call
 from symd.server.messages import MAX_REQUEST
 from symd.server.paging import MAX_SIZE
 from symd.server.rpc.module_service import UPLOAD_CHUNK
 from symd.server.service_context import ServiceContext
-from symd.v1.server_service_pb2 import DisassemblerInfo, GetServerInfoRequest, GetServerInfoResponse, ServerInfo
+from symd.v1.server_service_pb2 import DisassemblerInfo
+from symd.v1.server_service_pb2 import GetServerInfoRequest
+from symd.v1.server_service_pb2 import GetServerInfoResponse
+from symd.v1.server_service_pb2 import ServerInfo
+
+
+_SECONDS = "_seconds"
+"""How the names of limits of time end."""
+
+
+def to_limits(limits: Limits, further: Mapping[str, int]) -> list[pb.Limit]:
+    """Every limit of ``limits``, then the ``further`` ones, by the names that errors give them."""
+    return [_to_limit(name, value) for name, value in {**limits._asdict(), **further}.items()]
+
+
+def _to_limit(name: str, value: float) -> pb.Limit:
+    if not name.endswith(_SECONDS):
+        return pb.Limit(name=name, amount=int(value))
+    return pb.Limit(name=name, time=to_duration(value))
 
 
 def get_server_info(service: ServiceContext, _request: GetServerInfoRequest, call: Call) -> GetServerInfoResponse:

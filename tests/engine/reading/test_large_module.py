@@ -10,7 +10,7 @@ import pytest
 
 from symd.config import Limits
 from symd.engine.reading import opened_module
-from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.opened_module import ModuleFile
 from symd.engine.reading.opened_module import OpenedModules
 from symd.engine.reading.questions import ListedCode, MakeIndex, ObjectBytes, Outline, VariablesAt
 from symd.errors import DataLoss, ObjectNotFound, SymdError

@@ -11,10 +11,10 @@ import pytest
 
 from symd.config import Limits
 from symd.engine.reading import served
-from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.opened_module import ModuleFile
 from symd.engine.reading.opened_module import OpenedModules
 from symd.engine.reading.questions import MakeIndex, ObjectBytes, WorkerRequest
-from symd.engine.reading.values import decode
+from symd.engine.reading.served import decode
 from symd.formats import containers
 from symd.index import Index
 from tests.fuzz.mutations import SAMPLES

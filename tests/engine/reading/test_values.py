@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.opened_module import ModuleFile
 from symd.engine.reading.questions import EmbeddedSources, IndexFor
-from symd.engine.reading.values import CLASSES, decode, encode
+from symd.engine.reading.served import CLASSES, decode, encode
 from symd.errors import DataLoss
 from symd.model.answers import TextSection
 from symd.model.code import CodeObject, Kernel, Section, Vendor

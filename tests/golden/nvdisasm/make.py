@@ -17,7 +17,7 @@ from pathlib import Path
 
 from symd.formats import containers
 from symd.query.disasm.disassembler import code_ranges
-from symd.query.disasm.installed import programs
+from symd.query.disasm.disassembler import programs
 
 HERE = Path(__file__).parent
 SAMPLES = HERE.parents[2] / "samples" / "cuda" / "bin"

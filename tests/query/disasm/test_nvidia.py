@@ -17,7 +17,7 @@ from symd.model.code import Vendor
 from symd.model.listings import Instructions
 from symd.query.disasm import disassemble, nvidia
 from symd.query.disasm.disassembler import code_ranges
-from symd.query.disasm.installed import programs
+from symd.query.disasm.disassembler import programs
 from tests.query.disasm.objects import SAMPLES, made, objects
 
 BIN = SAMPLES / "cuda" / "bin"

@@ -34,7 +34,7 @@ from symd.rpc.wire.modules import (
     to_value,
 )
 from symd.rpc.wire.queries import AddressColumn, from_column, from_query, to_query, write_column
-from symd.rpc.wire.resource_names import module_digest, module_name
+from symd.rpc.wire.fields import module_digest, module_name
 from symd.v1 import fact_pb2, module_service_pb2, query_pb2, symbol_service_pb2
 from tests.server.fakes import GOOD, line_table, summary
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from symd.rpc.wire.resource_names import leading_digest, leading_digest_of_batch, module_name
+from symd.rpc.wire.fields import leading_digest, leading_digest_of_batch, module_name
 from symd.v1.listing_service_pb2 import GetListingRequest
 from symd.v1.module_service_pb2 import ListModulesRequest, ReadCodeObjectRequest
 from symd.v1.query_pb2 import Query

@@ -21,7 +21,7 @@ from symd.model.names import NamedItem, NameKind
 from symd.server.config import Config
 from symd.server.http.connections import CHUNKS, HEAD_BYTES
 from symd.server.http.json_members import BEYOND_ASCII, DIGITS, KEYS, OTHER_LISTS, TEXT_LISTS, VALUES, parsed
-from symd.server.http.routes.places import MOST_NAMES, MOST_TEXT
+from symd.server.http.routes.page import MOST_NAMES, MOST_TEXT
 from symd.server.http.routes.symbolication import ADDRESSES, JOBS, MODULES
 from symd.server.http_server import web_served
 from symd.server.metrics import Metrics

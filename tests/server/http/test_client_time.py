@@ -11,9 +11,9 @@ import pytest
 from starlette.requests import HTTPConnection, Request
 
 from symd.errors import DeadlineExceeded
-from symd.server.http.client_time import ClientTimer
+from symd.server.http.connections import ClientTimer
 from symd.server.http.exchange import Exchange
-from symd.server.http.route_answers import _body, _WholeResponse
+from symd.server.http.exchange import _body, _WholeResponse
 from symd.server.http.site import CostClass, HttpWorkQueue, WebRoute
 
 SECONDS = 60.0

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.server.http import coloured_apart
-from symd.server.http.coloured_apart import ColouredApart
+from symd.server.http import colouring
+from symd.server.http.colouring import ColouredApart
 from symd.server.http.colouring import LONGEST_LINE, Colour, coloured
 
 SAMPLES = sorted((Path(__file__).parents[3] / "samples").glob("*/*.c[lu]*"))
@@ -76,11 +76,11 @@ ENDLESS = "a b()" + "//\\\n" * 60 + '"'
 
 
 def test_a_text_for_which_a_lexer_takes_for_ever_stays_plain_and_holds_up_nobody(monkeypatch):
-    limits = replace(coloured_apart.PROCESS_LIMITS, seconds=2.0)
+    limits = replace(colouring.PROCESS_LIMITS, seconds=2.0)
     with closing(ColouredApart()) as colour:
         lines = "kernel void f(global float4 *a)\n/* x\ny */"
         assert colour("a.cl", lines) == coloured("a.cl", lines)
-        monkeypatch.setattr(coloured_apart, "PROCESS_LIMITS", limits)
+        monkeypatch.setattr(colouring, "PROCESS_LIMITS", limits)
         steps, over = 0, threading.Event()
         with ThreadPoolExecutor(1) as pool:
             waited = pool.submit(colour, "a.cl", ENDLESS)

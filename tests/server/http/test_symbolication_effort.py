@@ -15,8 +15,8 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.formats.debug_ids import ModuleNames, debug_id
-from symd.server.deadline import deadline_check
-from symd.server.http.route_answers import _waited_for
+from symd.server.waiting import deadline_check
+from symd.server.http.exchange import _waited_for
 from symd.server.http.site import CostClass, WebRoute
 from symd.server.work_queues import Work
 from symd.store import Store
@@ -131,7 +131,7 @@ def test_a_request_is_given_up_when_its_client_leaves(tmp_path, engine, caplog):
 
 
 def test_who_waits_when_the_daemon_stops_is_told_so(tmp_path, engine, monkeypatch):
-    monkeypatch.setattr("symd.server.http.server.GRACE_SECONDS", 1)
+    monkeypatch.setattr("symd.server.http.connections.GRACE_SECONDS", 1)
     with contextlib.ExitStack() as stack:
         stack.callback(engine.go_on.set)
         with served(tmp_path, engine) as page:

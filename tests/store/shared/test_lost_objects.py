@@ -14,7 +14,7 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import DataLoss, StoreUnavailable
 from symd.model.addresses import ByAddress, ObjectAddress
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.server import build_daemon
 from symd.store.shared import store as shared_store

@@ -34,7 +34,7 @@ from symd.index import VERSION
 from symd.model.contexts import Alias, Context, Load, Unload
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
-from symd.server.addresses import listening
+from symd.server.listening import listening
 from symd.server.config import Config
 from symd.server.server import build_daemon
 from symd.store import context_log, rows

@@ -1,16 +1,102 @@
-"""The instructions of a kernel or of a code object, with the locations that they come from."""
+"""The instructions of a kernel or of a code object, with the locations that they come from, as compact columns of JSON:
+what many instructions share is there once, and numbers are given as differences. And the level between source and
+machine code, where the module carries it: PTX, linked by address, or SPIR-V, linked by source line."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
 import numpy as np
-
-from symd.errors import NotFound, SymdError, ToolFailed, ToolMissing, Unsupported
+from symd.model.answers import Locations
+from symd.model.columns import I64
+from symd.model.listings import Listing
+from symd.errors import NotFound
+from symd.errors import SymdError
+from symd.errors import ToolFailed
+from symd.errors import ToolMissing
+from symd.errors import Unsupported
 from symd.model.identities import ObjectPath
-from symd.model.listings import Listing, ListingPart
+from symd.model.listings import ListingPart
 from symd.model.summaries import KernelSummary
-from symd.server.http.listing_columns import listing_json
-from symd.server.http.routes.modules import checked
-from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
+from symd.server.http.routes.page import checked
+from symd.server.http.site import CostClass
+from symd.server.http.site import HttpRequest
+from symd.server.http.site import Reply
+from symd.server.http.site import Site
+from symd.server.http.site import WebRoute
+from symd.server.http.site import json_reply
+from typing import Final
+from symd.model.code import CodeKind
+from symd.model.debug_info import RowFlag
+from symd.model.line_tables import LineLevel
+from symd.model.line_tables import LineTable
+
+
+TEXTS = ("kernel", "function", "linkage_name", "file")
+
+
+def listing_json(listing: Listing) -> dict[str, Any]:
+    """The instructions of one code object.
+
+    ``location[i]`` is a row of ``locations``, whose row 0 is "nothing known"; a row's ``parent`` is the row that it was inlined into (0: nothing),
+    and its texts are numbers of ``strings`` (0: none). ``sections`` are the text sections, and ``runs`` say how many instructions in a row lie in which of
+    them. ``offset`` counts from the section's start: the first of a run as it is, each further one as the difference to the one before.
+    """
+    answers = listing.answers
+    text_section = answers.text_section.astype(np.int64) - 1
+    starts = np.flatnonzero(np.diff(text_section, prepend=-2)) if len(listing) else np.zeros(0, np.int64)
+    counts = np.diff(starts, append=len(listing))
+    offset = answers.offset.astype(np.int64)
+    steps = np.diff(offset, prepend=0)
+    steps[starts] = offset[starts]
+    rows, location = _used(answers.locations, answers.location.astype(np.int64))
+    sections = [answers.text_sections[int(text_section[at])] for at in starts.tolist()]
+    return {
+        "object": listing.path,
+        "target": listing.target,
+        "disassembler": listing.disassembler,
+        "problem": listing.problem or None,
+        "sections": [
+            {"section": each.section, "section_index": each.section_index, "address": each.address} for each in sections
+        ],
+        "runs": counts.tolist(),
+        "offset": steps.tolist(),
+        "size": listing.size.tolist(),
+        "text": list(listing.text),
+        "location": location.tolist(),
+        **locations_json(answers.locations, rows),
+    }
+
+
+def locations_json(locations: Locations, rows: Sequence[int]) -> dict[str, Any]:
+    """``locations`` and ``strings`` of these rows, in this order behind row 0; the parents of all of them are among them."""
+    numbers = {row: number for number, row in enumerate([0, *rows])}
+    strings: dict[str, int] = {"": 0}
+    columns: dict[str, list[int]] = {}
+    wanted = np.array([0, *rows], np.int64)
+    for name in TEXTS:
+        texts = getattr(locations, name)[wanted].tolist()
+        known = {number: locations.strings[number] for number in set(texts)}
+        columns[name] = [strings.setdefault(known[number], len(strings)) for number in texts]
+    for name in ("line", "column", "inlined", "reason"):
+        columns[name] = getattr(locations, name)[wanted].tolist()
+    columns["parent"] = [numbers[parent] for parent in locations.parent[wanted].tolist()]
+    return {"locations": columns, "strings": list(strings)}
+
+
+def _used(locations: Locations, location: I64) -> tuple[list[int], I64]:
+    """The rows that the instructions point to, with their parents and without row 0; and each instruction's number among them."""
+    used = np.unique(location)
+    found = set(used.tolist())
+    level = used
+    while len(level):
+        level = np.unique(locations.parent[level])
+        level = level[~np.isin(level, list(found))]
+        found |= set(level.tolist())
+    rows = sorted(found - {0})
+    numbers = np.zeros(max(found, default=0) + 1, np.int64)
+    numbers[rows] = np.arange(1, len(rows) + 1)
+    return rows, numbers[location]
 
 
 def _listing(site: Site, asked: HttpRequest) -> Reply:
@@ -64,4 +150,77 @@ def _kernel(site: Site, digest: str, path: str, name: str | None) -> KernelSumma
     return next((kernel for kernel in kernels if kernel.name == name), None)
 
 
-ROUTES = (WebRoute("/api/modules/{digest}/listing", _listing, effort=CostClass.LARGE),)
+PTX: Final = "PTX"
+SPIRV: Final = "SPIR-V"
+
+
+def _level(site: Site, asked: HttpRequest) -> Reply:
+    """``{"level": null}`` where there is none, or where what shows it is not installed: ``problem`` says so."""
+    digest, path, kernel = checked(site, asked), asked.required("object"), asked.only("kernel")
+    table = next(iter(site.symbolizer.lines(digest, path, LineLevel.PTX)), None)
+    if table is not None:
+        return json_reply(_ptx(site, digest, table))
+    between = _spirv_object(site, digest, path, kernel)
+    if between is None:
+        return json_reply({"level": None})
+    try:
+        (listing,) = site.symbolizer.listing(digest, ListingPart(between))
+    except SymdError as error:
+        return json_reply({"level": None, "problem": str(error)})
+    return json_reply(_spirv(listing))
+
+
+def _spirv_object(site: Site, digest: str, path: str, kernel: str | None) -> ObjectPath | None:
+    """The SPIR-V beside a code object that has the same kernel; None for SPIR-V itself. All of its functions are shown: what was inlined stands in
+    others than the kernel."""
+    objects = site.symbolizer.module(digest).objects
+    if kernel is None or any(each.path == path and each.kind is CodeKind.SPIRV for each in objects):
+        return None
+    spirv = (each for each in objects if each.kind is CodeKind.SPIRV)
+    return next((each.path for each in spirv if any(other.name == kernel for other in each.kernels)), None)
+
+
+def _spirv(listing: Listing) -> dict[str, Any]:
+    """Each line with the innermost source line that it comes from: ``source_file`` is a number of ``files``, ``source_line`` 0 where there
+    is none."""
+    answers = listing.answers
+    locations = answers.locations
+    numbers = answers.location.astype(np.int64)
+    names, file = np.unique(locations.file[numbers], return_inverse=True)
+    return {
+        "level": SPIRV,
+        "object": listing.path,
+        "lines": list(listing.text),
+        "files": [locations.strings[number] for number in names.tolist()],
+        "source_file": file.tolist(),
+        "source_line": locations.line[numbers].tolist(),
+    }
+
+
+def _ptx(site: Site, digest: str, table: LineTable) -> dict[str, Any]:
+    """The PTX of a code object, and from which of its lines (from 1) the code at each row's address on comes; 0: from none."""
+    names = sorted({table.strings[number] for number in set(table.file.tolist())} - {""})
+    texts = {each.file: (each.text or "").splitlines() for each in site.sources(digest, names, table.path)}
+    starts: dict[str, int] = {}
+    lines: list[str] = []
+    for name in names:
+        starts[name] = len(lines)
+        lines += texts.get(name, [])
+    first = np.array([starts.get(each, 0) for each in table.strings], np.int64)
+    section = np.array([each.section_index for each in table.text_sections], np.int64)
+    line = table.line.astype(np.int64)
+    return {
+        "level": PTX,
+        "object": table.path,
+        "lines": lines,
+        "section_index": section[table.text_section].tolist(),
+        "offset": table.offset.tolist(),
+        "line": np.where(line > 0, line + first[table.file], 0).tolist(),
+        "end_sequence": (table.flags & RowFlag.END_SEQUENCE != 0).tolist(),
+    }
+
+
+ROUTES = (
+    WebRoute("/api/modules/{digest}/listing", _listing, effort=CostClass.LARGE),
+    WebRoute("/api/modules/{digest}/level", _level, effort=CostClass.LARGE),
+)

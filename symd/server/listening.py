@@ -1,27 +1,111 @@
-"""Where the daemon listens: a Unix socket that only its owner may use, or also a group, or a TCP port when asked, which takes TLS or tokens."""
+"""grpc.aio's server on an event loop in a thread of its own, so that whoever starts and stops it is plain code in
+another thread, and where it listens: a Unix socket that only its owner may use, or also a group, or a TCP port when
+asked, which takes TLS or tokens."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Coroutine
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+from typing import TypeVar
+import grpc
+import grpc.aio
+from symd.server.logs import leave_out_vanished_clients
 import errno
 import os
 import socket
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
+from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
-
 from symd.config import own_socket
-from symd.errors import FailedPrecondition, InvalidInput, Unavailable
+from symd.errors import FailedPrecondition
+from symd.errors import InvalidInput
+from symd.errors import Unavailable
 from symd.model.texts import is_utf8
-from symd.server.authentication import Authenticator, build_authenticator
+from symd.server.authentication import Authenticator
+from symd.server.authentication import build_authenticator
 from symd.server.config import ListenConfig
-from symd.server.event_loop import Server
-from symd.server.http.bound_socket import bound
-from symd.system.addresses import host_and_port, is_loopback
+from symd.server.http.hosts import bound
+from symd.system.addresses import host_and_port
+from symd.system.addresses import is_loopback
 from symd.system.os_errors import os_error_text
-from symd.system.private_files import make_folder, private_lock, private_umask
+from symd.system.private_files import make_folder
+from symd.system.private_files import private_lock
+from symd.system.private_files import private_umask
 from symd.system.symlinks import replaceable
+
+
+Result = TypeVar("Result")
+Options = Sequence[tuple[str, int]]
+
+
+class Server:
+    """A server of grpc.aio that is not listening yet, on an event loop in a thread of its own. The methods may be
+    called from any thread but the loop's own, each once the one before returned."""
+
+    def __init__(self, handler: grpc.GenericRpcHandler, options: Options) -> None:
+        leave_out_vanished_clients()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="symd-loop", daemon=True)
+        self._thread.start()
+        others = threading.enumerate()
+        self._server: grpc.aio.Server = self.wait_for(_new_server(handler, options))
+        self._pollers = [thread for thread in threading.enumerate() if thread not in others]
+
+    @property
+    def threads(self) -> Sequence[int]:
+        """Native ids of the threads that hand a call to each other: the loop's, and those that grpc.aio began for this server."""
+        return [thread.native_id for thread in (self._thread, *self._pollers) if thread.native_id is not None]
+
+    def add_insecure_port(self, address: str) -> int:
+        """Listen at ``address`` without encryption; the port. Raises RuntimeError where that cannot be."""
+        return self._server.add_insecure_port(address)
+
+    def add_secure_port(self, address: str, credentials: grpc.ServerCredentials) -> int:
+        """Listen at ``address`` with TLS; the port. Raises RuntimeError where that cannot be."""
+        return self._server.add_secure_port(address, credentials)
+
+    def start(self) -> None:
+        """Take calls."""
+        self.wait_for(self._server.start())
+
+    def stop(self, grace: float, seconds: float) -> None:
+        """Take no more calls, give those that run ``grace`` seconds, then end them and the loop. Raises TimeoutError after
+        ``seconds``. Stopping it again changes nothing."""
+        if self._thread.is_alive():
+            self.wait_for(self._server.stop(grace), seconds)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(seconds)
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, Result], seconds: float | None = None) -> Result:
+        """Run a coroutine on the loop; what it returns or raises. Raises TimeoutError after ``seconds``."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)
+
+    def begin(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Begin to run a coroutine on the loop, for another loop to wait for. Raises RuntimeError where this one has ended."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        # The calls that were ended learn of it: their tasks are cancelled and run to their end.
+        rest = asyncio.all_tasks(self._loop)
+        for task in rest:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
+        self._loop.close()
+
+
+async def _new_server(handler: grpc.GenericRpcHandler, options: Options) -> grpc.aio.Server:
+    return grpc.aio.server(handlers=(handler,), options=options)
+
 
 UNIX = "unix:"
 _LOCK = ".symd.lock"

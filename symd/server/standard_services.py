@@ -1,25 +1,34 @@
-"""The standard health service (github.com/grpc/grpc-proto, grpc/health/v1/health.proto), answered on the event loop, so that
-no amount of other work keeps it from answering.
-
-Watches that are open, each client's share of them, and how they end when the daemon does.
-"""
+"""The standard services of gRPC, answered on the event loop, so that no amount of other work keeps them from answering.
+Health (github.com/grpc/grpc-proto, grpc/health/v1/health.proto), with the watches that are open, each client's share of
+them, and how they end when the daemon does. Server reflection: the protos, told to tools such as grpcurl; the package
+at hand serves grpc.reflection.v1alpha alone, and version 1 is the same file under another package name, its messages
+the same bytes (grpc/reflection/v1/reflection.proto), so the same code serves both."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-
 from grpc.aio import EOF
-from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
-
-from symd.errors import Busy, InvalidInput, NotFound
-from symd.server.call import Call, CallEnded
+from grpc_health.v1.health_pb2 import HealthCheckRequest
+from grpc_health.v1.health_pb2 import HealthCheckResponse
+from symd.errors import Busy
+from symd.errors import InvalidInput
+from symd.errors import NotFound
+from symd.server.call import Call
+from symd.server.call import CallEnded
 from symd.server.messages import parsed_inline
 from symd.server.waiting import WaitingCalls
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection_pb2
+
 
 CLIENT_WATCHES = 32
 """Watches of breakpoints and modules open at a time of one client, or of one address where clients have no names; and as many of health."""
@@ -139,3 +148,46 @@ class Health:
             raise InvalidInput("the call has no message", hint="send one")
         name: str = parsed_inline(HealthCheckRequest, data, "health request").service
         return name
+
+
+PACKAGE = "grpc.reflection.v1"
+SERVICE = f"{PACKAGE}.ServerReflection"
+REFLECTION = (reflection.SERVICE_NAME, SERVICE)
+"""The full names of both services."""
+
+
+class Reflection:
+    """Tells of the services with these full names, in both versions."""
+
+    def __init__(self, names: Iterable[str], waiting: WaitingCalls) -> None:
+        _describe()
+        self._servicer = reflection.ReflectionServicer(names)
+        self._waiting = waiting
+
+    async def answer(self, context: Any, call: Call) -> None:
+        """Each question in its turn. A question is a look into tables, answered on the event loop."""
+        data = await self._waiting.first_message(context, call)
+        while data is not EOF:
+            call.check_let_in()
+            request = parsed_inline(reflection_pb2.ServerReflectionRequest, data, "reflection request")
+            for response in self._servicer.ServerReflectionInfo(iter((request,)), None):
+                await context.write(response.SerializeToString())
+            data = await self._waiting.first_message(context, call)
+
+
+def _describe() -> None:
+    """Add version 1 to what the process knows of protos; adding it again changes nothing."""
+    older = reflection_pb2.DESCRIPTOR
+    file = FileDescriptorProto()
+    older.CopyToProto(file)
+    file.name, file.package = "grpc/reflection/v1/reflection.proto", PACKAGE
+    before, after = f".{older.package}.", f".{PACKAGE}."
+    for message in file.message_type:
+        for field in message.field:
+            if field.HasField("type_name"):
+                field.type_name = field.type_name.replace(before, after)
+    for service in file.service:
+        for method in service.method:
+            method.input_type = method.input_type.replace(before, after)
+            method.output_type = method.output_type.replace(before, after)
+    descriptor_pool.Default().Add(file)

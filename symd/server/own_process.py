@@ -1,16 +1,63 @@
-"""CPU affinity of the daemon's threads (sched_setaffinity(2)).
-
-grpc.aio hands a call from one thread to another several times: one polls the transport, the event loop answers. On two processors each of
-these hand-overs wakes a processor that sleeps, which takes longer than to answer one address (``make bench``, "one address over gRPC"), and
-the two never run Python at the same time. So these threads are pinned to one processor, as long as nothing else is busy there."""
+"""What the daemon asks of the system for its own process: its memory as the system counts it (proc(5),
+/proc/PID/statm), the CPU affinity of its threads (sched_setaffinity(2)), and how long a thread runs Python before it
+lets another one (sys.setswitchinterval). On affinity: grpc.aio hands a call from one thread to another several times,
+one polls the transport, the event loop answers. On two processors each of these hand-overs wakes a processor that
+sleeps, which takes longer than to answer one address (``make bench``, "one address over gRPC"), and the two never run
+Python at the same time. So these threads are pinned to one processor, as long as nothing else is busy there."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from symd.system.process.heap import trim_heap
+from collections.abc import Sequence
+from contextlib import suppress
+import sys
+
+
+_STATM = Path("/proc/self/statm")
+_RESIDENT, _SHARED = 1, 2
+_LOOK_PERIOD, _LONGEST_LOOK_PERIOD = 1.0, 60.0
+"""Seconds between two looks at the memory; and the most, where little could be given back."""
+GROWTH = 32 << 20
+"""Bytes that the memory may be above what it was, before what is free of it is given back."""
+LITTLE = 4 << 20
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def own_bytes() -> int:
+    """Memory that belongs to this process alone: not mapped files, which the system can take back. 0 where nobody says."""
+    try:
+        pages = _STATM.read_bytes().split()
+    except OSError:
+        return 0
+    return (int(pages[_RESIDENT]) - int(pages[_SHARED])) * _PAGE
+
+
+@contextmanager
+def heap_trimmed() -> Iterator[None]:
+    """Give what large messages left free in the heap back to the system, whenever the memory is ``GROWTH`` above what it was at the beginning."""
+    over = threading.Event()
+
+    def look() -> None:
+        least, pause = own_bytes(), _LOOK_PERIOD
+        while not over.wait(pause):
+            before = own_bytes()
+            if before <= least + GROWTH:
+                pause = _LOOK_PERIOD
+                continue
+            trim_heap()
+            pause = _LOOK_PERIOD if before - own_bytes() > LITTLE else min(2 * pause, _LONGEST_LOOK_PERIOD)
+
+    threading.Thread(target=look, name="symd-memory", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
 
 PERIOD, LONGEST_PERIOD = 1.0, 60.0
 """Seconds between two readings of how long the first thread had to wait for its processor; and the most for which threads are left
@@ -94,3 +141,19 @@ def _waited(thread: int) -> float:
 
 def _last_cpu(thread: int) -> int:
     return int((_TASKS / str(thread) / "stat").read_bytes().rpartition(b")")[2].split()[_PROCESSOR])
+
+
+SWITCH_SECONDS = 0.0005
+"""A question about one address takes the event loop and gRPC's thread a few turns, and each of them may have to wait for every thread of
+a work queue's thread that is at work. With the interpreter's 5 ms that was half a second beside eight of them."""
+
+
+@contextmanager
+def frequent_thread_switches() -> Iterator[None]:
+    """Let threads take turns every ``SWITCH_SECONDS``."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

@@ -1,0 +1,84 @@
+"""What a command tells of the file that it reads. What takes longer than a second says so, to whoever looks at a
+terminal. Hints that say FILE, as those give them who do not know what it is called, can be typed, and a file that was
+cut off on its way is told to be copied again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event
+from threading import Thread
+from typing import TextIO
+import re
+from shlex import quote
+from symd.errors import Malformed
+from symd.errors import SymdError
+
+
+AFTER_SECONDS, EVERY_SECONDS = 1.0, 0.5
+_CLEAR = "\r\x1b[K"
+"""To the beginning of the line, and nothing from there on."""
+
+
+@contextmanager
+def working(what: str, stream: TextIO | None = None, after: float = AFTER_SECONDS) -> Iterator[None]:
+    """While it lasts, and after the seconds ``after``, a line on standard error says ``what`` is done and for how long; it is gone at
+    the end. Nothing is written where that is no terminal."""
+    out = stream or sys.stderr
+    if not out.isatty() or os.environ.get("TERM") == "dumb":
+        yield
+        return
+
+    done = Event()
+    teller = Thread(target=_tell, args=(what, out, after, done), daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
+
+
+def _tell(what: str, out: TextIO, after: float, done: Event) -> None:
+    if done.wait(after):
+        return
+    seconds = after
+    while True:
+        out.write(f"{_CLEAR}symd: {what}, {seconds:.0f} s")
+        out.flush()
+        if done.wait(EVERY_SECONDS):
+            break
+        seconds += EVERY_SECONDS
+    out.write(_CLEAR)
+    out.flush()
+
+
+WHERE_CUT_OFF = "was the file cut off on its way? Copy or build it again"
+_ENDS_EARLY = r"the file ends inside|past (the \w+'s )?\d"
+"""How readers say that something would stand behind the end."""
+
+
+@contextmanager
+def hints_name(file: str) -> Iterator[None]:
+    """Errors from here have ``file`` in the place of FILE behind a verb, unless that is standard input, which was read; those about its end
+    say what to do."""
+    try:
+        yield
+    except SymdError as error:
+        if error.hint and file != "-":
+            error.hint = _named(error.hint, file)
+        elif isinstance(error, Malformed) and _ends_early(error.message):
+            error.hint = WHERE_CUT_OFF
+        raise
+
+
+def _named(hint: str, file: str) -> str:
+
+    return re.sub(r"(?<=\bsymd )([a-z]+) FILE\b", lambda found: f"{found[1]} {quote(file)}", hint)
+
+
+def _ends_early(message: str) -> bool:
+
+    return re.search(_ENDS_EARLY, message) is not None
