@@ -83,7 +83,7 @@ CLOSING = {
     "200,000 random addresses on standard input, text": "Runs gave 2.79 to 3.31: where the processor is faster, the peer gains more. 137 of 283 ms are the "
     "start and the index, which one line takes too; the rest is 0.7 us for each answer. The second processor does nothing meanwhile: an index made by two processes would save some 50 ms.",
     "ten times the rows: time": "The processor's time in the process itself grows 9.8 times. The rest is the system's, which clears 55,000 pages for it in place of 2,800 (getrusage(2): "
-    "0.19 s in place of 0.01 s). Blocks used again, as `tune_malloc_for_daemon` in symd/system/process/heap.py has it, save a fifth of the pages.",
+    "0.19 s in place of 0.01 s). Blocks used again, as `tune_malloc_for_daemon` in symd/system/process/resources.py has it, save a fifth of the pages.",
     "reopen a stored index": "1.3 ms are the call: an empty echo of grpc.aio that is asked as seldom takes that (0.5 ms where it is asked again and again), so that with nothing else "
     "left the ratio would be about 32. The rest is code and memory that the processor's caches do not hold: 0.4 ms the search and the checksums of what it reads (0.15 ms where it comes again and again), "
     "0.2 ms the file found and mapped, 0.1 ms the catalogue's row, 0.2 ms the way to the work queue's thread and back.",

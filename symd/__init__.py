@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from symd.model.answers import Reason as Reason
     from symd.model.breakpoints import SourceLine as SourceLine
     from symd.model.line_tables import LineTable as LineTable
-    from symd.model.listings import Listing as Listing
+    from symd.model.line_tables import Listing as Listing
     from symd.model.names import NameQuery as NameQuery
     from symd.model.summaries import ModuleSummary as ModuleSummary
     from symd.module import Module as Module
@@ -44,7 +44,7 @@ else:
         "KernelOffset": "symd.model.addresses",
         "Limits": "symd.config",
         "LineTable": "symd.model.line_tables",
-        "Listing": "symd.model.listings",
+        "Listing": "symd.model.line_tables",
         "Module": "symd.module",
         "ModuleSummary": "symd.model.summaries",
         "NameQuery": "symd.model.names",

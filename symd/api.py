@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Protocol, Self, overload
 
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers
-from symd.model.arguments import AnyColumn, AnyLine, AnyNames, AnyQuery, ModuleName
+from symd.model.arguments import AnyAddresses, AnyColumn, AnyLine, AnyNames, AnyQuery, AnyTimes, ContextName, ModuleName
 from symd.model.breakpoints import Breakpoint, Located, Watch
-from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Unload
+from symd.model.contexts import (
+    WHOLE_ADDRESS,
+    AddressForm,
+    Alias,
+    Context,
+    ContextRecord,
+    DeviceAnswers,
+    Load,
+    ModuleWatch,
+    Unload,
+)
 from symd.model.cores import CoreDump
-from symd.model.device import DeviceAnswers
-from symd.model.device_arguments import AnyAddresses, AnyTimes, ContextName
 from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
-from symd.model.line_tables import LineLevel, LineTable, RowsInParts
-from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
-from symd.model.module_events import ModuleWatch
+from symd.model.line_tables import WHOLE_MODULE, LineLevel, LineTable, Listing, ListingPart, RowsInParts
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary

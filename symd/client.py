@@ -18,18 +18,25 @@ from symd.errors import AliasNotFound, BuildFailed
 from symd.model.addresses import ByAddress
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
+    AnyAddresses,
     AnyColumn,
     AnyLine,
     AnyNames,
     AnyQuery,
+    AnyTimes,
+    ContextName,
     ModuleName,
     address_column,
+    checked_addresses,
+    checked_alias_key,
     checked_bytes,
     checked_column,
+    checked_context_id,
     checked_files,
     checked_kernel,
     checked_level,
     checked_line,
+    checked_load_number,
     checked_modules,
     checked_name,
     checked_names,
@@ -44,23 +51,23 @@ from symd.model.arguments import (
 )
 from symd.model.breakpoints import Breakpoint, Event, Located, SourceLine, Watch, checked_breakpoints
 from symd.model.columns import U64
-from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Unload
-from symd.model.cores import CoreDump
-from symd.model.device import DeviceAnswers
-from symd.model.device_arguments import (
-    AnyAddresses,
-    AnyTimes,
-    ContextName,
-    checked_addresses,
-    checked_alias_key,
-    checked_context_id,
-    checked_load_number,
+from symd.model.contexts import (
+    WHOLE_ADDRESS,
+    AddressForm,
+    Alias,
+    Context,
+    ContextRecord,
+    DeviceAnswers,
+    EventStream,
+    Load,
+    ModuleEvent,
+    ModuleWatch,
+    Unload,
 )
+from symd.model.cores import CoreDump
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.identities import ObjectPath, checked_digest
-from symd.model.line_tables import LineLevel, LineTable
-from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
-from symd.model.module_events import EventStream, ModuleEvent, ModuleWatch
+from symd.model.line_tables import WHOLE_MODULE, LineLevel, LineTable, Listing, ListingPart
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
@@ -99,6 +106,7 @@ from symd.rpc.wire.contexts import to_request as to_device_request
 from symd.rpc.wire.cores import from_parts as from_core_parts
 from symd.rpc.wire.cores import to_request as to_core_request
 from symd.rpc.wire.failures import from_status
+from symd.rpc.wire.fields import checked_module_name, context_id, context_name, module_digest, module_name
 from symd.rpc.wire.grabs import GrabParts, to_grab_request
 from symd.rpc.wire.line_tables import from_chunks, to_level
 from symd.rpc.wire.listings import from_chunks as from_listing_chunks
@@ -109,7 +117,6 @@ from symd.rpc.wire.modules import from_responses as from_module_events
 from symd.rpc.wire.names import from_item
 from symd.rpc.wire.names import to_request as to_names_request
 from symd.rpc.wire.queries import AddressColumn, RowAnswers, write_column
-from symd.rpc.wire.fields import checked_module_name, context_id, context_name, module_digest, module_name
 from symd.rpc.wire.sources import FILES
 from symd.rpc.wire.sources import from_chunks as from_source_chunks
 from symd.rpc.wire.variables import from_response as from_variables_response

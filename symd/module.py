@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from symd.api import Symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.engine.files.file_notices import working
 from symd.engine.files.input import check_no_module_name, read_input
 from symd.engine.files.listing_sources import with_python_names
 from symd.engine.files.module import add_bytes, add_with_debug, joined_with, kernel_names, open_symbolizer
 from symd.engine.files.opened_file import opened_file
-from symd.engine.files.file_notices import working
 from symd.errors import BadQuery, FailedPrecondition, HashMismatch, InvalidInput, SymdError
 from symd.formats.containers.file_part import forget, sha256_of
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
@@ -46,11 +46,10 @@ from symd.model.arguments import (
 )
 from symd.model.breakpoints import Located
 from symd.model.cores import CoreDump
+from symd.model.data_frames import table
 from symd.model.frame_text import printable
-from symd.model.html import table
 from symd.model.identities import ObjectPath
-from symd.model.line_tables import LineLevel, LineTable
-from symd.model.listings import Listing, ListingPart
+from symd.model.line_tables import LineLevel, LineTable, Listing, ListingPart
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary

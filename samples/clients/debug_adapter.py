@@ -23,13 +23,12 @@ from symd.api import Symbolizer
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import SymdError
-from symd.model.addresses import ByAddress, ObjectAddress
+from symd.model.addresses import ByAddress, ObjectAddress, parse_query
 from symd.model.answers import Answer, Frame
 from symd.model.breakpoints import SourceLine
-from symd.model.listings import ListingPart
+from symd.model.line_tables import ListingPart
 from symd.model.variables import Variable
 from symd.query.disasm import disassemble
-from symd.model.addresses import parse_query
 from symd.store import Store
 
 LARGEST_MESSAGE = 16 << 20

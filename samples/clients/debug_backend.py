@@ -16,7 +16,7 @@ from symd import Client
 from symd.model.addresses import BySection
 from symd.model.answers import Reason
 from symd.model.breakpoints import BreakpointLocation, parse_source_line
-from symd.model.listings import ListingPart
+from symd.model.line_tables import ListingPart
 
 
 class Backend:

@@ -26,7 +26,7 @@ from symd.errors import InvalidInput, LimitExceeded, SymdError, UnknownFormat, U
 from symd.formats import containers
 from symd.formats.containers import archive, host_elf
 from symd.model.captures import CaptureApi
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from symd.capture.folder_hints import ensure_writable, folder_hint
 from symd.config import native_cache
 from symd.errors import FailedPrecondition, StoreUnavailable, ToolMissing
-from symd.system.os_errors import os_error_text
-from symd.system.private_files import FILE_MODE, make_folder
+from symd.system.messages import os_error_text
+from symd.system.private_files import FILE_MODE, ensure_writable, folder_hint, make_folder
 from symd.system.process.process import ProcessLimits
 from symd.system.symlinks import changeable
 

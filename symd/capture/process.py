@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Self
 from symd.capture.others_files import UNKNOWN_USER, is_trusted, opened_for
 from symd.errors import FailedPrecondition, InvalidInput, SymdError
 from symd.model.captures import CapturedProcess
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 
 _HEAD: Final = re.compile(
     rb"([0-9a-f]+)-([0-9a-f]+) ([r-])([w-])([x-])([ps]) ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+) ([0-9]+) *(.*)"

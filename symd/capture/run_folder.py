@@ -26,11 +26,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from symd.capture.folder_hints import folder_hint
 from symd.capture.process import is_running, start_time
 from symd.errors import StoreUnavailable
-from symd.system.os_errors import os_error_text
-from symd.system.private_files import bind_socket, make_folder, new_folder, temp_dir, write_bytes
+from symd.system.messages import os_error_text
+from symd.system.private_files import bind_socket, folder_hint, make_folder, new_folder, temp_dir, write_bytes
 
 _PREFIX: Final = "symd-run-"
 _NOTE: Final = "run.json"

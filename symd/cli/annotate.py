@@ -20,16 +20,15 @@ from symd.cli.output import printable
 from symd.config import Limits
 from symd.cores.fault_text import Annotator, FoundAddress, GivenModule
 from symd.engine.files.input import is_regular_file
-from symd.engine.files.opened_file import LocalModule
 from symd.engine.files.module import add_module, open_symbolizer
+from symd.engine.files.opened_file import LocalModule
 from symd.errors import InvalidInput, SymdError
 from symd.formats.containers import identify
 from symd.formats.containers.uri import parse as parse_uri
 from symd.model.addresses import Query
 from symd.model.answers import Answer
 from symd.query.demangler import Demangler
-from symd.system.notices import complain
-from symd.system.os_errors import os_error_text
+from symd.system.messages import complain, os_error_text
 
 READ_BYTES = 1 << 16
 LONGEST_LINE = 1 << 20

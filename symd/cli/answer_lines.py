@@ -14,8 +14,7 @@ import numpy as np
 from symd.cli.output import printable
 from symd.model.answers import Answer, Answers, Candidate, Reason
 from symd.model.columns import U64
-from symd.model.rendered_answers import Column, Pieces, decimals, side_by_side
-from symd.model.rendered_locations import Names, WrittenLocations
+from symd.model.rendered_answers import Column, Names, Pieces, WrittenLocations, decimals, side_by_side
 
 UNANSWERED = frozenset({Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE})
 """Reasons that say: what you name does not exist."""

@@ -14,7 +14,7 @@ import click
 from symd.errors import InvalidInput
 from symd.model.rights import NO_RIGHTS, Right, Rights, parse_rights, rights_text
 from symd.server.config import ListenConfig
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 
 _DEFAULTS = ListenConfig()
 _RIGHTS = ",".join(right.value for right in Right)

@@ -1,4 +1,5 @@
-"""Where what `symd run` captures goes: a folder that the user names, or a folder of symd's and from there to a daemon."""
+"""Where what `symd run` captures goes: a folder that the user names, or a folder of symd's and from there to a
+daemon."""
 
 from __future__ import annotations
 
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from symd.capture.folder_hints import ensure_writable
 from symd.capture.folder_sink import EVENTS, LOCK, MODULES, SOURCES
 from symd.capture.forward import SENT, Forwarder, Sent, remove_sent, waiting
 from symd.capture.sink import Sink
@@ -22,8 +22,8 @@ from symd.config import default_captures, own_socket
 from symd.errors import FailedPrecondition, InvalidInput, PermissionDenied, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
 from symd.system.atomic_output import writing
-from symd.system.os_errors import os_error_text
-from symd.system.private_files import new_folder
+from symd.system.messages import os_error_text
+from symd.system.private_files import ensure_writable, new_folder
 from symd.system.symlinks import anothers, resolved
 
 if TYPE_CHECKING:

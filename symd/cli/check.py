@@ -13,8 +13,7 @@ from symd.config import Limits
 from symd.engine.files.input import module_beginning, read_input
 from symd.engine.files.module import open_module
 from symd.errors import InvalidInput
-from symd.formats.containers import identify
-from symd.formats.containers import spirv
+from symd.formats.containers import identify, spirv
 from symd.formats.spirv_rules import CheckReport, Device, Violation, check
 from symd.formats.spirv_rules.device import PRODUCTS
 from symd.model.code import CodeKind

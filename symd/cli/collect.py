@@ -38,7 +38,7 @@ from symd.errors import (
 from symd.formats import containers
 from symd.model.captures import CapturedProcess, CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 from symd.model.texts import counted, plural
-from symd.system.notices import complain
+from symd.system.messages import complain
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 _SHOWN_KERNELS = 5

@@ -24,8 +24,7 @@ from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start.ending import end
 from symd.engine.files.gc_control import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
-from symd.system.notices import complain
-from symd.system.os_errors import os_error_text
+from symd.system.messages import complain, os_error_text
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),

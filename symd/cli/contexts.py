@@ -18,15 +18,24 @@ from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import MISUSED, NO, printable, write_json, write_line
 from symd.client import Client
 from symd.errors import BadQuery, ContextNotFound
+from symd.model.addresses import LATEST_TIME
 from symd.model.answers import Answer, Reason
-from symd.model.contexts import ContextRecord, Load, LoadInContext
-from symd.model.device import DeviceAnswer
+from symd.model.contexts import (
+    CaughtUp,
+    ContextRecord,
+    DeviceAnswer,
+    Load,
+    LoadBegan,
+    LoadEnded,
+    LoadInContext,
+    ModuleAdded,
+    ModuleEvent,
+    ModuleRemoved,
+)
 from symd.model.json.answers import answer_json, unreadable_query_json
-from symd.model.json.module_events import context_json, load_json
-from symd.model.module_events import CaughtUp, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved
+from symd.model.json.modules import context_json, load_json
 from symd.model.summaries import ModuleRecord
 from symd.model.texts import plural
-from symd.model.times import LATEST_TIME
 from symd.query.demangler import Demangler
 
 _NAME = "contexts/"

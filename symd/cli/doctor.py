@@ -18,7 +18,7 @@ from rich.text import Text
 
 from symd import __version__
 from symd.capture.drivers import DriverReport, survey
-from symd.capture.drivers.cuda import cuda_report
+from symd.capture.drivers.discover import cuda_report
 from symd.cli.options import example, json_option
 from symd.cli.output import NO, printable, write_json, write_line, write_rich
 from symd.cli.version import built_commit, version_text

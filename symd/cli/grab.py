@@ -17,9 +17,8 @@ from symd.config import Limits, default_drivers
 from symd.engine.files.input import read_input
 from symd.errors import NoDebugData, UnknownFormat
 from symd.formats import elf
-from symd.formats.containers import archive
+from symd.formats.containers import archive, spirv
 from symd.formats.containers.intel import igc_debug
-from symd.formats.containers import spirv
 from symd.formats.containers.uri import is_uri
 from symd.formats.spirv_rules import Device, check
 from symd.formats.spirv_rules.device import PRODUCTS

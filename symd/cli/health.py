@@ -11,7 +11,7 @@ from symd.cli.output import write_json, write_line
 from symd.cli.status import why_not
 from symd.client import Client
 from symd.errors import SymdError
-from symd.system.notices import complain
+from symd.system.messages import complain
 
 SERVING, NOT_SERVING = 0, 1
 """Exit codes. Those who probe know no third: to Docker 2 means nothing."""

@@ -13,12 +13,12 @@ from symd.cli.module_objects import large_file_summary
 from symd.cli.options import example, file_verb
 from symd.cli.output import Branch, printable, write_line, write_tree
 from symd.config import Limits
+from symd.engine.files.file_notices import working
 from symd.engine.files.module import open_module
 from symd.engine.files.opened_file import is_large
-from symd.engine.files.file_notices import working
 from symd.formats.containers.lazy import LazyMapping, PackedMapping, PackedRecords
 from symd.model.json import to_json
-from symd.model.json.summaries import module_pieces
+from symd.model.json.modules import module_pieces
 from symd.model.summaries import ContainerSummary, ModuleSummary, ObjectSummary
 
 _KEPT_TEXTS = 1 << 12

@@ -1,4 +1,5 @@
-"""``symd install-shim DIR``: scripts of the names llvm-symbolizer and addr2line, for programs that run those from PATH."""
+"""``symd install-shim DIR``: scripts of the names llvm-symbolizer and addr2line, for programs that run those from
+PATH."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from symd.cli.original_tools import SHIM_MARK
 from symd.cli.output import write_line
 from symd.errors import InvalidInput
 from symd.system.atomic_output import output_folder
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 from symd.system.private_files import new_file
 from symd.system.symlinks import resolved
 

@@ -33,7 +33,7 @@ from symd.errors import NoDebugData, SymdError
 from symd.model.answers import Answers, Frame
 from symd.model.identities import ObjectPath
 from symd.model.json.answers import instruction_lines
-from symd.model.listings import Listing, ListingPart
+from symd.model.line_tables import Listing, ListingPart
 from symd.model.reasons import LINED
 from symd.model.sources import Origin, PathRule, SourceText
 from symd.model.texts import counted, plural

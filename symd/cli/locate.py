@@ -29,7 +29,7 @@ from symd.model.compile_advice import compile_advice
 from symd.model.json.answers import located_json
 from symd.model.sources import PathRule
 from symd.query.demangler import Demangler
-from symd.system.notices import complain
+from symd.system.messages import complain
 
 _LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
 _NUMBER_FIRST: Final = re.compile(r"([0-9]+):(.*[^0-9:].*)", re.ASCII)

@@ -31,7 +31,7 @@ from symd.errors import InvalidInput, ToolMissing, extra_hint
 from symd.formats.containers import uri
 from symd.model.sources import PathRule, SourceText
 from symd.server.mcp.tools import AskedModule, Tools
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL

@@ -26,7 +26,7 @@ from symd.index.module_tables import DecodedObject
 from symd.model.code import CodeObject, Vendor
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary, code_summary
-from symd.system.process.heap import tune_malloc_for_daemon
+from symd.system.process.resources import tune_malloc_for_daemon
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

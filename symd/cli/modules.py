@@ -12,7 +12,7 @@ from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import NO, printable, write_json, write_line
 from symd.client import Client
 from symd.engine.files.module import SHORT
-from symd.model.json.summaries import record_json
+from symd.model.json.modules import record_json
 from symd.model.summaries import ModuleRecord
 
 HEADING = f"{'SHA-256':<{SHORT}}  {'format':<14}  {'bytes':>12}  {'came (UTC)':<19}  label"

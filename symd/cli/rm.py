@@ -16,7 +16,7 @@ from symd.config import DEFAULT_LIMITS
 from symd.engine.files.input import read_input
 from symd.engine.files.module import chosen_module
 from symd.errors import BadQuery, ModuleNotFound, SymdError
-from symd.system.notices import complain
+from symd.system.messages import complain
 
 if TYPE_CHECKING:
     from symd.client import Client

@@ -25,7 +25,7 @@ from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
 from symd.model.texts import counted
 from symd.system.atomic_output import make_inside, writing
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 from symd.system.private_files import make_folder
 from symd.system.process.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
 from symd.system.symlinks import still_resolved

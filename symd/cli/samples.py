@@ -14,7 +14,7 @@ from symd.cli.options import example
 from symd.cli.output import write_line
 from symd.errors import InvalidInput, Unavailable
 from symd.system.atomic_output import output_folder
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 from symd.system.private_files import temporary_folder
 
 COPIED = ("samples", "protos")

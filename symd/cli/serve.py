@@ -361,8 +361,8 @@ def command(
         # whom this socket keeps out. A gRPC that has only the newer one ignores the name.
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
     from symd.cli.limit_values import contradictions  # noqa: PLC0415 - likewise
-    from symd.system.process.heap import tune_malloc_for_command  # noqa: PLC0415 - likewise
     from symd.system.process.process import allow_open_files  # noqa: PLC0415 - likewise
+    from symd.system.process.resources import tune_malloc_for_command  # noqa: PLC0415 - likewise
 
     tune_malloc_for_command()
     from symd.server import serve  # noqa: PLC0415 - the help need not wait for gRPC

@@ -18,8 +18,7 @@ from symd.errors import BadQuery
 from symd.model.addresses import ByKernel, Query, as_hexadecimal, has_decimal, parse_query
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.columns import U64
-from symd.model.rendered_answers import RenderedAnswers, encoded
-from symd.model.rendered_locations import unusual
+from symd.model.rendered_answers import RenderedAnswers, encoded, unusual
 from symd.model.summaries import NO_SECTIONS
 
 if TYPE_CHECKING:

@@ -29,9 +29,8 @@ from symd.config import MIB, UNBOUNDED_STORE, Limits
 from symd.model.identities import Digest
 from symd.model.texts import plural
 from symd.store.catalogue import MIGRATIONS
-from symd.store.copying import Copied, copy
 from symd.store.inspection import Inspection, Progress, StoreFinding, inspect
-from symd.store.maintenance import Collected, collect, repair
+from symd.store.maintenance import Collected, Copied, collect, copy, repair
 
 if TYPE_CHECKING:
     from symd.store.shared.transfer import Transferred

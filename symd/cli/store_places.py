@@ -19,10 +19,9 @@ from symd.errors import StoreUnavailable
 from symd.index.file_header import VERSION
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
+from symd.store.folder import StorePaths, check_owner
 from symd.store.inspection import Inspection
 from symd.store.maintenance import Collected
-from symd.store.ownership import check_owner
-from symd.store.paths import StorePaths
 from symd.store.shared.opening import inspect_by_urls, open_shared
 from symd.store.shared.transfer import transfer
 from symd.system.private_files import temporary_folder

@@ -32,9 +32,8 @@ from symd.engine.files.gc_control import gc_frozen
 from symd.engine.files.input import module_digest
 from symd.engine.files.opened_file import LocalModule
 from symd.errors import BadQuery
-from symd.model.addresses import Query, is_number, parse_query
+from symd.model.addresses import LATEST_TIME, Query, is_number, parse_query
 from symd.model.answers import Answer
-from symd.model.times import LATEST_TIME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -239,6 +238,6 @@ def _lines(demangler: Demangler | None, *, as_json: bool) -> AnswerLines:
     names = demangler.names if demangler else None
     if not as_json:
         return TextLines(names)
-    from symd.model.json.answer_lines import JsonLines  # noqa: PLC0415 - text needs none of it
+    from symd.model.json.answers import JsonLines  # noqa: PLC0415 - text needs none of it
 
     return JsonLines(names)

@@ -26,7 +26,7 @@ from symd.server.access_file import (
     without,
     without_older,
 )
-from symd.system.notices import complain
+from symd.system.messages import complain
 
 _LIFE = re.compile(r"([0-9]{1,6})(min|h|d|w)", re.ASCII)
 _MINUTES = {"min": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}

@@ -38,11 +38,10 @@ from symd.model.sources import PathRule, SourceText
 from symd.profiles import NamedModule, Options, Resolver, samples
 from symd.profiles.placed import PlacedSamples, placed
 from symd.query.source_text import Allowed, completed
-from symd.server.http.colouring import ColouredApart
-from symd.server.http.colouring import Rows
+from symd.server.http.colouring import ColouredApart, Rows
 from symd.server.http.routes.page import PROFILE, NamedProfile
 from symd.server.http.site import Site
-from symd.store.source_files import read_below
+from symd.system.symlinks import read_below
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 

@@ -16,8 +16,8 @@ from symd.client import Client
 from symd.errors import Unavailable
 from symd.model.breakpoints import Breakpoint, Event, Resolved, parse_source_line
 from symd.model.captures import CaptureApi
-from symd.model.json.module_events import event_json, loaded_json
-from symd.model.module_events import EventStream, ModuleEvent
+from symd.model.contexts import EventStream, ModuleEvent
+from symd.model.json.modules import event_json, loaded_json
 from symd.model.sources import PathRule
 from symd.query.demangler import Demangler
 

@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from symd.cores.amd_waves import SPACES, WaveReader
-from symd.cores.amd_waves import SavedWave
+from symd.cores.amd_waves import SPACES, SavedWave, WaveReader
 from symd.cores.frame_expressions import FrameMemory, Location, NotInDump, contents, evaluate
 from symd.cores.stopped import LoadedCode
 from symd.debuginfo.dwarf.call_frames import CallFrames, FrameRow, RegisterRule, RuleKind

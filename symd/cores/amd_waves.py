@@ -16,20 +16,13 @@ guide, "Address Space Identifier".
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Final
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from symd.cores.stopped import WaveMemory
 from symd.errors import Malformed
 from symd.formats.budget import Budget
-from symd.formats.containers.amd.core_state import CoreMemory
-from symd.formats.containers.amd.core_state import Agent
-from symd.formats.containers.amd.core_state import CoreState
-from symd.formats.containers.amd.core_state import Queue
-from collections.abc import Mapping
-from typing import Literal
-from typing import TypeAlias
-from symd.cores.stopped import WaveMemory
-
+from symd.formats.containers.amd.core_state import Agent, CoreMemory, CoreState, Queue
 
 _AREA = struct.Struct("<4I")
 _OVERLAP: Final = 8

@@ -29,7 +29,7 @@ from symd.cores.stopped import (
 from symd.errors import SymdError
 from symd.formats.budget import Budget
 from symd.formats.containers.format import Element
-from symd.formats.containers.nvidia import cubin, cuda_core, core_sections
+from symd.formats.containers.nvidia import core_sections, cubin, cuda_core
 from symd.formats.containers.nvidia.core_sections import (
     CALLS,
     CTAS,
@@ -167,9 +167,7 @@ class _Reading:
 
     @cached_property
     def images(self) -> list[LoadedImage]:
-        return [
-            self._image(number, each) for number, each in enumerate(core_sections.loaded_modules(self.sections))
-        ]
+        return [self._image(number, each) for number, each in enumerate(core_sections.loaded_modules(self.sections))]
 
     def _image(self, number: int, module: core_sections.LoadedModule) -> LoadedImage:
         notes: list[str] = []

@@ -6,32 +6,21 @@ dump on its way between processes, in which each call that stacks have in common
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from hashlib import sha256
-from typing import Literal
-from typing import NamedTuple
-from symd.config import DEFAULT_LIMITS
-from symd.errors import SymdError
-from symd.formats import elf
-from symd.formats.budget import Budget
-from symd.formats.elf.constants import PF_X
-from symd.formats.elf.constants import PT_LOAD
-from symd.model.code import CodeKind
-from symd.model.code import CodeObject
-from symd.model.code import DebugScheme
-from symd.model.code import Vendor
-from symd.model.cores import CoreDump
-from symd.model.cores import CoreImage
-from symd.model.cores import CorePlace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from hashlib import sha256
+from typing import Literal, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
-from symd.errors import DataLoss
-from symd.model.cores import CoreFrame
 
+from symd.config import DEFAULT_LIMITS
+from symd.errors import DataLoss, SymdError
+from symd.formats import elf
+from symd.formats.budget import Budget
+from symd.formats.elf.constants import PF_X, PT_LOAD
+from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
+from symd.model.cores import CoreDump, CoreFrame, CoreImage, CorePlace
 
 Range = tuple[int, int]
 """An address of global memory and a size in bytes."""

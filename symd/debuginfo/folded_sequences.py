@@ -8,29 +8,19 @@ sequences are left that differ, nobody knows which is that of the code."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
-from symd.core import function_lines as core
-from symd.debuginfo.dwarf import ScopeColumns
-from symd.debuginfo.dwarf.columns import FunctionColumns
-from symd.debuginfo.dwarf.lines import line_ends
-from symd.model.columns import U32
-from symd.model.debug_info import FunctionLines
-from typing import Any
-from typing import NamedTuple
 from numpy.typing import NDArray
+
+from symd.core import function_lines as core
 from symd.core import text_layout
-from symd.debuginfo.dwarf import DebugSections
-from symd.debuginfo.dwarf import LineColumns
-from symd.debuginfo.dwarf import Units
-from symd.debuginfo.dwarf import unit_ranges
-from symd.debuginfo.dwarf.columns import spread
+from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units, unit_ranges
+from symd.debuginfo.dwarf.columns import FunctionColumns, spread
+from symd.debuginfo.dwarf.lines import line_ends
 from symd.debuginfo.layout import LinearLayout
-from symd.model.columns import I64
-from symd.model.columns import U64
-from symd.model.columns import distinct
-from symd.model.debug_info import NO_FUNCTION
-from symd.model.debug_info import NO_PARENT
-from symd.model.debug_info import TextSpans
+from symd.model.columns import I64, U32, U64, distinct
+from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines, TextSpans
 
 
 def function_lines(scopes: ScopeColumns) -> FunctionLines:

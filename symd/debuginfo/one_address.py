@@ -12,19 +12,16 @@ from symd.core import scopes as core
 from symd.core import text_layout
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
-from symd.debuginfo.dwarf.units import SCOPES, read_rows
-from symd.debuginfo.dwarf.lines import TEXT_COLUMN, LineTables, maps_of_units, read_tables
-from symd.debuginfo.dwarf.units import units_for_addresses
-from symd.debuginfo.dwarf.units import Units, read_units
+from symd.debuginfo.dwarf.lines import TEXT_COLUMN, LineTables, line_ends, maps_of_units, read_tables
+from symd.debuginfo.dwarf.units import SCOPES, Units, read_rows, read_units, units_for_addresses
 from symd.debuginfo.layout import assign
-from symd.debuginfo.dwarf.lines import line_ends
 from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.relocation import relocated
 from symd.errors import SymdError
 from symd.formats.budget import DebugBudget
 from symd.model.code import CodeKind, DebugScheme, Vendor
+from symd.model.frame_text import APPROXIMATE, EXACT, NO_LINE, NotPlain
 from symd.model.named_tuples import NamedTuple
-from symd.model.plain_answers import APPROXIMATE, EXACT, NO_LINE, NotPlain
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from symd.config import Limits
     from symd.debuginfo.dwarf.sections import DebugSections
     from symd.model.code import CodeObject
-    from symd.model.plain_answers import PlainAnswer, PlainFrame
+    from symd.model.frame_text import PlainAnswer, PlainFrame
 
 _NO_PARENT = _NO_FUNCTION = 0xFFFFFFFF
 """What ``model.debug_info`` says of scopes."""
@@ -178,7 +175,7 @@ class _AddressReading:
         if any(row.start < start <= self._address for _, start, _ in self._symbols()):
             if self._code.debug is not DebugScheme.LINE_ONLY:
                 raise NotPlain
-            return NO_LINE, ((symbol[0], None, None, 0, 0),)  # ``index.row_ends``
+            return NO_LINE, ((symbol[0], None, None, 0, 0),)  # ``index.cover``
         if symbol != self._symbol_at(row.start) or not self._lines.rows.line[row.number]:
             raise NotPlain
         return self._inlined_in(sequence) or (EXACT, ((symbol[0], None, *self._position(row)),))

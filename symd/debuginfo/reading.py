@@ -7,53 +7,30 @@ its range does not say."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-import numpy as np
-from symd.debuginfo.dwarf import DebugSections
-from symd.debuginfo.dwarf import ScopeColumns
-from symd.debuginfo.dwarf import Units
-from symd.debuginfo.layout import LinearLayout
-from symd.errors import LimitExceeded
-from symd.errors import Malformed
-from symd.model.code import CodeObject
-from symd.model.code import Vendor
-from symd.model.debug_info import NO_PARENT
-from symd.model.debug_info import TextSpans
-from collections.abc import Callable
-from collections.abc import Generator
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 from numpy.typing import NDArray
-from symd.config import DEFAULT_LIMITS
-from symd.config import Limits
+
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.core import text_layout
-from symd.debuginfo import dwarf
-from symd.debuginfo import leaves_out_calls
-from symd.debuginfo.dwarf import LineColumns
+from symd.debuginfo import dwarf, leaves_out_calls
+from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.debuginfo.dwarf.columns import Positions
 from symd.debuginfo.dwarf.lines import TEXT_COLUMN
-from symd.debuginfo.folded_sequences import find_folded
-from symd.debuginfo.folded_sequences import function_lines
-from symd.debuginfo.layout import GAP
-from symd.debuginfo.layout import assign
+from symd.debuginfo.folded_sequences import find_folded, function_lines
+from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.text_ranges import TextRanges
-from symd.errors import SymdError
-from symd.formats.budget import DebugBudget
-from symd.formats.budget import beyond
+from symd.errors import LimitExceeded, Malformed, SymdError
+from symd.formats.budget import DebugBudget, beyond
 from symd.formats.elf import debug_link
-from symd.model.code import CodeKind
-from symd.model.code import DebugScheme
-from symd.model.code import Kernel
+from symd.model.code import CodeKind, CodeObject, DebugScheme, Kernel, Vendor
 from symd.model.columns import U32
-from symd.model.debug_info import DebugInfo
-from symd.model.debug_info import LineRows
-from symd.model.debug_info import RowCalls
-from symd.model.debug_info import Scopes
+from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowCalls, Scopes, TextSpans
 
 if TYPE_CHECKING:
     from symd.debuginfo.row_scopes import InlinedScopes

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symd.debuginfo.rows_alone import inlined_rows
 from symd.debuginfo.ptx_assembly import AssemblyRows
+from symd.debuginfo.rows_alone import inlined_rows
 from symd.model.code import Function
 from symd.model.columns import U8, U32, U64
 from symd.model.debug_info import LineRows, RowCalls, Scopes, WrittenScopes

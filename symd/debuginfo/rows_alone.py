@@ -4,28 +4,25 @@ takes longer to import than an answer takes."""
 
 from __future__ import annotations
 
+from array import array
+
 from symd.core import row_scopes as core
-from symd.model.code import PYTHON_SUFFIX
-from symd.model.code import is_symbol_of
+from symd.core.row_scopes import CONTRADICTORY
+from symd.model.code import PYTHON_SUFFIX, is_symbol_of
+from symd.model.frame_text import EXACT, NotPlain
 from symd.model.named_tuples import NamedTuple
 from symd.model.texts import counted
-from array import array
-from symd.core.row_scopes import CONTRADICTORY
-from symd.model.plain_answers import EXACT
-from symd.model.plain_answers import NotPlain
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
-    from symd.model.code import Function
+
     from symd.core.inlined_calls import InlinedCalls
     from symd.core.row_scopes import RowScopes
     from symd.debuginfo.dwarf.lines import LineTables
-    from symd.model.code import CodeObject
-    from symd.model.plain_answers import PlainAnswer
-    from symd.model.plain_answers import PlainFrame
-
+    from symd.model.code import CodeObject, Function
+    from symd.model.frame_text import PlainAnswer, PlainFrame
 
 
 _HOPPER = 90

@@ -22,50 +22,46 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
-from symd.errors import HashMismatch
-from symd.errors import Malformed
-from symd.errors import Unsupported
+
+from symd.errors import HashMismatch, InvalidInput, Malformed, NoDebugData, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.elf.constants import EM_AMDGPU
-from symd.formats.elf.constants import ET_REL
-from symd.formats.elf.constants import PF_R
-from symd.formats.elf.constants import PT_LOAD
-from symd.formats.elf.constants import PT_NOTE
-from symd.formats.elf.constants import SHF_ALLOC
-from symd.formats.elf.constants import SHN_LORESERVE
-from symd.formats.elf.constants import SHN_UNDEF
-from symd.formats.elf.constants import SHT_DYNSYM
-from symd.formats.elf.constants import SHT_FINI_ARRAY
-from symd.formats.elf.constants import SHT_INIT_ARRAY
-from symd.formats.elf.constants import SHT_NOBITS
-from symd.formats.elf.constants import SHT_NOTE
-from symd.formats.elf.constants import SHT_PROGBITS
-from symd.formats.elf.constants import SHT_RELA
-from symd.formats.elf.constants import SHT_SYMTAB
-from symd.formats.elf.constants import STB_LOCAL
-from symd.formats.elf.writer import SECTION_NAMES
-from symd.formats.elf.writer import OutputSection
-from symd.formats.elf.writer import OutputSegment
-from symd.formats.elf.writer import image_of
-from symd.formats.elf.writer import stored_sections
-from symd.model.code import CodeObject
-from symd.model.code import Section
-from symd.errors import InvalidInput
-from symd.errors import NoDebugData
 from symd.formats.containers.amd import amdgpu
 from symd.formats.containers.format import Element
-from symd.formats.elf.writer import with_sections
-
+from symd.formats.elf.constants import (
+    EM_AMDGPU,
+    ET_REL,
+    PF_R,
+    PT_LOAD,
+    PT_NOTE,
+    SHF_ALLOC,
+    SHN_LORESERVE,
+    SHN_UNDEF,
+    SHT_DYNSYM,
+    SHT_FINI_ARRAY,
+    SHT_INIT_ARRAY,
+    SHT_NOBITS,
+    SHT_NOTE,
+    SHT_PROGBITS,
+    SHT_RELA,
+    SHT_SYMTAB,
+    STB_LOCAL,
+)
+from symd.formats.elf.writer import (
+    SECTION_NAMES,
+    OutputSection,
+    OutputSegment,
+    image_of,
+    stored_sections,
+    with_sections,
+)
+from symd.model.code import CodeObject, Section
 
 SECTION = ".note.symd.code"
 _OWNER, _TYPE = b"symd\0\0\0\0", 1

@@ -21,7 +21,7 @@ from symd.config import Limits
 from symd.errors import BadQuery, InvalidInput, LimitExceeded, ServerUnavailable
 from symd.formats.debug_ids import checked_name
 from symd.model.frame_text import printable
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 
 Result = TypeVar("Result")
 

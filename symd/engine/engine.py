@@ -13,11 +13,9 @@ from typing import Protocol, Self, overload
 from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
 from symd.cores.answering import CoreAnswering, KeptCode
-from symd.cores.stopped import whole
-from symd.cores.stopped import DumpContents
-from symd.engine.contexts.watches import breakpoint_events
-from symd.engine.contexts.watches import ModuleWatcher, checked_apis
+from symd.cores.stopped import DumpContents, whole
 from symd.engine.contexts.verbs import Contexts, StoredAliases
+from symd.engine.contexts.watches import ModuleWatcher, breakpoint_events, checked_apis
 from symd.engine.indexes import IndexManager
 from symd.engine.reading.questions import (
     CallFrameData,
@@ -26,16 +24,17 @@ from symd.engine.reading.questions import (
     DumpedMemory,
     EmbeddedSources,
     FrameAddresses,
+    InProcessReader,
     ListedCode,
     ObjectBytes,
     PtxLinesRequest,
+    Reader,
     SectionBytes,
     StoppedWaves,
     VariablesAt,
     VariablesAtEach,
     WriteObject,
 )
-from symd.engine.reading.questions import InProcessReader, Reader
 from symd.errors import DriverMissing, NoDebugData, StoreUnavailable, SymdError, ToolMissing, Unavailable, WorkerDied
 from symd.index import VERSION, Index
 from symd.model.addresses import ByKernel, KernelOffset, Query
@@ -66,12 +65,11 @@ from symd.model.arguments import (
     is_one_query,
 )
 from symd.model.breakpoints import Breakpoint, Located, Watch, checked_breakpoints
+from symd.model.contexts import ModuleWatch
 from symd.model.cores import CoreDump
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
 from symd.model.kinds import of_kind
-from symd.model.line_tables import LineLevel, LineTable, RowsInParts
-from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
-from symd.model.module_events import ModuleWatch
+from symd.model.line_tables import WHOLE_MODULE, LineLevel, LineTable, Listing, ListingPart, RowsInParts
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
@@ -82,9 +80,8 @@ from symd.query.breakpoints import locate
 from symd.query.lines import lines, stored_tables
 from symd.query.listing import Disassemble, listings, with_kernel_name
 from symd.query.names import find_names
-from symd.query.symbolize import QueryBudget
 from symd.query.source_text import with_named
-from symd.query.symbolize import symbolize, symbolize_column
+from symd.query.symbolize import QueryBudget, symbolize, symbolize_column
 from symd.query.variables import variables
 from symd.store import ModuleStore, Upload
 from symd.store.catalogued import OLDEST

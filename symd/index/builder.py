@@ -1,7 +1,6 @@
-"""Code objects and their debug information in, an index file out.
-
-What a portion of the code objects says is kept (``portions``, ``kept``). Most modules are one portion; of a large one, which has many, they get
-the numbers that strings, symbols and frames have in the module when all are there (``merged``). The file is written column after column."""
+"""Code objects and their debug information in, an index file out, column after column. What a portion of the code
+objects says is kept (``portions``, ``compressed_columns``). Most modules are one portion; of a large one, which has
+many, the columns of each wait compressed until all are there."""
 
 from __future__ import annotations
 
@@ -12,20 +11,93 @@ from typing import BinaryIO
 
 import numpy as np
 
-from symd.index.column_file import ColumnFile
+from symd.core.index_lookup import PIECE
+from symd.errors import LimitExceeded
 from symd.index.compressed_columns import CompressedColumn, Differences, Keeper, packed_table
+from symd.index.distinct import Interner
 from symd.index.file_header import LARGEST
-from symd.index.format import Column, Compressor, encoded_strings, narrow
-from symd.index.interner import Interner
+from symd.index.format import (
+    Column,
+    Compressor,
+    described_column,
+    encoded_strings,
+    front,
+    narrow,
+    piece_checksums,
+    table_size,
+)
 from symd.index.merged import merged
 from symd.index.module_tables import DecodedObject, module_tables
-from symd.index.portions import Portion, portion
-from symd.index.range_pages import range_columns
-from symd.index.rank_bitmap import encode_starts
+from symd.index.packing import encode_starts
+from symd.index.portions import Portion, portion, range_columns
+from symd.index.schema import SCHEMA
 from symd.index.summary import is_too_much, pack_around, shortened
 from symd.model.columns import U64
 from symd.model.debug_info import DebugInfo
 from symd.model.summaries import ModuleSummary, ObjectSummary
+
+_PIECES_AT_ONCE = 256
+"""Pieces that are read at a time for their checksums."""
+
+
+class ColumnFile:
+    """An index file that is written column after column. ``file`` is empty and may be read, too. Raises
+    LimitExceeded where it would take more than ``largest`` bytes."""
+
+    def __init__(self, file: BinaryIO, largest: int, columns: int = len(SCHEMA)) -> None:
+        """``columns`` is how many there will be."""
+        self._file, self._largest = file, largest
+        self._table: list[bytes] = []
+        self._at = table_size(columns)
+        self._file.seek(self._at)
+
+    def write(self, name: str, column: Column) -> None:
+        """One more column, of unsigned integers."""
+        equal = len(column) > 1 and bool((column == column[0]).all())
+        stored = np.ascontiguousarray(column[:1] if equal else column)
+        pad = -self._at % column.itemsize
+        if pad:
+            self._append(bytes(pad), pad)
+        self._table.append(described_column(name, column.dtype, self._at, len(column), len(stored)))
+        self._append(stored.data, stored.nbytes)
+
+    def write_bytes(self, name: str, pieces: Iterable[bytes]) -> None:
+        """One more column of bytes, which come piece by piece."""
+        begin, equal, first = self._at, True, b""
+        for piece in pieces:
+            first = first or piece[:1]
+            equal = equal and piece == first * len(piece)
+            self._append(piece, len(piece))
+        count = self._at - begin
+        stored = 1 if equal and count > 1 else count
+        self._table.append(described_column(name, np.dtype(np.uint8), begin, count, stored))
+        self._at = begin + stored
+        self._file.seek(self._at)
+
+    def close(self) -> int:
+        """Write what stands in front of the columns; how many bytes the file has."""
+        self._file.truncate(self._at)
+        self._file.seek(table_size(len(self._table)))
+        checksums = b"".join(map(piece_checksums, iter(lambda: self._file.read(_PIECES_AT_ONCE * PIECE), b"")))
+        self._append(checksums, len(checksums))
+        self._file.seek(0)
+        for part in front(self._table, checksums):
+            self._file.write(part)
+        return self._at
+
+    def _append(self, data: bytes | memoryview, size: int) -> None:
+        self._at += size
+        if self._at > self._largest:
+            check_size(self._at, self._largest)
+        self._file.write(data)
+
+
+def check_size(size: int, largest: int) -> None:
+    """Raises LimitExceeded for a file of ``size`` bytes or more, of which ``largest`` are allowed."""
+    if size > largest:
+        metadata = {"limit": "index_size", "value": str(largest)}
+        raise LimitExceeded(f"it takes {size} bytes or more", hint="raise the limit index_size", metadata=metadata)
+
 
 __all__ = ("DecodedObject", "IndexBuilder", "build", "build_unless_suspect")
 

@@ -35,7 +35,7 @@ from symd.core import sweep
 from symd.index.cover import view
 from symd.index.distinct import Groups, combined, grouped
 from symd.index.format import Column
-from symd.index.lost_copies import lost_copies
+from symd.index.functions import lost_copies
 from symd.index.module_tables import FunctionLineTable, ModuleTables
 from symd.index.unnamed_calls import roots_of
 from symd.model.answers import Reason

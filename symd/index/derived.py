@@ -10,8 +10,7 @@ import numpy as np
 
 from symd.errors import DataLoss
 from symd.index.format import Column
-from symd.index.packing import RangePages, unpack_table
-from symd.index.rank_bitmap import RankBitmap
+from symd.index.packing import RangePages, RankBitmap, unpack_table
 from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
 from symd.model.answers import Reason
 from symd.model.columns import I64

@@ -1,5 +1,9 @@
 """The functions of a module: where each begins, how long it is, under which number locations name it as their owner,
-and how many inlined copies of it its code object has."""
+and how many inlined copies of it its code object has.
+
+Inlined copies of which nothing says where their code is: neither they nor what was inlined into them have a range,
+although the function around has. Their code is among that function's all the same.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,13 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.index.distinct import grouped
 from symd.index.format import Column
-from symd.index.lost_copies import lost_copies
 from symd.index.module_tables import ModuleTables, NamedRanges
 from symd.index.schema import FunctionTable
+from symd.index.unnamed_calls import roots_of
 from symd.model.columns import I64
 from symd.model.debug_info import NO_PARENT
 
@@ -181,3 +186,21 @@ def _matched(scopes: _Entries, copied: _Copies) -> tuple[I64, I64]:
     lonely = np.ones(len(groups.first), np.bool_)
     lonely[groups.number[:own]] = False
     return count[groups.number[:own]], np.flatnonzero(lonely[groups.number[own:]])
+
+
+def lost_copies(module: ModuleTables, roots: I64 | None = None) -> NDArray[np.bool_]:
+    """Whether each scope is a lost copy of an inlined function: neither it nor what was inlined into it has a range,
+    although the function around has. ``roots`` are the functions around scopes, where they are known."""
+    parent = module.scopes.parent
+    placed = np.zeros(len(parent), np.bool_)
+    placed[module.ranges.scope] = True
+    while not placed.all():
+        around = parent[placed & (parent != NO_PARENT)]
+        if placed[around].all():
+            break
+        placed[around] = True
+    if placed.all():
+        return ~placed
+    roots = roots_of(parent) if roots is None else roots
+    lost: NDArray[np.bool_] = ~placed & placed[roots]
+    return lost

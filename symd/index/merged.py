@@ -1,4 +1,5 @@
-"""The portions of a module with the numbers that strings, owners, frames and whatever else is counted have in its index."""
+"""The portions of a module with the numbers that strings, owners, frames and whatever else is counted have in its
+index."""
 
 from __future__ import annotations
 
@@ -10,8 +11,7 @@ from symd.index.compressed_columns import CompressedColumn, Differences, Keeper,
 from symd.index.distinct import grouped
 from symd.index.format import Column, narrow
 from symd.index.locations import NO_LINE, base_lines
-from symd.index.portions import Portion, PortionExtent
-from symd.index.range_pages import KeptRanges
+from symd.index.portions import KeptRanges, Portion, PortionExtent
 from symd.index.schema import SCHEMA, FunctionTable, RowTable
 from symd.model.columns import I64, U32
 

@@ -15,12 +15,11 @@ from symd.errors import SymdError
 from symd.formats import containers
 from symd.formats.containers.code_reloader import read_now, settled, without_bytes
 from symd.formats.containers.file_part import LARGE, forget, sha256_of
-from symd.index.builder import IndexBuilder
-from symd.index.column_file import check_size
+from symd.index.builder import IndexBuilder, check_size
 from symd.index.compressed_columns import Arena, Keeper
 from symd.index.contradiction_notes import noted
+from symd.index.distinct import Interner
 from symd.index.format import Column
-from symd.index.interner import Interner
 from symd.index.locations import module_ranges
 from symd.index.module_tables import DecodedObject, module_tables
 from symd.model.code import CodeObject

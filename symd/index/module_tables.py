@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from symd.errors import SymdError
 from symd.formats.elf import debug_link
-from symd.index.distinct import combined, runs
+from symd.index.distinct import Interner, combined, runs
 from symd.index.format import Column, narrow
-from symd.index.interner import Interner
 from symd.index.unnamed_calls import without_wrong_names
 from symd.model.answers import Reason
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section

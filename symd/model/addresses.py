@@ -1,7 +1,6 @@
-"""The kinds of address, which are types and never one ``int``, and the ways to ask by each.
-
-How people write a query: ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET; decimal or 0x hexadecimal.
-"""
+"""The kinds of address, which are types and never one ``int``, the ways to ask by each, and the last time at which a
+device address may mean something. How people write a query: ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or
+(#INDEX)+OFFSET; decimal or 0x hexadecimal."""
 
 from __future__ import annotations
 
@@ -152,3 +151,7 @@ def _closing(text: str) -> int:
 def _bad(text: str, what: str, hint: str = _HINT) -> BadQuery:
     shown = text if len(text) <= 80 else f"{text[:77]}..."
     return BadQuery(f"{shown!r}: {what}", hint=hint, metadata={"query": shown})
+
+
+LATEST_TIME = (1 << 63) - 2
+"""The last time there is, in nanoseconds of any clock: after everything that was told."""

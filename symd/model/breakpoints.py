@@ -10,10 +10,9 @@ from typing import TypeAlias
 
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.addresses import DeviceAddress, ObjectAddress, SectionOffset
-from symd.model.contexts import LoadInContext
+from symd.model.contexts import AsyncEventStream, EventStream, LoadInContext
 from symd.model.identities import Digest, ObjectPath
 from symd.model.kinds import of_kind, several
-from symd.model.module_events import AsyncEventStream, EventStream
 from symd.model.sources import PathRule
 
 

@@ -1,14 +1,19 @@
-"""Where device addresses mean something, what is loaded there when, and other names of modules."""
+"""Contexts: where device addresses mean something, what is loaded there when, and other names of modules; answers for
+device addresses, as of a time; and what happens to modules (they are added, loaded, unloaded and removed), as events
+that come until somebody ends them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from types import TracebackType
+from typing import Generic, NamedTuple, Self, TypeAlias, TypeVar, overload
 
 from symd.model.addresses import DeviceAddress, Query
-from symd.model.columns import I64
+from symd.model.answers import Answer, Answers
+from symd.model.columns import I64, U32, U64
 from symd.model.identities import Digest, ObjectPath
+from symd.model.summaries import ModuleRecord
 
 CONTEXT_HINT = 'pass Context(host="…", process=1, device="…"), of symd.model.contexts'
 EVENT_HINT = "pass a list of Load and Unload, of symd.model.contexts"
@@ -114,3 +119,159 @@ WHOLE_ADDRESS = AddressForm()
 
 Times = I64 | int | None
 """Nanoseconds of a context's clock: one for each address, one for all, or None for after everything that was told."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCandidate:
+    """What an ambiguous device address could mean: the whole ``address``, and the ``query`` for the place in a module that was there."""
+
+    address: DeviceAddress
+    module: Digest
+    path: ObjectPath | None
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAnswer:
+    """The answer for one device address: the module that held it (None: none, or several) and the frames there.
+    ``address`` is the whole address meant, in canonical form. Where several loads could be meant ``candidates`` has
+    them; candidates within the one module are the answer's own."""
+
+    answer: Answer
+    module: Digest | None
+    address: DeviceAddress
+    candidates: tuple[DeviceCandidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAnswers(Sequence[DeviceAnswer]):
+    """Answers to a batch of device addresses as columns, in the order asked. ``module`` indexes ``modules`` plus one
+    (0: none); ``candidates`` maps the number of an ambiguous address to what it could mean, for the first 10,000
+    and until 100,000 places are named in all."""
+
+    answers: Answers
+    module: U32
+    address: U64
+    modules: Sequence[Digest]
+    candidates: Mapping[int, tuple[DeviceCandidate, ...]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.module)
+
+    @overload
+    def __getitem__(self, at: int) -> DeviceAnswer: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[DeviceAnswer]: ...
+    def __getitem__(self, at: int | slice) -> DeviceAnswer | Sequence[DeviceAnswer]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        module = self.modules[int(self.module[at]) - 1] if self.module[at] else None
+        candidates = self.candidates.get(at % len(self), ())
+        return DeviceAnswer(self.answers[at], module, DeviceAddress(int(self.address[at])), candidates)
+
+    def __iter__(self) -> Iterator[DeviceAnswer]:
+        """One after the other; answers of one location share their frames."""
+        modules = (None, *self.modules)
+        for at, answer in enumerate(self.answers):
+            candidates = self.candidates.get(at, ()) if self.candidates else ()
+            address = DeviceAddress(int(self.address[at]))
+            yield DeviceAnswer(answer, modules[int(self.module[at])], address, candidates)
+
+
+E_co = TypeVar("E_co", covariant=True)
+
+
+class EventStream(Iterator[E_co], Generic[E_co]):
+    """Events as they come. ``close`` ends it, from any thread; whoever waits in ``next`` then gets StopIteration."""
+
+    def __init__(self, events: Iterator[E_co], close: Callable[[], None]) -> None:
+        self._events = events
+        self._close = close
+
+    def __next__(self) -> E_co:
+        return next(self._events)
+
+    def close(self) -> None:
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncEventStream(Generic[E_co]):
+    """Events as they come: ``async for``. ``close`` ends it; whoever waits then comes to the end. Also a context manager."""
+
+    def __init__(self, events: AsyncIterator[E_co], close: Callable[[], object]) -> None:
+        self._events = events
+        self._close = close
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> E_co:
+        return await anext(self._events)
+
+    def close(self) -> None:
+        self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleAdded:
+    """The module came to the store, or ("" as ``position``) was there when the watch began. ``record`` is None when it is gone
+    again."""
+
+    position: str
+    digest: Digest
+    record: ModuleRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRemoved:
+    """The module went from the store; what was loaded of it in contexts stays told."""
+
+    position: str
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class LoadBegan:
+    """A module was loaded in a context, or ("" as ``position``) was there when the watch began. The end of the load is another
+    event, also where it is known already. A module that moves is unloaded, and loaded under the same key."""
+
+    position: str
+    loaded: LoadInContext
+
+
+@dataclass(frozen=True, slots=True)
+class LoadEnded:
+    """The load, told without its segments, ended at its ``unload_time``. A load may end again, earlier than was known."""
+
+    position: str
+    loaded: LoadInContext
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """What was there is told, and what happened up to ``position``."""
+
+    position: str
+
+
+ModuleEvent = ModuleAdded | ModuleRemoved | LoadBegan | LoadEnded | CaughtUp
+"""Each has the position after which a watch goes on that has heard of it; "" while what was there is told."""
+
+ModuleWatch: TypeAlias = EventStream[ModuleEvent]
+AsyncModuleWatch: TypeAlias = AsyncEventStream[ModuleEvent]

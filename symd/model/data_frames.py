@@ -1,9 +1,12 @@
-"""Answers, line tables and listings as tables of pandas and Apache Arrow: columns with the names that the published JSON has. The only
-module that imports either, and not before somebody asks for a table."""
+"""Answers, line tables and listings as tables: of pandas and Apache Arrow, with columns that have the names of the
+published JSON, and small ones in HTML, for notebooks, in which every cell is escaped, because what they show comes from
+strangers' files. The only module that imports pandas or pyarrow here, and not before somebody asks for a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,8 +16,28 @@ from symd.errors import ToolMissing, extra_hint
 from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.columns import U32
 from symd.model.debug_info import RowFlag
-from symd.model.line_tables import LineTable
-from symd.model.listings import Listing
+from symd.model.line_tables import LineTable, Listing
+
+ROWS = 50
+"""Rows that are shown of a table."""
+
+
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]], total: int | None = None) -> str:
+    """A caption and the first rows; None is an empty cell. ``total`` is how many rows there are, where ``rows`` may have fewer."""
+    shown = list(islice(rows, ROWS + 1))
+    count = total if total is not None else len(shown)
+    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown[:ROWS])
+    more = count - len(shown[:ROWS])
+    rest = "" if more <= 0 else f"<p>and {f'{more:,}' if total is not None else 'more'}</p>"
+    return (
+        f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+    )
+
+
+def _cell(value: object) -> str:
+    return f"<td>{'' if value is None else escape(str(value))}</td>"
+
 
 if TYPE_CHECKING:
     from pandas import DataFrame as DataFrame  # noqa: PLC0414 - for those who return one

@@ -5,30 +5,28 @@ a module are looked at as numbers, and the few that come near are compared as pe
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
 import numpy as np
+
 from symd.index import Index
 from symd.index.format import Column
 from symd.index.lookup import Start
-from symd.query.function_spellings import LONGEST
-from symd.query.function_spellings import Key
-from symd.query.function_spellings import Spelled
-from symd.query.function_spellings import meaning
-from symd.query.function_spellings import taken_apart
-from symd.query.function_spellings import ways_to_read
-from symd.query.function_spellings import words_in
-from symd.query.symbolize import QueryBudget
-from typing import NamedTuple
 from symd.model.answers import Candidate
 from symd.model.columns import I64
-from symd.query.function_spellings import plain
-from symd.query.function_spellings import spellings
-
+from symd.query.function_spellings import (
+    LONGEST,
+    Key,
+    Spelled,
+    meaning,
+    plain,
+    spellings,
+    taken_apart,
+    ways_to_read,
+    words_in,
+)
+from symd.query.symbolize import QueryBudget
 
 CHARACTERS_A_NAME = 2_000
 """About so many characters are searched for a word in the time that it takes to take one name apart."""

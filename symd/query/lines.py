@@ -3,25 +3,21 @@ of lines that cubins carry, from machine code to PTX, which is read from the cod
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
 import numpy as np
+
+from symd.debuginfo import layout, ptx_lines
+from symd.debuginfo.ptx_lines import PtxLines
 from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
 from symd.index.schema import RowTable
 from symd.model.answers import TextSection
-from symd.model.debug_info import RowFlag
-from symd.model.line_tables import LineTable
-from collections.abc import Iterable
-from symd.debuginfo import layout
-from symd.debuginfo import ptx_lines
-from symd.debuginfo.ptx_lines import PtxLines
-from symd.model.code import CodeObject
-from symd.model.code import Function
-from symd.model.code import Kernel
+from symd.model.code import CodeObject, Function, Kernel
 from symd.model.columns import U32
-from symd.model.debug_info import LineRows
+from symd.model.debug_info import LineRows, RowFlag
+from symd.model.line_tables import LineTable
 
 
 def lines(index: Index, path: str | None = None) -> Iterator[LineTable]:

@@ -15,7 +15,7 @@ from symd.index import Index
 from symd.model.answers import Answers
 from symd.model.code import CodeObject
 from symd.model.columns import U64
-from symd.model.listings import Instructions, Listing, ListingPart
+from symd.model.line_tables import Instructions, Listing, ListingPart
 from symd.model.summaries import in_spirv
 from symd.query import function_names
 from symd.query.symbolize import QueryBudget

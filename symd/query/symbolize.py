@@ -5,31 +5,19 @@ out name by name, and a module may have a million of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from symd.errors import LimitExceeded
-from symd.model.waiting import never_cancelled
-from collections.abc import Iterable
-from symd.index import Index
-from symd.model.answers import Candidate
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
-import numpy as np
-from symd.errors import BadQuery
-from symd.errors import ObjectNotFound
-from symd.index.format import Column
-from symd.index.lookup import Start
-from symd.index.lookup import parts_of
-from symd.model.addresses import ByAddress
-from symd.model.addresses import ByKernel
-from symd.model.addresses import BySection
-from symd.model.addresses import Query
-from symd.model.addresses import SectionOffset
-from symd.model.answers import Answer
-from symd.model.answers import Answers
-from symd.model.answers import Reason
-from symd.model.answers import TextSection
-from symd.model.columns import U64
 
+import numpy as np
+
+from symd.errors import BadQuery, LimitExceeded, ObjectNotFound
+from symd.index import Index
+from symd.index.format import Column
+from symd.index.lookup import Start, parts_of
+from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset
+from symd.model.answers import Answer, Answers, Candidate, Reason, TextSection
+from symd.model.columns import U64
+from symd.model.waiting import never_cancelled
 
 NAME_SEARCH_LETTERS = 50_000_000
 """Letters of functions' names that one request may have spelled as people write them, where it asks for names that no kernel and no symbol has."""

@@ -5,30 +5,20 @@ functions come from the scopes of the debug data. Both go from the innermost out
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-from symd.model.answers import Frame
-from symd.model.variables import FunctionScope
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
-from symd.config import DEFAULT_LIMITS
-from symd.config import Limits
+from typing import NamedTuple
+
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo.variables.visible import VariableReader
-from symd.errors import ObjectNotFound
-from symd.errors import SymdError
+from symd.errors import ObjectNotFound, SymdError
 from symd.index import Index
 from symd.model.addresses import Query
-from symd.model.answers import Answer
-from symd.model.answers import Reason
+from symd.model.answers import Answer, Frame, Reason
 from symd.model.code import CodeObject
-from symd.model.variables import InScope
-from symd.model.variables import Variable
-from symd.model.variables import Visible
-from symd.query.symbolize import QueryBudget
-from symd.query.symbolize import symbolize
-
+from symd.model.variables import FunctionScope, InScope, Variable, Visible
+from symd.query.symbolize import QueryBudget, symbolize
 
 _MOST_PAIRS = 10_000
 """Pairs of a function and a frame that are compared; compilers nest some dozen calls."""

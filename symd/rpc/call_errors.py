@@ -25,9 +25,7 @@ from symd.errors import (
     SymdError,
     Unavailable,
 )
-from symd.rpc.channel import TLS, UNIX, are_several, hosts
-from symd.rpc.channel import Credentials
-from symd.rpc.channel import PAUSES, SILENT_SECONDS
+from symd.rpc.channel import PAUSES, SILENT_SECONDS, TLS, UNIX, Credentials, are_several, hosts
 from symd.rpc.wire.columns import OTHER_SIDE
 from symd.rpc.wire.failures import from_status, rebuilt
 from symd.system.credential_files import no_password

@@ -12,11 +12,9 @@ import grpc
 
 from symd.errors import ServerUnavailable, SymdError
 from symd.model.arguments import checked_timeout
-from symd.rpc.channel import are_several
 from symd.rpc.call_errors import ENDED, about_certificates, closed_error, error_of, is_cancelled, undecodable
-from symd.rpc.channel import Connection, Credentials, Stubs, about_tokens
+from symd.rpc.channel import PAUSES, Connection, Credentials, Stubs, about_tokens, are_several
 from symd.rpc.retry import WATCH_PAUSES, Attempts, OpenWatch
-from symd.rpc.channel import PAUSES
 
 
 class Calls:

@@ -5,10 +5,6 @@ to give its channel the same (docs/reliability.md, "Clients", says what comes of
 
 from __future__ import annotations
 
-from typing import Final
-from symd.errors import InvalidInput
-from symd.model.texts import is_utf8
-from symd.system.addresses import host_and_port
 import json
 import os
 import re
@@ -17,19 +13,17 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
+
 import grpc
 import grpc.aio
 from grpc_health.v1.health_pb2_grpc import HealthStub
-from symd.errors import PermissionDenied
-from symd.errors import SymdError
-from symd.errors import Unauthenticated
-from symd.system.addresses import is_loopback
-from symd.system.credential_files import no_certificate
-from symd.system.credential_files import no_password
-from symd.system.credential_files import no_private_key
-from symd.system.credential_files import read_credentials
-from symd.system.os_errors import os_error_text
+
+from symd.errors import InvalidInput, PermissionDenied, SymdError, Unauthenticated
+from symd.model.texts import is_utf8
+from symd.rpc.addresses import host_and_port, is_loopback
+from symd.system.credential_files import no_certificate, no_password, no_private_key, read_credentials
+from symd.system.messages import os_error_text
 from symd.v1.alias_service_pb2_grpc import AliasServiceStub
 from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
 from symd.v1.context_service_pb2_grpc import ContextServiceStub
@@ -40,7 +34,6 @@ from symd.v1.name_service_pb2_grpc import NameServiceStub
 from symd.v1.server_service_pb2_grpc import ServerServiceStub
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.v1.variable_service_pb2_grpc import VariableServiceStub
-
 
 UNIX: Final = "unix:"
 TLS: Final = "tls:"

@@ -22,15 +22,21 @@ from symd.errors import InvalidInput, SymdError
 from symd.rpc.wire.columns import COUNTED_BYTES as COUNTED_FIELDS_BYTES
 from symd.rpc.wire.columns import check_fields
 from symd.rpc.wire.fields import leading_digest, leading_digest_of_batch
-from symd.server.messages import Requests, Responses
-from symd.server.messages import COUNTED_BYTES, BytesInFlight
 from symd.server.call import Call
 from symd.server.guard import check_deadline
 from symd.server.logs import note_request
-from symd.server.messages import INLINE_BYTES, message_too_large, parsed
+from symd.server.messages import (
+    COUNTED_BYTES,
+    INLINE_BYTES,
+    BytesInFlight,
+    Requests,
+    Responses,
+    message_too_large,
+    parsed,
+)
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
-from symd.store.lock_timeout import waiting_at_most
+from symd.store.connection import waiting_at_most
 
 Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]

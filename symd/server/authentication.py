@@ -8,41 +8,30 @@ over the socket of a group, a client shows a token or a certificate; who shows n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final
-from grpc_health.v1.health import SERVICE_NAME as HEALTH
-from symd.model.rights import Right
-from symd.server.standard_services import REFLECTION
 import logging
 import threading
 import time
-from typing import Any
-from symd.errors import Unauthenticated
-from symd.server.call import Call
-from symd.server.logs import quoted
-from symd.store import Eviction
-from collections.abc import Iterable
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
-from symd.errors import FailedPrecondition
-from symd.errors import PermissionDenied
-from symd.model.rights import ALL_RIGHTS
-from symd.model.rights import Rights
-from symd.model.rights import rights_text
-from symd.server.access_file import Access
-from symd.server.access_file import read_access
-from symd.server.certificates import Certificates
-from symd.server.certificates import certified_name
-from symd.server.config import ListenConfig
-from symd.server.logs import QuietLog
-from symd.server.watched_files import WatchedFiles
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
+from grpc_health.v1.health import SERVICE_NAME as HEALTH
+
+from symd.errors import FailedPrecondition, PermissionDenied, Unauthenticated
+from symd.model.rights import ALL_RIGHTS, Right, Rights, rights_text
+from symd.server.access_file import Access, read_access
+from symd.server.call import Call
+from symd.server.certificates import Certificates, certified_name
+from symd.server.config import ListenConfig
+from symd.server.logs import QuietLog, quoted
+from symd.server.standard_services import REFLECTION
+from symd.server.watched_files import WatchedFiles
+from symd.store import Eviction
 
 _BY_SERVICE: Final[Mapping[str, Mapping[Right, tuple[str, ...]]]] = {
     "debuginfo.v1alpha1.DebuginfoService": {Right.WRITE: ("Upload",)},

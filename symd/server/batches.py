@@ -8,10 +8,9 @@ from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.index.format import Strings
 from symd.model.addresses import ByAddress, ByKernel, BySection, Query
-from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection
+from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection, used_strings
 from symd.model.columns import U32
-from symd.model.device import DeviceAnswers, DeviceCandidate
-from symd.model.locations import used_strings
+from symd.model.contexts import DeviceAnswers, DeviceCandidate
 from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, used_text_sections, write_columns
 from symd.rpc.wire.queries import Batch, from_request
 from symd.server.call import Call

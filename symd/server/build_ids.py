@@ -4,34 +4,23 @@ that a daemon lacks, from the debuginfod servers that its operator named."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from collections.abc import Sequence
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
 from symd.api import Host
-from symd.errors import BadQuery
-from symd.formats.debug_ids import ALIAS_KIND
-from symd.formats.debug_ids import LONGEST
+from symd.errors import BadQuery, LimitExceeded, ServerUnavailable, SymdError
+from symd.formats.debug_ids import ALIAS_KIND, LONGEST, checked_name, other_build_ids
 from symd.model.contexts import Alias
 from symd.model.identities import Digest
+from symd.model.summaries import ModuleSummary
 from symd.server.call import Call
 from symd.server.guard import check_deadline
 from symd.server.messages import module_too_large
 from symd.server.service_context import ServiceContext
-import logging
-import threading
-import time
-from collections.abc import Callable
-from collections.abc import Iterator
-from functools import partial
-from typing import Final
-from typing import Protocol
-from typing import TypeVar
-from symd.errors import LimitExceeded
-from symd.errors import ServerUnavailable
-from symd.errors import SymdError
-from symd.formats.debug_ids import checked_name
-from symd.formats.debug_ids import other_build_ids
-from symd.model.summaries import ModuleSummary
-
 
 LONGEST_NAME = 4096
 """Characters of a build ID; Go's are no hexadecimal digits."""

@@ -15,12 +15,11 @@ from grpc_status import rpc_status
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, SymdError
 from symd.rpc.wire.failures import to_status
-from symd.server.authentication import CANCELLED, OK
-from symd.server.authentication import Authenticator
+from symd.server.authentication import CANCELLED, OK, Authenticator
 from symd.server.call import Call, CallEnded, next_number
-from symd.server.waiting import deadline_check
 from symd.server.logs import log_request
 from symd.server.metrics import Metrics
+from symd.server.waiting import deadline_check
 from symd.store.catalogue import is_locked
 
 if TYPE_CHECKING:

@@ -18,26 +18,24 @@ from symd.engine.debuginfod_client import Upstream
 from symd.errors import FailedPrecondition, Unauthenticated, Unavailable
 from symd.model.rights import Right
 from symd.model.sources import SourceText
+from symd.rpc.addresses import is_loopback
 from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredentials
+from symd.server.build_ids import ModuleFetcher
 from symd.server.call import Call, next_number
 from symd.server.certificates import certified_name
 from symd.server.config import Config
-from symd.server.service_context import DiskSources
 from symd.server.http.app import build_app
-from symd.server.http.hosts import bound, parsed
 from symd.server.http.colouring import ColouredApart
-from symd.server.http.connections import HttpConnections
+from symd.server.http.connections import HttpConnections, serving
 from symd.server.http.exchange import Exchange
-from symd.server.http.hosts import KnownHosts
+from symd.server.http.hosts import KnownHosts, bound, parsed
 from symd.server.http.principals import Entered, HttpAuthenticator, HttpPrincipal, SecretPathAuth
 from symd.server.http.routes import ROUTES
-from symd.server.http.connections import serving
 from symd.server.http.site import CostClass, Site
 from symd.server.logs import log_request
 from symd.server.metrics import HttpMetrics, Metrics
-from symd.server.build_ids import ModuleFetcher
+from symd.server.service_context import DiskSources
 from symd.server.work_queues import Work
-from symd.system.addresses import is_loopback
 
 if TYPE_CHECKING:
     from symd.server.server import Daemon

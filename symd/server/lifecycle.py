@@ -24,21 +24,17 @@ from symd.engine.engine import Engine
 from symd.errors import SymdError
 from symd.model.rights import rights_text
 from symd.query.disasm import disassemble
-from symd.server.listening import UNIX, listening
 from symd.server.authentication import audit_eviction
 from symd.server.config import Config, ListenConfig
-from symd.server.own_process import pinned_to_one_cpu
-from symd.server.listening import Server
-from symd.server.own_process import heap_trimmed
-from symd.server.metrics import Metrics
-from symd.server.metrics import metrics_served
+from symd.server.listening import UNIX, Server, listening
+from symd.server.metrics import Metrics, metrics_served
+from symd.server.own_process import frequent_thread_switches, heap_trimmed, pinned_to_one_cpu
 from symd.server.server import Daemon, build_daemon
-from symd.server.own_process import frequent_thread_switches
 from symd.server.tracing import tracing
 from symd.server.workers import Workers
 from symd.store import ModuleStore, Store
 from symd.store.shared.opening import open_shared
-from symd.system.process import folders
+from symd.system import temporary_folders
 from symd.system.process.starter import Starter
 
 if TYPE_CHECKING:
@@ -257,7 +253,7 @@ def _store(config: Config) -> ModuleStore:
 
 def _recover(engine: Engine) -> None:
     """Finish, or clear away, what daemons that were killed had begun."""
-    removed = folders.sweep()
+    removed = temporary_folders.sweep()
     if removed:
         log.info("removed %d folders of drivers and tools whose daemon was killed", removed)
     try:

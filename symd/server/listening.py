@@ -5,42 +5,32 @@ asked, which takes TLS or tokens."""
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Coroutine
-from collections.abc import Sequence
-from concurrent.futures import Future
-from typing import Any
-from typing import TypeVar
-import grpc
-import grpc.aio
-from symd.server.logs import leave_out_vanished_clients
 import errno
 import os
 import socket
 import stat
-from collections.abc import Iterator
-from contextlib import ExitStack
-from contextlib import contextmanager
-from contextlib import suppress
+import threading
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from shlex import quote
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
 from symd.config import own_socket
-from symd.errors import FailedPrecondition
-from symd.errors import InvalidInput
-from symd.errors import Unavailable
+from symd.errors import FailedPrecondition, InvalidInput, Unavailable
 from symd.model.texts import is_utf8
-from symd.server.authentication import Authenticator
-from symd.server.authentication import build_authenticator
+from symd.rpc.addresses import host_and_port, is_loopback
+from symd.server.authentication import Authenticator, build_authenticator
 from symd.server.config import ListenConfig
 from symd.server.http.hosts import bound
-from symd.system.addresses import host_and_port
-from symd.system.addresses import is_loopback
-from symd.system.os_errors import os_error_text
-from symd.system.private_files import make_folder
-from symd.system.private_files import private_lock
-from symd.system.private_files import private_umask
+from symd.server.logs import leave_out_vanished_clients
+from symd.system.messages import os_error_text
+from symd.system.private_files import make_folder, private_lock, private_umask
 from symd.system.symlinks import replaceable
-
 
 Result = TypeVar("Result")
 Options = Sequence[tuple[str, int]]

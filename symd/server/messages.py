@@ -7,29 +7,21 @@ plain, it iterates over the requests and gives responses; the loop reads a messa
 
 from __future__ import annotations
 
-from typing import TypeVar
-from google.protobuf.message import DecodeError
-from google.protobuf.message import Message
-from symd.errors import LimitExceeded
-from symd.errors import Malformed
+import asyncio
 import threading
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from symd.config import Limits
-from symd.errors import Busy
-from symd.server.call import Call
-import asyncio
-from collections import deque
-from collections.abc import Awaitable
-from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Final
-from typing import Self
-from grpc.aio import EOF
-from grpc.aio import BaseError
-from symd.server.call import CallEnded
+from typing import Final, Self, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+from grpc.aio import EOF, BaseError
+
+from symd.config import Limits
+from symd.errors import Busy, LimitExceeded, Malformed
+from symd.server.call import Call, CallEnded
 
 
 def message_too_large(what: str, size: int, name: str, most: int) -> LimitExceeded:

@@ -7,45 +7,31 @@ its own, to whoever asks."""
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-from typing import Final
-from prometheus_client import CollectorRegistry
-from prometheus_client import Counter
-from prometheus_client import Gauge
-from prometheus_client import Histogram
-from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
-from symd.config import Limits
-from symd.errors import SymdError
-from symd.server.authentication import OK
-from symd.server.call import Call
-from symd.server.own_process import own_bytes
-from symd.store import ModuleStore
 import socket
 import threading
-from contextlib import contextmanager
-from contextlib import suppress
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
-from http.server import HTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from socketserver import ThreadingMixIn
-from typing import Any
-from symd.errors import FailedPrecondition
-from symd.errors import InvalidInput
-from symd.server.listening import UNIX
-from symd.server.listening import locked_folder
-from symd.server.listening import socket_path
-from symd.system.addresses import host_and_port
-from symd.system.addresses import is_loopback
-from symd.system.os_errors import os_error_text
+from typing import TYPE_CHECKING, Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from symd.config import Limits
+from symd.errors import FailedPrecondition, InvalidInput, SymdError
+from symd.rpc.addresses import host_and_port, is_loopback
+from symd.server.authentication import OK
+from symd.server.call import Call
+from symd.server.listening import UNIX, locked_folder, socket_path
+from symd.server.own_process import own_bytes
+from symd.store import ModuleStore
+from symd.system.messages import os_error_text
 from symd.system.private_files import bind_socket
 
 if TYPE_CHECKING:

@@ -8,15 +8,13 @@ Python at the same time. So these threads are pinned to one processor, as long a
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from symd.system.process.heap import trim_heap
-from collections.abc import Sequence
-from contextlib import suppress
 import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+from symd.system.process.resources import trim_heap
 
 _STATM = Path("/proc/self/statm")
 _RESIDENT, _SHARED = 1, 2

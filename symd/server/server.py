@@ -6,67 +6,51 @@ question nor a stream like others it is decorated (``answering.method``): with w
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from collections.abc import Mapping
-from functools import partial
-from importlib import import_module
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
-from typing import Any
-import grpc
-from google.protobuf.descriptor import FileDescriptor
-from google.protobuf.descriptor import MethodDescriptor
-from google.protobuf.descriptor import ServiceDescriptor
-from google.protobuf.message_factory import GetMessageClass
-from grpc_health.v1.health import SERVICE_NAME as HEALTH
-from symd.server.answering import Method
-from symd.server.answering import answer_one
-from symd.server.answering import answer_stream
-from symd.server.answering import options_of
-from symd.server.authentication import Authenticator
-from symd.server.guard import Answer
-from symd.server.guard import guard
-from symd.server.standard_services import Health
-from symd.server.metrics import Metrics
-from symd.server.standard_services import REFLECTION
-from symd.server.standard_services import Reflection
-from symd.server.service_context import ServiceContext
-from symd.v1 import alias_service_pb2
-from symd.v1 import breakpoint_service_pb2
-from symd.v1 import context_service_pb2
-from symd.v1 import core_service_pb2
-from symd.v1 import listing_service_pb2
-from symd.v1 import module_service_pb2
-from symd.v1 import name_service_pb2
-from symd.v1 import parca_debuginfo_pb2
-from symd.v1 import pyroscope_debuginfo_pb2
-from symd.v1 import server_service_pb2
-from symd.v1 import symbol_service_pb2
-from symd.v1 import variable_service_pb2
 import asyncio
+import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import TimeoutError as TooSlow
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from importlib import import_module
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+from google.protobuf.descriptor import FileDescriptor, MethodDescriptor, ServiceDescriptor
+from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2
+from grpc_health.v1.health import SERVICE_NAME as HEALTH
+
 from symd.api import Host
 from symd.config import Limits
-from symd.server.authentication import build_authenticator
-from symd.server.messages import BytesInFlight
+from symd.server.answering import Method, answer_one, answer_stream, options_of
+from symd.server.authentication import Authenticator, build_authenticator
 from symd.server.config import Config
-from symd.server.listening import Options
-from symd.server.listening import Server
-from symd.server.standard_services import NOT_SERVING
-from symd.server.standard_services import SERVING
-from symd.server.standard_services import Watches
-from symd.server.messages import MAX_REQUEST
+from symd.server.guard import Answer, guard
+from symd.server.listening import Options, Server
+from symd.server.messages import MAX_REQUEST, BytesInFlight
+from symd.server.metrics import Metrics
+from symd.server.service_context import ServiceContext
+from symd.server.standard_services import NOT_SERVING, REFLECTION, SERVING, Health, Reflection, Watches
 from symd.server.waiting import WaitingCalls
-from symd.server.work_queues import WeightedSemaphore
-from symd.server.work_queues import WorkQueues
-from symd.server.work_queues import build_work_queues
+from symd.server.work_queues import WeightedSemaphore, WorkQueues, build_work_queues
+from symd.v1 import (
+    alias_service_pb2,
+    breakpoint_service_pb2,
+    context_service_pb2,
+    core_service_pb2,
+    listing_service_pb2,
+    module_service_pb2,
+    name_service_pb2,
+    parca_debuginfo_pb2,
+    pyroscope_debuginfo_pb2,
+    server_service_pb2,
+    symbol_service_pb2,
+    variable_service_pb2,
+)
 
 if TYPE_CHECKING:
     from symd.server.spans import Spans

@@ -4,27 +4,23 @@ of source files on the daemon's disk, which its operator allowed it to read (``s
 
 from __future__ import annotations
 
-import time
-from symd.query.disasm import DISASSEMBLERS
-from functools import partial
-from symd.model.sources import PathRule
-from symd.model.sources import SourceText
-from symd.query.source_text import Allowed
-from symd.query.source_text import completed
-from symd.server.config import Config
-from symd.store.source_files import read_below
 import threading
-from dataclasses import dataclass
-from dataclasses import field
+import time
+from dataclasses import dataclass, field
+from functools import partial
+
 from symd.api import Host
 from symd.errors import Unavailable
+from symd.model.sources import PathRule, SourceText
+from symd.query.disasm import DISASSEMBLERS
+from symd.query.source_text import Allowed, completed
 from symd.rpc.wire.location_tables import NamedTables
+from symd.server.config import Config
 from symd.server.messages import BytesInFlight
 from symd.server.standard_services import Watches
 from symd.server.waiting import WaitingCalls
-from symd.server.work_queues import WeightedSemaphore
-from symd.server.work_queues import WorkQueues
-
+from symd.server.work_queues import WeightedSemaphore, WorkQueues
+from symd.system.symlinks import read_below
 
 REMEMBERED_SECONDS = 30.0
 """How long an installation, or a removal, may go unnoticed."""

@@ -9,26 +9,20 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from grpc.aio import EOF
-from grpc_health.v1.health_pb2 import HealthCheckRequest
-from grpc_health.v1.health_pb2 import HealthCheckResponse
-from symd.errors import Busy
-from symd.errors import InvalidInput
-from symd.errors import NotFound
-from symd.server.call import Call
-from symd.server.call import CallEnded
-from symd.server.messages import parsed_inline
-from symd.server.waiting import WaitingCalls
+
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from grpc_reflection.v1alpha import reflection
-from grpc_reflection.v1alpha import reflection_pb2
+from grpc.aio import EOF
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
+from symd.errors import Busy, InvalidInput, NotFound
+from symd.server.call import Call, CallEnded
+from symd.server.messages import parsed_inline
+from symd.server.waiting import WaitingCalls
 
 CLIENT_WATCHES = 32
 """Watches of breakpoints and modules open at a time of one client, or of one address where clients have no names; and as many of health."""

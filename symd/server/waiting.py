@@ -10,27 +10,22 @@ client that has the most: whoever sends headers and message together is never th
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
-from symd.config import Limits
-from symd.errors import LimitExceeded
-import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
 from grpc.aio import BaseError
 from grpc_status import rpc_status
-from symd.errors import Busy
-from symd.errors import DeadlineExceeded
-from symd.errors import SymdError
-from symd.rpc.wire.failures import to_status
-from symd.server.messages import Requests
-from symd.server.messages import Responses
-from symd.server.call import Call
-from symd.server.own_process import own_bytes
-from symd.server.messages import MAX_REQUEST
 
+from symd.config import Limits
+from symd.errors import Busy, DeadlineExceeded, LimitExceeded, SymdError
+from symd.rpc.wire.failures import to_status
+from symd.server.call import Call
+from symd.server.messages import MAX_REQUEST, Requests, Responses
+from symd.server.own_process import own_bytes
 
 MESSAGE_SECONDS = 30.0
 """The longest a call may take to send its message after its headers, or the first message of a stream."""

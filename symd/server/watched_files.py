@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from symd.errors import FailedPrecondition, SymdError, Unavailable
 from symd.system.credential_files import read_credentials
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 
 log = logging.getLogger("symd.server")
 

@@ -28,7 +28,7 @@ from symd.errors import Busy
 from symd.server.call import Call, CallEnded
 from symd.server.config import Config
 from symd.server.own_process import unpin
-from symd.system.process.thread_limits import thread_limits
+from symd.system.process.resources import thread_limits
 
 
 class WeightedSemaphore:

@@ -24,8 +24,7 @@ from typing import Any, Final, Self, TypeVar
 from symd.config import Limits
 from symd.engine.reading.opened_module import ModuleFile
 from symd.engine.reading.questions import MakeIndex, WorkerRequest
-from symd.engine.reading.served import LARGE_MODULE, files, request
-from symd.engine.reading.served import decode
+from symd.engine.reading.served import LARGE_MODULE, decode, files, request
 from symd.errors import (
     DeadlineExceeded,
     LimitExceeded,
@@ -36,7 +35,7 @@ from symd.errors import (
     Unavailable,
     WorkerDied,
 )
-from symd.system.os_errors import os_error_text, refusal
+from symd.system.messages import os_error_text, refusal
 from symd.system.process import confinement
 from symd.system.process.pool import Pool
 from symd.system.process.process import ProcessLimits

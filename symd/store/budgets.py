@@ -1,4 +1,5 @@
-"""What a store keeps at most, beside the bytes of modules: budgets that operators set, and bounds that they do not; either is named in its error."""
+"""What a store keeps at most, beside the bytes of modules: budgets that operators set, and bounds that they do not;
+either is named in its error."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from symd.model.contexts import Alias
 from symd.model.identities import Digest
 from symd.store import rows
 from symd.store.connection import ANY_NUMBER, Connection, typed
-from symd.store.paths import not_found
+from symd.store.folder import not_found
 
 LABEL_LENGTH = 1024
 """Characters of a module's label."""

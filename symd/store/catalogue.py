@@ -20,12 +20,11 @@ from typing import Any
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
-from symd.store.catalogue_copy import CatalogueCopy, copy_with_log
-from symd.store.catalogue_queries import MODULES, CatalogueQueries, size_of_row
+from symd.store.catalogue_files import CatalogueCopy, OpenedPath, copy_with_log
 from symd.store.connection import Connection, WrongValue, readable
 from symd.store.files import disk, hint_where_nothing_opens, locked, may_write, size_of
-from symd.store.opened_path import OpenedPath
-from symd.store.paths import CATALOGUE_NAME
+from symd.store.folder import CATALOGUE_NAME
+from symd.store.rows import MODULES, CatalogueQueries, size_of_row
 from symd.system.private_files import open_private
 
 log = logging.getLogger("symd.store")

@@ -1,36 +1,65 @@
-"""What a store knows of modules by its catalogue, and what is done alike whatever keeps the catalogue and the bytes."""
+"""What a store knows of modules by its catalogue, and what is done alike whatever keeps the catalogue and the bytes. Of
+remembered failures: which errors last, and how one is written down and comes back as itself."""
 
 from __future__ import annotations
 
+import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from symd.config import Limits
-from symd.errors import ModuleNotFound, SymdError
+from symd.errors import InvalidInput, LimitExceeded, ModuleNotFound, SymdError, Unsupported, described, from_description
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
-from symd.store import failures, rows
-from symd.store.aliases import Aliases
+from symd.store import rows
 from symd.store.budgets import check_label, check_size
-from symd.store.catalogue_queries import CatalogueQueries
-from symd.store.connection import Connection
-from symd.store.context_log import ContextLog
-from symd.store.eviction import Evicted, RemoveFile
-from symd.store.eviction_log import EvictionLog, moment
+from symd.store.connection import Connection, patience
+from symd.store.context_log import Aliases, ContextLog
+from symd.store.eviction import Evicted, EvictionLog, RemoveFile, Usage, moment
 from symd.store.files import IncomingFile, disk
-from symd.store.lock_timeout import patience
-from symd.store.module_log import ADDED, ModuleLog, append_to_log
-from symd.store.paths import digest_of, not_found
-from symd.store.removals import Removals
+from symd.store.folder import digest_of, not_found
+from symd.store.module_log import ADDED, ModuleLog, Removals, append_to_log
 from symd.store.removed_files import RemovedFiles, removing
+from symd.store.rows import CatalogueQueries
 from symd.store.upload import Upload
-from symd.store.usage import Usage
 from symd.store.writability import Writability
+
+LASTING = (InvalidInput, Unsupported, LimitExceeded)
+"""Errors that are remembered, because the same bytes meet the same end every time. What time, a driver or a disk
+caused is not among them."""
+_TEXTS = ("reason", "message", "where", "hint")
+
+
+def lasts(error: SymdError) -> bool:
+    return isinstance(error, LASTING)
+
+
+def encode(error: SymdError) -> str:
+    """One JSON object that ``decode`` makes an equal error of."""
+    return json.dumps(described(error))
+
+
+def decode(text: str) -> SymdError | None:
+    """The error again; None when its class is one that this version does not know, or the text is damaged: then it is found out
+    anew."""
+    try:
+        fields = json.loads(text)
+        return from_description(fields) if isinstance(fields, dict) and _can_be_told(fields) else None
+    except (ValueError, RecursionError, KeyError, TypeError):  # perhaps a field that this version does not know
+        return None
+
+
+def _can_be_told(fields: Mapping[str, Any]) -> bool:
+    """Whether texts are texts: who is told the error sends them on."""
+    metadata = fields.get("metadata")
+    texts = [fields.get(name) for name in _TEXTS]
+    return isinstance(metadata, dict) and all(isinstance(each, str) for each in (*texts, *metadata.values()))
+
 
 log = logging.getLogger("symd.store")
 
@@ -202,7 +231,7 @@ class CataloguedModules(ABC):
     def failure(self, digest: str, version: int) -> SymdError | None:
         """The error that indexing this module under ``version`` ends with, if one is remembered."""
         text = self._catalogue.failure(checked_digest(digest), version)
-        error = failures.decode(text) if text else None
+        error = decode(text) if text else None
         if text and error is None:
             log.warning("what was remembered of indexing %s cannot be read: it is found out anew", digest)
         return error
@@ -210,10 +239,10 @@ class CataloguedModules(ABC):
     def remember_failure(self, digest: str, version: int, error: SymdError) -> bool:
         """Keep ``error`` as the outcome of indexing; False when it is of a kind that may not last (``failures``).
         The module itself need not be in the store: what was refused is known when it is sent again."""
-        if not failures.lasts(error):
+        if not lasts(error):
             return False
         with self._catalogue.writing() as connection:
-            rows.remember(connection, checked_digest(digest), version, error.reason, failures.encode(error))
+            rows.remember(connection, checked_digest(digest), version, error.reason, encode(error))
             rows.forget_attempts(connection, checked_digest(digest), version)
         if "attempts" in error.metadata:
             self.given_up += 1

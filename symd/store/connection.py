@@ -1,14 +1,39 @@
-"""A connection to a catalogue, SQLite's or PostgreSQL's, and the values that come from it: which each column may have, and what becomes of a
-row that has others. A question that names such a row hears of it; questions about many rows go on without it."""
+"""A connection to a catalogue, SQLite's or PostgreSQL's: how long a thread waits for its lock that changes the
+catalogue for somebody (no longer than whoever asked for the change waits), and the values that come from it: which each
+column may have, and what becomes of a row that has others. A question that names such a row hears of it; questions
+about many rows go on without it."""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from symd.model.identities import Digest, is_digest
+
+_thread = threading.local()
+
+
+@contextmanager
+def waiting_at_most(seconds: float | None) -> Iterator[None]:
+    """Inside, in this thread, changes wait for the catalogue's lock for so many seconds from now at most; None: as long as any change may."""
+    _thread.until = None if seconds is None else time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        _thread.until = None
+
+
+def patience() -> float | None:
+    """The seconds of ``waiting_at_most`` that are left; None outside of it. Only changes that are made for one caller ask: an index is made for all
+    who want it, and its rows wait as long as any change may."""
+    until: float | None = getattr(_thread, "until", None)
+    return None if until is None else max(until - time.monotonic(), 0.0)
+
 
 log = logging.getLogger("symd.store")
 T = TypeVar("T")

@@ -4,28 +4,37 @@ First go indexes of formats that a newer one has replaced. Then whole modules, e
 used first: those that no alias and no load in a context names and whose index is not open; those whose index is open,
 which is closed; at last, when nothing else is left, those that are named, in the same order. Their aliases go with them,
 and loads of them answer UNKNOWN_MODULE until they are added again. A module that is being added, indexed or read at this
-moment is never removed. Where all that does not make room, nothing goes and what asked for it is refused."""
+moment is never removed. Where all that does not make room, nothing goes and what asked for it is refused.
+
+When modules were used last, and which are in use: what eviction goes by.
+
+A use is noted in memory; the times come to the catalogue now and then, so that no question waits for a disk.
+
+Modules that this process evicted: a line of the log for each, sums, and listeners.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
 
 from symd.config import Limits
 from symd.model.identities import Digest
 from symd.store import rows
 from symd.store.budgets import exceeded, totals
-from symd.store.catalogue_queries import bytes_of_rows
-from symd.store.connection import FILE_SIZE, LARGEST_FILE, MOMENT, NUMBER, Connection, of_module, readable
+from symd.store.connection import FILE_SIZE, LARGEST_FILE, LAST_SECOND, MOMENT, NUMBER, Connection, of_module, readable
 from symd.store.files import sync_folder
-from symd.store.paths import StorePaths
-from symd.store.rows import Eviction
-from symd.store.usage import Usage
+from symd.store.folder import StorePaths
+from symd.store.rows import CatalogueQueries, Eviction, bytes_of_rows
 
 _REPLACED = """
     SELECT sha256, version, size FROM indexes WHERE version < (SELECT max(version) FROM indexes) ORDER BY version, sha256
@@ -191,3 +200,111 @@ def _replaced(row: Sequence[Any]) -> tuple[Digest, int, int]:
 def _used(row: Sequence[Any]) -> tuple[Digest, int, float]:
     digest, size, used = of_module(row, NUMBER, MOMENT)
     return digest, size, used
+
+
+class Usage:
+    """Uses of modules in this process. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._noted: dict[str, float] = {}
+        self._held: Counter[str] = Counter()
+        self._asked: list[Callable[[], Iterable[str]]] = []
+        self._open: list[Callable[[str], bool]] = []
+
+    def follow(self, asked: Callable[[], Iterable[str]], is_open: Callable[[str], bool]) -> None:
+        """Ask a cache of open indexes too, so that a question about an open index has to note nothing: ``asked`` gives the modules that were
+        asked for since it was called last, ``is_open`` says whether a module's index is open."""
+        self._asked.append(asked)
+        self._open.append(is_open)
+
+    def note(self, digest: str) -> None:
+        """The module is used now."""
+        self._noted[digest] = time.time()
+
+    @contextmanager
+    def pin(self, digest: str) -> Iterator[None]:
+        """The module is being added, indexed or read: it is not to be removed for want of room."""
+        with self._lock:
+            self._held[digest] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held[digest] -= 1
+                if not self._held[digest]:
+                    del self._held[digest]
+            self.note(digest)
+
+    def is_held(self, digest: str) -> bool:
+        return digest in self._held
+
+    def is_open(self, digest: str) -> bool:
+        """Whether the module's index is open."""
+        return any(is_open(digest) for is_open in self._open)
+
+    def recent(self) -> Mapping[str, float]:
+        """When modules were used since ``write`` was called last, in seconds since the epoch."""
+        for asked in self._asked:
+            for digest in asked():
+                self.note(digest)
+        return self._noted.copy()
+
+    def write(self, catalogue: CatalogueQueries, *, survives_power_cut: bool = True) -> None:
+        """Write the times into the catalogue, and forget them; they are kept for the next time where that fails."""
+        self.recent()
+        with self._lock:
+            times, self._noted = self._noted, {}
+        if not times:
+            return
+        try:
+            with catalogue.writing(survives_power_cut=survives_power_cut) as connection:
+                rows.touch(connection, times)
+        except BaseException:
+            with self._lock:
+                self._noted = {**times, **self._noted}
+            raise
+
+
+log = logging.getLogger("symd.store")
+
+Listener = Callable[[Eviction], None]
+"""Called for each module that was evicted, from several threads. It must not raise."""
+
+
+class Sums(NamedTuple):
+    """What was evicted since the process began: modules, and the bytes of them and their indexes."""
+
+    modules: int = 0
+    bytes: int = 0
+
+
+class EvictionLog:
+    """Evictions of this process: a line of the log for each, sums, and listeners. Safe to use from several threads:
+    evictions happen one at a time."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._listeners: list[Listener] = []
+        self.sums = Sums()
+
+    def listen(self, listener: Listener) -> None:
+        """Call ``listener`` from now on."""
+        self._listeners.append(listener)
+
+    def write(self, evicted: Evicted) -> None:
+        """Log what went, and why; call every listener."""
+        coming = f"{evicted.needed} bytes were to come in, and " if evicted.needed else ""
+        for each in evicted.evictions:
+            log.warning(
+                "evicted modules/%s: %d bytes, used last at %s; %sstore_size is %d",
+                each.digest, each.size, moment(each.used), coming, self._limits.store_size,
+            )  # fmt: skip
+            self.sums = Sums(self.sums.modules + 1, self.sums.bytes + each.size)
+            for listener in self._listeners:
+                listener(each)
+
+
+def moment(seconds: float) -> str:
+    """Seconds since the epoch as people write them, in UTC."""
+    return datetime.fromtimestamp(min(max(seconds, 0), LAST_SECOND), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -21,8 +21,8 @@ from typing import BinaryIO
 
 from symd.errors import StoreUnavailable, SymdError
 from symd.system import private_files
-from symd.system.os_errors import os_error_text, refusal
-from symd.system.stale_files import if_unlocked
+from symd.system.messages import os_error_text, refusal
+from symd.system.temporary_folders import if_unlocked
 
 log = logging.getLogger("symd.store")
 

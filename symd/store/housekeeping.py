@@ -1,29 +1,36 @@
 """What is done for an open store now and then, by one thread: other processes' changes are told to those who listen,
 the times at which modules were used come to the catalogue, a catalogue that turns out to be damaged is replaced, and a
-disk that is nearly full, or a folder that is not the store's any more, is told of."""
+disk that is nearly full, or a folder that is not the store's any more, is told of.
+
+What other processes do to the same store, for those in this one who keep something open or wait.
+
+Everything that happens to modules stands in their log (``module_log``). Whether anything was committed is one number that SQLite
+keeps in shared memory (PRAGMA data_version); only when it changed is the log read, and of it only the modules that are gone.
+
+Work that is done again and again: what it failed with is logged when that is new, or comes back after a success or another.
+"""
 
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from symd.config import Limits
 from symd.errors import SymdError
+from symd.model.identities import Digest
 from symd.store.catalogue import Catalogue, newest
-from symd.store.catalogue_check import fault_of
-from symd.store.changes import ChangeReader
+from symd.store.catalogue_repair import fault_of, finish_replacing, keep_copy, replace_catalogue
+from symd.store.eviction import Usage
 from symd.store.files import LOCK_SECONDS, disk
-from symd.store.folder_writability import FolderWritability
-from symd.store.module_log import ModuleLog
-from symd.store.paths import StorePaths
-from symd.store.rebuild import finish_replacing, keep_copy, replace_catalogue
+from symd.store.folder import StorePaths, look
+from symd.store.module_log import REMOVED, ModuleLog, Removals, digests_of_rows
 from symd.store.recovery import adopt, recover
-from symd.store.removals import Removals
-from symd.store.retried_work import RetriedWork
-from symd.store.tree import look
-from symd.store.usage import Usage
+from symd.store.writability import FolderWritability
 
 log = logging.getLogger("symd.store")
 
@@ -165,3 +172,93 @@ class Housekeeping:
 
     def _write_uses(self) -> None:
         self._usage.write(self._catalogue)
+
+
+_ENDS = "SELECT coalesce((SELECT min(sequence) FROM changes), 0), coalesce((SELECT max(sequence) FROM changes), 0)"
+_REMOVED = f"SELECT DISTINCT sha256 FROM changes WHERE sequence > ? AND kind = '{REMOVED}'"  # noqa: S608 - a constant
+
+
+class LogChanges(NamedTuple):
+    """New entries of the log: which modules were ``removed``, by whatever process; ``lost``: the log has forgotten some entries that were not
+    read, which may be removals too; ``is_any``: there was an entry, of whatever kind."""
+
+    removed: list[Digest]
+    lost: bool
+    is_any: bool
+
+
+UNCHANGED = LogChanges([], lost=False, is_any=False)
+
+
+class ChangeReader:
+    """Reads the changes of one catalogue from now on. For one thread at a time. Raises as the catalogue does."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._connection: sqlite3.Connection | None = None
+        self._version = 0
+        self._path: Path | None = None
+        """The catalogue that is read; None: none has been since the place in it was forgotten."""
+        self._begin_again()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def forget(self) -> None:
+        """What was read last could not be told: the next call says that some is lost."""
+        self._path = None
+
+    def read(self) -> LogChanges:
+        """What happened since the last call."""
+        with self._catalogue.translated():
+            try:
+                return self._read()
+            except sqlite3.Error:
+                self.close()
+                raise
+
+    def _begin_again(self) -> LogChanges:
+        """Another catalogue has replaced the one that was read, or the place in it was forgotten: what happened meanwhile is not known."""
+        self.close()
+        path = self._catalogue.path
+        with self._catalogue.reading() as connection:
+            self._last = int(connection.execute(_ENDS).fetchone()[1])
+        self._path = path
+        return LogChanges([], lost=True, is_any=True)
+
+    def _read(self) -> LogChanges:
+        if self._path != self._catalogue.path:
+            return self._begin_again()
+        if self._connection is None:
+            self._connection = self._catalogue.connect()
+            self._version = 0
+        version = int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+        if version == self._version:
+            return UNCHANGED
+        first, last = map(int, self._connection.execute(_ENDS).fetchone())
+        removed = digests_of_rows(self._connection.execute(_REMOVED, (self._last,)))
+        lost = first > self._last + 1
+        self._version = version
+        self._last = max(last, self._last)
+        return LogChanges(removed, lost, is_any=True)
+
+
+class RetriedWork:
+    """What each work failed with last. Two threads may use it, each for work of its own."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+
+    def attempt(self, what: str, work: Callable[[], object]) -> str:
+        """Do ``work``, or log why ``what`` it does could not be done: the next time may do. Why not, "" where it could."""
+        try:
+            work()
+        except SymdError as error:
+            if str(error) != self._last.get(what):
+                log.warning("%s: %s", what, error)
+            self._last[what] = str(error)
+            return error.message
+        self._last.pop(what, None)
+        return ""

@@ -29,14 +29,12 @@ from symd.store.catalogue import (
     opens_in_place,
     translated,
 )
-from symd.store.catalogue_check import fault_of
-from symd.store.catalogue_queries import MODULES, size_of_row
+from symd.store.catalogue_repair import fault_of
 from symd.store.connection import readable
 from symd.store.files import abandoned, disk, is_hollow, mapped, sha256_of
-from symd.store.ownership import check_owner
-from symd.store.paths import StorePaths
+from symd.store.folder import StorePaths, check_owner, look
 from symd.store.removed_files import all_in_place
-from symd.store.tree import look
+from symd.store.rows import MODULES, size_of_row
 from symd.system.private_files import temporary_folder
 
 

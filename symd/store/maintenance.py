@@ -1,25 +1,38 @@
-"""A store mended and tidied, also beside daemons that use it: what ``symd store repair`` and ``symd store gc`` do."""
+"""A store mended and tidied, also beside daemons that use it: what ``symd store repair`` and ``symd store gc`` do.
+
+A copy of a store, made while daemons use it: what was acknowledged before the copy began is in it, with labels, aliases and
+contexts.
+
+The catalogue comes first, as one snapshot, then the files that it names. The other way round a module that is added meanwhile would
+have a row and no file, and a start would drop it. Indexes are not copied: they are made again from the modules.
+"""
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from symd.config import UNBOUNDED_STORE, Limits
+from symd.errors import InvalidInput, SymdError
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest
-from symd.store.catalogue import newest
-from symd.store.files import disk, remove
+from symd.store.catalogue import catalogue_error, copy_in_any_case, existing, newest, opens_in_place, translated
+from symd.store.catalogue_repair import replace_catalogue
+from symd.store.files import disk, disk_error, make_folder, open_file, remove, sync_folder
+from symd.store.folder import StorePaths, check_owner, look
 from symd.store.inspection import FindingKind, Progress, StoreFinding, inspect
-from symd.store.ownership import check_owner
-from symd.store.paths import StorePaths
-from symd.store.rebuild import replace_catalogue
 from symd.store.removed_files import sweep_leftovers
 from symd.store.store import Store
-from symd.store.tree import look
+from symd.store.temporary_folder import make_temporary_folder
+from symd.system.private_files import new_file
 
 _OPENING: Final = 256 << 10
 """Free bytes with which a catalogue can be opened, and rows removed."""
@@ -103,3 +116,144 @@ def _make_room(paths: StorePaths) -> tuple[int, Sequence[tuple[Digest, int]]]:
 
 def _free(paths: StorePaths) -> int:
     return shutil.disk_usage(paths.root).free
+
+
+PIECE: Final = 1 << 20
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says to who writes, and never to who reads."""
+_OF_WRITING: Final = (
+    "SQLITE_FULL",
+    "SQLITE_READONLY",
+    "SQLITE_IOERR_WRITE",
+    "SQLITE_IOERR_FSYNC",
+    "SQLITE_IOERR_TRUNCATE",
+)
+_UNBOUNDED: Final = Limits(store_size=UNBOUNDED_STORE)
+"""A copy holds what the store holds, whatever the store's daemons are told."""
+
+
+@dataclass(slots=True)
+class Copied:
+    """What a copy holds; ``damaged`` are the modules that are not in it, because their files had other bytes than their names say."""
+
+    modules: int = 0
+    module_bytes: int = 0
+    damaged: list[Digest] = field(default_factory=list)
+
+
+def copy(root: Path, target: Path) -> Copied:
+    """Copy the store in the folder ``root`` to the folder ``target``, which must not be there or be empty.
+
+    Raises ``InvalidInput`` where there is no store, or something at ``target``; ``FailedPrecondition`` for another user's store,
+    ``DataLoss`` for a damaged catalogue and ``StoreUnavailable``."""
+    source = StorePaths(root)
+    with disk(root):
+        check_owner(root)
+        source.check_store()
+    with disk(target):
+        _check_target(root, target)
+        partial = make_temporary_folder(target.parent, f".{target.name[:100]}.symd-copy-")
+        try:
+            done = _copied(source, partial.path)
+            partial.path.replace(target)
+            sync_folder(target.parent)
+        except SymdError as error:  # the folder that it names goes now
+            error.where = error.where.replace(str(partial.path), str(target))
+            raise
+        finally:
+            partial.remove()  # it is gone where it has become the copy
+    return done
+
+
+def _check_target(root: Path, target: Path) -> None:
+    if target.is_symlink() or (target.exists() and not _is_empty(target)):
+        raise InvalidInput("there is something already", where=str(target), hint="give a folder that is not there")
+    if target.resolve().is_relative_to(root.resolve()):
+        raise InvalidInput("the copy would lie in the store", where=str(target), hint="give a folder outside of it")
+
+
+def _copied(source: StorePaths, folder: Path) -> Copied:
+    """Copy into a folder that nobody takes for a store before it is whole."""
+    copied, done = StorePaths(folder), Copied()
+    copied.create(durable=True)
+    with disk(source.root):
+        catalogue = newest(source.root)
+    for digest in _copy_catalogue(catalogue, folder / "catalogue.sqlite"):
+        _copy_module(source.module(digest), copied.module(digest), digest, done)
+    with Store(folder, _UNBOUNDED) as store:  # rows of modules that were removed meanwhile, and of indexes, are dropped
+        store.module_log.renew_id()
+    return done
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
+def _copy_catalogue(path: Path, target: Path) -> list[Digest]:
+    """The digests of the modules in the snapshot."""
+    os.close(new_file(target))
+    if path.exists() and not opens_in_place(path):
+        try:
+            copy_in_any_case(path, target)
+        except OSError as error:
+            raise disk_error(target if error.errno in _NO_ROOM else path, error) from error
+    else:
+        with (
+            translated(target),
+            closing(existing(target)) as after,
+            translated(path),
+            closing(existing(path)) as before,
+        ):
+            _back_up(before, after, target)
+    with translated(target), closing(existing(target)) as after:
+        return [Digest(digest) for (digest,) in after.execute("SELECT sha256 FROM modules ORDER BY sha256")]
+
+
+def _back_up(before: sqlite3.Connection, after: sqlite3.Connection, target: Path) -> None:
+    """SQLite says of neither connection whose error it is: what can only befall who writes is of ``target``."""
+    try:
+        before.backup(after)  # in one step: one that pauses begins again whenever somebody writes
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "").startswith(_OF_WRITING):
+            raise catalogue_error(target, error) from error
+        raise
+
+
+def _copy_module(path: Path, target: Path, digest: Digest, done: Copied) -> None:
+    """Copy a module's file and check it on the way. One that is gone was removed meanwhile."""
+    source = _opened(path)
+    if source is None:
+        return
+    make_folder(target.parent)
+    digester, size = hashlib.sha256(), 0
+    with source, os.fdopen(new_file(target), "wb") as into:
+        for piece in _pieces(source, path):
+            digester.update(piece)
+            size += into.write(piece)
+        into.flush()
+        os.fsync(into.fileno())
+    if digester.hexdigest() != digest:
+        target.unlink()
+        done.damaged.append(digest)
+        return
+    done.modules += 1
+    done.module_bytes += size
+
+
+def _opened(path: Path) -> BinaryIO | None:
+    """None where there is no file. Raises ``StoreUnavailable`` that names it: other refusals are of the disk that the copy goes to."""
+    with disk(path):
+        try:
+            return os.fdopen(open_file(path), "rb")
+        except FileNotFoundError:
+            return None
+
+
+def _pieces(source: BinaryIO, path: Path) -> Iterator[bytes]:
+    """What is in a file; raises as ``_opened``."""
+    while True:
+        with disk(path):
+            piece = source.read(PIECE)
+        if not piece:
+            return
+        yield piece

@@ -1,8 +1,8 @@
-"""The log of modules: which was added, removed, loaded and unloaded, in one order for all processes that share the store.
-
-It is the table ``changes`` of the catalogue. Who follows it keeps a position, reads what comes after it, and waits on a
-subscription, so that nothing is kept in memory for those who are slow. The log remembers ``Limits.module_events`` entries; a catalogue that is made
-anew begins another log, in which positions of the one before mean nothing."""
+"""The log of modules: which was added, removed, loaded and unloaded, in one order for all processes that share the
+store. It is the table ``changes`` of the catalogue. Who follows it keeps a position, reads what comes after it, and
+waits on a subscription, so that nothing is kept in memory for those who are slow. The log remembers
+``Limits.module_events`` entries; a catalogue that is made anew begins another log, in which positions of the one before
+mean nothing. Those who keep something open of modules hear without it which were removed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import re
 import secrets
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from symd.config import Limits
 from symd.errors import BadQuery, PositionLost
 from symd.model.identities import Digest
-from symd.store.catalogue_queries import CatalogueQueries
 from symd.store.connection import (
     ANY_NUMBER,
     DIGEST,
@@ -29,6 +28,7 @@ from symd.store.connection import (
     readable,
     typed,
 )
+from symd.store.rows import CatalogueQueries
 
 ADDED, REMOVED, LOADED, UNLOADED = "added", "removed", "loaded", "unloaded"
 KINDS = (ADDED, REMOVED, LOADED, UNLOADED)
@@ -214,3 +214,33 @@ def _entry(row: Sequence[Any]) -> LogEntry:
     if kind not in KINDS:
         raise WrongValue(f"an entry of the log of modules is of the kind {ascii(kind)[:40]}")
     return LogEntry(sequence, kind, digest, load, time)
+
+
+Listener = Callable[[Sequence[str] | None], None]
+"""Takes the digests of modules that are gone; None: any may be. Called from several threads; it must not raise."""
+
+
+class Removals:
+    """Tells listeners which modules are gone, whoever removed them: this process or another."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Call ``listener`` from now on."""
+        self._listeners.append(listener)
+
+    def notify(self, digests: Sequence[str] | None) -> None:
+        """Call every listener."""
+        if digests is None or digests:
+            for listener in self._listeners:
+                listener(digests)
+
+    def notify_logged(self, catalogue: CatalogueQueries, removed: Sequence[Digest], *, lost: bool) -> None:
+        """Call every listener for what the log of modules says was ``removed``; one that was added again since is kept open. ``lost``: the
+        log has forgotten entries that were not read."""
+        if lost:
+            self.notify(None)
+        if removed:
+            there = catalogue.sizes(removed)
+            self.notify(sorted(set(removed) - there.keys()))

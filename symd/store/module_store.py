@@ -10,15 +10,12 @@ from typing import Protocol
 from symd.errors import SymdError
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
-from symd.store.aliases import Aliases
 from symd.store.catalogued import OLDEST, EarlierAttempts, Figures, ModuleState
-from symd.store.context_log import ContextLog
-from symd.store.eviction_log import EvictionLog
+from symd.store.context_log import Aliases, ContextLog
+from symd.store.eviction import EvictionLog, Usage
 from symd.store.files import IncomingFile
-from symd.store.module_log import ModuleLog
-from symd.store.removals import Removals
+from symd.store.module_log import ModuleLog, Removals
 from symd.store.upload import Upload
-from symd.store.usage import Usage
 from symd.store.writability import Writability
 
 

@@ -18,10 +18,9 @@ from symd.store import rows
 from symd.store.catalogue import Catalogue, newest
 from symd.store.connection import Connection
 from symd.store.files import NOT_MADE, disk, is_hollow, make_folder, set_aside, sha256_of, size_of, sync_folder
-from symd.store.paths import StorePaths
+from symd.store.folder import StorePaths, Tree, check_links, check_no_others, look
 from symd.store.removed_files import all_in_place, put_in_place, sweep_leftovers, waiting_modules
-from symd.store.tree import Tree, check_links, check_no_others, look
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 
 log = logging.getLogger("symd.store")
 

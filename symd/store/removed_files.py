@@ -22,7 +22,7 @@ from typing import Final
 from symd.errors import StoreUnavailable
 from symd.model.identities import Digest, is_digest
 from symd.store.files import incoming_name, lock_folder, remove, remove_abandoned, sync_folder
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 
 log = logging.getLogger("symd.store")
 

@@ -23,7 +23,7 @@ from symd.model.texts import counted
 from symd.store import rows
 from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogue import Catalogue, is_locked, newest
-from symd.store.catalogue_check import check
+from symd.store.catalogue_repair import check, finish_replacing, replace_catalogue
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
 from symd.store.eviction import NOTHING, Evicted, RemoveFile, make_room, remove_indexes, remove_modules, unlink
@@ -39,14 +39,12 @@ from symd.store.files import (
     size_of,
     turn,
 )
-from symd.store.folder_writability import FolderWritability
+from symd.store.folder import StorePaths, check_private
 from symd.store.housekeeping import Housekeeping
-from symd.store.ownership import check_private
-from symd.store.paths import StorePaths
-from symd.store.rebuild import finish_replacing, replace_catalogue
 from symd.store.recovery import Recovery, add_row, adopt, prepared, recover
 from symd.store.removed_files import RemovedFiles, removing, sweep_leftovers
 from symd.store.temporary_folder import make_temporary_folder
+from symd.store.writability import FolderWritability
 from symd.system.private_files import temp_dir
 
 log = logging.getLogger("symd.store")

@@ -1,4 +1,5 @@
-"""Folders for a while: locked (flock(2)) while their maker lives, however that ends. What a killed one left is removed by the next maker."""
+"""Folders for a while: locked (flock(2)) while their maker lives, however that ends. What a killed one left is removed
+by the next maker."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.system.private_files import make_folder
-from symd.system.stale_files import remove_stale_files
+from symd.system.temporary_folders import remove_stale_files
 
 log = logging.getLogger("symd.store")
 

@@ -1,5 +1,6 @@
-"""Files, folders and sockets of symd's own, which nobody else can open: the modes 0600 and 0700 hold whatever the umask says. What a user
-names to be written is made by ``output_file``."""
+"""Files, folders and sockets of symd's own, which nobody else can open: the modes 0600 and 0700 hold whatever the umask
+says. Where a folder of symd's own cannot be used, what to do: which variable names another, and what that has to have.
+What a user names to be written is made by ``atomic_output``."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from symd.system.symlinks import changeable
 
 if TYPE_CHECKING:
     import socket
+
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -161,3 +163,32 @@ def _check(status: os.stat_result, path: Path) -> None:
     own = status.st_uid in (0, os.geteuid()) and not status.st_mode & OTHERS
     if not (own and stat.S_ISREG(status.st_mode)):
         raise OSError(errno.EPERM, "its lock is a file that others may open", str(path))
+
+
+_ROOM: Final = "a folder with room"
+_OWN: Final = "a folder that you may write in"
+_THERE: Final = "a folder that can be made, or is there"
+_WHAT: Final = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EFBIG: _ROOM,
+    errno.EACCES: _OWN,
+    errno.EPERM: _OWN,
+    errno.EROFS: _OWN,
+    errno.ENOENT: _THERE,
+    errno.ENOTDIR: _THERE,
+}
+
+
+def ensure_writable(folder: Path) -> bool:
+    """Make the folder where it is not there. Whether files can be made in it then; a disk that is full is another matter."""
+    try:
+        make_folder(folder, parents=True, exist_ok=True)
+    except OSError as error:
+        return _WHAT.get(error.errno or 0) not in (_OWN, _THERE)
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def folder_hint(variable: str, error: OSError) -> str:
+    """What to do where a folder of symd's own failed with ``error``: which folder ``variable`` should name."""
+    return f"set {variable} to {_WHAT.get(error.errno or 0, 'another folder')}"

@@ -17,7 +17,7 @@ from typing import cast
 
 import pytest
 
-from symd.capture import mapped_file, memory_search
+from symd.capture import memory_search, program_files
 from symd.capture import process as process_room
 from symd.capture.attach import AttachEvent, Attachment
 from symd.capture.memory_search import MemorySearch, SearchCounts, extent, may_begin
@@ -278,14 +278,14 @@ def test_of_a_host_program_its_tables_say_whether_it_carries_device_code(tmp_pat
     found = {}
     for path in (with_code, without, ZEBIN, Path(__file__)):
         with path.open("rb") as file:
-            found[path] = mapped_file.device_code(file.fileno(), Limits())
+            found[path] = program_files.device_code(file.fileno(), Limits())
     assert found == {
         with_code: with_code.read_bytes(), without: None, ZEBIN: ZEBIN.read_bytes(), Path(__file__): None,
     }  # fmt: skip
     with with_code.open("rb") as file, pytest.raises(LimitExceeded, match="is larger than 4,096 bytes"):
-        mapped_file.device_code(file.fileno(), Limits(folder_bytes=4096))
+        program_files.device_code(file.fileno(), Limits(folder_bytes=4096))
     with without.open("rb") as file:
-        assert mapped_file.device_code(file.fileno(), Limits(folder_bytes=4096)) is None
+        assert program_files.device_code(file.fileno(), Limits(folder_bytes=4096)) is None
 
 
 def test_of_a_vulkan_library_no_section_says_that_it_has_device_code(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_of_a_vulkan_library_no_section_says_that_it_has_device_code(tmp_path: P
     library.write_bytes(vulkan_library())
     assert unpack(library.read_bytes()).objects
     with library.open("rb") as file:
-        assert mapped_file.device_code(file.fileno(), Limits()) is None
+        assert program_files.device_code(file.fileno(), Limits()) is None
 
 
 def vulkan_library() -> bytes:
@@ -311,7 +311,7 @@ def test_damaged_tables_of_a_mapped_program_say_nothing(tmp_path: Path, field: t
     data[at : at + size] = value.to_bytes(size, "little")
     damaged.write_bytes(data)
     with damaged.open("rb") as file:
-        assert mapped_file.device_code(file.fileno(), Limits()) is None
+        assert program_files.device_code(file.fileno(), Limits()) is None
 
 
 def test_caches_are_taken_from_when_the_process_was_started(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ from symd.model.captures import (
     ProcessEnded,
 )
 from symd.model.contexts import Load
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.store import Store
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.capture.record_events import RecordEvents, canonical
-from symd.capture.records import RecordKind, parse_record
+from symd.capture.records import RecordEvents, RecordKind, canonical, parse_record
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
 from symd.model.captures import (

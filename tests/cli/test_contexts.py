@@ -23,8 +23,8 @@ from symd.model.captures import (
     ModuleUnloaded,
     ProcessEnded,
 )
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.store import Store
 from tests.cli.conftest import SYMD, Outcome, Run

@@ -11,7 +11,7 @@ from symd.cli import extract, module_objects
 from symd.cli.output import Branch, write_tree
 from symd.engine.files import large_file, opened_file
 from symd.formats.containers.nvidia import cubin_facts
-from symd.index.file_index import MAX_PARTIAL_QUERIES
+from symd.index.partial import MAX_PARTIAL_QUERIES
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Reason
 from tests.builders.kpack import host

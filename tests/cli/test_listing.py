@@ -12,7 +12,7 @@ import pytest
 from symd.cli.listing import Printer
 from symd.errors import ToolMissing
 from symd.model.answers import Answers, Locations, Reason, TextSection
-from symd.model.listings import Listing, ListingPart
+from symd.model.line_tables import Listing, ListingPart
 from symd.model.sources import Origin, SourceText
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer

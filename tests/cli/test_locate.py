@@ -10,8 +10,8 @@ import pytest
 
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.store import Store
 from tests.cli.conftest import ROOT, SYMD, Run

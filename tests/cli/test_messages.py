@@ -11,7 +11,7 @@ from symd.cli.output import write_build_log
 from symd.errors import InvalidInput, StoreUnavailable
 from symd.rpc.channel import Credentials, connect
 from symd.store import Store
-from symd.store.copying import copy
+from symd.store.maintenance import copy
 from tests.cli.conftest import ROOT, Run
 from tests.small_disk import small_disk
 

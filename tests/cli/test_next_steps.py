@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture.folder_hints import folder_hint
 from symd.errors import StoreUnavailable
 from symd.store import Store
 from symd.store.files import disk_error, make_folder
+from symd.system.private_files import folder_hint
 from tests.cli.conftest import ROOT, Run
 
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"

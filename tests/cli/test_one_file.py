@@ -14,7 +14,7 @@ from symd.engine.engine import Engine
 from symd.engine.files.opened_file import SmallFile
 from symd.errors import InvalidInput, LimitExceeded, ObjectNotFound, SymdError, UnknownFormat
 from symd.formats import containers
-from symd.index.file_index import MAX_PARTIAL_QUERIES
+from symd.index.partial import MAX_PARTIAL_QUERIES
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer, Answers
 from symd.query import symbolize

@@ -25,8 +25,7 @@ from symd.index import Index
 from symd.model.addresses import ByAddress, parse_query
 from symd.model.answers import Answer, Answers, Locations, Reason
 from symd.model.json import to_json
-from symd.model.json.answer_lines import JsonLines
-from symd.model.json.answers import answer_json
+from symd.model.json.answers import JsonLines, answer_json
 from symd.model.rendered_answers import RenderedAnswers
 from symd.query.demangler import Demangler
 
@@ -204,7 +203,7 @@ def test_what_is_kept_is_bounded_and_forgotten_without_harm(monkeypatch: pytest.
     monkeypatch.setattr(sessions, "_AT_ONCE", 16)
     monkeypatch.setattr(sessions, "_KEPT", 16)
     monkeypatch.setattr(sessions, "_FIRST", 16)
-    monkeypatch.setattr("symd.model.rendered_locations.KEPT_BYTES", 10)
+    monkeypatch.setattr("symd.model.rendered_answers.KEPT_BYTES", 10)
     one = SmallFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
     asked = [f"raycast+{number % 50}" for number in range(500)] + ["what"]
     session = Session(one.symbolize, TextLines(), None)

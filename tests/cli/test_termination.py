@@ -31,9 +31,9 @@ HELLO = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
 COPYING_WITHOUT_END = """
 import time
 from symd.cli.start import main
-from symd.store import copying
+from symd.store import maintenance
 
-copying._copy_module = lambda *_: time.sleep(600)
+maintenance._copy_module = lambda *_: time.sleep(600)
 raise SystemExit(main())
 """
 

@@ -20,10 +20,9 @@ from symd.engine.engine import Engine
 from symd.errors import BadQuery, InvalidInput, ServerUnavailable, SymdError
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.contexts import Context
-from symd.model.line_tables import LineLevel
-from symd.model.listings import ListingPart
-from symd.server.listening import listening
+from symd.model.line_tables import LineLevel, ListingPart
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.store import Store
 from tests.impatient import be_impatient
@@ -94,7 +93,7 @@ WRONG = {
     "a kernel as part": (
         lambda s, sha: list(s.listing(sha, "vadd")),
         BadQuery,
-        "the text 'vadd' is not a ListingPart (one kernel is ListingPart(kernel=\"vadd\"), of symd.model.listings)",
+        "the text 'vadd' is not a ListingPart (one kernel is ListingPart(kernel=\"vadd\"), of symd.model.line_tables)",
     ),
     "no level of lines": (lambda s, sha: list(s.lines(sha, None, "sass")), BadQuery, "'sass' is not a level of lines"),
     "text as rules": (lambda s, sha: s.locate(sha, "a.cl:1", rules=["/a=/b"]), BadQuery, "PathRule("),

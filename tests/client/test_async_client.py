@@ -25,11 +25,10 @@ from symd.errors import (
     SymdError,
 )
 from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
-from symd.model.contexts import Alias, Context, Load, Unload
-from symd.model.module_events import CaughtUp, ModuleAdded, ModuleRemoved
+from symd.model.contexts import Alias, CaughtUp, Context, Load, ModuleAdded, ModuleRemoved, Unload
 from symd.rpc.channel import Credentials, connect_async
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.store import Store
 from symd.v1 import module_pb2

@@ -19,8 +19,8 @@ from symd.model.breakpoints import Breakpoint, Refusal, Resolved, SourceLine, Wa
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule
 from symd.rpc.wire.breakpoints import to_breakpoint
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import Daemon, build_daemon
 from symd.server.work_queues import Work
 from symd.store import Store

@@ -25,8 +25,8 @@ from symd.errors import (
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.answers import Reason
 from symd.model.contexts import AddressForm, Alias, Context, Load, Segment, Unload
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.paging import to_token
 from symd.server.server import build_daemon
 from symd.store import Store

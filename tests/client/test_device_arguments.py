@@ -21,8 +21,8 @@ from symd.errors import BadQuery, ContextNotFound
 from symd.model.addresses import ByAddress, DeviceAddress, ObjectAddress
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
 from symd.model.identities import ObjectPath
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.store import Store
 

@@ -13,8 +13,8 @@ from symd.engine.engine import Engine
 from symd.errors import InvalidInput, ModuleNotFound, ObjectNotFound, SymdError
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.answers import Reason
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.store import Store
 

@@ -22,10 +22,20 @@ from symd.engine.engine import Engine
 from symd.errors import BadQuery, ContextNotFound, LimitExceeded, PositionLost, Unavailable
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
-from symd.model.contexts import Context, Load, Segment, Unload
-from symd.model.module_events import CaughtUp, EventStream, LoadBegan, LoadEnded, ModuleAdded, ModuleRemoved
-from symd.server.listening import listening
+from symd.model.contexts import (
+    CaughtUp,
+    Context,
+    EventStream,
+    Load,
+    LoadBegan,
+    LoadEnded,
+    ModuleAdded,
+    ModuleRemoved,
+    Segment,
+    Unload,
+)
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import Daemon, build_daemon
 from symd.store import Store
 from symd.store.module_log import LogSubscription

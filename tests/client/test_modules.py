@@ -18,8 +18,8 @@ from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
 from symd.model.contexts import Alias, Context, Load
 from symd.rpc.wire import location_tables
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.store import Store
 

@@ -23,11 +23,9 @@ from symd.config import Limits
 from symd.errors import InvalidInput, ServerUnavailable, StoreUnavailable, SymdError
 from symd.model.answers import Answers
 from symd.rpc import channel
-from symd.rpc.channel import are_several, hosts
 from symd.rpc.async_calls import AsyncCalls
 from symd.rpc.calls import Calls
-from symd.rpc.channel import Credentials
-from symd.rpc.channel import ONE, PAUSES, SERVICE_CONFIG
+from symd.rpc.channel import ONE, PAUSES, SERVICE_CONFIG, Credentials, are_several, hosts
 from symd.rpc.wire.failures import to_status
 from symd.server.server import options
 from symd.v1.module_service_pb2 import WatchModulesRequest, WatchModulesResponse

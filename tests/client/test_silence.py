@@ -16,8 +16,8 @@ import pytest
 
 from symd import AsyncClient, Client
 from symd.errors import DeadlineExceeded, ServerUnavailable
-from symd.server.listening import listening
 from symd.server.config import Config, ListenConfig
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from tests.impatient import be_impatient
 from tests.server.fakes import DIGEST, GOOD, FakeEngine

@@ -14,8 +14,18 @@ from unittest.mock import patch
 
 import symd.core
 import symd.core.inlined_calls  # nobody does at first
-from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, rows_alone, layout, one_address, plain_scopes, ptx_assembly, reading
-from symd.debuginfo.dwarf import forms, units, lines, columns
+from symd.debuginfo import (
+    block_ranges,
+    embedded_sources,
+    folded_sequences,
+    layout,
+    one_address,
+    plain_scopes,
+    ptx_assembly,
+    reading,
+    rows_alone,
+)
+from symd.debuginfo.dwarf import columns, forms, lines, units
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
 from symd.debuginfo.spirv import decoded
 from symd.formats.containers.amd import symbols as amdgpu_symbols

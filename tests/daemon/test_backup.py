@@ -18,7 +18,7 @@ from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Reason
 from symd.model.contexts import Alias, Context
 from symd.store import Store
-from symd.store.copying import copy
+from symd.store.maintenance import copy
 from tests.daemon.processes import serving
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.zebin"
@@ -97,7 +97,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     def full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("symd.store.copying.os.fsync", full)
+    monkeypatch.setattr("symd.store.maintenance.os.fsync", full)
     with pytest.raises(StoreUnavailable, match="no space left"):
         copy(tmp_path / "store", tmp_path / "copy")
     monkeypatch.undo()
@@ -118,9 +118,9 @@ def test_a_module_that_the_disk_does_not_give_is_named_and_not_the_copy(
         raise OSError(errno.EIO, "Input/output error")
 
     if step == "opened":
-        monkeypatch.setattr("symd.store.copying.open_file", failing)
+        monkeypatch.setattr("symd.store.maintenance.open_file", failing)
     else:  # the system refuses to read what is open for writing alone
-        monkeypatch.setattr("symd.store.copying.open_file", lambda each: os.open(each, os.O_WRONLY))
+        monkeypatch.setattr("symd.store.maintenance.open_file", lambda each: os.open(each, os.O_WRONLY))
     with pytest.raises(StoreUnavailable) as raised:
         copy(tmp_path / "store", tmp_path / "copy")
     assert (raised.value.where, raised.value.metadata["file"]) == (str(path), str(path))

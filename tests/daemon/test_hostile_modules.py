@@ -19,7 +19,7 @@ from symd.engine.indexes import MAX_ATTEMPTS
 from symd.errors import DataLoss, LimitExceeded, Malformed, SymdError
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.breakpoints import Breakpoint, SourceLine, Watching
-from symd.model.listings import ListingPart
+from symd.model.line_tables import ListingPart
 from symd.model.summaries import ModuleSummary
 from tests.daemon.conftest import Daemon
 from tests.daemon.processes import children, has_ended, kill, most_memory, serving

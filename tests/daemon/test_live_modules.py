@@ -28,7 +28,7 @@ from symd.model.captures import (
     ModuleUnloaded,
     ProcessEnded,
 )
-from symd.model.module_events import CaughtUp, EventStream, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent
+from symd.model.contexts import CaughtUp, EventStream, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent
 from tests.daemon.processes import kill, serving
 
 SAMPLE = (Path(__file__).parents[2] / "samples/kernels/bin/vadd/skl-O0.dbg").read_bytes()

@@ -16,8 +16,7 @@ from symd.config import Limits
 from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Unit, Units
 from symd.debuginfo.dwarf.columns import FunctionColumns, RangeRows
 from symd.debuginfo.dwarf.forms import Widths
-from symd.debuginfo.folded_sequences import find_folded
-from symd.debuginfo.folded_sequences import function_lines
+from symd.debuginfo.folded_sequences import find_folded, function_lines
 from symd.debuginfo.layout import LinearLayout
 from symd.formats import containers
 from symd.index import Index

@@ -15,20 +15,20 @@ from symd.config import Limits
 from symd.debuginfo import one_address, plain_scopes, ptx_assembly, rows_alone
 from symd.debuginfo.dwarf.sections import ELF_NAMES
 from symd.debuginfo.one_address import answer_at
-from symd.debuginfo.spirv import one_address as spirv
 from symd.debuginfo.spirv import decoded
+from symd.debuginfo.spirv import one_address as spirv
 from symd.errors import SymdError
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
 from symd.formats.spirv.module import parsed_module
 from symd.index import Index, build
 from symd.index.module import decoded_objects
-from symd.model import plain_answers
+from symd.model import frame_text
 from symd.model.answers import Answer, Reason
 from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.debug_info import BODY, NO_FUNCTION, NO_PARENT, RowFlag
+from symd.model.frame_text import PlainAnswer
 from symd.model.identities import Digest, ObjectPath
-from symd.model.plain_answers import PlainAnswer
 from symd.model.summaries import ModuleSummary
 from tests.fuzz import spirv_words
 
@@ -129,7 +129,7 @@ def changed(dice: random.Random, data: bytes) -> bytes:
 
 def test_its_numbers_are_those_of_answers_and_scopes() -> None:
     for name in ("EXACT", "APPROXIMATE", "NO_LINE", "INFERRED", "CONTRADICTORY"):
-        assert getattr(plain_answers, name) == Reason[name]
+        assert getattr(frame_text, name) == Reason[name]
     assert (one_address._NO_PARENT, one_address._NO_FUNCTION) == (NO_PARENT, NO_FUNCTION)
     assert (plain_scopes._NO_PARENT, plain_scopes._BODY) == (NO_PARENT, BODY)
     assert (rows_alone._NO_PARENT, ptx_assembly._END_SEQUENCE) == (NO_PARENT, RowFlag.END_SEQUENCE)

@@ -7,7 +7,7 @@ from array import array
 import pytest
 
 from symd.debuginfo.plain_scopes import PlainScopes
-from symd.model.plain_answers import NotPlain
+from symd.model.frame_text import NotPlain
 
 _NO_PARENT = 0xFFFFFFFF
 

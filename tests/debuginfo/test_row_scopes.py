@@ -13,7 +13,7 @@ import pytest
 import symd
 from symd import debuginfo
 from symd.core import row_scopes as core
-from symd.debuginfo import rows_alone, layout, row_scopes
+from symd.debuginfo import layout, row_scopes, rows_alone
 from symd.debuginfo.relocation import cuda
 from symd.errors import LimitExceeded
 from symd.model.answers import Reason

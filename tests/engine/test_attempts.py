@@ -17,8 +17,7 @@ from symd.api import Pending
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.engine.indexes import MAX_ATTEMPTS
-from symd.engine.reading.questions import MakeIndex
-from symd.engine.reading.questions import InProcessReader
+from symd.engine.reading.questions import InProcessReader, MakeIndex
 from symd.errors import DeadlineExceeded, LimitExceeded, Malformed, StoreUnavailable, SymdError, WorkerDied
 from symd.index import VERSION
 from symd.model.breakpoints import Breakpoint, SourceLine, Watching

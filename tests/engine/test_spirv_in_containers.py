@@ -16,7 +16,7 @@ from symd.errors import KernelNotFound
 from symd.formats import containers
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
 from symd.model.answers import Reason
-from symd.model.listings import ListingPart
+from symd.model.line_tables import ListingPart
 from symd.model.names import parse_name_query
 from symd.query.listing import chosen
 from symd.store import Store

@@ -19,20 +19,18 @@ from symd.errors import DataLoss, SymdError
 from symd.formats import containers
 from symd.index import Index
 from symd.index.file_header import VERSION
-from symd.index.file_index import FileIndex
 from symd.index.lookup import first_answer
 from symd.index.module import build_index, decoded_objects, described
 from symd.index.module_tables import DecodedObject
-from symd.index.partial import PartialIndex
+from symd.index.partial import FileIndex, PartialIndex
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer
 from symd.model.breakpoints import SourceLine
 from symd.model.identities import Digest
 from symd.model.names import Match, NameQuery
 from symd.query.breakpoints import locate
-from symd.query.lines import lines
+from symd.query.lines import lines, ptx_tables
 from symd.query.names import find_names
-from symd.query.lines import ptx_tables
 from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize
 from symd.query.variables import visible_in

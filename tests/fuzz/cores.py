@@ -8,8 +8,7 @@ from contextlib import suppress
 from symd.config import Limits
 from symd.cores import read
 from symd.cores.amd_callers import FrameRegisters
-from symd.cores.amd_waves import Space, WaveReader
-from symd.cores.amd_waves import SavedWave
+from symd.cores.amd_waves import SavedWave, Space, WaveReader
 from symd.cores.fault_text import Annotator, GivenModule
 from symd.cores.frame_expressions import FrameMemory, NotInDump, contents, evaluate
 from symd.debuginfo.dwarf.call_frames import CallFrames, FrameRow

@@ -18,27 +18,26 @@ from symd.core.line_header import LineHeader
 from symd.core.strings import StringReader
 from symd.debuginfo import dwarf, embedded_sources
 from symd.debuginfo.dwarf import DebugSections, unit_ranges
-from symd.debuginfo.dwarf.units import SCOPES, read_rows
 from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.dwarf.lines import read_headers
 from symd.debuginfo.dwarf.sections import ELF_NAMES, Warnings
-from symd.debuginfo.folded_sequences import find_folded
-from symd.debuginfo.folded_sequences import function_lines
+from symd.debuginfo.dwarf.units import SCOPES, read_rows
+from symd.debuginfo.folded_sequences import find_folded, function_lines
 from symd.debuginfo.layout import assign
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables import location_lists
-from symd.debuginfo.variables.types import Reading
 from symd.debuginfo.variables.expression import evaluate
 from symd.debuginfo.variables.lanes import OperandNames
 from symd.debuginfo.variables.location_records import describe
 from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
+from symd.debuginfo.variables.types import Reading
 from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import Malformed, SymdError
 from symd.formats import containers, elf
 from symd.formats.budget import Budget, DebugBudget
-from symd.formats.containers.format import Element
 from symd.formats.containers import spirv
+from symd.formats.containers.format import Element
 from symd.formats.containers.nvidia import cubin
 from symd.formats.spirv_rules import check
 from symd.model.code import CodeObject, DebugScheme, RelocationScheme, Section, Vendor

@@ -10,24 +10,23 @@ from functools import cache
 
 from symd.config import Limits
 from symd.core import attribute_records
-from symd.debuginfo.slim import joined
-from symd.debuginfo.slim import slim
+from symd.debuginfo.slim import joined, slim
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
 from symd.formats.containers import bounded_yaml, host_elf, uri
 from symd.formats.containers.amd import msgpack as amd_msgpack
 from symd.formats.containers.file_part import part_of
 from symd.formats.containers.format import Element, Format
-from symd.formats.containers.intel import ze_info
 from symd.formats.containers.images_in_data import FoundModules, modules_in
+from symd.formats.containers.intel import ze_info
 from symd.formats.containers.nvidia import cubin_facts
 from symd.formats.elf.constants import SHT_DYNSYM, SHT_SYMTAB
 from symd.formats.spirv.grammar import Op
 from symd.formats.spirv.words import split
+from symd.model.addresses import parse_query
 from symd.model.code import CodeObject
 from symd.query.breakpoints import parse_source_line
 from symd.query.function_spellings import ways_to_read, words_in
-from symd.model.addresses import parse_query
 from tests.core.uncompiled import uncompiled
 from tests.fuzz import bundle, seeds, vulkan
 from tests.fuzz.elf_sections import section_of

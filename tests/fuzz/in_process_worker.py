@@ -17,7 +17,7 @@ from symd.engine.reading.questions import MakeIndex, WorkerRequest
 from symd.engine.reading.served import decode
 from symd.errors import SymdError, described, from_description
 from symd.model.code import CodeObject
-from symd.model.listings import Instructions
+from symd.model.line_tables import Instructions
 from symd.query.disasm.disassembler import code_ranges
 
 T = TypeVar("T")

@@ -18,18 +18,25 @@ from symd.formats.budget import Budget
 from symd.formats.spirv_rules import check
 from symd.index import Index
 from symd.index.module import build_index
-from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+from symd.model.addresses import (
+    ByAddress,
+    ByKernel,
+    BySection,
+    KernelOffset,
+    ObjectAddress,
+    Query,
+    SectionOffset,
+    parse_query,
+)
 from symd.model.breakpoints import SourceLine
 from symd.model.columns import U64
 from symd.model.names import Match, NameQuery
 from symd.model.variables import Visible
 from symd.query.breakpoints import locate, parse_source_line
-from symd.query.lines import lines
+from symd.query.lines import lines, ptx_table
 from symd.query.names import find_names
-from symd.query.lines import ptx_table
 from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize, symbolize_column, symbolize_one
-from symd.model.addresses import parse_query
 from symd.query.variables import variables, visible_in
 
 LIMITS = Limits()

@@ -13,7 +13,19 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import SymdError
 from symd.profiles import FORMATS, NamedModule, Options, ProfileFormat, Resolver, gzipped, symbolize
-from symd.rpc.wire import breakpoints, contexts, grabs, line_tables, listings, modules, names, queries, fields, sources, variables
+from symd.rpc.wire import (
+    breakpoints,
+    contexts,
+    fields,
+    grabs,
+    line_tables,
+    listings,
+    modules,
+    names,
+    queries,
+    sources,
+    variables,
+)
 from symd.server.paging import slice_page
 from symd.store import Store
 from symd.v1 import (

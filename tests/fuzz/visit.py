@@ -17,8 +17,7 @@ from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, Secti
 from symd.model.answers import Answer
 from symd.model.breakpoints import SourceLine
 from symd.model.contexts import Context, Load
-from symd.model.line_tables import LineLevel
-from symd.model.listings import ListingPart
+from symd.model.line_tables import LineLevel, ListingPart
 from symd.model.names import Match, NameQuery
 from symd.model.summaries import ModuleSummary
 from tests.fuzz.wire import CONTRACT

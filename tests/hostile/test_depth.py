@@ -13,8 +13,8 @@ from symd.config import DEFAULT_LIMITS
 from symd.debuginfo.reading import deeper_than
 from symd.formats import budget, containers
 from symd.index import Index
-from symd.index.file_index import FileIndex
 from symd.index.module import build_index
+from symd.index.partial import FileIndex
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.debug_info import NO_PARENT, Scopes
 from symd.model.identities import Digest

@@ -71,7 +71,7 @@ NEVER = (
         "symd.model.contexts",
         "symd.model.names",
         "symd.model.variables",
-        "symd.model.listings",
+        "symd.model.line_tables",
     ),
     *(
         "symd.formats.containers.nvidia.core_sections",

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from symd.model.rights import Right
 from symd.server import authentication
-from symd.server.standard_services import Health
-from symd.server.standard_services import Reflection
 from symd.server.authentication import HEALTH_METHODS, RIGHTS
 from symd.server.server import Router
+from symd.server.standard_services import Health, Reflection
 
 
 def test_every_rpc_takes_a_right() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 
 ROOT = Path(__file__).parents[2]
 

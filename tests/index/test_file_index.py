@@ -8,9 +8,9 @@ import pytest
 
 from symd.config import Limits
 from symd.formats import containers
-from symd.index.file_index import MAX_PARTIAL_QUERIES, FileIndex
 from symd.index.module import decoded_objects, described
 from symd.index.module_tables import DecodedObject
+from symd.index.partial import MAX_PARTIAL_QUERIES, FileIndex
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Reason
 from symd.model.identities import Digest

@@ -20,8 +20,7 @@ from symd.index.distinct import combined, grouped, numbered, runs
 from symd.index.format import Strings, decode, decompress, narrow
 from symd.index.locations import LocationFrames, ModuleRanges, Owners
 from symd.index.module import build_index
-from symd.index.packing import PAGE_SHIFT, RangePages, unpack_table
-from symd.index.rank_bitmap import RankBitmap, encode_starts
+from symd.index.packing import PAGE_SHIFT, RangePages, RankBitmap, encode_starts, unpack_table
 from symd.index.schema import SCHEMA, Columns, RowTable
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.store import Store

@@ -26,9 +26,8 @@ from symd.index.format import decode, narrow
 from symd.index.locations import LocationFrames, ModuleRanges, Owners
 from symd.index.lookup import FEW_SECTIONS, first_answer
 from symd.index.module import build_index
-from symd.index.packing import PAGE_SHIFT
+from symd.index.packing import GROUP, PAGE_SHIFT, encode_starts
 from symd.index.portions import named
-from symd.index.rank_bitmap import GROUP, encode_starts
 from symd.index.schema import SCHEMA
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.answers import Answer, Frame, Reason

@@ -17,13 +17,13 @@ from symd import debuginfo
 from symd.config import Limits
 from symd.errors import LimitExceeded, SymdError
 from symd.formats.containers import ContainerUnpacker
-from symd.index import Index, builder, column_file, compressed_columns
+from symd.index import Index, builder, compressed_columns
 from symd.index import format as index_format
 from symd.index import summary as index_summary
-from symd.index.column_file import ColumnFile
+from symd.index.builder import ColumnFile
 from symd.index.compressed_columns import Arena, Differences, Keeper, packed_table
+from symd.index.distinct import Interner
 from symd.index.format import Compressor, decode, decompress, narrow
-from symd.index.interner import Interner
 from symd.index.module import build_index, write_index_in_turn
 from symd.index.packing import unpack_table
 from symd.index.schema import SCHEMA
@@ -103,7 +103,7 @@ def test_many_ranges_and_strings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builder, "PORTION", 5000)
     monkeypatch.setattr(builder, "_STRINGS", 7)
     monkeypatch.setattr(index_format, "_AT_ONCE", 1)
-    monkeypatch.setattr(column_file, "_PIECES_AT_ONCE", 1)
+    monkeypatch.setattr(builder, "_PIECES_AT_ONCE", 1)
     check(bundle(12, functions=16, rows=200))
 
 

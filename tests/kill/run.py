@@ -28,9 +28,8 @@ from symd.server.workers import Workers
 from symd.store import Store
 from symd.store.budgets import totals
 from symd.store.catalogue import newest
+from symd.store.folder import StorePaths, look
 from symd.store.inspection import inspect
-from symd.store.paths import StorePaths
-from symd.store.tree import look
 from tests.kill.work import EVICT, KEYS, Deed, Worker
 
 SAMPLES = Path(__file__).parents[2] / "samples"

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symd.model.answers import Locations, Reason
-from symd.model.locations import concat, of_reasons, subset
+from symd.model.answers import Locations, Reason, concat, of_reasons, subset
 
 TEXTS = ["", "vadd", "helper", "_Z6helperi", "/src/vadd.cl", "a name of nobody's"]
 ROW = st.tuples(

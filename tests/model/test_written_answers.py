@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from symd.model.rendered_answers import RenderedAnswers, Shared, decimals, encoded, pieces_of, side_by_side
-from symd.model.rendered_locations import numbered
+from symd.model.rendered_answers import RenderedAnswers, Shared, decimals, encoded, numbered, pieces_of, side_by_side
 
 EDGES = [0, 1, 9, 10, 99, 100, 9_999, 10_000, 99_999_999, 100_000_000, (1 << 63) - 1, 10**19 - 1, 10**19, (1 << 64) - 1]
 

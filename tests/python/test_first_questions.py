@@ -18,7 +18,7 @@ from symd.engine.engine import Engine
 from symd.engine.files import opened_file
 from symd.engine.files.large_file import LargeFile
 from symd.errors import FailedPrecondition, HashMismatch, LimitExceeded, SymdError
-from symd.index import file_index, partial
+from symd.index import partial
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 from symd.store import Store
 from tests.builders import igc
@@ -50,7 +50,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             yield code
 
     read_each, read_part, read_in_turn = debuginfo.read_each, debuginfo.read_part, debuginfo.read_in_turn
-    for room in (debuginfo, file_index):
+    for room in (debuginfo, partial):
         monkeypatch.setattr(room, "read_in_turn", lambda codes, *rest: read_in_turn(noted(codes), *rest))
     monkeypatch.setattr(debuginfo, "read_each", each)
     monkeypatch.setattr(debuginfo, "read_part", one)

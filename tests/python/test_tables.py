@@ -14,7 +14,7 @@ import symd
 from symd.errors import ToolMissing
 from symd.model.answers import Answer, Frame
 from symd.model.json.answers import row_lines
-from symd.model.listings import Listing
+from symd.model.line_tables import Listing
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")

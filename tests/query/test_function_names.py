@@ -16,8 +16,7 @@ from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
 from symd.model.summaries import ModuleSummary
 from symd.query import function_names, function_spellings
-from symd.query.symbolize import QueryBudget
-from symd.query.symbolize import MAX_SUGGESTED, symbolize
+from symd.query.symbolize import MAX_SUGGESTED, QueryBudget, symbolize
 from tests.query.small import Object, Scope, index
 
 SAMPLES = Path(__file__).parents[2] / "samples"

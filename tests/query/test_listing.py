@@ -13,7 +13,7 @@ from symd.formats import containers
 from symd.model.addresses import BySection, SectionOffset
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
-from symd.model.listings import WHOLE_MODULE, Instructions, ListingPart
+from symd.model.line_tables import WHOLE_MODULE, Instructions, ListingPart
 from symd.query.listing import chosen
 from symd.store import Store
 from tests.query.disasm.objects import SAMPLES, made

@@ -11,8 +11,8 @@ import grpc
 import pytest
 
 from symd.config import Limits
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from tests.server.fakes import FakeEngine
 

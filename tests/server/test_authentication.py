@@ -41,11 +41,10 @@ from symd.model.grabs import GrabRequest
 from symd.model.rights import ALL_RIGHTS, NO_RIGHTS, Right, Rights, parse_rights
 from symd.rpc.channel import Credentials
 from symd.server.access_file import new_token, token_line
-from symd.server.listening import listening
-from symd.server.authentication import STRANGERS, AuditLog
-from symd.server.authentication import build_authenticator
+from symd.server.authentication import STRANGERS, AuditLog, build_authenticator
 from symd.server.call import Call
 from symd.server.config import Config, ListenConfig
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.system.process import confinement
 from symd.v1 import symbol_service_pb2 as s

@@ -20,13 +20,12 @@ from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Answer, Candidate, Reason, TextSection
 from symd.model.identities import ObjectPath
 from symd.server import batches, waiting
-from symd.server.listening import listening
-from symd.server.messages import BytesInFlight
 from symd.server.call import Call, CallEnded
 from symd.server.config import Config
 from symd.server.guard import while_waited_for
-from symd.server.server import build_daemon
-from symd.server.server import METHODS
+from symd.server.listening import listening
+from symd.server.messages import BytesInFlight
+from symd.server.server import METHODS, build_daemon
 from symd.server.work_queues import Work
 from symd.v1 import module_service_pb2 as m
 from symd.v1 import query_pb2 as q

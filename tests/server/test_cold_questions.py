@@ -12,12 +12,11 @@ import pytest
 from symd.client import Client
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.engine.reading.questions import MakeIndex
-from symd.engine.reading.questions import InProcessReader
+from symd.engine.reading.questions import InProcessReader, MakeIndex
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.server import answering
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.server.work_queues import Work
 from symd.store import Store

@@ -16,8 +16,8 @@ from symd.errors import ServerUnavailable, Unavailable
 from symd.model.addresses import ByAddress
 from symd.model.rights import parse_rights
 from symd.server.access_file import new_token, token_line
-from symd.server.listening import listening
 from symd.server.config import Config, ListenConfig
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from tests.server.fakes import DIGEST, GOOD, FakeEngine
 from tests.server.fixed_bounds import bounded

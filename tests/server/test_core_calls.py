@@ -12,8 +12,8 @@ from symd.config import Limits
 from symd.model.answers import Answer, Frame, Reason
 from symd.model.cores import CoreDump, CoreFrame, CoreStack
 from symd.model.variables import InScope
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.rpc import core_service, variable_service
 from symd.server.server import build_daemon
 from symd.server.work_queues import Work

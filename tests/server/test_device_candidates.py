@@ -17,7 +17,7 @@ from symd.model.addresses import (
     ObjectAddress,
     SectionOffset,
 )
-from symd.model.device import DeviceAnswers, DeviceCandidate
+from symd.model.contexts import DeviceAnswers, DeviceCandidate
 from symd.model.identities import Digest
 from symd.server.batches import check_device_candidates
 

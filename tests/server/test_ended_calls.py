@@ -13,8 +13,8 @@ from grpc.aio import BaseError
 
 from symd.config import Limits
 from symd.server.answering import Method, MethodOptions, answer_stream
-from symd.server.messages import BytesInFlight
 from symd.server.call import Call, CallEnded
+from symd.server.messages import BytesInFlight
 from symd.server.waiting import WaitingCalls
 from symd.server.work_queues import Work, WorkQueue
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse

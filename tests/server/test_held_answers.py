@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 import pytest
 
-from symd.model.listings import Listing
+from symd.model.line_tables import Listing
 from symd.model.sources import Origin, SourceText
 from symd.v1 import listing_service_pb2 as ls
 from symd.v1 import query_pb2 as q

@@ -20,9 +20,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from symd.client import Client
 from symd.config import Limits, default_socket
 from symd.errors import InvalidInput
-from symd.server.listening import listening, locked_folder, socket_path
 from symd.server.config import Config
 from symd.server.lifecycle import READY, notify, watchdog_notified
+from symd.server.listening import listening, locked_folder, socket_path
 from symd.server.server import build_daemon
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s

@@ -13,10 +13,10 @@ from symd import Client
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import KernelNotFound, LimitExceeded, ModuleNotFound, ObjectNotFound, ToolMissing
-from symd.model.listings import ListingPart
+from symd.model.line_tables import ListingPart
 from symd.model.sources import Origin
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.rpc import listing_service
 from symd.server.server import build_daemon
 from symd.store import Store

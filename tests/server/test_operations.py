@@ -26,12 +26,11 @@ from symd.engine.engine import Engine
 from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound, StoreUnavailable
 from symd.model.addresses import ByAddress
 from symd.server import metrics
-from symd.server.listening import listening
 from symd.server.call import Call
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.logs import JsonLogFormatter, TextLogFormatter, line
-from symd.server.metrics import NOTED_CALLS, Metrics
-from symd.server.metrics import metrics_served
+from symd.server.metrics import NOTED_CALLS, Metrics, metrics_served
 from symd.server.server import build_daemon
 from symd.store import Store
 from symd.v1 import symbol_service_pb2 as s

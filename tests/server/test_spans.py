@@ -26,8 +26,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 from symd import Client
 from symd.errors import FailedPrecondition
 from symd.server import tracing
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.server.spans import Spans
 from symd.v1.module_service_pb2 import GetModuleRequest

@@ -9,11 +9,9 @@ import pytest
 from grpc.aio import AbortError
 
 from symd.config import Limits
-from symd.server.messages import Requests
-from symd.server.messages import BytesInFlight
 from symd.server.call import Call
-from symd.server.waiting import MESSAGE_SECONDS
-from symd.server.waiting import WaitingCalls
+from symd.server.messages import BytesInFlight, Requests
+from symd.server.waiting import MESSAGE_SECONDS, WaitingCalls
 
 LIMITS = Limits()
 HANGING_SECONDS = 60

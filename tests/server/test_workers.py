@@ -20,6 +20,7 @@ from symd.engine.reading.opened_module import ModuleFile
 from symd.engine.reading.questions import (
     EmbeddedSources,
     IndexFor,
+    InProcessReader,
     ListedCode,
     MakeIndex,
     ObjectBytes,
@@ -27,7 +28,6 @@ from symd.engine.reading.questions import (
     PtxLinesRequest,
     VariablesAt,
 )
-from symd.engine.reading.questions import InProcessReader
 from symd.engine.reading.served import encode
 from symd.errors import (
     DataLoss,
@@ -41,7 +41,7 @@ from symd.errors import (
     WorkerDied,
 )
 from symd.index.module import build_index
-from symd.model.listings import ListingPart
+from symd.model.line_tables import ListingPart
 from symd.server import workers as workers_module
 from symd.server.workers import Workers
 from symd.store import Store

@@ -23,8 +23,8 @@ from symd.errors import StoreUnavailable
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
 from symd.store import Store
-from symd.store.folder_writability import FolderWritability
-from symd.store.paths import StorePaths
+from symd.store.folder import StorePaths
+from symd.store.writability import FolderWritability
 from tests.read_only_mount import make_writable, read_only_mount
 from tests.small_disk import small_disk
 

@@ -9,8 +9,8 @@ import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from symd.engine.engine import Engine
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.server.work_queues import Work
 from symd.store import Store, catalogue

@@ -22,7 +22,7 @@ from symd.model.identities import Digest
 from symd.store import ModuleStore, Store, context_log
 from symd.store import catalogue as sqlite_catalogue
 from symd.store.context_log import ContextChanges
-from symd.store.event_rows import EventRows
+from symd.store.event_batch import EventRows
 from symd.store.module_log import Position
 from tests.store.conftest import Opened
 from tests.store.shared.fixtures import shared_store

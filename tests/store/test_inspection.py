@@ -15,9 +15,8 @@ from symd.index.file_header import VERSION
 from symd.model.contexts import Alias
 from symd.store import Store
 from symd.store.catalogue import newest
-from symd.store.copying import copy
 from symd.store.inspection import ADVICE, FindingKind, inspect
-from symd.store.maintenance import collect, repair
+from symd.store.maintenance import collect, copy, repair
 from tests.builders.index_file import encode
 
 

@@ -17,7 +17,7 @@ from symd.model.contexts import Context, Load, Segment, Unload
 from symd.store import ModuleStore, Store
 from symd.store import catalogue as schema
 from symd.store import connection as connections
-from symd.store.copying import copy
+from symd.store.maintenance import copy
 from symd.store.module_log import Position
 from tests.store.conftest import Opened
 

@@ -14,8 +14,8 @@ from symd.errors import StoreUnavailable
 from symd.model.contexts import Alias
 from symd.store import Store, rows
 from symd.store.catalogue import newest
-from symd.store.paths import StorePaths
-from symd.store.rebuild import replace_catalogue
+from symd.store.catalogue_repair import replace_catalogue
+from symd.store.folder import StorePaths
 
 LONG = 30.0
 

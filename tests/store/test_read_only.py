@@ -15,7 +15,7 @@ import pytest
 
 from symd.errors import StoreUnavailable
 from symd.store import Store
-from symd.store.copying import copy
+from symd.store.maintenance import copy
 from tests.read_only_mount import make_writable, read_only_mount
 from tests.small_disk import small_disk
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.store import source_files
-from symd.store.source_files import read_below
+from symd.system import symlinks
+from symd.system.symlinks import read_below
 
 LARGEST = 1000
 
@@ -68,7 +68,7 @@ def test_hidden_files_and_folders_hold_no_sources(root: Path) -> None:
 
 def test_a_link_that_is_put_there_while_it_reads_leads_nowhere(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is swapped between resolving the name and walking it."""
-    opened = source_files.opened_below
+    opened = symlinks.opened_below
 
     def swapped(top: Path, path: Path) -> int:
         (root / "deep").rename(root / "was")
@@ -77,7 +77,7 @@ def test_a_link_that_is_put_there_while_it_reads_leads_nowhere(root: Path, monke
         (root.parent / "er" / "k.cl").write_bytes(b"secret")
         return opened(top, path)
 
-    monkeypatch.setattr(source_files, "opened_below", swapped)
+    monkeypatch.setattr(symlinks, "opened_below", swapped)
     assert read(root, "deep", "er", "k.cl") is None
 
 

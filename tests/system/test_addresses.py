@@ -2,7 +2,7 @@
 
 import pytest
 
-from symd.system.addresses import host_and_port, is_loopback
+from symd.rpc.addresses import host_and_port, is_loopback
 
 HUGE = "9" * 5000
 """Python makes no number of so many digits."""

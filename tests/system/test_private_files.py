@@ -20,6 +20,7 @@ from symd.capture.run_folder import make_run_folder
 from symd.config import Limits
 from symd.errors import StoreUnavailable, ToolFailed
 from symd.store.store import Store
+from symd.system import temporary_folders
 from symd.system.private_files import (
     bind_socket,
     make_folder,
@@ -29,7 +30,6 @@ from symd.system.private_files import (
     temp_dir,
     written,
 )
-from symd.system.process import folders
 from symd.system.process.process import ProcessLimits
 from symd.system.process.tool import run_tool
 from tests.tools import require
@@ -61,7 +61,7 @@ def test_what_needs_one_says_what_to_set(asked: Callable[[], object]) -> None:
 
 @pytest.mark.usefixtures("nowhere")
 def test_a_daemon_s_recovery_finds_nothing_left_there() -> None:
-    assert folders.sweep() == 0
+    assert temporary_folders.sweep() == 0
 
 
 def test_a_tool_for_which_its_folder_has_no_room_is_an_error_of_that_tool(
@@ -305,5 +305,5 @@ def test_nothing_is_made_where_another_user_may_put_a_link_in_its_place(
     place.chmod(mode)
     os.chown(place, owner, -1)
     monkeypatch.setattr(tempfile, "tempdir", str(place))
-    with folders.child_folder("tool") as folder:
+    with temporary_folders.child_folder("tool") as folder:
         assert (folder.parent == place) is is_used

@@ -14,10 +14,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from symd.capture.drivers import simulate
-from symd.capture.drivers.build_log import bounded
 from symd.capture.drivers.confinement import confine
 from symd.capture.drivers.level_zero import LevelZero
-from symd.capture.drivers.loader import Announce, Driver, DriverDevice
+from symd.capture.drivers.loader import Announce, Driver, DriverDevice, bounded
 from symd.capture.drivers.opencl import OpenCL, naming_source
 from symd.capture.drivers.request import read_input, read_request
 from symd.errors import BuildFailed, FailedPrecondition, InvalidInput, SymdError, described

@@ -1,8 +1,6 @@
-"""The loader library of an interface (Level Zero's, OpenCL's ICD loader), called through ctypes: each call is announced before it
-is made, each failure carries the code's name. Opened in a child process only.
-
-What both driver bindings do, and what they give: devices, and modules that were built.
-"""
+"""The loader library of an interface (Level Zero's, OpenCL's ICD loader), called through ctypes: each call is announced
+before it is made, each failure carries the code's name. Opened in a child process only. What both driver bindings do,
+and what they give: devices, modules that were built, and build logs of a size that can be shown."""
 
 from __future__ import annotations
 
@@ -14,6 +12,18 @@ from typing import Any, Final, Protocol
 
 from symd.capture.drivers.apis import Api
 from symd.errors import DriverFailed, DriverMissing
+
+MAX_LOG: Final = 1 << 20
+"""Characters of a build log that are kept."""
+
+
+def bounded(log: str) -> str:
+    """The log, or its beginning and its end with a line between that says how much is left out."""
+    if len(log) <= MAX_LOG:
+        return log
+    half = MAX_LOG // 2
+    return f"{log[:half]}\n... {len(log) - 2 * half} characters of the build log are left out ...\n{log[-half:]}"
+
 
 Announce = Callable[[str], None]
 """Called with the name of every driver function before that function is called."""

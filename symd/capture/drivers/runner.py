@@ -32,11 +32,11 @@ from symd.errors import (
 )
 from symd.formats.containers import spirv
 from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
-from symd.system.os_errors import os_error_text
-from symd.system.process.folders import child_folder
+from symd.system.messages import os_error_text
 from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, read_frames
 from symd.system.process.process import ProcessLimits
 from symd.system.process.run import Cancellation, Cancelled, Ended, Limit, run
+from symd.system.temporary_folders import child_folder
 
 # The packages' own initialisation is left out: no NumPy and no gRPC beside a driver.
 _START: Final = """\

@@ -1,4 +1,5 @@
-"""``symd symbolize FILE QUERY...`` where each asks for an address or a place in a kernel, and the debug data around it is as compilers write it as a rule."""
+"""``symd symbolize FILE QUERY...`` where each asks for an address or a place in a kernel, and the debug data around it
+is as compilers write it as a rule."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from symd.cli.start.plain_text import Asked
     from symd.model.code import CodeObject
-    from symd.model.plain_answers import PlainAnswer
+    from symd.model.frame_text import PlainAnswer
 
 _MOST_QUERIES = 3
 """Queries that are answered one by one, each from the units that it needs; of more the command line decodes everything once."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from symd.model.frame_text import frame_text, printable
-from symd.model.plain_answers import EXACT, NotPlain
+from symd.model.frame_text import EXACT, NotPlain, frame_text, printable
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from symd.model.plain_answers import PlainAnswer
+    from symd.model.frame_text import PlainAnswer
 
     Asked = tuple[str, list[tuple[str, str, int]]]
     """The file, and the queries, each with the kernel it names (none: ""), and an address or an offset."""

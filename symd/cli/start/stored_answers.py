@@ -10,14 +10,14 @@ import stat
 from symd.cli.start.plain_text import MODULE_BYTES, answer_text, names_server, plain_questions
 from symd.core.index_lookup import IndexLookup
 from symd.index.file_header import VERSION
-from symd.model.plain_answers import NotPlain
+from symd.model.frame_text import NotPlain
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from symd.cli.start.plain_text import Asked
-    from symd.model.plain_answers import PlainAnswer
+    from symd.model.frame_text import PlainAnswer
 
 _CHUNK = 1 << 20
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -63,7 +63,7 @@ def default_store(environment: Mapping[str, str]) -> str:
 
 
 def is_private(folder: str) -> bool:
-    """Whether nobody else may change what is in ``folder``, or put another in its place, as ``store.ownership.check_private`` has it, and no
+    """Whether nobody else may change what is in ``folder``, or put another in its place, as ``store.folder.check_private`` has it, and no
     symbolic link leads there."""
     status = os.stat(folder)  # noqa: PTH116 - pathlib is slow to import
     if status.st_uid != os.geteuid() or status.st_mode & _OTHERS:

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from symd.debuginfo.dwarf.columns import LineColumns as LineColumns
     from symd.debuginfo.dwarf.columns import ScopeColumns as ScopeColumns
     from symd.debuginfo.dwarf.columns import read_lines as read_lines
-    from symd.debuginfo.dwarf.columns import unit_ranges as unit_ranges
     from symd.debuginfo.dwarf.columns import read_scopes as read_scopes
+    from symd.debuginfo.dwarf.columns import unit_ranges as unit_ranges
     from symd.debuginfo.dwarf.sections import DebugSection as DebugSection
     from symd.debuginfo.dwarf.sections import DebugSections as DebugSections
-    from symd.debuginfo.dwarf.units import UnitSelection as UnitSelection
-    from symd.debuginfo.dwarf.units import units_for_addresses as units_for_addresses
     from symd.debuginfo.dwarf.units import Unit as Unit
     from symd.debuginfo.dwarf.units import Units as Units
+    from symd.debuginfo.dwarf.units import UnitSelection as UnitSelection
     from symd.debuginfo.dwarf.units import read_units as read_units
+    from symd.debuginfo.dwarf.units import units_for_addresses as units_for_addresses
 else:
     _HOMES = {
         "DebugSection": "symd.debuginfo.dwarf.sections",

@@ -6,39 +6,24 @@ the time to make one."""
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
-from typing import Any
-from typing import NamedTuple
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
-from symd.core.dies import DieRows
-from symd.debuginfo.dwarf.units import read_rows
-from symd.debuginfo.dwarf.lines import read_tables
-from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.units import Unit
-from symd.debuginfo.dwarf.units import Units
-from symd.errors import Malformed
-from symd.model.columns import I64
-from symd.model.columns import U8
-from symd.model.columns import U32
-from symd.model.columns import U64
-from symd.model.debug_info import RowCalls
-from symd.core import scopes as core
-from symd.core.strings import Names
-from symd.core.strings import StringReader
-from symd.debuginfo.dwarf.units import SCOPES
-from symd.debuginfo.dwarf.forms import UNKNOWN_FORM
-from symd.debuginfo.dwarf.lines import maps_of_units
-from symd.debuginfo.dwarf.sections import Warnings
-from symd.debuginfo.dwarf.units import read_units
-from symd.model.texts import counted
 
+from symd.core import scopes as core
+from symd.core.dies import DieRows
+from symd.core.strings import Names, StringReader
+from symd.debuginfo.dwarf.forms import UNKNOWN_FORM
+from symd.debuginfo.dwarf.lines import maps_of_units, read_tables
+from symd.debuginfo.dwarf.sections import DebugSections, Warnings
+from symd.debuginfo.dwarf.units import SCOPES, Unit, Units, read_rows, read_units
+from symd.errors import Malformed
+from symd.model.columns import I64, U8, U32, U64
+from symd.model.debug_info import RowCalls
+from symd.model.texts import counted
 
 Positions = NDArray[np.signedinteger[Any]]
 Scalar = TypeVar("Scalar", bound=np.generic)

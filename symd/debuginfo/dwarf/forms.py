@@ -4,20 +4,16 @@ as a whole by the core, and a declaration alone for whoever reads one DIE."""
 
 from __future__ import annotations
 
-from symd.errors import Malformed
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from functools import lru_cache
-from symd.core.abbreviations import layouts
-from symd.debuginfo.dwarf.constants import Form
-from symd.model.named_tuples import NamedTuple
-from collections.abc import Iterator
-from symd.core.abbreviations import AbbreviationTable
-from symd.debuginfo.dwarf.constants import At
-from symd.debuginfo.dwarf.sections import DebugSection
-from symd.errors import LimitExceeded
-from symd.formats.budget import DebugBudget
 
+from symd.core.abbreviations import AbbreviationTable, layouts
+from symd.debuginfo.dwarf.constants import At, Form
+from symd.debuginfo.dwarf.sections import DebugSection
+from symd.errors import LimitExceeded, Malformed
+from symd.formats.budget import DebugBudget
+from symd.model.named_tuples import NamedTuple
 
 _ADDRESS_SIZES = (2, 4, 8)
 

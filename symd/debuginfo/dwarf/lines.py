@@ -9,32 +9,22 @@ its own declaration, a directive that moves lines is at work, and nothing is sai
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from symd.core.line_header import LineHeader
-from symd.core.line_header import LineHeaderReader
+from collections.abc import Iterator, Mapping, Sequence
+
+from symd.core import function_lines as core
+from symd.core.line_header import LineHeader, LineHeaderReader
 from symd.core.line_program import LineRows
 from symd.core.strings import StringReader
 from symd.debuginfo.dwarf.constants import Lnct
-from symd.debuginfo.dwarf.sections import DebugSection
-from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.sections import Warnings
-from symd.debuginfo.dwarf.units import Unit
-from symd.debuginfo.dwarf.units import Units
-from symd.debuginfo.dwarf.units import read_units
-from symd.errors import Malformed
-from symd.errors import SymdError
-from symd.errors import Unsupported
-from symd.formats.budget import DebugBudget
-from symd.formats.budget import beyond
+from symd.debuginfo.dwarf.sections import DebugSection, DebugSections, Warnings
+from symd.debuginfo.dwarf.units import Unit, Units, read_units
+from symd.errors import Malformed, SymdError, Unsupported
+from symd.formats.budget import DebugBudget, beyond
 from symd.model.named_tuples import NamedTuple
-from symd.core import function_lines as core
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.core.inlined_calls import InlinedCalls
-
 
 
 _LLVM_SOURCE = int(Lnct.DW_LNCT_LLVM_source)

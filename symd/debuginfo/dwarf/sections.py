@@ -6,23 +6,20 @@ that its units are read like all others. Source: DWARF 5, 7.3.2 and 7.3.5; for D
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from symd.model.named_tuples import NamedTuple
-from symd.model.texts import counted
 import struct
 from array import array
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
 from symd.errors import Malformed
 from symd.model.code import Section
+from symd.model.named_tuples import NamedTuple
+from symd.model.texts import counted
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
-    from symd.formats.budget import DebugBudget
     from typing import Any
 
-
+    from symd.formats.budget import DebugBudget
 
 
 class DebugSection(NamedTuple):

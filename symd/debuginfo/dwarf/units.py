@@ -4,42 +4,27 @@ all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Sequence
-from symd.core.unit_headers import UnitReader
-from symd.debuginfo.dwarf.forms import AbbreviationTables
-from symd.debuginfo.dwarf.forms import Table
-from symd.debuginfo.dwarf.forms import Widths
-from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.sections import Warnings
-from symd.debuginfo.dwarf.sections import Contributions
-from symd.errors import Malformed
-from symd.errors import SymdError
-from symd.errors import Unsupported
-from symd.formats.budget import beyond
-from symd.model.named_tuples import NamedTuple
 from array import array
-from collections.abc import Collection
-from symd.core.dies import HAS_LOW
-from symd.core.dies import IS_EXTERNAL
-from symd.core.dies import DieRows
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate
+
+from symd.core.dies import HAS_LOW, IS_EXTERNAL, DieRows
 from symd.core.range_lists import RangeRows as CoreRanges
 from symd.core.range_lists import UnitParameters
-from symd.core.strings import Names
-from symd.core.strings import StringReader
-from symd.debuginfo.dwarf.constants import Tag
-from bisect import bisect_left
-from itertools import accumulate
+from symd.core.strings import Names, StringReader
+from symd.core.unit_headers import UnitReader
 from symd.debuginfo.dwarf import forms
-from symd.debuginfo.dwarf.constants import At
-from symd.debuginfo.dwarf.constants import Lne
+from symd.debuginfo.dwarf.constants import At, Lne, Tag
+from symd.debuginfo.dwarf.forms import AbbreviationTables, Table, Widths
+from symd.debuginfo.dwarf.sections import Contributions, DebugSections, Warnings
+from symd.errors import Malformed, SymdError, Unsupported
+from symd.formats.budget import beyond
+from symd.model.named_tuples import NamedTuple
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
-    from typing import Any
-    from typing import Self
-
-
+    from typing import Any, Self
 
 
 class Unit:

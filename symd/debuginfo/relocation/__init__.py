@@ -6,8 +6,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 
-from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.sections import DWO_NAMES, split_contents, with_split
+from symd.debuginfo.dwarf.sections import DWO_NAMES, DebugSections, split_contents, with_split
 from symd.debuginfo.layout import LinearLayout
 from symd.formats.budget import DebugBudget
 from symd.model.code import CodeObject, RelocationScheme, Section

@@ -8,20 +8,19 @@ DebugNoLine."""
 
 from __future__ import annotations
 
-from symd.formats.spirv.grammar import Debug
-from symd.model.named_tuples import NamedTuple
 from array import array
 from bisect import bisect_left
+
 from symd.core import spirv_lines as core
+from symd.formats.spirv.grammar import Debug
+from symd.model.named_tuples import NamedTuple
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from symd.formats.spirv.words import DebugInstruction
-    from symd.formats.spirv.words import Words
-    from symd.formats.spirv.module import Body
-    from symd.formats.spirv.module import SpirvModule
 
+    from symd.formats.spirv.module import Body, SpirvModule
+    from symd.formats.spirv.words import DebugInstruction, Words
 
 
 _PARENT = {Debug.TypeTemplate: 0, Debug.LexicalBlock: 3, Debug.LexicalBlockDiscriminator: 2}

@@ -8,10 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from symd.debuginfo.spirv.decoded import decode
-from symd.debuginfo.spirv.decoded import SCOPE_COLUMNS
-from symd.formats.spirv.module import SpirvModule
-from symd.formats.spirv.module import code_numbers, own_and_described, parsed_module
+from symd.debuginfo.spirv.decoded import SCOPE_COLUMNS, decode
+from symd.formats.spirv.module import SpirvModule, code_numbers, own_and_described, parsed_module
 from symd.formats.spirv.words import Words
 from symd.model.code import SEPARATE_SUFFIX, CodeObject, DebugScheme
 from symd.model.columns import U32, U64

@@ -7,20 +7,19 @@ from bisect import bisect_left, bisect_right
 
 from symd.debuginfo import leaves_out_calls
 from symd.debuginfo.plain_scopes import PlainScopes
-from symd.debuginfo.spirv.decoded import decode
-from symd.debuginfo.spirv.decoded import NO_PARENT, SCOPE_COLUMNS
+from symd.debuginfo.spirv.decoded import NO_PARENT, SCOPE_COLUMNS, decode
 from symd.debuginfo.spirv.sources import every_text
 from symd.errors import SymdError
 from symd.formats.spirv.module import parsed_module
 from symd.model.code import DebugScheme
-from symd.model.plain_answers import APPROXIMATE, CONTRADICTORY, EXACT, INFERRED, NO_LINE, NotPlain
+from symd.model.frame_text import APPROXIMATE, CONTRADICTORY, EXACT, INFERRED, NO_LINE, NotPlain
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from symd.model.code import CodeObject, Function
-    from symd.model.plain_answers import PlainAnswer, PlainFrame
+    from symd.model.frame_text import PlainAnswer, PlainFrame
 
 _END_SEQUENCE = 4
 """As in ``model.debug_info``."""

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symd.errors import Malformed
-from symd.formats.spirv.grammar import Debug
-from symd.formats.spirv.grammar import Op
+from symd.formats.spirv.grammar import Debug, Op
 from symd.formats.spirv.module import own_and_described
 from symd.formats.spirv.words import Words, text
 from symd.model.code import CodeObject

@@ -16,11 +16,9 @@ import numpy as np
 
 from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
 from symd.debuginfo.dwarf import forms
-from symd.debuginfo.dwarf.forms import Abbreviation
 from symd.debuginfo.dwarf.columns import RangeRows, read_dies
 from symd.debuginfo.dwarf.constants import At, Form, Tag
-from symd.debuginfo.dwarf.forms import Cursor
-from symd.debuginfo.dwarf.forms import ValueLayout
+from symd.debuginfo.dwarf.forms import Abbreviation, Cursor, ValueLayout
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
 from symd.debuginfo.dwarf.units import Unit, Units
 from symd.model.columns import I64, U32

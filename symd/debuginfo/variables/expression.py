@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from symd.debuginfo.dwarf.forms import Cursor
-from symd.debuginfo.dwarf.forms import Widths
+from symd.debuginfo.dwarf.forms import Cursor, Widths
 from symd.debuginfo.dwarf.variable_constants import Op
 from symd.debuginfo.variables.machine import WHERE, ExpressionContext, Machine, Piece
 from symd.debuginfo.variables.operations import AMD_OPERATIONS, INTEL_OPERATIONS, OPERATIONS

@@ -14,16 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from symd.debuginfo.variables.types import Reading
 from symd.debuginfo.variables.expression import LaneLocation
-from symd.debuginfo.variables.machine import Piece
-from symd.debuginfo.variables.registers import RegisterName
 from symd.debuginfo.variables.machine import (
     Bits,
     Constant,
     Deref,
     Implicit,
     Operation,
+    Piece,
     Register,
     StackValue,
     Sum,
@@ -31,6 +29,8 @@ from symd.debuginfo.variables.machine import (
     TermSymbol,
     bare,
 )
+from symd.debuginfo.variables.registers import RegisterName
+from symd.debuginfo.variables.types import Reading
 
 
 class Rule(NamedTuple):

@@ -23,8 +23,7 @@ from symd.debuginfo.variables.lanes import (
     run_text,
     runs,
 )
-from symd.debuginfo.variables.machine import Piece
-from symd.debuginfo.variables.machine import Constant, Deref, Implicit, Sum, Term, bare
+from symd.debuginfo.variables.machine import Constant, Deref, Implicit, Piece, Sum, Term, bare
 from symd.model.variables import LocationPiece, LocationRegister, PieceKind, VariableLocation
 
 

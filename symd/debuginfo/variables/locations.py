@@ -8,55 +8,43 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
+
 import numpy as np
-from symd.debuginfo.dwarf.constants import At
-from symd.debuginfo.dwarf.constants import Form
+
+from symd.debuginfo.dwarf.constants import At, Form
 from symd.debuginfo.dwarf.units import Unit
 from symd.debuginfo.dwarf.variable_constants import Op
-from symd.debuginfo.layout import LinearLayout
-from symd.debuginfo.layout import first_base
-from symd.debuginfo.variables.types import Reading
-from symd.debuginfo.variables.dies import Die
-from symd.debuginfo.variables.dies import DieReader
-from symd.debuginfo.variables.dies import Value
-from symd.debuginfo.variables.expression import Evaluations
-from symd.debuginfo.variables.expression import LaneLocation
-from symd.debuginfo.variables.expression import is_one_constant
+from symd.debuginfo.layout import LinearLayout, first_base
+from symd.debuginfo.variables.dies import Die, DieReader, Value
+from symd.debuginfo.variables.expression import Evaluations, LaneLocation, is_one_constant
 from symd.debuginfo.variables.lanes import OperandNames
-from symd.debuginfo.variables.location_lists import ListEntry
-from symd.debuginfo.variables.location_lists import ListEntryBudget
-from symd.debuginfo.variables.location_lists import ListReader
-from symd.debuginfo.variables.location_records import MOST_BYTES
-from symd.debuginfo.variables.location_records import Description
-from symd.debuginfo.variables.location_records import constant
-from symd.debuginfo.variables.location_records import describe
-from symd.debuginfo.variables.location_records import in_words
-from symd.debuginfo.variables.machine import ExpressionContext
-from symd.debuginfo.variables.machine import StepBudget
-from symd.debuginfo.variables.registers import NVIDIA_REGISTER_CLASS
-from symd.debuginfo.variables.registers import RegisterName
-from symd.debuginfo.variables.registers import address_space
-from symd.debuginfo.variables.registers import machine_registers
-from symd.debuginfo.variables.registers import ptx_name
-from symd.debuginfo.variables.registers import register_name
+from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListReader
+from symd.debuginfo.variables.location_records import MOST_BYTES, Description, constant, describe, in_words
+from symd.debuginfo.variables.machine import (
+    Constant,
+    Deref,
+    ExpressionContext,
+    Register,
+    StackValue,
+    StepBudget,
+    Sum,
+    Term,
+)
+from symd.debuginfo.variables.registers import (
+    NVIDIA_REGISTER_CLASS,
+    PRIVATE_SPACES,
+    RegisterName,
+    address_space,
+    is_vector,
+    machine_registers,
+    ptx_name,
+    register_name,
+)
 from symd.debuginfo.variables.scopes import AddressRange
-from symd.errors import LimitExceeded
-from symd.errors import Malformed
-from symd.model.code import CodeObject
-from symd.model.code import Vendor
-from symd.model.variables import LocationPiece
-from symd.model.variables import PieceKind
-from symd.model.variables import VariableLocation
-from symd.debuginfo.variables.registers import PRIVATE_SPACES
-from symd.debuginfo.variables.registers import is_vector
-from symd.debuginfo.variables.machine import Constant
-from symd.debuginfo.variables.machine import Deref
-from symd.debuginfo.variables.machine import Register
-from symd.debuginfo.variables.machine import StackValue
-from symd.debuginfo.variables.machine import Sum
-from symd.debuginfo.variables.machine import Term
-from symd.model.variables import LocationDoubt
-
+from symd.debuginfo.variables.types import Reading
+from symd.errors import LimitExceeded, Malformed
+from symd.model.code import CodeObject, Vendor
+from symd.model.variables import LocationDoubt, LocationPiece, PieceKind, VariableLocation
 
 FIRST_WITH_STACK_VALUE = 4
 """The version of DWARF that brought DW_OP_stack_value. In older units compilers write a variable's constant value as if it

@@ -7,15 +7,12 @@ The state of a location expression that is being evaluated: a cursor, a stack of
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
-from symd.debuginfo.dwarf.forms import Cursor
-from symd.debuginfo.dwarf.forms import Widths
-from symd.errors import Malformed
-from symd.errors import Unsupported
+
+from symd.debuginfo.dwarf.forms import Cursor, Widths
+from symd.errors import Malformed, Unsupported
 from symd.model.code import Vendor
 
 

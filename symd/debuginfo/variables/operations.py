@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from functools import partial
 
 from symd.debuginfo.dwarf.variable_constants import ROCM_5_OPERATIONS, LlvmOp, Op
-from symd.debuginfo.variables.machine import WHERE, Execute, Machine
-from symd.debuginfo.variables.registers import PRIVATE_SPACES
 from symd.debuginfo.variables.machine import (
+    WHERE,
     Bits,
     Constant,
+    Execute,
     HeterogeneousLocation,
     Implicit,
+    Machine,
     MemoryLocation,
     Nowhere,
     Operation,
@@ -32,6 +33,7 @@ from symd.debuginfo.variables.machine import (
     unary,
     wrapped,
 )
+from symd.debuginfo.variables.registers import PRIVATE_SPACES
 from symd.errors import Unsupported
 
 

@@ -10,22 +10,17 @@ address of ptxas' own call frame information, whose register numbers are those l
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from collections.abc import Mapping
-from typing import NamedTuple
-from symd.model.code import Vendor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from symd.formats.containers.intel.targets import product_core
-from symd.model.code import CodeObject
-from symd.model.variables import LocationPiece
-from symd.model.variables import VariableLocation
-from collections.abc import Sequence
+from typing import NamedTuple
+
 from symd.debuginfo import layout
-from symd.debuginfo.dwarf.call_frames import CallFrames
-from symd.debuginfo.dwarf.call_frames import FrameAddress
+from symd.debuginfo.dwarf.call_frames import CallFrames, FrameAddress
 from symd.debuginfo.relocation import SCHEMES
 from symd.errors import Malformed
-
+from symd.formats.containers.intel.targets import product_core
+from symd.model.code import CodeObject, Vendor
+from symd.model.variables import LocationPiece, VariableLocation
 
 _RANGES: Mapping[Vendor, tuple[tuple[int, int, str, int], ...]] = {
     Vendor.INTEL: (

@@ -3,33 +3,23 @@ constants are read by their type: the bytes of a float are a number, those of a 
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
-import numpy as np
 import itertools
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from dataclasses import replace
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
 from symd.debuginfo.dwarf import forms
-from symd.debuginfo.dwarf.constants import At
-from symd.debuginfo.dwarf.constants import Tag
+from symd.debuginfo.dwarf.constants import At, Tag
 from symd.debuginfo.dwarf.forms import Cursor
-from symd.debuginfo.dwarf.variable_constants import Ate
-from symd.debuginfo.dwarf.variable_constants import Op
-from symd.debuginfo.variables.dies import Die
-from symd.debuginfo.variables.dies import DieReader
-from symd.debuginfo.variables.dies import Value
+from symd.debuginfo.dwarf.variable_constants import Ate, Op
+from symd.debuginfo.variables.dies import Die, DieReader, Value
 from symd.debuginfo.variables.registers import address_space
-from symd.debuginfo.variables.type_names import TypeNames
-from symd.debuginfo.variables.type_names import bounds
-from symd.debuginfo.variables.type_names import default_lower_bound
+from symd.debuginfo.variables.type_names import TypeNames, bounds, default_lower_bound
 from symd.errors import Malformed
 from symd.model.code import Vendor
-from symd.model.variables import DISCRIMINANT
-from symd.model.variables import Member
-from symd.model.variables import TypeInfo
-
+from symd.model.variables import DISCRIMINANT, Member, TypeInfo
 
 _FLOATS = {2: ("<e", np.float16), 4: ("<f", np.float32), 8: ("<d", np.float64)}
 _SHOWN = 64

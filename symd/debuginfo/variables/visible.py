@@ -4,47 +4,31 @@ those it completes."""
 
 from __future__ import annotations
 
-from symd.core.line_header import LineHeaderReader
-from symd.core.strings import StringReader
-from symd.debuginfo.dwarf.constants import At
-from symd.debuginfo.dwarf.constants import Tag
-from symd.debuginfo.dwarf.lines import ListedFiles
-from symd.debuginfo.dwarf.lines import FilePaths
-from symd.debuginfo.dwarf.units import Unit
-from symd.debuginfo.variables.dies import Die
-from symd.debuginfo.variables.dies import DieReader
-from symd.errors import LimitExceeded
-from symd.errors import Malformed
-from symd.errors import Unsupported
-from symd.model.variables import FunctionScope
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
-from symd.config import DEFAULT_LIMITS
-from symd.config import Limits
-from symd.core.strings import KERNEL_BODY
+
+from symd.config import DEFAULT_LIMITS, Limits
+from symd.core.line_header import LineHeaderReader
+from symd.core.strings import KERNEL_BODY, StringReader
 from symd.debuginfo import layout
-from symd.debuginfo.dwarf import DebugSections
-from symd.debuginfo.dwarf import read_units
+from symd.debuginfo.dwarf import DebugSections, read_units
+from symd.debuginfo.dwarf.constants import At, Tag
+from symd.debuginfo.dwarf.lines import FilePaths, ListedFiles
+from symd.debuginfo.dwarf.units import Unit
 from symd.debuginfo.relocation import relocated
+from symd.debuginfo.variables.dies import Die, DieReader
 from symd.debuginfo.variables.expression import Evaluations
 from symd.debuginfo.variables.locations import Locator
 from symd.debuginfo.variables.registers import RegisterWidths
-from symd.debuginfo.variables.scopes import FUNCTIONS
-from symd.debuginfo.variables.scopes import AddressRange
-from symd.debuginfo.variables.scopes import ScopeFinder
-from symd.debuginfo.variables.scopes import VariableScope
+from symd.debuginfo.variables.scopes import FUNCTIONS, AddressRange, ScopeFinder, VariableScope
 from symd.debuginfo.variables.type_names import TypeNames
 from symd.debuginfo.variables.types import TypeTable
+from symd.errors import LimitExceeded, Malformed, Unsupported
 from symd.formats.budget import DebugBudget
-from symd.model.code import CodeObject
-from symd.model.code import DebugScheme
-from symd.model.code import Vendor
-from symd.model.variables import Kind
-from symd.model.variables import Variable
-from symd.model.variables import Visible
+from symd.model.code import CodeObject, DebugScheme, Vendor
+from symd.model.variables import FunctionScope, Kind, Variable, Visible
 
 
 class Declarations:

@@ -4,28 +4,17 @@ than DWARF says has a name each, is read around where it is met, and counted."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from dataclasses import field
-from typing import Literal
-from typing import NamedTuple
-from collections.abc import Iterator
-from symd.debuginfo.dwarf.constants import At
-from symd.debuginfo.dwarf.constants import Tag
-from symd.debuginfo.variables.dies import Die
-from symd.debuginfo.variables.dies import DieReader
-from symd.debuginfo.variables.location_lists import ListEntry
-from symd.debuginfo.variables.location_lists import ListReader
 from collections import Counter
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TypeAlias
-from typing import TypeVar
-from symd.debuginfo.dwarf import LineColumns
-from symd.debuginfo.dwarf import ScopeColumns
-from symd.debuginfo.variables.location_lists import ListEntryBudget
-from symd.model.debug_info import NO_PARENT
-from symd.model.debug_info import RowFlag
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
+
+from symd.debuginfo.dwarf import LineColumns, ScopeColumns
+from symd.debuginfo.dwarf.constants import At, Tag
+from symd.debuginfo.variables.dies import Die, DieReader
+from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListReader
+from symd.model.debug_info import NO_PARENT, RowFlag
 
 
 class VerifiedLine(NamedTuple):

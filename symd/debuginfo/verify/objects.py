@@ -15,11 +15,12 @@ from symd.debuginfo.dwarf import DebugSections, Units
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables.dies import DieReader
 from symd.debuginfo.verify import comparison, second_opinion
-from symd.debuginfo.verify.comparison import Met, Mismatch
 from symd.debuginfo.verify.comparison import (
     Deviation,
     Difference,
     Kind,
+    Met,
+    Mismatch,
     NotCompared,
     VerifiedLine,
     VerifiedScope,

@@ -26,8 +26,15 @@ from elftools.dwarf.structs import DWARFStructs
 
 from symd.debuginfo.dwarf import Units
 from symd.debuginfo.dwarf.units import Unit
-from symd.debuginfo.verify.comparison import BLOCK_LOCATION, PROGRAM_START, Met
-from symd.debuginfo.verify.comparison import LocationEntry, VerifiedLine, VerifiedScope, VerifiedVariable
+from symd.debuginfo.verify.comparison import (
+    BLOCK_LOCATION,
+    PROGRAM_START,
+    LocationEntry,
+    Met,
+    VerifiedLine,
+    VerifiedScope,
+    VerifiedVariable,
+)
 from symd.formats.budget import DebugBudget
 from symd.model.debug_info import RowFlag
 

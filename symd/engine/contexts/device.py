@@ -27,12 +27,20 @@ from symd.model.addresses import (
     Query,
     SectionOffset,
 )
-from symd.model.answers import Answers, Candidate, Locations, Reason, TextSection
+from symd.model.answers import (
+    Answers,
+    Candidate,
+    Locations,
+    Reason,
+    TextSection,
+    concat,
+    of_reasons,
+    subset,
+    used_strings,
+)
 from symd.model.columns import I64, U64
-from symd.model.contexts import AddressForm
-from symd.model.device import DeviceAnswers, DeviceCandidate
+from symd.model.contexts import AddressForm, DeviceAnswers, DeviceCandidate
 from symd.model.identities import Digest
-from symd.model.locations import concat, of_reasons, subset, used_strings
 from symd.model.waiting import never_cancelled
 from symd.query.symbolize import Part, symbolize_parts
 

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.model.addresses import LATEST_TIME
 from symd.model.answers import Reason
 from symd.model.columns import I64, U8, U64
 from symd.model.identities import Digest, ObjectPath
-from symd.model.times import LATEST_TIME
 from symd.model.waiting import never_cancelled
 
 Flags = NDArray[np.bool_]

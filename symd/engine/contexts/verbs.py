@@ -27,7 +27,17 @@ from symd.engine.contexts.placement import (
 from symd.engine.contexts.timeline import FOREVER, Target, Timeline
 from symd.errors import BadQuery, LimitExceeded
 from symd.index import Index
-from symd.model.arguments import ModuleName, checked_name
+from symd.model.arguments import (
+    AnyAddresses,
+    AnyTimes,
+    ContextName,
+    ModuleName,
+    checked_addresses,
+    checked_alias_key,
+    checked_context_id,
+    checked_load_number,
+    checked_name,
+)
 from symd.model.columns import I64
 from symd.model.contexts import (
     ALIAS_HINT,
@@ -37,26 +47,16 @@ from symd.model.contexts import (
     Alias,
     Context,
     ContextRecord,
+    DeviceAnswers,
     Load,
     Times,
     Unload,
-)
-from symd.model.device import DeviceAnswers
-from symd.model.device_arguments import (
-    AnyAddresses,
-    AnyTimes,
-    ContextName,
-    checked_addresses,
-    checked_alias_key,
-    checked_context_id,
-    checked_load_number,
 )
 from symd.model.identities import ObjectPath
 from symd.model.kinds import of_kind
 from symd.model.texts import checked_text
 from symd.model.waiting import never_cancelled
-from symd.store.aliases import Aliases
-from symd.store.context_log import ContextChanges, ContextLog, ContextRow
+from symd.store.context_log import Aliases, ContextChanges, ContextLog, ContextRow
 
 KEPT = 4_000_000
 """Segments in the maps that stay in memory, beside the one that was asked last."""

@@ -6,52 +6,35 @@ answers is an event; of a load with the device addresses at which it put a place
 
 from __future__ import annotations
 
-from collections.abc import Container
-from collections.abc import Iterable
-from collections.abc import Iterator
-from dataclasses import replace
-from symd.errors import BadQuery
-from symd.errors import ModuleNotFound
-from symd.model.captures import CaptureApi
-from symd.model.contexts import LoadInContext
-from symd.model.identities import Digest
-from symd.model.module_events import CaughtUp
-from symd.model.module_events import LoadBegan
-from symd.model.module_events import LoadEnded
-from symd.model.module_events import ModuleAdded
-from symd.model.module_events import ModuleEvent
-from symd.model.module_events import ModuleRemoved
-from symd.model.summaries import ModuleRecord
-from symd.store import ModuleStore
-from symd.store.module_log import LOADED
-from symd.store.module_log import REMOVED
-from symd.store.module_log import LogEntry
-from symd.store.module_log import LogSubscription
-from symd.store.module_log import Position
 from collections import defaultdict
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
-import numpy as np
-from symd.engine.contexts.placement import extended
-from symd.engine.contexts.placement import reduced
-from symd.errors import LimitExceeded
-from symd.errors import PositionLost
-from symd.errors import SymdError
-from symd.index import Index
-from symd.model.addresses import ByAddress
-from symd.model.addresses import ByKernel
-from symd.model.addresses import BySection
-from symd.model.addresses import DeviceAddress
-from symd.model.breakpoints import Breakpoint
-from symd.model.breakpoints import Event
-from symd.model.breakpoints import Resolved
-from symd.model.breakpoints import Watching
-from symd.model.columns import U64
-from symd.model.contexts import Segment
-from symd.model.identities import ObjectPath
-from symd.query.breakpoints import resolved
 
+import numpy as np
+
+from symd.engine.contexts.placement import extended, reduced
+from symd.errors import BadQuery, LimitExceeded, ModuleNotFound, PositionLost, SymdError
+from symd.index import Index
+from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress
+from symd.model.breakpoints import Breakpoint, Event, Resolved, Watching
+from symd.model.captures import CaptureApi
+from symd.model.columns import U64
+from symd.model.contexts import (
+    CaughtUp,
+    LoadBegan,
+    LoadEnded,
+    LoadInContext,
+    ModuleAdded,
+    ModuleEvent,
+    ModuleRemoved,
+    Segment,
+)
+from symd.model.identities import Digest, ObjectPath
+from symd.model.summaries import ModuleRecord
+from symd.query.breakpoints import resolved
+from symd.store import ModuleStore
+from symd.store.module_log import LOADED, REMOVED, LogEntry, LogSubscription, Position
 
 PAGE = 1000
 """Entries of the log, and modules, that are read together."""

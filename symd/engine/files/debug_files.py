@@ -29,7 +29,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers import with_dwo
 from symd.formats.containers.amd import amdgpu
 from symd.model.code import SEPARATE_SUFFIX, CodeKind, DebugScheme, Vendor
-from symd.system.notices import complain
+from symd.system.messages import complain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,17 +5,15 @@ cut off on its way is told to be copied again."""
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Event
-from threading import Thread
-from typing import TextIO
-import re
 from shlex import quote
-from symd.errors import Malformed
-from symd.errors import SymdError
+from threading import Event, Thread
+from typing import TextIO
 
+from symd.errors import Malformed, SymdError
 
 AFTER_SECONDS, EVERY_SECONDS = 1.0, 0.5
 _CLEAR = "\r\x1b[K"

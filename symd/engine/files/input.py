@@ -21,8 +21,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers import compressed_file, uri
 from symd.model.frame_text import printable
 from symd.model.identities import named_digest
-from symd.system.notices import complain
-from symd.system.os_errors import os_error_text
+from symd.system.messages import complain, os_error_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +52,7 @@ class AllowedFiles:
     def opened(self, path: str) -> BinaryIO:
         """The regular file at a path. Raises PermissionDenied, and OSError where it cannot be read."""
 
-        from symd.store.source_files import opened_below  # noqa: PLC0415 - likewise
+        from symd.system.symlinks import opened_below  # noqa: PLC0415 - likewise
 
         real = _led_to(path)
         root = self._root_of(real)

@@ -19,8 +19,6 @@ from symd.formats.containers import host_elf
 from symd.formats.containers.amd import kpack
 from symd.formats.containers.amd.kpack import KpackReference
 
-
-
 INSTEAD = "ROCM_KPACK_PATH"
 """Packs to read instead of those that the program names; several with ``:`` between."""
 BEFORE = "ROCM_KPACK_PATH_PREFIX"

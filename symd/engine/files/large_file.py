@@ -9,22 +9,19 @@ from typing import cast
 from symd.config import Limits
 from symd.engine.files.gc_control import gc_paused
 from symd.engine.files.input import called
+from symd.engine.files.opened_file import Queries, file_answers, first_answer, mapped_file, stored_index
 from symd.errors import SymdError
 from symd.formats.containers import ContainerUnpacker
 from symd.formats.containers.code_reloader import CodeReloader
 from symd.formats.containers.file_part import forget
-from symd.index.file_index import MAX_PARTIAL_QUERIES, FileIndex
+from symd.index.partial import MAX_PARTIAL_QUERIES, FileIndex
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
 from symd.model.code import CodeObject
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
-from symd.query.symbolize import MAX_CANDIDATES
 from symd.query.function_names import symbols_meant
-from symd.query.symbolize import QueryBudget
-
-from symd.engine.files.opened_file import Queries, file_answers, first_answer, mapped_file
-from symd.engine.files.opened_file import stored_index
+from symd.query.symbolize import MAX_CANDIDATES, QueryBudget
 
 _MOST_WALKS = 3
 """How often a large file is gone through for single questions; who asks for more wants the whole index."""

@@ -1,4 +1,5 @@
-"""The texts of the source files that a module names: from the module, a daemon, or below folders that the user allowed."""
+"""The texts of the source files that a module names: from the module, a daemon, or below folders that the user
+allowed."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from symd.api import Symbolizer
 from symd.config import Limits
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.arguments import AnyColumn, AnyQuery
-from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
+from symd.model.line_tables import WHOLE_MODULE, Listing, ListingPart
 from symd.model.sources import PathRule, SourceText
 from symd.model.waiting import never_cancelled
 from symd.query.python_names import PythonNames
 from symd.query.source_text import Allowed, completed
-from symd.store.source_files import read_below
+from symd.system.symlinks import read_below
 
 
 def allowed_folders(roots: Sequence[Path], rules: Sequence[PathRule]) -> Allowed:

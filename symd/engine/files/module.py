@@ -19,7 +19,7 @@ from symd.debuginfo import dwo
 from symd.debuginfo.slim import joined
 from symd.engine.engine import Engine
 from symd.engine.files.debug_files import with_debug_file, with_dwo_files
-from symd.engine.files.file_notices import hints_name
+from symd.engine.files.file_notices import hints_name, working
 from symd.engine.files.input import (
     check_no_bare_digest,
     check_no_module_name,
@@ -28,7 +28,6 @@ from symd.engine.files.input import (
     read_input,
 )
 from symd.engine.files.kernel_packs import with_kernel_packs
-from symd.engine.files.file_notices import working
 from symd.engine.reading.questions import InProcessReader
 from symd.errors import (
     BadQuery,
@@ -40,9 +39,8 @@ from symd.errors import (
     SymdError,
 )
 from symd.formats.budget import Budget
-from symd.formats.containers import with_dwo
+from symd.formats.containers import spirv, with_dwo
 from symd.formats.containers.file_part import sha256_of
-from symd.formats.containers import spirv
 from symd.formats.spirv.module import check_same_code
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason

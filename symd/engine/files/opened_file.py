@@ -3,68 +3,50 @@ the questions need, or from the index that a store has of it; nothing here needs
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-from symd.config import default_store
-from symd.errors import DataLoss
-from symd.errors import InvalidInput
-from symd.formats.containers.file_part import sha256_of
-from symd.index.file_header import VERSION
-from symd.index.lookup import Index
-from symd.model.frame_text import printable
-from symd.system.notices import complain
 import mmap
 import os
 import stat
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import cast
-from symd.config import Limits
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from symd.config import Limits, default_store
 from symd.debuginfo import dwo
-from symd.engine.files.debug_files import debug_files
-from symd.engine.files.debug_files import has_split_files
-from symd.engine.files.debug_files import with_debug_file
-from symd.engine.files.debug_files import with_dwo_files
-from symd.engine.files.gc_control import gc_paused
-from symd.engine.files.input import COMPRESSED_SUFFIXES
-from symd.engine.files.input import called
-from symd.engine.files.input import read_input
-from symd.errors import SymdError
-from symd.formats import containers
-from symd.formats import elf
+from symd.engine.files.debug_files import debug_files, has_split_files, with_debug_file, with_dwo_files
+from symd.engine.files.file_notices import working
+from symd.engine.files.gc_control import gc_frozen, gc_paused
+from symd.engine.files.input import COMPRESSED_SUFFIXES, called, read_input
+from symd.errors import DataLoss, InvalidInput, SymdError
+from symd.formats import containers, elf
 from symd.formats.budget import Budget
 from symd.formats.containers.amd import amdgpu
-from symd.formats.containers.file_part import LARGE
-from symd.formats.containers.file_part import MAPPED
-from symd.index.file_index import FileIndex
+from symd.formats.containers.file_part import LARGE, MAPPED, sha256_of
+from symd.index.file_header import VERSION
+from symd.index.lookup import Index
 from symd.index.module import keep_freed_memory
-from symd.model.addresses import ByKernel
-from symd.model.addresses import Query
-from symd.model.answers import Answer
+from symd.index.partial import FileIndex
+from symd.model.addresses import ByKernel, Query
+from symd.model.answers import Answer, Answers
 from symd.model.columns import U64
+from symd.model.frame_text import printable
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
-from symd.query.symbolize import QueryBudget
-from symd.query.symbolize import symbolize
-from symd.query.symbolize import symbolize_column
-from symd.engine.files.gc_control import gc_frozen
-from symd.engine.files.file_notices import working
-from symd.model.answers import Answers
 from symd.query.python_names import PythonNames
+from symd.query.symbolize import QueryBudget, symbolize, symbolize_column
+from symd.system.messages import complain
 
 if TYPE_CHECKING:
-    from symd.store.paths import StorePaths
     from symd.engine.files.large_file import LargeFile
     from symd.model.sources import PathRule
+    from symd.store.folder import StorePaths
 
 
 def stored_index(store: str, data: bytes) -> Index | None:
     """The index of a module's bytes in a store's folder, "default" for that of the daemon that runs here; None where it has none that is sound.
     Raises ``FailedPrecondition`` where others may write in the folder, and StoreUnavailable."""
     from symd.store.files import disk, mapped  # noqa: PLC0415 - few ask for a store, whose catalogue is slow to import
-    from symd.store.ownership import check_private  # noqa: PLC0415
-    from symd.store.paths import StorePaths  # noqa: PLC0415
+    from symd.store.folder import StorePaths, check_private  # noqa: PLC0415 - likewise
 
     folder = default_store() if store == "default" else Path(store)
     digest = sha256_of(data)

@@ -8,7 +8,7 @@ is answered by the first that can:
    bytes.
 2. *Partial*: a module that is opened and of which only what the questions so far needed is decoded (``PartialIndex``).
    It has the format of a whole one and gives the same answers, or none: then the next layer is asked. A process that
-   answers a few questions about one file and ends (``index.file_index``) goes no further than it must. A store's module has
+   answers a few questions about one file and ends (``index.partial``) goes no further than it must. A store's module has
    one when it has many code objects and the questions name kernels, so that the first answer need not wait for all of
    them; the whole is made meanwhile, where there is somewhere else to make it.
 3. *Stored*: the index file that the store has under the module's digest and ``format.VERSION``. One that is damaged, or
@@ -21,7 +21,7 @@ Whoever reads a module's bytes is a ``Reader``: in a daemon another process, for
 makes of them comes back as an index file, which is checked before anything of it is believed.
 
 *Failures* are answers too. That bytes are malformed, unsupported or beyond a limit is the same every time: the store
-keeps the error under digest and version (``store.failures`` says which kinds last), and it is raised again without
+keeps the error under digest and version (``store.catalogued`` says which kinds last), and it is raised again without
 another look at the bytes, unless the limit that it names has been raised since. A module that was just added and cannot
 be indexed is taken out of the store again; what is remembered stays. A new ``format.VERSION`` forgets indexes and failures
 alike, because both are kept under it.

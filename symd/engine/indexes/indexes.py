@@ -8,51 +8,32 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Protocol
-from typing import Self
-from symd.engine.reading.opened_module import ModuleFile
-from symd.engine.reading.questions import MakeIndex
-from symd.engine.reading.questions import Reader
-from symd.errors import SymdError
-from symd.errors import Unavailable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from contextlib import nullcontext
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING
-from typing import NamedTuple
-from typing import TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
+
 from symd.api import Pending
 from symd.config import Limits
 from symd.engine.indexes.attempts import IndexAttempts
-from symd.engine.reading.questions import IndexFor
-from symd.engine.reading.questions import Outline
-from symd.engine.reading.questions import WorkerRequest
-from symd.errors import DataLoss
-from symd.errors import DeadlineExceeded
+from symd.engine.reading.opened_module import ModuleFile
+from symd.engine.reading.questions import IndexFor, MakeIndex, Outline, Reader, WorkerRequest
+from symd.errors import DataLoss, DeadlineExceeded, SymdError, Unavailable
 from symd.formats.containers.file_part import LARGE
 from symd.formats.elf.constants import MAGIC
-from symd.index import VERSION
-from symd.index import Index
+from symd.index import VERSION, Index
 from symd.index.cache import IndexCache
 from symd.index.lookup import first_answer
 from symd.index.summary import unpack
-from symd.model.addresses import ByAddress
-from symd.model.addresses import ByKernel
-from symd.model.addresses import Query
+from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
 from symd.model.summaries import ModuleSummary
 
 if TYPE_CHECKING:
-    from symd.store import ModuleStore
-    from symd.store import Upload
+    from symd.store import ModuleStore, Upload
 
 
 class IndexScratch(Protocol):

@@ -3,37 +3,27 @@ next question may be about it too."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from dataclasses import field
 import errno
 import mmap
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import BinaryIO
-from typing import cast
+from typing import BinaryIO, cast
+
 from symd.config import Limits
-from symd.errors import DataLoss
-from symd.errors import ModuleNotFound
-from symd.errors import ObjectNotFound
-from symd.errors import StoreUnavailable
+from symd.errors import DataLoss, ModuleNotFound, ObjectNotFound, StoreUnavailable
 from symd.formats import containers
-from symd.formats.containers.file_part import LARGE
-from symd.formats.containers.file_part import MAPPED
-from symd.formats.containers.file_part import sha256_of
-from symd.index.module import described
-from symd.index.module import write_index
-from symd.index.module import write_index_in_turn
+from symd.formats.containers.file_part import LARGE, MAPPED, sha256_of
+from symd.index.module import described, write_index, write_index_in_turn
 from symd.index.module_tables import DecodedObject
-from symd.index.partial import MIN_OBJECTS
-from symd.index.partial import PartialIndex
+from symd.index.partial import MIN_OBJECTS, PartialIndex
 from symd.model.code import CodeObject
 from symd.model.identities import Digest
 from symd.model.variables import Visible
-from symd.query.variables import VisibleIn
-from symd.query.variables import first_at
-from symd.system.os_errors import refusal
+from symd.query.variables import VisibleIn, first_at
+from symd.system.messages import refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,48 +5,33 @@ from __future__ import annotations
 
 import abc
 import errno
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from typing import BinaryIO
-from typing import Generic
-from typing import TypeVar
-from symd.cores.stopped import shared
-from symd.cores.stopped import identity_of
-from symd.engine.reading.opened_module import OpenedModule
-from symd.errors import Malformed
-from symd.errors import NotFound
-from symd.errors import StoreUnavailable
+from typing import TYPE_CHECKING, BinaryIO, Generic, Protocol, TypeVar
+
+from symd.config import Limits
+from symd.cores.stopped import identity_of, shared
+from symd.engine.reading.opened_module import ModuleFile, OpenedModule, OpenedModules
+from symd.errors import Malformed, NotFound, StoreUnavailable
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.elf.constants import SHT_NOBITS
-from symd.formats.elf.constants import SHT_NULL
-from symd.index.column_file import check_size
+from symd.formats.elf.constants import SHT_NOBITS, SHT_NULL
+from symd.index.builder import check_size
 from symd.index.file_header import VERSION
 from symd.index.summary import pack
 from symd.model.addresses import Query
-from symd.model.code import NO_FACTS
-from symd.model.code import CodeObject
-from symd.model.code import Kernel
-from symd.model.code import Section
-from symd.model.line_tables import LineTable
-from symd.model.listings import ListingPart
+from symd.model.code import NO_FACTS, CodeObject, Kernel, Section
+from symd.model.line_tables import LineTable, ListingPart
 from symd.model.sources import SourceText
 from symd.model.variables import Visible
-from symd.query.listing import chosen
 from symd.query.lines import ptx_tables
+from symd.query.listing import chosen
 from symd.query.source_text import from_module
-from symd.system.os_errors import refusal
-from typing import Protocol
-from symd.config import Limits
-from symd.engine.reading.opened_module import ModuleFile
-from symd.engine.reading.opened_module import OpenedModules
+from symd.system.messages import refusal
 
 if TYPE_CHECKING:
-    from symd.cores.stopped import SharedFrames
-    from symd.cores.stopped import CodeIdentity
+    from symd.cores.stopped import CodeIdentity, SharedFrames
 
 
 T_co = TypeVar("T_co", covariant=True)

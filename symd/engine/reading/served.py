@@ -7,38 +7,23 @@ of four types of unsigned integers and its bytes. So the worst that an answer ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import fields
-from dataclasses import is_dataclass
-from enum import Enum
-from typing import Any
-from typing import Final
-import msgpack
-import numpy as np
-from symd.cores import stopped
-from symd.engine.reading import questions
-from symd.engine.reading.opened_module import ModuleFile
-from symd.errors import DataLoss
-from symd.model import addresses
-from symd.model import answers
-from symd.model import code
-from symd.model import cores
-from symd.model import line_tables
-from symd.model import listings
-from symd.model import sources
-from symd.model import variables
 import gc
 import os
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TypeVar
-from symd.config import Limits
-from symd.engine.reading.opened_module import OpenedModules
-from symd.engine.reading.questions import MakeIndex
-from symd.engine.reading.questions import WorkerRequest
-from symd.engine.reading.questions import WriteObject
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import Any, Final, TypeVar
 
+import msgpack
+import numpy as np
+
+from symd.config import Limits
+from symd.cores import stopped
+from symd.engine.reading import questions
+from symd.engine.reading.opened_module import ModuleFile, OpenedModules
+from symd.engine.reading.questions import MakeIndex, WorkerRequest, WriteObject
+from symd.errors import DataLoss
+from symd.model import addresses, answers, code, cores, line_tables, sources, variables
 
 _TUPLE: Final = 0
 _ARRAY: Final = 1
@@ -72,7 +57,7 @@ CLASSES: Final[tuple[type[Any], ...]] = (
     cores.CoreStack,
     cores.CoreWave,
     line_tables.LineTable,
-    listings.ListingPart,
+    line_tables.ListingPart,
     stopped.SharedFrames,
     sources.Origin,
     sources.SourceText,

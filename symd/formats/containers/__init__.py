@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat, Unsupported
 from symd.formats.budget import Budget
-from symd.formats.containers.format import Element, Format
-from symd.formats.containers.format import FormatTable
 from symd.formats.containers import spirv
+from symd.formats.containers.format import Element, Format, FormatTable
 from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
 from symd.model.named_tuples import NamedTuple

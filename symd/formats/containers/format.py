@@ -10,17 +10,13 @@ Readers of formats by the names of their modules: each is imported when it is as
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from symd.formats.budget import Budget
-from symd.model.code import NO_FACTS
-from symd.model.code import CodeObject
-from symd.model.identities import ObjectPath
-from symd.model.named_tuples import NamedTuple
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 
+from symd.formats.budget import Budget
+from symd.model.code import NO_FACTS, CodeObject
+from symd.model.identities import ObjectPath
+from symd.model.named_tuples import NamedTuple
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import Any, cast
 from symd.errors import SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
+from symd.formats.containers import gcc_images
 from symd.formats.containers.amd import amdgpu_core, kpack
 from symd.formats.containers.amd.kpack import KpackReference
 from symd.formats.containers.file_part import FilePart, forget
 from symd.formats.containers.format import Contents, Element
-from symd.formats.containers import gcc_images
 from symd.formats.containers.intel import igc_elf
 from symd.formats.containers.llvm import compressed_bundle, offload_bundle
 from symd.formats.containers.nvidia import fatbin

@@ -15,25 +15,19 @@ Source: SPIR-V 1.6, 2.3 "Physical Layout of a SPIR-V Module and Instruction" and
 
 from __future__ import annotations
 
-from typing import Final
-from symd.errors import SymdError
-from symd.formats import elf
-from symd.formats.budget import Budget
-from symd.formats.containers.file_part import FilePart
-from symd.formats.elf.constants import ELFDATA2LSB
-from symd.formats.elf.constants import EM_AMDGPU
-from symd.formats.elf.constants import EM_CUDA
-from symd.formats.elf.constants import EM_INTELGT
-from symd.formats.elf.constants import ET_CORE
-from symd.formats.elf.constants import EV_CURRENT
 import re
 import struct
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from symd.errors import SymdError
+from symd.formats import elf
+from symd.formats.budget import Budget
+from symd.formats.containers.file_part import FilePart
+from symd.formats.elf.constants import ELFDATA2LSB, EM_AMDGPU, EM_CUDA, EM_INTELGT, ET_CORE, EV_CURRENT
 from symd.formats.spirv.grammar import Op
 from symd.formats.spirv.words import HEADER_WORDS
-
 
 _MACHINES: Final = (EM_AMDGPU, EM_CUDA, EM_INTELGT)
 _ELF_HEADER_BYTES: Final = 64

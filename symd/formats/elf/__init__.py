@@ -2,7 +2,7 @@
 numbers under their own names."""
 
 from symd.formats.elf.constants import MAGIC
-from symd.formats.elf.contents import DebugLink, Note, debug_link, notes_of
+from symd.formats.elf.contents import DebugLink, Note, Symbol, debug_link, notes_of, string_at, symbol_names
 from symd.formats.elf.reader import (
     Elf,
     Header,
@@ -15,7 +15,6 @@ from symd.formats.elf.reader import (
     section_headers,
     section_names,
 )
-from symd.formats.elf.contents import Symbol, string_at, symbol_names
 
 __all__ = (
     "MAGIC",

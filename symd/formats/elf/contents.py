@@ -9,20 +9,14 @@ CRC-32 of its content."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
-from collections.abc import Iterator
-from symd.errors import Malformed
-from symd.model.code import Section
-from symd.model.named_tuples import NamedTuple
-from collections.abc import Sequence
 import zlib
-from symd.errors import Unsupported
+from collections.abc import Iterable, Iterator, Sequence
+
+from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
-from symd.formats.elf.constants import ELFCOMPRESS_ZLIB
-from symd.formats.elf.constants import ELFCOMPRESS_ZSTD
-from symd.formats.elf.constants import SHF_COMPRESSED
-from symd.formats.elf.constants import SHT_NOBITS
-from symd.model.code import DebugScheme
+from symd.formats.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED, SHT_NOBITS
+from symd.model.code import DebugScheme, Section
+from symd.model.named_tuples import NamedTuple
 
 
 class Note(NamedTuple):

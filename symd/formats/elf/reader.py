@@ -14,7 +14,6 @@ from operator import add
 
 from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
-from symd.formats.elf.contents import ZDEBUG, decompressed
 from symd.formats.elf.constants import (
     ELFCLASS32,
     ELFCLASS64,
@@ -42,8 +41,7 @@ from symd.formats.elf.constants import (
     SHT_SYMTAB,
     SHT_ZEBIN_ZEINFO,
 )
-from symd.formats.elf.contents import Note, notes_in
-from symd.formats.elf.contents import Symbol, strings_at
+from symd.formats.elf.contents import ZDEBUG, Note, Symbol, decompressed, notes_in, strings_at
 from symd.model.code import Section
 from symd.model.named_tuples import NamedTuple
 

@@ -15,10 +15,10 @@ Source: the specifications of OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugI
 
 from __future__ import annotations
 
-from enum import IntEnum
 from collections.abc import Mapping
-from symd.model.named_tuples import NamedTuple
+from enum import IntEnum
 
+from symd.model.named_tuples import NamedTuple
 
 MAGIC = 0x07230203
 

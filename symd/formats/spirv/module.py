@@ -11,40 +11,23 @@ Source: SPIR-V 1.6, "Function Instructions" and "Mode-Setting Instructions" (OpE
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
-from collections.abc import Mapping
-from itertools import compress
-from symd.errors import HashMismatch
-from symd.errors import Malformed
-from symd.errors import NoDebugData
-from symd.errors import SymdError
-from symd.formats.budget import Budget
-from symd.formats.spirv.grammar import Debug
-from symd.formats.spirv.grammar import Op
-from symd.formats.spirv.words import Words
-from symd.formats.spirv.words import parse
-from symd.model.code import NO_FACTS
-from symd.model.code import CodeKind
-from symd.model.code import CodeObject
-from symd.model.code import DebugScheme
-from symd.model.code import Function
-from symd.model.code import Kernel
-from symd.model.code import Section
-from symd.model.identities import ObjectPath
-from symd.model.texts import counted
-from symd.model.texts import plural
 from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from itertools import pairwise
-from symd.formats.spirv.grammar import Decoration
-from symd.formats.spirv.grammar import FunctionParameterAttribute
-from symd.formats.spirv.words import text
+from itertools import compress, pairwise
+
+from symd.errors import HashMismatch, Malformed, NoDebugData, SymdError
+from symd.formats.budget import Budget
+from symd.formats.spirv.grammar import Debug, Decoration, FunctionParameterAttribute, Op
+from symd.formats.spirv.words import Words, parse, text
+from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
+from symd.model.identities import ObjectPath
 from symd.model.named_tuples import NamedTuple
+from symd.model.texts import counted, plural
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from typing import Any
-
 
 
 _GENERATORS = {

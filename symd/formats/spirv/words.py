@@ -12,8 +12,7 @@ from struct import pack
 
 from symd.core import spirv_words as core
 from symd.errors import Malformed
-from symd.formats.spirv.grammar import DEBUG_SETS, is_unknown
-from symd.formats.spirv.grammar import MAGIC, Op
+from symd.formats.spirv.grammar import DEBUG_SETS, MAGIC, Op, is_unknown
 from symd.model.named_tuples import NamedTuple
 from symd.model.texts import counted
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from symd.formats.spirv.words import HEADER_WORDS, claims, split
 from symd.formats.spirv_rules.device import Device
-from symd.formats.spirv_rules.module import CheckedModule
-from symd.formats.spirv_rules.module import CheckReport, RuleFinding, Violation
+from symd.formats.spirv_rules.module import CheckedModule, CheckReport, RuleFinding, Violation
 from symd.formats.spirv_rules.rules import RULES
 
 __all__ = ("RULES", "CheckReport", "Device", "Violation", "check")

@@ -5,23 +5,13 @@ vector types, image types, and the instructions of images. Source: Level Zero SP
 from __future__ import annotations
 
 from collections.abc import Iterator
-from symd.formats.spirv_rules.grammar import Capability
-from symd.formats.spirv.grammar import AddressingModel
-from symd.formats.spirv.grammar import ExecutionModel
-from symd.formats.spirv.grammar import MemoryModel
-from symd.formats.spirv.grammar import Op
-from symd.formats.spirv.grammar import name_of
+
+from symd.formats.spirv.grammar import AddressingModel, ExecutionModel, MemoryModel, Op, name_of
 from symd.formats.spirv.words import text
 from symd.formats.spirv_rules.device import Device
-from symd.formats.spirv_rules.grammar import LEAST_OPERANDS
-from symd.formats.spirv_rules.module import CheckedModule
-from symd.formats.spirv_rules.module import RuleFinding
-from symd.model.texts import counted
-from symd.model.texts import plural
-from symd.formats.spirv_rules.grammar import Dim
-from symd.formats.spirv_rules.grammar import ImageOperands
-from symd.formats.spirv_rules.grammar import dim_name
-
+from symd.formats.spirv_rules.grammar import LEAST_OPERANDS, Capability, Dim, ImageOperands, dim_name
+from symd.formats.spirv_rules.module import CheckedModule, RuleFinding
+from symd.model.texts import counted, plural
 
 _ALWAYS = frozenset(
     (

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
-from symd.errors import InvalidInput
 
+from symd.errors import InvalidInput
 
 FLAGS = ("GLOBAL_LOAD_STORE", "GLOBAL_ADD", "GLOBAL_MIN_MAX", "LOCAL_LOAD_STORE", "LOCAL_ADD", "LOCAL_MIN_MAX")
 """The flags of ze_device_fp_atomic_ext_flags_t, by bit, without their common prefix."""

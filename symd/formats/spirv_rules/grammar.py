@@ -4,10 +4,9 @@ section 3, and the registered extensions that the names end in or that the Level
 
 from __future__ import annotations
 
-from enum import IntEnum
-from enum import IntFlag
-from symd.formats.spirv.grammar import name_of
-from symd.formats.spirv.grammar import Op
+from enum import IntEnum, IntFlag
+
+from symd.formats.spirv.grammar import Op, name_of
 
 
 class Capability(IntEnum):

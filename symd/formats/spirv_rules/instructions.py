@@ -5,24 +5,22 @@ SPIR-V guide, "Validation Rules", "Floating-Point Atomics" and "SPV_INTEL_subgro
 from __future__ import annotations
 
 from collections.abc import Iterator
-from symd.formats.spirv_rules.grammar import Capability
-from symd.formats.spirv.grammar import Op
-from symd.formats.spirv.grammar import StorageClass
-from symd.formats.spirv.grammar import name_of
-from symd.formats.spirv_rules.device import Device
-from symd.formats.spirv_rules.grammar import ATOMIC_INTEGER
-from symd.formats.spirv_rules.grammar import ATOMICS
-from symd.formats.spirv_rules.grammar import POINTER
-from symd.formats.spirv_rules.module import CheckedModule
-from symd.formats.spirv_rules.module import Type
-from symd.formats.spirv_rules.module import RuleFinding
-from symd.formats.spirv_rules.grammar import Scope
-from symd.formats.spirv_rules.grammar import EXECUTION_SCOPE
-from symd.formats.spirv_rules.grammar import MEMORY_SCOPE
-from symd.formats.spirv_rules.grammar import Dim
-from symd.formats.spirv_rules.grammar import dim_name
-from symd.formats.spirv_rules.grammar import SHUFFLES
 
+from symd.formats.spirv.grammar import Op, StorageClass, name_of
+from symd.formats.spirv_rules.device import Device
+from symd.formats.spirv_rules.grammar import (
+    ATOMIC_INTEGER,
+    ATOMICS,
+    EXECUTION_SCOPE,
+    MEMORY_SCOPE,
+    POINTER,
+    SHUFFLES,
+    Capability,
+    Dim,
+    Scope,
+    dim_name,
+)
+from symd.formats.spirv_rules.module import CheckedModule, RuleFinding, Type
 
 _MOVES = (Op.AtomicLoad, Op.AtomicStore, Op.AtomicExchange)
 _ADD = {

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from symd.formats.spirv.grammar import Op, StorageClass, name_of
 from symd.formats.spirv_rules.device import Device
-from symd.formats.spirv_rules.module import CheckedModule, Type
-from symd.formats.spirv_rules.module import RuleFinding
+from symd.formats.spirv_rules.module import CheckedModule, RuleFinding, Type
 
 _PARAMETERS = (
     Op.TypeInt,

@@ -3,19 +3,17 @@ check of it answers: violations, each under the name of its rule."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
-import numpy as np
-from symd.formats.spirv.module import Body
-from symd.formats.spirv.module import SpirvModule
-from symd.formats.spirv.module import by_value_parameters
-from symd.formats.spirv.grammar import Op
-from symd.formats.spirv.words import text
-from symd.formats.spirv_rules.grammar import LEAST_OPERANDS
-from symd.formats.spirv_rules.grammar import NO_TYPE
+from typing import Literal
 
+import numpy as np
+
+from symd.formats.spirv.grammar import Op
+from symd.formats.spirv.module import Body, SpirvModule, by_value_parameters
+from symd.formats.spirv.words import text
+from symd.formats.spirv_rules.grammar import LEAST_OPERANDS, NO_TYPE
 
 Severity = Literal["error", "unsupported"]
 

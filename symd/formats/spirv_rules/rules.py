@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from symd.formats.spirv_rules import instructions, declared, kernels
+from symd.formats.spirv_rules import declared, instructions, kernels
 from symd.formats.spirv_rules.device import Device
-from symd.formats.spirv_rules.module import CheckedModule
-from symd.formats.spirv_rules.module import RuleFinding
+from symd.formats.spirv_rules.module import CheckedModule, RuleFinding
 
 Rule = Callable[[CheckedModule, Device], Iterator[RuleFinding]]
 

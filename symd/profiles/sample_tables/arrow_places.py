@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from symd.errors import InvalidInput
+from symd.model.addresses import LATEST_TIME
 from symd.model.columns import I64
-from symd.model.times import LATEST_TIME
 from symd.profiles.sample_tables.places import NumberColumn, Places, TextColumn
 from symd.profiles.sample_tables.tally import Weights
 

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.index.format import Strings
-from symd.model.answers import Answers, Locations, Reason
+from symd.model.answers import Answers, Locations, Reason, of_reasons
 from symd.model.columns import I64, U8, U32, U64
-from symd.model.device import DeviceAnswers
-from symd.model.locations import of_reasons
+from symd.model.contexts import DeviceAnswers
 
 _FIRST, _SECOND = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 """The multipliers of MurmurHash3's last step, which spreads each bit over all."""

@@ -21,11 +21,10 @@ from symd.errors import InvalidInput, StoreUnavailable, ToolMissing, extra_hint
 from symd.profiles import NamedModule
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
-from symd.store.ownership import check_owner
-from symd.store.paths import StorePaths
+from symd.store.folder import StorePaths, check_owner
 from symd.store.shared.opening import open_shared
 from symd.system.atomic_output import check_no_input, replacing
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 
 if TYPE_CHECKING:
     from symd.profiles.sample_tables.tables import SampleTables, TableNames, TableReport

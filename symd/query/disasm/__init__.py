@@ -1,4 +1,5 @@
-"""Disassemblers that may be installed: each is optional at run time, and each is one module and one line in the table."""
+"""Disassemblers that may be installed: each is optional at run time, and each is one module and one line in the
+table."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import numpy as np
 from symd.config import Limits
 from symd.errors import SymdError, ToolFailed, Unsupported
 from symd.model.code import CodeObject
-from symd.model.listings import Instructions
+from symd.model.line_tables import Instructions
 from symd.query.disasm import iga, llvm, nvidia, spirv
 from symd.query.disasm.disassembler import (
     Decoded,

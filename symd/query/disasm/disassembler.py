@@ -4,36 +4,23 @@ code object are instructions: what its symbols cover, without padding and header
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator
-from collections.abc import Sequence
-from pathlib import Path
 import io
 import math
+import os
+import re
 import time
-from collections.abc import Callable
-from collections.abc import Iterable
-from dataclasses import dataclass
-from dataclasses import field
-from typing import Final
-from typing import Protocol
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
 from symd.config import Limits
-from symd.errors import DeadlineExceeded
-from symd.errors import KernelNotFound
-from symd.errors import LimitExceeded
-from symd.errors import SymdError
-from symd.errors import ToolFailed
-from symd.model.code import CodeObject
-from symd.model.code import Function
-from symd.model.code import Kernel
-from symd.model.code import Section
+from symd.errors import DeadlineExceeded, KernelNotFound, LimitExceeded, SymdError, ToolFailed
+from symd.model.code import CodeObject, Function, Kernel, Section
 from symd.system.process.process import ProcessLimits
 from symd.system.process.run import Ended
 from symd.system.process.starter import Starter
 from symd.system.process.tool import run_tool
-
 
 VARIABLE = "SYMD_TOOLS"
 """Folders to look into first, for programs and for libraries, separated like those of PATH."""

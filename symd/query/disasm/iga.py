@@ -18,10 +18,11 @@ from symd.query.disasm.disassembler import (
     DecodeOutcome,
     DisassemblyBudget,
     InstructionBytes,
+    chosen_folders,
+    has_library,
     lines_of,
     senseless,
 )
-from symd.query.disasm.disassembler import chosen_folders, has_library
 from symd.system.process.tool import tool_error
 
 NAME = "IGA"

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from symd.errors import Malformed
 from symd.model.addresses import ObjectAddress, SectionOffset
-from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection
+from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection, subset
 from symd.model.columns import U32, U64
 from symd.model.identities import ObjectPath
-from symd.model.locations import subset
 from symd.rpc.wire.columns import OTHER_SIDE, check_below, check_count, pack, unpack
 from symd.rpc.wire.fields import from_reason, utf8
 from symd.rpc.wire.location_tables import Numbering, from_table, pack_few, write_small_part, write_table

@@ -21,8 +21,7 @@ from symd.model.breakpoints import (
 from symd.model.identities import ObjectPath
 from symd.model.sources import PathRule
 from symd.rpc.wire.contexts import from_load_in_context, to_load_in_context
-from symd.rpc.wire.fields import bad_field, utf8, utf8s
-from symd.rpc.wire.fields import module_digest, module_name, optional_path
+from symd.rpc.wire.fields import bad_field, module_digest, module_name, optional_path, utf8, utf8s
 from symd.v1 import breakpoint_service_pb2 as pb
 
 LOCATIONS = 1000

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import LimitExceeded, Malformed
-from symd.model.answers import Answers, Candidate, Locations, TextSection
-from symd.model.locations import concat
+from symd.model.answers import Answers, Candidate, Locations, TextSection, concat
 
 Number = TypeVar("Number", bound=np.unsignedinteger[Any])
 

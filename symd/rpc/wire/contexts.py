@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from symd.errors import BadQuery
 from symd.model.addresses import DeviceAddress
+from symd.model.arguments import AddressQuestion, AliasKey, checked_alias_key
 from symd.model.contexts import (
     ALIAS_HINT,
     CONTEXT_HINT,
@@ -23,26 +24,29 @@ from symd.model.contexts import (
     Alias,
     Context,
     ContextRecord,
+    DeviceAnswers,
+    DeviceCandidate,
     Load,
     LoadInContext,
     Segment,
     Unload,
 )
-from symd.model.device import DeviceAnswers, DeviceCandidate
-from symd.model.device_arguments import AddressQuestion, AliasKey, checked_alias_key
 from symd.model.kinds import of_kind
 from symd.rpc.wire.answers import from_columns, to_columns
 from symd.rpc.wire.columns import check_below, concatenated, pack, unpack
-from symd.rpc.wire.fields import bad_field, from_time, to_timestamp, utf8
-from symd.rpc.wire.queries import check_count, from_numbers, from_query, to_query
 from symd.rpc.wire.fields import (
+    bad_field,
     context_id,
     context_name,
+    from_time,
     module_digest,
     module_name,
     optional_context_id,
     optional_path,
+    to_timestamp,
+    utf8,
 )
+from symd.rpc.wire.queries import check_count, from_numbers, from_query, to_query
 from symd.v1 import alias_service_pb2 as pb
 from symd.v1 import context_pb2
 from symd.v1.context_service_pb2 import RecordEventsRequest, SymbolizeAddressesRequest

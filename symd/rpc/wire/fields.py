@@ -9,31 +9,20 @@ daemon may send one that this symd has no name for. Resource names: a module is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from typing import Any
-from typing import Final
-from typing import TypeVar
-from typing import overload
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeVar, overload
+
 import numpy as np
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
-from symd.errors import BadQuery
-from symd.errors import InvalidInput
-from symd.errors import Malformed
-from symd.model.columns import U8
-from symd.model.reasons import KNOWN
-from symd.model.reasons import Reason
-from symd.rpc.wire.columns import OTHER_SIDE
-from functools import lru_cache
-from symd.model.arguments import ModuleName
-from symd.model.arguments import checked_name
-from symd.model.identities import Digest
-from symd.model.identities import ObjectPath
-from symd.model.identities import checked_digest
-from symd.model.identities import named_digest
 
+from symd.errors import BadQuery, InvalidInput, Malformed
+from symd.model.arguments import ModuleName, checked_name
+from symd.model.columns import U8
+from symd.model.identities import Digest, ObjectPath, checked_digest, named_digest
+from symd.model.reasons import KNOWN, Reason
+from symd.rpc.wire.columns import OTHER_SIDE
 
 FIELD = "field"
 """The key of an error's metadata under which the field stands."""

@@ -13,8 +13,7 @@ from symd.model.identities import ObjectPath
 from symd.model.line_tables import LineLevel, LineTable, RowsInParts
 from symd.rpc.wire.answers import from_text_section, to_text_section
 from symd.rpc.wire.columns import check_below, pack, unpack
-from symd.rpc.wire.fields import by_header, utf8, utf8s, wrong_field
-from symd.rpc.wire.fields import digest_and_path
+from symd.rpc.wire.fields import by_header, digest_and_path, utf8, utf8s, wrong_field
 from symd.v1 import line_table_pb2, location_pb2, symbol_service_pb2
 
 ROWS = 1 << 14

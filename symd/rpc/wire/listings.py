@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from symd.errors import Malformed
 from symd.model.answers import Answers
 from symd.model.identities import ObjectPath
-from symd.model.listings import Listing, ListingPart
+from symd.model.line_tables import Listing, ListingPart
 from symd.rpc.wire.answers import from_columns, to_columns
 from symd.rpc.wire.columns import concatenated, pack, unpack
-from symd.rpc.wire.fields import by_header, utf8, utf8s
-from symd.rpc.wire.fields import digest_and_path, module_name
+from symd.rpc.wire.fields import by_header, digest_and_path, module_name, utf8, utf8s
 from symd.v1 import listing_service_pb2 as pb
 
 ROWS = 8192

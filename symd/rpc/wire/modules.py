@@ -20,13 +20,21 @@ import zstandard
 
 from symd.errors import LimitExceeded, Malformed, SymdError
 from symd.model.code import CodeKind, DebugScheme
+from symd.model.contexts import CaughtUp, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved
 from symd.model.identities import Digest, ObjectPath
-from symd.model.module_events import CaughtUp, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.rpc.wire.contexts import from_load_in_context, to_load_in_context
 from symd.rpc.wire.failures import reason_status, status_reason, to_status
-from symd.rpc.wire.fields import from_time, to_timestamp, utf8, utf8s, wrong_field
-from symd.rpc.wire.fields import context_id, module_digest, module_name
+from symd.rpc.wire.fields import (
+    context_id,
+    from_time,
+    module_digest,
+    module_name,
+    to_timestamp,
+    utf8,
+    utf8s,
+    wrong_field,
+)
 from symd.v1 import fact_pb2, module_pb2
 from symd.v1 import module_service_pb2 as pb
 from symd.v1.module_pb2 import PackedDescription

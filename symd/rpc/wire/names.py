@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from symd.model.identities import ObjectPath
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
-from symd.rpc.wire.fields import bad_field, utf8
+from symd.rpc.wire.fields import bad_field, digest_and_path, module_name, utf8
 from symd.rpc.wire.modules import from_facts, to_facts
-from symd.rpc.wire.fields import digest_and_path, module_name
 from symd.v1 import name_service_pb2 as pb
 
 

@@ -19,8 +19,7 @@ from symd.model.arguments import wrong_query
 from symd.model.columns import U32, U64
 from symd.model.identities import ObjectPath
 from symd.rpc.wire.columns import KINDS, WIDTHS, column_width
-from symd.rpc.wire.fields import bad_field, wrong_field
-from symd.rpc.wire.fields import digest_and_path
+from symd.rpc.wire.fields import bad_field, digest_and_path, wrong_field
 from symd.v1 import query_pb2
 from symd.v1.symbol_service_pb2 import ANSWER_FORM_COLUMNS, ANSWER_FORM_ROWS, SymbolizeRequest
 

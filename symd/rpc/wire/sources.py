@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from symd.errors import LimitExceeded
 from symd.model.sources import Origin, SourceText
-from symd.rpc.wire.fields import chunks_of, utf8
-from symd.rpc.wire.fields import digest_and_path
+from symd.rpc.wire.fields import chunks_of, digest_and_path, utf8
 from symd.v1 import listing_service_pb2 as pb
 
 CHUNK = 1 << 20

@@ -27,9 +27,17 @@ from symd.model.variables import (
     Visible,
 )
 from symd.rpc.wire.answers import from_answer, to_answer
-from symd.rpc.wire.fields import i64_or_none, u64_or_none, utf8, utf8s, wrapped_i64, wrong_field
+from symd.rpc.wire.fields import (
+    digest_and_path,
+    i64_or_none,
+    module_name,
+    u64_or_none,
+    utf8,
+    utf8s,
+    wrapped_i64,
+    wrong_field,
+)
 from symd.rpc.wire.queries import from_query, to_query
-from symd.rpc.wire.fields import digest_and_path, module_name
 from symd.v1 import variable_service_pb2 as pb
 
 

@@ -12,10 +12,9 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from symd.errors import SymdError, Unauthenticated
-from symd.server.http.exchange import Ended, Exchange
+from symd.server.http.exchange import Ended, Exchange, error_reply, served
 from symd.server.http.hosts import KnownHosts
 from symd.server.http.principals import HttpAuthenticator
-from symd.server.http.exchange import error_reply, served
 from symd.server.http.site import HttpWorkQueue, Site, WebRoute
 
 HEADERS: Final[Mapping[str, str]] = {

@@ -5,31 +5,29 @@ than anybody lives, which would hold up every thread of the process. Texts are s
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import re
+import threading
 import time
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final
+
 from pygments.lexer import Lexer
 from pygments.lexers.c_cpp import CppLexer
 from pygments.lexers.fortran import FortranLexer
 from pygments.lexers.julia import JuliaLexer
 from pygments.lexers.python import PythonLexer
 from pygments.lexers.rust import RustLexer
-from pygments.token import Token
-from pygments.token import _TokenType
-from symd.config import Limits
-import hashlib
-import logging
-import threading
-from symd.config import DEFAULT_LIMITS
+from pygments.token import Token, _TokenType
+
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import SymdError
 from symd.system.process import confinement
 from symd.system.process.pool import Pool
 from symd.system.process.process import ProcessLimits
-
 
 LONGEST_TEXT: Final = 2 << 20
 """Letters of a text beyond which it stays plain."""

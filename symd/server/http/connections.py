@@ -7,26 +7,23 @@ the client's; the event loop may look at its clock first, as after SIGCONT."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from collections.abc import Callable
-from contextlib import asynccontextmanager
-from typing import Final
-from collections import Counter
-from functools import partial
-from typing import Any
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from symd.errors import Busy
 import logging
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any, Final
+
+import h11
 import uvicorn
 from starlette.types import ASGIApp
-from symd.server.http.hosts import BACKLOG
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from symd.errors import Busy
+from symd.server.http.hosts import BACKLOG
 
 LOOK_SECONDS: Final = 1.0
 """How long is looked, at the end, for what has come already."""

@@ -5,51 +5,30 @@ checked here, too."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from dataclasses import field
-from http import HTTPStatus
-from typing import Any
-from starlette.requests import HTTPConnection
-from starlette.types import Receive
-from starlette.types import Send
-from symd.errors import SymdError
-from symd.server.http.principals import HttpPrincipal
-from symd.server.http.site import HttpWorkQueue
-from symd.server.http.site import WebRoute
 import asyncio
 import gzip
 import logging
 import threading
+import time
 import uuid
-from collections.abc import AsyncIterator
-from collections.abc import Awaitable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from types import MappingProxyType
-from typing import Final
-from starlette.requests import ClientDisconnect
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.responses import StreamingResponse
+from typing import Any, Final
+
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
+
 from symd.config import Limits
-from symd.errors import DeadlineExceeded
-from symd.errors import LimitExceeded
-from symd.errors import PermissionDenied
-from symd.errors import Unavailable
+from symd.errors import DeadlineExceeded, LimitExceeded, PermissionDenied, SymdError, Unavailable
 from symd.server import waiting
 from symd.server.http.connections import client_time
-from symd.server.http.site import CostClass
-from symd.server.http.site import HttpRequest
-from symd.server.http.site import Lacking
-from symd.server.http.site import Reply
-from symd.server.http.site import Site
-from symd.server.http.site import json_reply
-
+from symd.server.http.principals import HttpPrincipal
+from symd.server.http.site import CostClass, HttpRequest, HttpWorkQueue, Lacking, Reply, Site, WebRoute, json_reply
 
 CANCELLED = "CANCELLED"
 """The outcome of a request whose answer did not leave whole."""

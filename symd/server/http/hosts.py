@@ -5,14 +5,13 @@ it read answers. So a name has to be one of ours. An address written as numbers 
 from __future__ import annotations
 
 import socket
-from typing import Final
-from symd.errors import FailedPrecondition
-from symd.errors import InvalidInput
-from symd.system.addresses import host_and_port
-from symd.system.os_errors import os_error_text
 from collections.abc import Iterable
 from ipaddress import ip_address
+from typing import Final
 
+from symd.errors import FailedPrecondition, InvalidInput
+from symd.rpc.addresses import host_and_port
+from symd.system.messages import os_error_text
 
 BACKLOG: Final = 128
 

@@ -17,12 +17,11 @@ from starlette.datastructures import Headers, QueryParams
 
 from symd.errors import KernelNotFound
 from symd.model.identities import ObjectPath
-from symd.model.listings import ListingPart
+from symd.model.line_tables import ListingPart
 from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.server.http.principals import READER, HttpPrincipal
 from symd.server.http.routes import ROUTES
-from symd.server.http.routes.page import FIRST, assets
-from symd.server.http.routes.page import PROFILE, NamedProfile
+from symd.server.http.routes.page import FIRST, PROFILE, NamedProfile, assets
 from symd.server.http.site import HttpRequest, Reply, Site, WebRoute
 
 MOST_KERNELS: Final = 64

@@ -4,37 +4,30 @@ written by then."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any
-from typing import Final
-from typing import cast
+from collections.abc import AsyncIterator, Callable
+from functools import wraps
+from typing import Annotated, Any, Final, ParamSpec, cast
+
 import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream
-from anyio.streams.memory import MemoryObjectSendStream
-from mcp.server.mcpserver import MCPServer
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError
-from mcp_types import JSONRPCNotification
-from mcp_types import JSONRPCRequest
-from mcp_types import JSONRPCResponse
-from collections.abc import Callable
-from functools import wraps
-from typing import Annotated
-from typing import ParamSpec
-from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import CallToolResult
-from mcp_types import InputRequiredResult
-from mcp_types import ToolAnnotations
+from mcp_types import (
+    CallToolResult,
+    InputRequiredResult,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    ToolAnnotations,
+)
 from pydantic import Field
+
 from symd import __version__
 from symd.errors import SymdError
-from symd.server.mcp.tools import LISTED_INSTRUCTIONS
-from symd.server.mcp.tools import LISTED_NAMES
-from symd.server.mcp.tools import QUERIES
-from symd.server.mcp.tools import Tools
-
+from symd.server.mcp.tools import LISTED_INSTRUCTIONS, LISTED_NAMES, QUERIES, Tools
 
 _LAST_SECONDS: Final = 300.0
 """Seconds that the last answers are waited for: longer than a tool may take."""

@@ -4,45 +4,29 @@ compiler that made the code."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from symd.model.answers import Answer
-from symd.model.answers import Candidate
-from symd.model.answers import Reason
-from symd.model.compile_advice import compile_advice
-from symd.model.summaries import ModuleSummary
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
 from itertools import islice
 from typing import Any
+
 from symd import profiles
 from symd.api import Symbolizer
-from symd.config import DEFAULT_LIMITS
-from symd.config import Limits
-from symd.errors import BadQuery
-from symd.errors import LimitExceeded
-from symd.model.answers import Frame
+from symd.config import DEFAULT_LIMITS, Limits
+from symd.errors import BadQuery, LimitExceeded
+from symd.model.addresses import parse_query
+from symd.model.answers import Answer, Candidate, Frame, Reason
 from symd.model.breakpoints import SourceLine
+from symd.model.compile_advice import compile_advice
 from symd.model.identities import ObjectPath
-from symd.model.json.answers import answer_json
-from symd.model.json.answers import located_json
-from symd.model.json.answers import named_item_json
-from symd.model.json.answers import variable_json
-from symd.model.listings import Listing
-from symd.model.listings import ListingPart
-from symd.model.names import Match
-from symd.model.names import NameQuery
+from symd.model.json.answers import answer_json, located_json, named_item_json, variable_json
+from symd.model.line_tables import Listing, ListingPart
+from symd.model.names import Match, NameQuery
 from symd.model.sources import SourceText
-from symd.model.summaries import KernelSummary
-from symd.model.summaries import ObjectSummary
-from symd.profiles.hot import HotPlace
-from symd.profiles.hot import hot_lines
-from symd.profiles.resolver import NamedModule
-from symd.profiles.resolver import Resolver
+from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
+from symd.profiles.hot import HotPlace, hot_lines
+from symd.profiles.resolver import NamedModule, Resolver
 from symd.profiles.samples import SampledProfile
 from symd.query.breakpoints import parse_source_line
-from symd.model.addresses import parse_query
 
 
 @dataclass(frozen=True, slots=True)

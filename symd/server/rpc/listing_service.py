@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from symd.model.listings import Listing
+from symd.model.line_tables import Listing
 from symd.rpc.wire.listings import from_request, size_of, to_chunks
 from symd.rpc.wire.sources import from_request as from_sources_request
 from symd.rpc.wire.sources import to_chunks as to_source_chunks
 from symd.server.batches import check_columns
 from symd.server.call import Call
-from symd.server.service_context import DiskSources
 from symd.server.guard import check_waited_for
-from symd.server.service_context import ServiceContext
+from symd.server.service_context import DiskSources, ServiceContext
 from symd.server.work_queues import Work
 from symd.v1.listing_service_pb2 import GetListingRequest, GetListingResponse, ReadSourcesRequest, ReadSourcesResponse
 

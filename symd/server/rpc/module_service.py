@@ -23,7 +23,7 @@ from symd.errors import (
 from symd.model.grabs import Grabbed
 from symd.model.identities import checked_digest, is_digest
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
-from symd.rpc.wire.fields import chunks_of, wrong_field
+from symd.rpc.wire.fields import chunks_of, module_digest, module_name, optional_path, wrong_field
 from symd.rpc.wire.grabs import from_grab_request, log_chunks, to_result
 from symd.rpc.wire.modules import (
     from_update_request,
@@ -35,7 +35,6 @@ from symd.rpc.wire.modules import (
     to_response,
     to_unreadable_module,
 )
-from symd.rpc.wire.fields import module_digest, module_name, optional_path
 from symd.server.answering import method
 from symd.server.call import Call, CallEnded
 from symd.server.guard import check_deadline, while_wanted

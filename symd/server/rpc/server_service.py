@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from symd.config import Limits
-from symd.rpc.wire.fields import to_duration
-from symd.v1 import server_service_pb2 as pb
+
 from symd import __version__
 from symd.capture.drivers.simulate import SIMULATED_PRODUCTS
+from symd.config import Limits
 from symd.formats.containers import FORMATS
 from symd.index import VERSION
 from symd.model.texts import in_utf8
+from symd.rpc.wire.fields import to_duration
 from symd.rpc.wire.grabs import APIS
 from symd.server.call import Call
 from symd.server.messages import MAX_REQUEST
 from symd.server.paging import MAX_SIZE
 from symd.server.rpc.module_service import UPLOAD_CHUNK
 from symd.server.service_context import ServiceContext
-from symd.v1.server_service_pb2 import DisassemblerInfo
-from symd.v1.server_service_pb2 import GetServerInfoRequest
-from symd.v1.server_service_pb2 import GetServerInfoResponse
-from symd.v1.server_service_pb2 import ServerInfo
-
+from symd.v1 import server_service_pb2 as pb
+from symd.v1.server_service_pb2 import DisassemblerInfo, GetServerInfoRequest, GetServerInfoResponse, ServerInfo
 
 _SECONDS = "_seconds"
 """How the names of limits of time end."""

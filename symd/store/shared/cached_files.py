@@ -29,10 +29,10 @@ from typing import Final, NamedTuple
 from symd.config import MIB, Limits
 from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError, described, from_description
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, remove, size_of, sweep, turn
-from symd.store.ownership import check_private, keep_from_others
+from symd.store.folder import check_private, keep_from_others
 from symd.store.shared.cache_eviction import CacheEviction, check_no_others
 from symd.store.shared.object_storage import ObjectStorage, checked_name, keeps_promise, promised_digest, sizes
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 
 log = logging.getLogger("symd.store")
 

@@ -1,25 +1,30 @@
 """What is done for an open shared store now and then, by two threads. One tells those who listen what other daemons do and whether the
 catalogue can be reached, and writes into it when modules were used; the other removes unwanted objects.
 
-The server wakes the first (LISTEN); where the connection for that is lost another is made, and all that is open is looked at anew."""
+The server wakes the first (LISTEN); where the connection for that is lost another is made, and all that is open is looked at anew.
+
+Whether a shared store takes what is written: its catalogue answers, and this machine's disk has room for what passes through.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Final
 
-from symd.errors import SymdError
-from symd.store.module_log import REMOVED, ModuleLog, digests_of_rows
-from symd.store.removals import Removals
-from symd.store.retried_work import RetriedWork
-from symd.store.shared.catalogue import PostgresCatalogue
+from symd.config import Limits
+from symd.errors import StoreUnavailable, SymdError
+from symd.store.eviction import Usage
+from symd.store.files import disk, make_folder
+from symd.store.housekeeping import RetriedWork
+from symd.store.module_log import REMOVED, ModuleLog, Removals, digests_of_rows
+from symd.store.shared.catalogue import CHANNEL, PostgresCatalogue
 from symd.store.shared.postgresql import Connection, Server
-from symd.store.shared.schema import CHANNEL
-from symd.store.shared.shared_writability import SharedWritability
-from symd.store.usage import Usage
+from symd.store.writability import REFUSED, Writability
 
 PERIOD: Final = 0.5
 """Seconds after which the first thread looks whether there is something to do, when nobody wakes it."""
@@ -135,3 +140,33 @@ class SharedHousekeeping:
 
     def _write_uses(self) -> None:
         self._usage.write(self._catalogue, survives_power_cut=False)
+
+
+class SharedWritability(Writability):
+    """Whether a store that several daemons share takes what is written, for one of these daemons."""
+
+    def __init__(self, folder: Path, limits: Limits) -> None:
+        super().__init__()
+        self._folder = folder
+        self._least = limits.free_disk
+        self._refusal = ""
+        """Why this machine's disk refused, until the next check."""
+
+    def note_refusal(self, error: StoreUnavailable) -> None:
+        """A write ended with this error. Where this machine's disk is why, the next check says so."""
+        if error.metadata.get("errno") in REFUSED:
+            self._refusal = error.message
+
+    def free(self) -> int:
+        """Free bytes of the disk for files being written. Raises OSError."""
+        make_folder(self._folder, durable=False)  # it lies in a cache, which somebody may have emptied
+        found = os.statvfs(self._folder)
+        return found.f_bavail * found.f_frsize
+
+    def check(self, trouble: str) -> None:
+        """Ask the disk; ``trouble`` says why the catalogue cannot be used, "" where it can. Listeners are told of a change.
+        Raises ``StoreUnavailable`` where the disk gives no answer."""
+        refusal, self._refusal = self._refusal, ""
+        with disk(self._folder):
+            problem = trouble or refusal or ("the disk is nearly full" if self.free() < self._least else "")
+        self._found(problem, "the store")

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 from symd.errors import LimitExceeded
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest, checked_digest
-from symd.store.catalogue_queries import wrong_rows
 from symd.store.files import mapped, sha256_of
 from symd.store.inspection import FindingKind, Inspection, Progress, StoreFinding, index_fault
+from symd.store.rows import wrong_rows
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.object_storage import ObjectStorage
 from symd.store.shared.store import index_object, module_object

@@ -1,10 +1,9 @@
-"""What holds the bytes of modules and indexes, and what keeps whole files of it on this machine.
-
-A name is a relative path of lower-case letters, digits, dots, dashes and slashes, such as ``modules/ab/<sha256>`` or
-``index/<format version>/ab/<sha256>.idx``. It is made of a digest: whoever puts a name puts what everybody else would.
-
-Names of an object storage: what may be one, and what a name promises of the bytes.
-"""
+"""What holds the bytes of modules and indexes, and what keeps whole files of it on this machine: the protocols of both,
+an object storage that is a folder (``file:///FOLDER``: what a network file system shares between machines, and what
+tests compare with), and which one a URL names (``s3://BUCKET/PREFIX`` is the other). A name is a relative path of
+lower-case letters, digits, dots, dashes and slashes, such as ``modules/ab/<sha256>`` or ``index/<format
+version>/ab/<sha256>.idx``. It is made of a digest: whoever puts a name puts what everybody else would, and the name
+promises it of the bytes."""
 
 from __future__ import annotations
 
@@ -12,17 +11,24 @@ import hashlib
 import mmap
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from importlib.util import find_spec
 from io import BufferedReader
 from itertools import groupby
 from pathlib import Path
 from typing import Final, Protocol
+from urllib.parse import SplitResult, unquote, urlsplit
 
-from symd.errors import DataLoss, InvalidInput, LimitExceeded, StoreUnavailable
+from symd.config import Limits
+from symd.errors import DataLoss, FailedPrecondition, InvalidInput, LimitExceeded, StoreUnavailable, extra_hint
 from symd.index.format import VERSION, decode
 from symd.model.identities import Digest, is_digest
+from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, size_of, sweep
+from symd.store.folder import check_private
+from symd.system.private_files import written
 
 _NAME: Final = re.compile(r"[a-z0-9-][a-z0-9.-]*(/[a-z0-9-][a-z0-9.-]*)*")
 _MODULES: Final = "modules/"
@@ -160,3 +166,136 @@ class FileCache(Protocol):
 
     def remove(self, name: str) -> None:
         """Forget the file in the storage and here. Harmless where it is in neither."""
+
+
+PIECE: Final = 1 << 20
+"""Bytes copied at a time."""
+
+
+class FolderStorage:
+    """Each name is a file below ``root``. ``.incoming/`` has what is being written."""
+
+    def __init__(self, root: Path, *, make: bool = True) -> None:
+        """Without ``make`` nothing is written, and ``InvalidInput`` is raised where there is no such folder."""
+        self._root = root
+        self._incoming = root / ".incoming"
+        with disk(root):
+            if not make and not root.is_dir():
+                raise InvalidInput("there is no such folder", where=str(root), hint="give that of the daemons")
+            check_private(root)
+            if make:
+                with disk(root, NOT_MADE):
+                    make_folder(self._incoming)
+                sweep(self._incoming)
+            self._is_known = self._incoming.is_dir()
+
+    def put(self, name: str, path: Path) -> None:
+        """``ObjectStorage.put``; on return the file survives a power cut."""
+        target = self._path(name)
+        with disk(target):
+            file = IncomingFile(self._incoming)
+            try:
+                with os.fdopen(open_file(path), "rb") as source:
+                    while piece := source.read(PIECE):
+                        file.write(piece)
+                file.sync()
+                file.publish(target)
+            finally:
+                file.discard()
+
+    def fetch(self, name: str, path: Path, most: int) -> bool:
+        """``ObjectStorage.fetch``."""
+        source = self._path(name)
+        with disk(source):
+            try:
+                handle = open_file(source)
+            except (FileNotFoundError, NotADirectoryError):
+                self._check_in_place()
+                return False
+            with os.fdopen(handle, "rb") as found:
+                check_size(name, os.fstat(handle).st_size, most)
+                with disk(path), written(path) as target:
+                    shutil.copyfileobj(found, target, PIECE)
+        return True
+
+    def size(self, name: str) -> int | None:
+        """``ObjectStorage.size``."""
+        path = self._path(name)
+        with disk(path):
+            try:
+                size = size_of(path)
+            except NotADirectoryError:
+                size = None
+            if size is None:
+                self._check_in_place()
+            return size
+
+    def remove(self, name: str) -> None:
+        """``ObjectStorage.remove``."""
+        path = self._path(name)
+        with disk(path), suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            path.unlink()
+
+    def names(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """``ObjectStorage.names``."""
+        with disk(self._root):
+            self._check_in_place()
+            yield from _files(self._root, "", prefix)
+
+    def _check_in_place(self) -> None:
+        """Raises ``StoreUnavailable`` where the folder, which was opened, is not there any more: nothing in it is lost."""
+        if self._is_known and not self._incoming.is_dir():
+            raise StoreUnavailable(
+                "the folder of the object storage is not what it was: it has no .incoming any more",
+                where=str(self._root),
+                hint="mount it again, or put it back",
+                metadata={"storage": str(self._root)},
+            )
+
+    def _path(self, name: str) -> Path:
+        return self._root / checked_name(name)
+
+
+def _files(folder: Path, above: str, prefix: str) -> Iterator[tuple[str, int]]:
+    """The files below ``folder`` whose names begin with ``prefix``, in the order of their names, which begin with ``above``."""
+    try:
+        with os.scandir(folder) as found:
+            entries = [entry for entry in found if not entry.name.startswith(".")]
+    except FileNotFoundError:
+        return  # it was removed meanwhile
+    named = sorted((f"{above}{entry.name}{'/' if entry.is_dir() else ''}", entry) for entry in entries)
+    for name, entry in named:
+        if entry.is_dir():
+            if name.startswith(prefix) or prefix.startswith(name):
+                yield from _files(Path(entry.path), name, prefix)
+        elif name.startswith(prefix) and (size := size_of(Path(entry.path))) is not None:
+            yield name, size
+
+
+def open_storage(url: str, limits: Limits, *, make: bool) -> ObjectStorage:
+    """The storage at ``url``, after it was seen to answer; a folder is made where there is none if ``make``. Raises ``InvalidInput`` for a URL that names none,
+    ``FailedPrecondition`` where what it takes is not installed, ``StoreUnavailable`` where it cannot be used."""
+    parts = urlsplit(url)
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise _no_storage(url, parts)
+    if parts.scheme == "s3" and parts.hostname:
+        if find_spec("obstore") is None:
+            raise FailedPrecondition(
+                "s3:// takes obstore, which is not installed", where=url, hint=extra_hint("shared")
+            )
+        from symd.store.shared.s3_storage import S3Storage  # noqa: PLC0415 - obstore is an extra, and takes 40 ms
+
+        storage = S3Storage(parts.netloc, unquote(parts.path).strip("/"), limits)
+        storage.check()
+        return storage
+    if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):
+        return FolderStorage(Path(unquote(parts.path)), make=make)
+    raise _no_storage(url, parts)
+
+
+def _no_storage(url: str, parts: SplitResult) -> InvalidInput:
+    shown = url if parts.password is None else f"{parts.scheme}://…"  # no secret comes into a log
+    return InvalidInput(
+        f"{shown[:200]!r} names no object storage",
+        hint="write s3://BUCKET/PREFIX, with credentials and the endpoint in AWS_* variables, or file:///FOLDER",
+    )

@@ -25,8 +25,8 @@ def open_shared(objects: str, catalogue: str, cache: Path, limits: Limits, *, ma
     missing, a catalogue is of another time, or the storage has nothing of what the catalogue names; ``StoreUnavailable`` where one of them cannot be reached."""
     check_catalogue(catalogue)
     from symd.store.shared.cached_files import CachedFiles  # noqa: PLC0415 - a store in a folder needs none of this
+    from symd.store.shared.object_storage import open_storage  # noqa: PLC0415 - as above
     from symd.store.shared.postgresql import Server  # noqa: PLC0415 - an extra
-    from symd.store.shared.storage_url import open_storage  # noqa: PLC0415 - as above
     from symd.store.shared.store import SharedStore  # noqa: PLC0415 - as above
 
     storage = open_storage(objects, limits, make=make)
@@ -58,8 +58,8 @@ def inspect_by_urls(objects: str, catalogue: str, limits: Limits, progress: Prog
     check_catalogue(catalogue)
     from symd.store.shared.catalogue import PostgresCatalogue  # noqa: PLC0415 - as above
     from symd.store.shared.inspection import inspect_shared  # noqa: PLC0415 - as above
+    from symd.store.shared.object_storage import open_storage  # noqa: PLC0415 - as above
     from symd.store.shared.postgresql import Server  # noqa: PLC0415 - as above
-    from symd.store.shared.storage_url import open_storage  # noqa: PLC0415 - as above
 
     storage = open_storage(objects, limits, make=False)
     with closing(PostgresCatalogue(Server(catalogue, limits), make=False)) as opened:

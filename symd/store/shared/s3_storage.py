@@ -42,7 +42,7 @@ from symd.errors import InvalidInput, StoreUnavailable, described, from_descript
 from symd.store.files import disk
 from symd.store.shared.object_storage import check_size, checked_name
 from symd.system.credential_files import read_credentials
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 from symd.system.private_files import written
 
 if TYPE_CHECKING:

@@ -30,10 +30,9 @@ from symd.store.eviction import Evicted, RemoveFile, chosen, note_evictions
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sha256_of, sweep
 from symd.store.shared.advisory_locks import BUILDING, STORING, AdvisoryLocks, HeldLock
 from symd.store.shared.catalogue import PostgresCatalogue
-from symd.store.shared.housekeeping import SharedHousekeeping
+from symd.store.shared.housekeeping import SharedHousekeeping, SharedWritability
 from symd.store.shared.object_storage import FileCache, is_of_module
 from symd.store.shared.postgresql import Server
-from symd.store.shared.shared_writability import SharedWritability
 
 log = logging.getLogger("symd.store")
 

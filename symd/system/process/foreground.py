@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from symd.errors import ToolFailed
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 
 
 class Dialogue:

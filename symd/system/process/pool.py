@@ -1,4 +1,5 @@
-"""Processes that are kept warm to call one Python function, for work that may neither hold up this process nor take it down."""
+"""Processes that are kept warm to call one Python function, for work that may neither hold up this process nor take it
+down."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ from symd.config import Limits
 from symd.errors import DataLoss, Unavailable, from_description
 from symd.system.process.frames import BYTES, DEFECT, ERROR, HEAD, JSON, LAST, MEMORY, read_frame
 from symd.system.process.process import ProcessLimits, allow_processor_time, interpreter_environment, kill, start
+from symd.system.process.resources import thread_limits
 from symd.system.process.run import ChildException, ExitStatus, Limit, limit_of
-from symd.system.process.thread_limits import thread_limits
 from symd.system.process.worker import CONFINED
 
 _PROGRAM: Final = Path(__file__).with_name("worker.py")

@@ -4,6 +4,17 @@ So limits of one process are limits of all that it does: it starts no other, has
 no file's owner, mode or times. Called in the child itself, before it meets what is not to be trusted.
 
 Source: seccomp(2), linux/filter.h, linux/seccomp.h, linux/audit.h.
+
+The system calls that a process gets by with which computes, reads and writes files that it may open, and has threads.
+
+The list says what is let through, so that a call that nobody thought of, or that a later kernel brings, is refused. It was
+made from what both generations of Intel's drivers, IGC and CPython with NumPy were seen to call, and from what the C library
+may call in their place. What is not on it, among others: sockets; programs and processes; modes, owners, times and extended
+attributes of files; links; what acts on other processes (ptrace, pidfd, process_madvise, priorities, affinities, limits, SysV
+IPC, POSIX queues); what new code of the kernel stands behind (io_uring, bpf, perf_event_open, userfaultfd, keyctl);
+namespaces and mounts; files in memory (memfd_create), which no limit counts.
+
+Source: asm/unistd_64.h (x86-64), asm-generic/unistd.h (AArch64).
 """
 
 from __future__ import annotations
@@ -14,8 +25,6 @@ import os
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Final
-
-from symd.system.process.system_calls import ALLOWED, CHECKED, NEWEST
 
 _PR_SET_NO_NEW_PRIVS: Final = 38
 _PR_SET_SECCOMP: Final = 22
@@ -157,3 +166,174 @@ def _succeed(result: int) -> None:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+ALLOWED: Final[Mapping[str, tuple[int | None, int | None]]] = {
+    # Memory of its own.
+    "brk": (12, 214),
+    "get_mempolicy": (239, 236),
+    "madvise": (28, 233),
+    "mbind": (237, 235),
+    "membarrier": (324, 283),
+    "mincore": (27, 232),
+    "mmap": (9, 222),
+    "mprotect": (10, 226),
+    "mremap": (25, 216),
+    "msync": (26, 227),
+    "munmap": (11, 215),
+    # Files, as far as Landlock lets them be opened.
+    "access": (21, None),
+    "chdir": (80, 49),
+    "close": (3, 57),
+    "close_range": (436, 436),
+    "copy_file_range": (326, 285),
+    "creat": (85, None),
+    "dup": (32, 23),
+    "dup2": (33, None),
+    "dup3": (292, 24),
+    "faccessat": (269, 48),
+    "faccessat2": (439, 439),
+    "fadvise64": (221, 223),
+    "fallocate": (285, 47),
+    "fchdir": (81, 50),
+    "fdatasync": (75, 83),
+    "flock": (73, 32),
+    "fstat": (5, 80),
+    "fstatfs": (138, 44),
+    "fsync": (74, 82),
+    "ftruncate": (77, 46),
+    "getcwd": (79, 17),
+    "getdents": (78, None),
+    "getdents64": (217, 61),
+    "lseek": (8, 62),
+    "lstat": (6, None),
+    "mkdir": (83, None),
+    "mkdirat": (258, 34),
+    "newfstatat": (262, 79),
+    "open": (2, None),
+    "openat": (257, 56),
+    "pread64": (17, 67),
+    "preadv": (295, 69),
+    "preadv2": (327, 286),
+    "pwrite64": (18, 68),
+    "pwritev": (296, 70),
+    "pwritev2": (328, 287),
+    "read": (0, 63),
+    "readahead": (187, 213),
+    "readlink": (89, None),
+    "readlinkat": (267, 78),
+    "readv": (19, 65),
+    "rename": (82, None),
+    "renameat": (264, 38),
+    "renameat2": (316, 276),
+    "rmdir": (84, None),
+    "sendfile": (40, 71),
+    "stat": (4, None),
+    "statfs": (137, 43),
+    "statx": (332, 291),
+    "umask": (95, 166),
+    "unlink": (87, None),
+    "unlinkat": (263, 35),
+    "write": (1, 64),
+    "writev": (20, 66),
+    # Waiting.
+    "epoll_create": (213, None),
+    "epoll_create1": (291, 20),
+    "epoll_ctl": (233, 21),
+    "epoll_pwait": (281, 22),
+    "epoll_pwait2": (441, 441),
+    "epoll_wait": (232, None),
+    "eventfd": (284, None),
+    "eventfd2": (290, 19),
+    "pipe": (22, None),
+    "pipe2": (293, 59),
+    "poll": (7, None),
+    "ppoll": (271, 73),
+    "pselect6": (270, 72),
+    "recvfrom": (45, 207),
+    "recvmsg": (47, 212),
+    "select": (23, None),
+    "timerfd_create": (283, 85),
+    "timerfd_gettime": (287, 87),
+    "timerfd_settime": (286, 86),
+    # Threads of its own.
+    "arch_prctl": (158, None),
+    "exit": (60, 93),
+    "exit_group": (231, 94),
+    "futex": (202, 98),
+    "futex_waitv": (449, 449),
+    "getcpu": (309, 168),
+    "rseq": (334, 293),
+    "sched_get_priority_max": (146, 125),
+    "sched_get_priority_min": (147, 126),
+    "sched_getaffinity": (204, 123),
+    "sched_getparam": (143, 121),
+    "sched_getscheduler": (145, 120),
+    "sched_yield": (24, 124),
+    "set_robust_list": (273, 99),
+    "set_tid_address": (218, 96),
+    # Signals to itself.
+    "alarm": (37, None),
+    "getitimer": (36, 102),
+    "pause": (34, None),
+    "restart_syscall": (219, 128),
+    "rt_sigaction": (13, 134),
+    "rt_sigpending": (127, 136),
+    "rt_sigprocmask": (14, 135),
+    "rt_sigreturn": (15, 139),
+    "rt_sigsuspend": (130, 133),
+    "rt_sigtimedwait": (128, 137),
+    "setitimer": (38, 103),
+    "sigaltstack": (131, 132),
+    "timer_create": (222, 107),
+    "timer_delete": (226, 111),
+    "timer_getoverrun": (225, 109),
+    "timer_gettime": (224, 108),
+    "timer_settime": (223, 110),
+    # The clock, and what it is.
+    "capget": (125, 90),
+    "clock_getres": (229, 114),
+    "clock_gettime": (228, 113),
+    "clock_nanosleep": (230, 115),
+    "getegid": (108, 177),
+    "geteuid": (107, 175),
+    "getgid": (104, 176),
+    "getgroups": (115, 158),
+    "getpgid": (121, 155),
+    "getpgrp": (111, None),
+    "getpid": (39, 172),
+    "getppid": (110, 173),
+    "getpriority": (140, 141),
+    "getrandom": (318, 278),
+    "getresgid": (120, 150),
+    "getresuid": (118, 148),
+    "getrlimit": (97, 163),
+    "getrusage": (98, 165),
+    "getsid": (124, 156),
+    "gettid": (186, 178),
+    "gettimeofday": (96, 169),
+    "getuid": (102, 174),
+    "nanosleep": (35, 101),
+    "sysinfo": (99, 179),
+    "time": (201, None),
+    "times": (100, 153),
+    "uname": (63, 160),
+}
+"""Name: the number on x86-64 and on AArch64; None where the machine has no such call."""
+
+CHECKED: Final[Mapping[str, tuple[int, int]]] = {
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "execve": (59, 221),
+    "fcntl": (72, 25),
+    "ioctl": (16, 29),
+    "kill": (62, 129),
+    "prctl": (157, 167),
+    "prlimit64": (302, 261),
+    "sched_setaffinity": (203, 122),
+    "tgkill": (234, 131),
+}
+"""System calls of which some are let through (``seccomp``): the number of each on x86-64 and on AArch64."""
+
+NEWEST: Final = 450
+"""The last number that the list was made with. A C library that knows later calls does without where they do not exist."""

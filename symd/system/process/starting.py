@@ -38,10 +38,10 @@ def main(package: str) -> None:
     for name, folder in packages:
         module = sys.modules[name] = ModuleType(name)
         module.__path__ = [folder]
-    from symd.system.process import confinement, launcher, system_calls  # noqa: PLC0415 - not to be found before
+    from symd.system.process import confinement, launcher, seccomp  # noqa: PLC0415 - not to be found before
 
     columns = {"x86_64": 0, "aarch64": 1}
-    clone = system_calls.CHECKED["clone"][columns[os.uname().machine]]
+    clone = seccomp.CHECKED["clone"][columns[os.uname().machine]]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the whole group; the other end decides
     with socket.socket(fileno=0) as requests:
         while True:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, ToolCrashed, ToolFailed
-from symd.system.os_errors import os_error_text
+from symd.system.messages import os_error_text
 from symd.system.private_files import write_bytes
 from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, LandlockAccess
-from symd.system.process.folders import child_folder
 from symd.system.process.process import ProcessLimits, clean_environment
 from symd.system.process.run import Ended, Limit, run
 from symd.system.process.starter import Confined, Starter
+from symd.system.temporary_folders import child_folder
 
 _SCRIPT_LINE: Final = 256
 """Bytes of a script's first line that the kernel reads (BINPRM_BUF_SIZE)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symd.capture.drivers.build_log import MAX_LOG, bounded
+from symd.capture.drivers.loader import MAX_LOG, bounded
 
 
 def test_a_log_is_kept_as_it_is_up_to_the_bound() -> None:

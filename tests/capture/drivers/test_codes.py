@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture.drivers.codes import ClError, ZeResult
+from symd.capture.drivers.apis import ClError, ZeResult
 
 INCLUDE = Path("/usr/include")
 LEVEL_ZERO = {int(code): code.name for code in ZeResult}

@@ -20,7 +20,7 @@ from symd.config import Limits
 from symd.model.grabs import GrabRequest
 from symd.system.process import confinement as process_confinement
 from symd.system.process import seccomp
-from symd.system.process.system_calls import ALLOWED, CHECKED
+from symd.system.process.seccomp import ALLOWED, CHECKED
 from tests.live.conftest import Target, demand
 
 TEXT = "a_secret_of_the_daemons_user is_a_type_of_nobody;"

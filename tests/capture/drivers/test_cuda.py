@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture.drivers.cuda import cuda_report
+from symd.capture.drivers.discover import cuda_report
 from tests.tools import require
 
 CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\nGCC version:  gcc 12.2.0\n"

@@ -19,7 +19,7 @@ from symd.engine.engine import Engine
 from symd.errors import FailedPrecondition
 from symd.model.answers import Reason
 from symd.store import Store
-from symd.store.ownership import check_private
+from symd.store.folder import check_private
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 FILE = SAMPLES / "amdgpu/bin/v4-gfx900.co"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from symd.debuginfo.dwarf import LineColumns
 from symd.debuginfo.verify import comparison
-from symd.debuginfo.verify.comparison import mismatches, same_line, same_scope
-from symd.debuginfo.verify.comparison import VerifiedLine, VerifiedScope
+from symd.debuginfo.verify.comparison import VerifiedLine, VerifiedScope, mismatches, same_line, same_scope
 from symd.model.debug_info import RowFlag
 from tests.debuginfo.dwarf.decode import read_lines, read_scopes
 

@@ -8,10 +8,8 @@ from contextlib import nullcontext
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo.dwarf.forms import Abbreviation, AbbreviationTables, _read
 from symd.debuginfo.dwarf.constants import Form
-from symd.debuginfo.dwarf.forms import Cursor
-from symd.debuginfo.dwarf.forms import Widths
+from symd.debuginfo.dwarf.forms import Abbreviation, AbbreviationTables, Cursor, Widths, _read
 from symd.debuginfo.dwarf.sections import DebugSection
 from symd.errors import Malformed
 from symd.formats.budget import DebugBudget

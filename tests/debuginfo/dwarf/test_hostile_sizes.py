@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from symd.debuginfo.dwarf import lines as lines_module
 from symd.debuginfo.dwarf import lines
+from symd.debuginfo.dwarf import lines as lines_module
 from symd.debuginfo.dwarf.columns import LineColumns
 from symd.errors import LimitExceeded, Malformed
 from tests.builders.leb128 import uleb

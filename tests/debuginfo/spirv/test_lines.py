@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo.spirv import lines
 from symd.debuginfo.spirv import decoded as spirv_scopes
+from symd.debuginfo.spirv import lines
 from symd.debuginfo.spirv.sources import source_texts
 from symd.errors import SymdError
 from symd.formats.budget import Budget
-from symd.formats.containers.format import Element
 from symd.formats.containers import spirv
+from symd.formats.containers.format import Element
 from symd.model.code import CodeObject
 from symd.model.debug_info import NO_PARENT, DebugInfo, RowFlag
 from tests import tools

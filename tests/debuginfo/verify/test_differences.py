@@ -14,8 +14,7 @@ from elftools.construct import ConstructError
 from symd.debuginfo import dwarf
 from symd.debuginfo.dwarf import LineColumns, ScopeColumns
 from symd.debuginfo.verify import Difference, comparison, objects, second_opinion, verify
-from symd.debuginfo.verify.comparison import Mismatch, mismatches
-from symd.debuginfo.verify.comparison import LocationEntry, VerifiedVariable
+from symd.debuginfo.verify.comparison import LocationEntry, Mismatch, VerifiedVariable, mismatches
 from symd.errors import Malformed
 from symd.formats import containers
 from symd.model.debug_info import RowFlag

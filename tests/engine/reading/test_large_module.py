@@ -10,11 +10,10 @@ import pytest
 
 from symd.config import Limits
 from symd.engine.reading import opened_module
-from symd.engine.reading.opened_module import ModuleFile
-from symd.engine.reading.opened_module import OpenedModules
+from symd.engine.reading.opened_module import ModuleFile, OpenedModules
 from symd.engine.reading.questions import ListedCode, MakeIndex, ObjectBytes, Outline, VariablesAt
 from symd.errors import DataLoss, ObjectNotFound, SymdError
-from symd.model.listings import ListingPart
+from symd.model.line_tables import ListingPart
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 EVERY = sorted(path for path in SAMPLES.glob("*/bin/**/*") if path.is_file() and path.stat().st_size)[::5]

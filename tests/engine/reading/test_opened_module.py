@@ -13,8 +13,7 @@ from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.variables import visible
 from symd.engine.reading import opened_module
-from symd.engine.reading.opened_module import ModuleFile
-from symd.engine.reading.opened_module import OpenedModules
+from symd.engine.reading.opened_module import ModuleFile, OpenedModules
 from symd.engine.reading.questions import ObjectBytes, VariablesAt, VariablesAtEach
 from symd.errors import Malformed, ObjectNotFound
 from symd.formats import containers

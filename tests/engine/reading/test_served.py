@@ -11,8 +11,7 @@ import pytest
 
 from symd.config import Limits
 from symd.engine.reading import served
-from symd.engine.reading.opened_module import ModuleFile
-from symd.engine.reading.opened_module import OpenedModules
+from symd.engine.reading.opened_module import ModuleFile, OpenedModules
 from symd.engine.reading.questions import MakeIndex, ObjectBytes, WorkerRequest
 from symd.engine.reading.served import decode
 from symd.formats import containers

@@ -16,8 +16,7 @@ from symd.debuginfo import folded_sequences
 from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Unit, Units
 from symd.debuginfo.dwarf.columns import FunctionColumns, RangeRows
 from symd.debuginfo.dwarf.forms import Widths
-from symd.debuginfo.folded_sequences import FoldedSequences, find_folded
-from symd.debuginfo.folded_sequences import function_lines
+from symd.debuginfo.folded_sequences import FoldedSequences, find_folded, function_lines
 from symd.debuginfo.layout import LinearLayout
 from symd.model.debug_info import NO_PARENT
 from tests.debuginfo.folded_one_by_one import OneByOne, judged

@@ -16,8 +16,7 @@ import tempfile
 from pathlib import Path
 
 from symd.formats import containers
-from symd.query.disasm.disassembler import code_ranges
-from symd.query.disasm.disassembler import programs
+from symd.query.disasm.disassembler import code_ranges, programs
 
 HERE = Path(__file__).parent
 SAMPLES = HERE.parents[2] / "samples" / "cuda" / "bin"

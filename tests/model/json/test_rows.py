@@ -13,7 +13,7 @@ from symd.model.answers import Frame, TextSection
 from symd.model.debug_info import RowFlag
 from symd.model.json import answers, to_ascii_json, to_json
 from symd.model.json.answers import frames_text, row_lines
-from symd.model.json.summaries import kernel_json
+from symd.model.json.modules import kernel_json
 from symd.model.line_tables import LineTable
 from symd.model.summaries import KernelSummary
 

@@ -6,7 +6,7 @@ import pytest
 
 from symd.model.identities import Digest, ObjectPath
 from symd.model.json import to_json
-from symd.model.json.summaries import module_json, module_pieces
+from symd.model.json.modules import module_json, module_pieces
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
 
 
@@ -52,7 +52,7 @@ def sharing(count: int) -> ModuleSummary:
 
 @pytest.mark.parametrize("kept", [1, 2, 3, 1024])
 def test_what_kernels_have_in_common_is_written_at_each(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
-    monkeypatch.setattr("symd.model.json.summaries._KEPT_TEXTS", kept)
+    monkeypatch.setattr("symd.model.json.modules._KEPT_TEXTS", kept)
     described = sharing(20)
     assert "".join(module_pieces("file", described)) == to_json(module_json("file", described))
 
@@ -65,7 +65,7 @@ def test_what_kernels_have_in_common_is_written_once(monkeypatch: pytest.MonkeyP
         written.append(value)
         return to_json(value)
 
-    monkeypatch.setattr("symd.model.json.summaries.to_json", noted)
+    monkeypatch.setattr("symd.model.json.modules.to_json", noted)
     arguments = [{"size": number} for number in range(40)]
     kinds = [{"vgprs": number, "arguments": arguments} for number in range(8)]
     kernels = tuple(KernelSummary(f"k{at}", ".text", 1, at, 8, kinds[at % 8]) for at in range(1000))

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from symd.engine.engine import Engine
-from symd.model.answers import Locations
-from symd.model.locations import concat
+from symd.model.answers import Locations, concat
 from symd.profiles.sample_tables.location_registry import LocationRegistry
 from symd.profiles.sample_tables.sample_files import Form
 from symd.profiles.sample_tables.tables import SampleTables

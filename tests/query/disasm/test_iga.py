@@ -16,7 +16,7 @@ from symd.config import Limits
 from symd.errors import SymdError, ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import CodeObject, Function
 from symd.model.debug_info import RowFlag
-from symd.model.listings import Instructions
+from symd.model.line_tables import Instructions
 from symd.query.disasm import disassemble, disassembler, iga
 from symd.query.disasm.disassembler import code_ranges
 from symd.system.process import confinement

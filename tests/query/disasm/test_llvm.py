@@ -15,7 +15,7 @@ from symd.config import Limits
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import Function, Kernel, Vendor
 from symd.model.debug_info import RowFlag
-from symd.model.listings import Instructions
+from symd.model.line_tables import Instructions
 from symd.query.disasm import disassemble, disassembler, llvm
 from symd.query.disasm.disassembler import InstructionBytes, code_ranges
 from tests.query.disasm.objects import SAMPLES, made, objects

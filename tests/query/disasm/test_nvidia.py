@@ -14,10 +14,9 @@ import pytest
 
 from symd.errors import ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import Vendor
-from symd.model.listings import Instructions
+from symd.model.line_tables import Instructions
 from symd.query.disasm import disassemble, nvidia
-from symd.query.disasm.disassembler import code_ranges
-from symd.query.disasm.disassembler import programs
+from symd.query.disasm.disassembler import code_ranges, programs
 from tests.query.disasm.objects import SAMPLES, made, objects
 
 BIN = SAMPLES / "cuda" / "bin"

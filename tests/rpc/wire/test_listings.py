@@ -7,7 +7,7 @@ import pytest
 
 from symd.errors import Malformed
 from symd.model.answers import Answers
-from symd.model.listings import Listing, ListingPart
+from symd.model.line_tables import Listing, ListingPart
 from symd.model.sources import Origin, SourceText
 from symd.rpc.wire import listings, sources
 from symd.v1 import listing_service_pb2 as pb

@@ -17,6 +17,7 @@ from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.grabs import GrabRequest
 from symd.model.line_tables import LineLevel
 from symd.model.summaries import KernelSummary, ModuleRecord
+from symd.rpc.wire.fields import module_digest, module_name
 from symd.rpc.wire.grabs import from_grab_request, to_grab_request
 from symd.rpc.wire.line_tables import from_chunks, to_chunks, to_level
 from symd.rpc.wire.line_tables import from_request as from_line_request
@@ -34,7 +35,6 @@ from symd.rpc.wire.modules import (
     to_value,
 )
 from symd.rpc.wire.queries import AddressColumn, from_column, from_query, to_query, write_column
-from symd.rpc.wire.fields import module_digest, module_name
 from symd.v1 import fact_pb2, module_service_pb2, query_pb2, symbol_service_pb2
 from tests.server.fakes import GOOD, line_table, summary
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from symd.cli.view import ShownPage, shown_module
 from symd.config import Limits
-from symd.model.listings import ListingPart
+from symd.model.line_tables import ListingPart
 from symd.model.sources import PathRule
 from symd.server.http.viewing import viewed
 from tests.server.http.browser import PHONE, chromium, opened

@@ -13,7 +13,7 @@ from symd.config import Limits
 from symd.errors import NotFound
 from symd.model.answers import Answer, Answers, Locations, Reason, TextSection
 from symd.model.identities import Digest, ObjectPath
-from symd.model.listings import Listing
+from symd.model.line_tables import Listing
 from symd.model.sources import Origin, PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.server.http.site import Site

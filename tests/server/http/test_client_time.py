@@ -12,8 +12,7 @@ from starlette.requests import HTTPConnection, Request
 
 from symd.errors import DeadlineExceeded
 from symd.server.http.connections import ClientTimer
-from symd.server.http.exchange import Exchange
-from symd.server.http.exchange import _body, _WholeResponse
+from symd.server.http.exchange import Exchange, _body, _WholeResponse
 from symd.server.http.site import CostClass, HttpWorkQueue, WebRoute
 
 SECONDS = 60.0

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.server.http import colouring
-from symd.server.http.colouring import ColouredApart
-from symd.server.http.colouring import LONGEST_LINE, Colour, coloured
+from symd.server.http.colouring import LONGEST_LINE, Colour, ColouredApart, coloured
 
 SAMPLES = sorted((Path(__file__).parents[3] / "samples").glob("*/*.c[lu]*"))
 

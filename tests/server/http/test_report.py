@@ -14,12 +14,11 @@ from symd.cli.view import shown_module
 from symd.config import Limits
 from symd.errors import Unsupported
 from symd.model.identities import ObjectPath
-from symd.model.listings import WHOLE_MODULE
+from symd.model.line_tables import WHOLE_MODULE
 from symd.model.sources import Origin, SourceText
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 from symd.server.http.report import answers_of, joined_script, kernels_of, report
-from symd.server.http.routes.page import assets
-from symd.server.http.routes.page import samples_json
+from symd.server.http.routes.page import assets, samples_json
 from symd.server.http.site import Site
 from symd.server.http.viewing import viewed
 from tests.formats.containers.amd import objects

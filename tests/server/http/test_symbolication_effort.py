@@ -15,9 +15,9 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.formats.debug_ids import ModuleNames, debug_id
-from symd.server.waiting import deadline_check
 from symd.server.http.exchange import _waited_for
 from symd.server.http.site import CostClass, WebRoute
+from symd.server.waiting import deadline_check
 from symd.server.work_queues import Work
 from symd.store import Store
 from tests.query.test_listing import every_eight

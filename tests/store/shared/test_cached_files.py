@@ -23,7 +23,7 @@ from symd.config import Limits
 from symd.errors import DataLoss, FailedPrecondition, LimitExceeded, StoreUnavailable
 from symd.index.format import VERSION
 from symd.store.shared.cached_files import CachedFiles
-from symd.store.shared.folder_storage import FolderStorage
+from symd.store.shared.object_storage import FolderStorage
 from tests.builders.index_file import encode
 from tests.open_files import open_files
 from tests.small_disk import small_disk
@@ -455,7 +455,7 @@ import random, sys
 from pathlib import Path
 from symd.config import Limits
 from symd.store.shared.cached_files import CachedFiles
-from symd.store.shared.folder_storage import FolderStorage
+from symd.store.shared.object_storage import FolderStorage
 
 folder, storage, seed = Path(sys.argv[1]), FolderStorage(Path(sys.argv[2])), int(sys.argv[3])
 cache = CachedFiles(folder, storage, Limits(cache_size=10_000, free_disk=0))

@@ -12,8 +12,8 @@ import pytest
 from symd import cli
 from symd.engine.engine import Engine
 from symd.index.file_header import VERSION
+from symd.store.shared.catalogue import MIGRATIONS
 from symd.store.shared.s3_storage import S3Storage
-from symd.store.shared.schema import MIGRATIONS
 from symd.store.shared.store import index_object, module_object
 from tests.object_server import BUCKET, WHOLE, Proxy
 from tests.store.shared.conftest import prefix_of

@@ -14,12 +14,11 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import DataLoss, StoreUnavailable
 from symd.model.addresses import ByAddress, ObjectAddress
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.store.shared import store as shared_store
-from symd.store.shared.folder_storage import FolderStorage
-from symd.store.shared.object_storage import ASKED_AT_A_TIME, LISTED_FROM, sizes
+from symd.store.shared.object_storage import ASKED_AT_A_TIME, LISTED_FROM, FolderStorage, sizes
 from symd.store.shared.s3_storage import S3Storage
 from symd.store.shared.store import module_object
 from tests.object_server import WHOLE, Asked, ExitStatus, Proxy

@@ -8,10 +8,8 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded, StoreUnavailable
-from symd.store.shared.folder_storage import FolderStorage
-from symd.store.shared.object_storage import ObjectStorage
+from symd.store.shared.object_storage import FolderStorage, ObjectStorage, open_storage
 from symd.store.shared.s3_storage import S3Storage
-from symd.store.shared.storage_url import open_storage
 from tests.object_server import BUCKET, WHOLE
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import InvalidInput
-from symd.store.shared.storage_url import open_storage
+from symd.store.shared.object_storage import open_storage
 from tests.object_server import BUCKET, Proxy
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import InvalidInput, StoreUnavailable
+from symd.store.shared.object_storage import open_storage
 from symd.store.shared.s3_storage import S3Storage
-from symd.store.shared.storage_url import open_storage
 from tests.object_server import BUCKET, KEY, WHOLE, Asked, ExitStatus, Proxy, environment, s3_server
 from tests.tools import require
 

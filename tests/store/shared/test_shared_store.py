@@ -34,21 +34,18 @@ from symd.index import VERSION
 from symd.model.contexts import Alias, Context, Load, Unload
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
-from symd.server.listening import listening
 from symd.server.config import Config
+from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.store import context_log, rows
-from symd.store.event_batch import BatchChanges, EventBatch
-from symd.store.event_rows import EventRows
+from symd.store.event_batch import BatchChanges, EventBatch, EventRows
 from symd.store.module_log import append_to_log
 from symd.store.shared import postgresql
 from symd.store.shared.advisory_locks import BUILDING, AdvisoryLocks
-from symd.store.shared.catalogue import PostgresCatalogue
-from symd.store.shared.housekeeping import PERIOD
+from symd.store.shared.catalogue import MIGRATIONS, PostgresCatalogue
+from symd.store.shared.housekeeping import PERIOD, SharedWritability
 from symd.store.shared.opening import open_shared as open_by_urls
 from symd.store.shared.postgresql import Connection, Server, StatementResult
-from symd.store.shared.schema import MIGRATIONS
-from symd.store.shared.shared_writability import SharedWritability
 from symd.store.shared.store import SharedStore, index_object, module_object
 from tests.store.shared.plain_files import PlainFiles
 from tests.store.shared.postgresql_server import PostgresServer, running

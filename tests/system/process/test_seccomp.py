@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from symd.system.process import seccomp
-from symd.system.process.system_calls import ALLOWED, CHECKED, NEWEST
+from symd.system.process.seccomp import ALLOWED, CHECKED, NEWEST
 
 PROCESS = 4321
 ALLOWING, KILLING = 0x7FFF0000, 0x80000000

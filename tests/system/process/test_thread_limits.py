@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.system.process.thread_limits import thread_limits
+from symd.system.process.resources import thread_limits
 
 
 @pytest.fixture

@@ -11,50 +11,42 @@ Source: LLVM's AMDGPU usage guide, "ELF Code Object" (e_flags) and "Target ID".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
+
 from symd.errors import Malformed
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.amd import metadata
-from symd.formats.containers.amd import symbols
+from symd.formats.containers.amd import metadata, symbols
 from symd.formats.containers.amd.metadata import Notes
-from symd.formats.containers.amd.symbols import Descriptor
-from symd.formats.containers.amd.symbols import Placed
-from symd.formats.containers.amd.symbols import Symbols
-from symd.formats.containers.amd.symbols import symbol_table
-from symd.formats.elf.contents import debug_scheme
-from symd.formats.containers.format import Contents
-from symd.formats.containers.format import Element
-from symd.formats.containers.lazy import LazyMapping
-from symd.formats.containers.lazy import LazySequence
+from symd.formats.containers.amd.symbols import Descriptor, Placed, Symbols, symbol_table
+from symd.formats.containers.format import Contents, Element
+from symd.formats.containers.lazy import LazyMapping, LazySequence
 from symd.formats.elf import Elf
-from symd.formats.elf.constants import ELFCLASS64
-from symd.formats.elf.constants import ELFDATA2LSB
-from symd.formats.elf.constants import ELFOSABI_AMDGPU_HSA
-from symd.formats.elf.constants import ELFOSABI_AMDGPU_MESA3D
-from symd.formats.elf.constants import ELFOSABI_AMDGPU_PAL
-from symd.formats.elf.constants import EM_AMDGPU
-from symd.formats.elf.constants import ET_CORE
-from symd.formats.elf.constants import ET_REL
-from symd.formats.elf.constants import STT_AMDGPU_HSA_KERNEL
-from symd.model.code import CodeObject
-from symd.model.code import Kernel
-from symd.model.code import RelocationScheme
-from symd.model.code import Vendor
+from symd.formats.elf.constants import (
+    EF_AMDGPU_FEATURE_SRAMECC_V3,
+    EF_AMDGPU_FEATURE_SRAMECC_V4,
+    EF_AMDGPU_FEATURE_XNACK_V3,
+    EF_AMDGPU_FEATURE_XNACK_V4,
+    EF_AMDGPU_GENERIC_VERSION_OFFSET,
+    EF_AMDGPU_MACH,
+    ELFCLASS64,
+    ELFDATA2LSB,
+    ELFOSABI_AMDGPU_HSA,
+    ELFOSABI_AMDGPU_MESA3D,
+    ELFOSABI_AMDGPU_PAL,
+    EM_AMDGPU,
+    ET_CORE,
+    ET_REL,
+    STT_AMDGPU_HSA_KERNEL,
+)
+from symd.formats.elf.contents import debug_scheme
+from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
 from symd.model.summaries import NO_SECTIONS
-from symd.formats.elf.constants import EF_AMDGPU_FEATURE_SRAMECC_V3
-from symd.formats.elf.constants import EF_AMDGPU_FEATURE_SRAMECC_V4
-from symd.formats.elf.constants import EF_AMDGPU_FEATURE_XNACK_V3
-from symd.formats.elf.constants import EF_AMDGPU_FEATURE_XNACK_V4
-from symd.formats.elf.constants import EF_AMDGPU_GENERIC_VERSION_OFFSET
-from symd.formats.elf.constants import EF_AMDGPU_MACH
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from typing import Any
-
 
 
 NAME = "amdgpu"

@@ -5,31 +5,28 @@ ROCdbgapi, ``os_driver.cpp`` (the note) and ``rocr_rdebug.h`` (the list of code 
 
 from __future__ import annotations
 
+import re
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
-from collections.abc import Sequence
-from symd.errors import Malformed
-from symd.formats.elf import Segment
-from symd.formats.elf.constants import PT_LOAD
-import re
-from typing import NamedTuple
-from typing import Protocol
-from symd.errors import SymdError
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.elf.constants import DT_STRTAB
-from symd.formats.elf.constants import DT_SYMTAB
-from symd.formats.elf.constants import EM_AMDGPU
-from symd.formats.elf.constants import MAGIC
-from symd.formats.elf.constants import NT_AMDGPU_CORE_STATE
-from symd.formats.elf.constants import PT_DYNAMIC
-from symd.formats.elf.constants import PT_NOTE
+from symd.formats.elf import Segment
+from symd.formats.elf.constants import (
+    DT_STRTAB,
+    DT_SYMTAB,
+    EM_AMDGPU,
+    MAGIC,
+    NT_AMDGPU_CORE_STATE,
+    PT_DYNAMIC,
+    PT_LOAD,
+    PT_NOTE,
+)
 from symd.formats.elf.contents import notes_in
-from symd.formats.elf.reader import FILE_HEADER_64
-from symd.formats.elf.reader import PROGRAM_HEADER_64
-from symd.errors import Unsupported
-
+from symd.formats.elf.reader import FILE_HEADER_64, PROGRAM_HEADER_64
 
 _OVERLAP = 8
 """Times the size of the file that all segments together may have."""

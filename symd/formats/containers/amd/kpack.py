@@ -20,23 +20,17 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable
-from collections.abc import Iterator
-from typing import Any
-from typing import NamedTuple
-from typing import TypeGuard
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeGuard
+
 import msgpack
-from symd.errors import LimitExceeded
-from symd.errors import Malformed
-from symd.errors import SymdError
-from symd.errors import Unsupported
+
+from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
 from symd.formats.budget import Budget
 from symd.formats.containers.amd.msgpack import unpacked
-from symd.formats.containers.format import Contents
-from symd.formats.containers.format import Element
-from symd.formats.elf.contents import expand_zstd
+from symd.formats.containers.format import Contents, Element
 from symd.formats.elf import Elf
-
+from symd.formats.elf.contents import expand_zstd
 
 NAME = "kpack"
 MAGIC = b"KPAK"

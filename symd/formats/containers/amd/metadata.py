@@ -12,23 +12,22 @@ Source: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "amd_kernel_code_t".
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+
 from symd.errors import Malformed
-from symd.formats.elf import Elf
-from symd.formats.elf import Note
-from symd.formats.elf.constants import NT_AMD_HSA_CODE_OBJECT_VERSION
-from symd.formats.elf.constants import NT_AMD_HSA_ISA_NAME
-from symd.formats.elf.constants import NT_AMD_HSA_ISA_VERSION
-from symd.formats.elf.constants import NT_AMD_HSA_METADATA
-from symd.formats.elf.constants import NT_AMDGPU_METADATA
+from symd.formats.elf import Elf, Note
+from symd.formats.elf.constants import (
+    NT_AMD_HSA_CODE_OBJECT_VERSION,
+    NT_AMD_HSA_ISA_NAME,
+    NT_AMD_HSA_ISA_VERSION,
+    NT_AMD_HSA_METADATA,
+    NT_AMDGPU_METADATA,
+)
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from typing import Any
-
 
 
 _KERNEL_FACTS = {

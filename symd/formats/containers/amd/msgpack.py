@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
-import msgpack
-from symd.errors import Malformed
+from typing import Any, NamedTuple
 
+import msgpack
+
+from symd.errors import Malformed
 
 _KERNELS = "amdhsa.kernels"
 _, _NAME, _SYMBOL = _APART = (".args", ".name", ".symbol")

@@ -44,8 +44,8 @@ from symd.formats.elf.constants import (
     STT_AMDGPU_HSA_KERNEL,
     STT_FUNC,
 )
-from symd.formats.elf.reader import SYMBOL_32, SYMBOL_64
 from symd.formats.elf.contents import overlapping
+from symd.formats.elf.reader import SYMBOL_32, SYMBOL_64
 from symd.model.code import Function, Section
 from symd.model.named_tuples import NamedTuple
 

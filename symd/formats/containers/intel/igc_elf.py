@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from symd.errors import Malformed, SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.elf.contents import debug_scheme
 from symd.formats.containers.format import Contents, Element
 from symd.formats.containers.intel.targets import FUNCTIONS_ONLY
 from symd.formats.elf.constants import ELFCLASS64, ELFDATA2LSB, EM_INTEL182, EM_X86_64, ET_REL
+from symd.formats.elf.contents import debug_scheme
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
 
 DW_FORM_IMPLICIT_CONST = 0x21

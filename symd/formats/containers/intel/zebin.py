@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from symd.errors import SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.elf.contents import debug_scheme
 from symd.formats.containers.format import Contents, Element
 from symd.formats.containers.intel.targets import FUNCTIONS_ONLY, configured_product, core_name, product_name
 from symd.formats.containers.lazy import LazyMapping, LazySequence
@@ -37,6 +36,7 @@ from symd.formats.elf.constants import (
     SHT_ZEBIN_ZEINFO,
     STT_FUNC,
 )
+from symd.formats.elf.contents import debug_scheme
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import

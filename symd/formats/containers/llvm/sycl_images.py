@@ -19,24 +19,21 @@ Source: System V ABI, chapter 4, "Relocation"; the processor supplements, R_X86_
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
+
 import numpy as np
+
 from symd.errors import SymdError
 from symd.formats.budget import Budget
 from symd.formats.containers import spirv
 from symd.formats.elf import Elf
-from symd.formats.elf.contents import expand_zstd
-from symd.formats.elf.contents import zstd_size
+from symd.formats.elf.constants import EM_AARCH64, EM_X86_64, R_AARCH64_RELATIVE, R_X86_64_RELATIVE
 from symd.formats.elf.constants import MAGIC as ELF_MAGIC
+from symd.formats.elf.contents import expand_zstd, zstd_size
 from symd.model.code import Section
-from collections.abc import Mapping
-from symd.formats.elf.constants import EM_AARCH64
-from symd.formats.elf.constants import EM_X86_64
-from symd.formats.elf.constants import R_AARCH64_RELATIVE
-from symd.formats.elf.constants import R_X86_64_RELATIVE
 from symd.model.columns import U64
-
 
 TARGET_IMAGES = ".tgtimg"
 ALIGNMENT = 16

@@ -13,29 +13,22 @@ Source: NVIDIA's ``cudacoredump.h``, published with cuda-gdb.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
-from symd.errors import Malformed
+
+from symd.errors import Malformed, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.elf.constants import SHN_XINDEX
-from symd.formats.elf.constants import SHT_NOBITS
-from symd.formats.elf.constants import SHT_NULL
-from symd.formats.elf.constants import SHT_STRTAB
-from symd.model.columns import I64
-from symd.model.columns import U64
-from symd.model.texts import counted
-from functools import partial
-from typing import NamedTuple
-from symd.errors import Unsupported
 from symd.formats.containers.format import Element
 from symd.formats.containers.nvidia.cubin import is_relocated
-
+from symd.formats.elf.constants import SHN_XINDEX, SHT_NOBITS, SHT_NULL, SHT_STRTAB
+from symd.model.columns import I64, U64
+from symd.model.texts import counted
 
 _HEADER = {
     "name": (0, "<u4"),

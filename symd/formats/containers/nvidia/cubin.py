@@ -18,50 +18,42 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+
 from symd.formats import elf
 from symd.formats.budget import Budget
+from symd.formats.containers.format import Contents, Element
+from symd.formats.containers.lazy import LazyMapping, LazySequence, PackedMapping
+from symd.formats.elf import Elf, Symbol
+from symd.formats.elf.constants import (
+    EF_CUDA_ACCELERATORS,
+    EF_CUDA_ACCELERATORS_V1,
+    EF_CUDA_SM,
+    EF_CUDA_SM_OFFSET,
+    EF_CUDA_VIRTUAL_SM_OFFSET,
+    ELFABIVERSION_CUDA_V2,
+    EM_CUDA,
+    ET_CORE,
+    ET_CUDA_EWP,
+    ET_EXEC,
+    ET_REL,
+    NT_NV_CUINFO,
+    NT_NV_TKINFO,
+    SHF_EXECINSTR,
+    STO_CUDA_ENTRY,
+    STT_FUNC,
+    STT_SECTION,
+)
 from symd.formats.elf.contents import debug_scheme
-from symd.formats.containers.format import Contents
-from symd.formats.containers.format import Element
-from symd.formats.containers.lazy import LazyMapping
-from symd.formats.containers.lazy import LazySequence
-from symd.formats.containers.lazy import PackedMapping
-from symd.formats.elf.constants import EF_CUDA_ACCELERATORS
-from symd.formats.elf.constants import EF_CUDA_ACCELERATORS_V1
-from symd.formats.elf.constants import EF_CUDA_SM
-from symd.formats.elf.constants import EF_CUDA_SM_OFFSET
-from symd.formats.elf.constants import EF_CUDA_VIRTUAL_SM_OFFSET
-from symd.formats.elf.constants import ELFABIVERSION_CUDA_V2
-from symd.formats.elf.constants import EM_CUDA
-from symd.formats.elf.constants import ET_CORE
-from symd.formats.elf.constants import ET_CUDA_EWP
-from symd.formats.elf.constants import ET_EXEC
-from symd.formats.elf.constants import ET_REL
-from symd.formats.elf.constants import NT_NV_CUINFO
-from symd.formats.elf.constants import NT_NV_TKINFO
-from symd.formats.elf.constants import STO_CUDA_ENTRY
-from symd.formats.elf.constants import STT_FUNC
-from symd.model.code import CodeObject
-from symd.model.code import Function
-from symd.model.code import Kernel
-from symd.model.code import RelocationScheme
-from symd.model.code import Section
-from symd.model.code import Vendor
+from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
 from symd.model.texts import counted
-from collections.abc import Sequence
-from symd.formats.elf import Elf
-from symd.formats.elf import Symbol
-from symd.formats.elf.constants import SHF_EXECINSTR
-from symd.formats.elf.constants import STT_SECTION
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from typing import Any
-    from symd.formats.containers.nvidia.cubin_facts import CubinFacts
 
+    from symd.formats.containers.nvidia.cubin_facts import CubinFacts
 
 
 NAME = "cubin"

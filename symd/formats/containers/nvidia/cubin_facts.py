@@ -6,30 +6,23 @@ or the count of bytes that follow (4, SVAL). Names and numbers are those that cu
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from functools import cache
-from functools import lru_cache
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, cached_property, lru_cache
+
 from symd.core import attribute_records
 from symd.errors import Malformed
-from symd.formats.containers.lazy import PackedRecords
-from symd.model.named_tuples import NamedTuple
-import re
-from collections import defaultdict
-from collections.abc import Iterator
-from functools import cached_property
 from symd.formats import elf
-from symd.formats.elf.constants import ELFABIVERSION_CUDA_V2
-from symd.formats.elf.constants import SHT_CUDA_COMPAT
-from symd.formats.elf.constants import SHT_CUDA_INFO
+from symd.formats.containers.lazy import PackedRecords
+from symd.formats.elf.constants import ELFABIVERSION_CUDA_V2, SHT_CUDA_COMPAT, SHT_CUDA_INFO
 from symd.model.code import Section
+from symd.model.named_tuples import NamedTuple
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from typing import Any
-
 
 
 NVAL, BVAL, HVAL, SVAL = 1, 2, 3, 4
@@ -423,7 +416,9 @@ class CubinFacts:
 
 def _of_symbol(sizes: Mapping[int, int]) -> dict[str, int]:
     """The facts of a function of which records say so much."""
-    known = {name: sizes[number] for name, number in _SIZES_OF_SYMBOL.items() if sizes.get(number, NOT_KNOWN) != NOT_KNOWN}
+    known = {
+        name: sizes[number] for name, number in _SIZES_OF_SYMBOL.items() if sizes.get(number, NOT_KNOWN) != NOT_KNOWN
+    }
     if sizes.get(MIN_STACK_SIZE) == NOT_KNOWN:
         known["dynamic_stack"] = True
     return known

@@ -20,8 +20,11 @@ def claims(data: bytes) -> bool:
 
 def read(element: Element, budget: Budget) -> Contents:
     """An element for every loaded module whose cubin is in the dump. Raises Malformed, LimitExceeded."""
-    from symd.formats.containers.nvidia.core_sections import CoreSections  # noqa: PLC0415 - few files are dumps
-    from symd.formats.containers.nvidia.core_sections import element_of, loaded_modules  # noqa: PLC0415
+    from symd.formats.containers.nvidia.core_sections import (  # noqa: PLC0415
+        CoreSections,
+        element_of,
+        loaded_modules,
+    )
 
     sections = CoreSections(element.data, budget)
     modules = loaded_modules(sections)

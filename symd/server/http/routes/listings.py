@@ -5,32 +5,20 @@ machine code, where the module carries it: PTX, linked by address, or SPIR-V, li
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+
 import numpy as np
+
+from symd.errors import NotFound, SymdError, ToolFailed, ToolMissing, Unsupported
 from symd.model.answers import Locations
+from symd.model.code import CodeKind
 from symd.model.columns import I64
-from symd.model.listings import Listing
-from symd.errors import NotFound
-from symd.errors import SymdError
-from symd.errors import ToolFailed
-from symd.errors import ToolMissing
-from symd.errors import Unsupported
+from symd.model.debug_info import RowFlag
 from symd.model.identities import ObjectPath
-from symd.model.listings import ListingPart
+from symd.model.line_tables import LineLevel, LineTable, Listing, ListingPart
 from symd.model.summaries import KernelSummary
 from symd.server.http.routes.page import checked
-from symd.server.http.site import CostClass
-from symd.server.http.site import HttpRequest
-from symd.server.http.site import Reply
-from symd.server.http.site import Site
-from symd.server.http.site import WebRoute
-from symd.server.http.site import json_reply
-from typing import Final
-from symd.model.code import CodeKind
-from symd.model.debug_info import RowFlag
-from symd.model.line_tables import LineLevel
-from symd.model.line_tables import LineTable
-
+from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
 TEXTS = ("kernel", "function", "linkage_name", "file")
 

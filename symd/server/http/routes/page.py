@@ -4,42 +4,26 @@ names, a profile's samples on its instructions, and texts of source files with t
 
 from __future__ import annotations
 
-from typing import Final
-from symd.model.reasons import KNOWN
-from symd.server.http.site import HttpRequest
-from symd.server.http.site import Reply
-from symd.server.http.site import Site
-from symd.server.http.site import WebRoute
-from symd.server.http.site import json_reply
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
-from symd.errors import NotFound
-from collections.abc import Iterator
 from itertools import islice
-from typing import Any
-from symd.errors import ModuleNotFound
-from symd.model.json.summaries import module_json
-from symd.model.names import Match
-from symd.model.names import NameKind
-from symd.model.names import NameQuery
-from symd.model.summaries import ModuleRecord
-from symd.model.summaries import ModuleSummary
-from symd.errors import LimitExceeded
-from symd.errors import SymdError
-from symd.model.json.answers import answer_json
-from symd.model.json.answers import named_item_json
-from symd.model.json.answers import variable_json
-from symd.model.addresses import parse_query
-from symd.server.http.site import CostClass
-from dataclasses import dataclass
-from symd.profiles.placed import InstructionPlace
-from symd.profiles.placed import PlacedSamples
-from symd.profiles.samples import Value
-from symd.model.sources import SourceText
-from symd.server.http.colouring import Rows
+from types import MappingProxyType
+from typing import Any, Final
 
+from symd.errors import LimitExceeded, ModuleNotFound, NotFound, SymdError
+from symd.model.addresses import parse_query
+from symd.model.json.answers import answer_json, named_item_json, variable_json
+from symd.model.json.modules import module_json
+from symd.model.names import Match, NameKind, NameQuery
+from symd.model.reasons import KNOWN
+from symd.model.sources import SourceText
+from symd.model.summaries import ModuleRecord, ModuleSummary
+from symd.profiles.placed import InstructionPlace, PlacedSamples
+from symd.profiles.samples import Value
+from symd.server.http.colouring import Rows
+from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
 PRESENCE: Final = "presence"
 """The fact of a site that ends when nobody looks any more."""

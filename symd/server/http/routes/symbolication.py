@@ -18,7 +18,7 @@ from symd.model.code import CodeKind
 from symd.model.columns import U64
 from symd.model.identities import Digest, ObjectPath
 from symd.model.json import to_json
-from symd.model.listings import Listing, ListingPart
+from symd.model.line_tables import Listing, ListingPart
 from symd.model.names import Match, NameKind, NameQuery
 from symd.server.http.json_members import a_hexadecimal, a_list, a_number, a_text, an_object, parsed
 from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply

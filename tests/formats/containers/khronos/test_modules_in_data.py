@@ -11,10 +11,9 @@ import pytest
 from symd.config import Limits
 from symd.errors import LimitExceeded, SymdError, Unsupported
 from symd.formats.budget import Budget
-from symd.formats.containers import host_elf, unpack
+from symd.formats.containers import host_elf, images_in_data, unpack
 from symd.formats.containers.file_part import part_of
 from symd.formats.containers.format import Contents, Element
-from symd.formats.containers import images_in_data
 from symd.formats.containers.images_in_data import FoundModules, modules_in
 from tests.builders.elf import ALLOC, AX, WRITE, Section, build_elf
 from tests.builders.hostile import flips

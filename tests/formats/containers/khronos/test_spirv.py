@@ -11,8 +11,8 @@ from symd import debuginfo
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, SymdError
 from symd.formats.budget import Budget
-from symd.formats.containers.format import Element
 from symd.formats.containers import spirv
+from symd.formats.containers.format import Element
 from symd.formats.spirv.words import parse, split, text
 from symd.model.code import CodeObject, Kernel
 from tests import tools

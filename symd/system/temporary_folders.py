@@ -1,8 +1,6 @@
-"""Folders that belong to one child: made for it, removed with it, and swept when whoever was to remove them was killed.
-
-The folder of a child that runs is locked (flock(2)) by its parent, and the kernel unlocks it however the parent ends. So an
-unlocked one is nobody's.
-"""
+"""Folders and files of processes that may be killed: their makers hold locks (flock(2)) while they live, which the
+kernel lets go however that ends, so that what is unlocked is nobody's and is swept. Folders that belong to one child
+process are made for it, removed with it, and swept when whoever was to remove them was killed."""
 
 from __future__ import annotations
 
@@ -11,13 +9,61 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from symd.errors import StoreUnavailable
 from symd.system.private_files import new_folder, temp_dir
-from symd.system.stale_files import remove_stale_files
+
+_OPENING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def remove_stale_files(
+    folder: Path, name: re.Pattern[str], is_kind: Callable[[int], bool], remove: Callable[[Path], object]
+) -> int:
+    """Let ``remove`` take away what is called so in ``folder``, is of the kind that its mode says (``stat.S_ISREG`` and the like), is this
+    user's own, and is locked by nobody; how many there were. A folder that cannot be listed is left as it is."""
+    found: list[Path] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        found += [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]
+
+    def is_own(status: os.stat_result) -> bool:
+        return is_kind(status.st_mode) and status.st_uid == os.geteuid()
+
+    removed = 0
+    for each in found:
+        with suppress(OSError):  # it is gone, or cannot be opened
+            removed += if_unlocked(each, remove, is_own)
+    return removed
+
+
+def _is_regular(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode)
+
+
+def if_unlocked(
+    path: Path, act: Callable[[Path], object], is_wanted: Callable[[os.stat_result], bool] = _is_regular
+) -> bool:
+    """Let ``act`` do something to what is called so, under its lock, if that is wanted and locked by nobody; whether it did. Raises OSError
+    where it cannot be opened, FileNotFoundError where it is gone."""
+    if not is_wanted(path.lstat()):
+        return False  # to open a device does something, and to open a pipe may take for ever
+    handle = os.open(path, _OPENING)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        status = os.fstat(handle)
+        is_still_there = os.path.samestat(status, path.lstat())  # else what has the name now is somebody else's
+        if is_still_there and is_wanted(status):
+            act(path)
+            return True
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(handle)
+    return False
+
 
 _NAME: Final = re.compile("symd-(driver|tool|daemon)-[a-z0-9_]{8}")
 """As mkdtemp names them: a folder that somebody called otherwise is his."""
@@ -27,7 +73,7 @@ _NAME: Final = re.compile("symd-(driver|tool|daemon)-[a-z0-9_]{8}")
 def child_folder(kind: str) -> Iterator[Path]:
     """An empty folder for a child of the ``kind`` "driver" or "tool", or for a "daemon" itself. Raises OSError where none can be made, and
     StoreUnavailable where there is no place for temporary files."""
-    folder, lock = _locked(f"symd-{kind}-")
+    folder, lock = _new_and_locked(f"symd-{kind}-")
     try:
         yield folder
     finally:
@@ -44,7 +90,7 @@ def sweep() -> int:
     return remove_stale_files(place, _NAME, stat.S_ISDIR, _remove)
 
 
-def _locked(prefix: str) -> tuple[Path, int]:
+def _new_and_locked(prefix: str) -> tuple[Path, int]:
     """A new folder and the descriptor that holds its lock. One that a sweep took in between is left to it."""
     while True:
         folder = new_folder(prefix)

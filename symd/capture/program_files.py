@@ -1,7 +1,6 @@
-"""A file that a running process has mapped: whether it carries device code, and its bytes.
-
-It is read, and not mapped here too: the process may cut it off at any time, and whoever touches a mapping behind the end of its file is
-killed (SIGBUS)."""
+"""Device code in files of running programs: the part that a code object URI names, and a file that a process has
+mapped. That one is read, and not mapped here too: the process may cut it off at any time, and whoever touches a mapping
+behind the end of its file is killed (SIGBUS)."""
 
 from __future__ import annotations
 
@@ -10,12 +9,60 @@ import stat
 from collections.abc import Callable
 from typing import Final
 
-from symd.capture.file_part import is_device_code
 from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded, SymdError
-from symd.formats import elf
-from symd.formats.containers import host_elf
+from symd.formats import containers, elf
+from symd.formats.containers import archive, compressed_file, host_elf, uri
 from symd.formats.elf.constants import ET_DYN, ET_EXEC, SHN_XINDEX
+from symd.system.messages import os_error_text
+
+_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+def opened(path: str) -> int:
+    """A descriptor of a file here, which waits for nobody. Raises OSError."""
+    return os.open(path, _OPEN)
+
+
+def read_part(place: uri.CodeObjectUri, limits: Limits, open_path: Callable[[str], int] = opened) -> bytes:
+    """The bytes. Raises InvalidInput where they cannot be had whole, LimitExceeded for too many."""
+    try:
+        descriptor = open_path(place.path)
+    except OSError as error:
+        raise _unreadable(place, error) from error
+    try:
+        status = os.fstat(descriptor)
+        size = status.st_size if place.size is None else place.size
+        if size > limits.folder_bytes:
+            hint = "raise it with --limit folder_bytes=NUMBER"
+            metadata = {"limit": "folder_bytes"}
+            message = f"it is larger than {limits.folder_bytes:,} bytes"
+            raise LimitExceeded(message, where=place.path, hint=hint, metadata=metadata)
+        data = _read(descriptor, size, place) if stat.S_ISREG(status.st_mode) else b""
+        if len(data) != size:
+            raise InvalidInput("the file does not have that part", where=place.path)
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, size: int, place: uri.CodeObjectUri) -> bytes:
+    try:
+        return os.pread(descriptor, size, place.offset or 0)
+    except OSError as error:
+        raise _unreadable(place, error) from error
+
+
+def _unreadable(place: uri.CodeObjectUri, error: OSError) -> InvalidInput:
+    reason = os_error_text(error)
+    return InvalidInput(f"cannot read the file: {reason}", where=place.path)
+
+
+def is_device_code(data: bytes) -> bool:
+    """Whether a reader of device code claims the bytes: nothing else of a file is taken because a program says so."""
+    form = containers.identify(data)
+    return form is not None and form not in (archive, compressed_file, host_elf)
+
 
 Read = Callable[[int, int], bytes]
 """Offset and size to bytes, fewer where the file ends."""

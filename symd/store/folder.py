@@ -1,22 +1,162 @@
-"""What stands in a store's folder, told from its names and kinds alone: files of modules and of indexes, and what symd did not put
-there or cannot use.
-
-Nothing is opened, so that no FIFO, no device and no huge file can hold up who looks."""
+"""A store's folder: who may change it (one that another user may change could hold other modules, and answers, from one
+moment to the next), where things lie in it, and what stands in it, told from names and kinds alone: files of modules
+and of indexes, and what symd did not put there or cannot use. For that nothing is opened, so that no FIFO, no device
+and no huge file can hold up who looks."""
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 import re
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from symd.errors import FailedPrecondition
-from symd.model.identities import Digest, is_digest
-from symd.store.ownership import OTHERS
-from symd.store.paths import StorePaths
+from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound
+from symd.model.identities import Digest, checked_digest, is_digest
+from symd.store.files import make_folder
+from symd.system.symlinks import replaceable, resolved
+
+log = logging.getLogger("symd.store")
+
+OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+"""What nobody but the store's user may do with what stands in its folder: whoever may open it, if only to read it, may hold its lock (flock(2))."""
+_WRITING: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def check_owner(folder: Path) -> None:
+    """Raises ``FailedPrecondition`` where ``folder`` is there and belongs to another user than the one of this process. Root is no
+    exception: what root writes in a user's store, that user's daemon could not open any more. Raises OSError."""
+    try:
+        owner = folder.stat().st_uid
+    except FileNotFoundError:
+        return
+    if owner != os.geteuid():
+        hint = f"run this as user {owner}, or choose another store folder with --store"
+        raise FailedPrecondition("the store belongs to another user", where=str(folder), hint=hint)
+
+
+def keep_from_others(folder: Path) -> None:
+    """Let nobody else open what is in a folder, as one is that was copied without its mode. Raises OSError."""
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & OTHERS:
+        folder.chmod(mode & ~OTHERS)
+        log.warning(
+            "%s had the mode %04o, with which other users may open it: it has %04o now", folder, mode, mode & ~OTHERS
+        )
+
+
+def check_private(folder: Path) -> None:
+    """Raises ``FailedPrecondition`` where ``folder`` is not this user's, or others may write in it or put another folder in its
+    place. Raises OSError."""
+    check_owner(folder)
+    if not folder.exists():
+        resolved(folder)  # it would be made where a stranger's link leads
+        return
+    if folder.stat().st_mode & _WRITING:
+        raise FailedPrecondition(
+            "other users may change the store",
+            where=str(folder),
+            hint=f"chmod go-w {folder}, or choose another with --store",
+        )
+    above = replaceable(folder)
+    if above is not None:
+        raise FailedPrecondition(
+            "other users may put another folder in the place of the store's",
+            where=str(above),
+            hint=f"{_kept_from_others(above)}, or choose another store folder with --store",
+        )
+
+
+def _kept_from_others(above: Path) -> str:
+    return "name the folder itself" if above.is_symlink() else f"chmod o-w {above} (or +t)"
+
+
+_NO_STORE: Final = (
+    "a store is made by its daemon (symd serve --store FOLDER); `symd status` says where that of a daemon of yours is"
+)
+CATALOGUE_NAME: Final = re.compile(r"catalogue(?:-([1-9][0-9]{0,8}))?\.sqlite")
+"""The names of a catalogue's file, with the number of one that replaced another."""
+_ADD: Final = "add it first: symd info --server ADDRESS FILE, Client.add or UploadModule"
+
+
+def not_found(digest: str) -> ModuleNotFound:
+    return ModuleNotFound(f"no module {digest} in this store", hint=_ADD, metadata={"module": f"modules/{digest}"})
+
+
+def digest_of(data: bytes | bytearray | memoryview) -> Digest:
+    """Lower-case hexadecimal SHA-256: the name of a module."""
+    return Digest(hashlib.sha256(data).hexdigest())
+
+
+class StorePaths:
+    """The files and folders of a store below ``root``: ``modules/ab/<sha256>``, ``index/<format
+    version>/ab/<sha256>.idx``, the catalogue beside them and a copy of it; ``incoming/`` holds files being written
+    and ``damaged/`` those whose bytes were not what they should be."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.incoming = root / "incoming"
+        self.damaged = root / "damaged"
+        self.modules = root / "modules"
+        self.index_files = root / "index"
+        self.catalogue_copy = root / "catalogue.copy"
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """What stands in the store's folder beside the catalogue."""
+        return self.incoming, self.modules, self.index_files, self.damaged
+
+    def create(self, *, durable: bool) -> None:
+        for folder in (self.incoming, self.modules, self.index_files):
+            make_folder(folder, durable=durable)
+
+    def check_store(self) -> None:
+        """Raises ``InvalidInput`` where the folder has not what a store's has, OSError where nobody may look."""
+        names = {entry.name for entry in _entries(self.root)}
+        beside = {self.index_files.name, self.incoming.name, "catalogue.lock"}
+        has_catalogue = any(map(CATALOGUE_NAME.fullmatch, names))  # a copy made by hand has it and the modules alone
+        if self.modules.name not in names or not (has_catalogue or names & beside):
+            raise InvalidInput("there is no store", where=str(self.root), hint=_NO_STORE)
+
+    def module(self, digest: str) -> Path:
+        return self.modules / checked_digest(digest)[:2] / digest
+
+    def index(self, digest: str, version: int) -> Path:
+        return Path(f"{self.index_files}/{version}/{checked_digest(digest)[:2]}/{digest}.idx")
+
+    def indexes(self, digest: str) -> Iterator[Path]:
+        """The index files of one module, of every format version."""
+        return self.index_files.glob(f"*/{checked_digest(digest)[:2]}/{digest}.idx")
+
+    def asides(self, digest: str) -> list[Path]:
+        """What was set aside in the place of a module's file, which has other bytes than the module: called as the digest, or with more behind it."""
+        return [Path(entry) for entry in _entries(self.damaged) if entry.name.startswith(checked_digest(digest))]
+
+    def all_damaged(self) -> set[Digest]:
+        """The digests of which something was set aside."""
+        return {name for entry in _entries(self.damaged) if is_digest(name := entry.name[:64])}
+
+    def damaged_files(self) -> dict[Digest, Path]:
+        """A file that was set aside for each such digest; a folder, a link or a pipe that stood in a module's place never was a module."""
+        return {
+            name: Path(entry)
+            for entry in _entries(self.damaged)
+            if entry.is_file(follow_symlinks=False) and is_digest(name := entry.name[:64])
+        }
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What is in a folder; nothing where there is none."""
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
 
 _KEPT = re.compile(r"catalogue(?:(?:-[1-9][0-9]{0,8})?\.sqlite|\.copy)(?:-wal|-shm|-journal)?|catalogue\.lock")
 _SHARD = re.compile(r"[0-9a-f]{2}")

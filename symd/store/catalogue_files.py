@@ -1,8 +1,11 @@
-"""A copy of a catalogue on another disk, for as long as SQLite cannot make the files that it has beside one it reads: its disk has no room, or
-may only be read."""
+"""Files of a catalogue on disk. What stood at a path when it was opened, and whether it still does: a store's folder
+may be moved away, removed or replaced while it is used, and what is then written by its path is not where the open
+catalogue is. And a copy of a catalogue on another disk, for as long as SQLite cannot make the files that it has beside
+one it reads: its disk has no room, or may only be read."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import weakref
 from collections.abc import Callable
@@ -13,6 +16,31 @@ from symd.errors import StoreUnavailable
 from symd.store.files import disk
 from symd.store.temporary_folder import make_temporary_folder
 from symd.system.private_files import temp_dir, written
+
+
+class OpenedPath:
+    """A file or a folder that is held open, so that no other gets its number. Safe to use from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError."""
+        self._path = path
+        # to close any other descriptor of a catalogue would give up SQLite's locks (fcntl(2))
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        self._close = weakref.finalize(self, os.close, handle)
+        self._status = os.fstat(handle)
+
+    def close(self) -> None:
+        """Hold it open no longer. Harmless when repeated."""
+        self._close()
+
+    def change(self) -> str:
+        """What has become of it, for a person; "" where it is still at its path. Raises OSError."""
+        try:
+            status = self._path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return "was moved away or removed"
+        return "" if os.path.samestat(status, self._status) else "was replaced by another"
+
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder is private
 _PREFIX = "symd-catalogue-"

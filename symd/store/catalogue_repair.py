@@ -1,25 +1,99 @@
-"""A damaged catalogue is set aside in ``damaged/``, and the last good copy of it takes its place, or an empty one where there is none. Modules that it
+"""What is wrong with a catalogue: what SQLite says of its pages, and whether its tables, indexes and triggers are those that symd made. Values that symd
+did not write are found when they are read (``store.connection``), but for the few on which every write depends.
+
+A damaged catalogue is set aside in ``damaged/``, and the last good copy of it takes its place, or an empty one where there is none. Modules that it
 does not have then are found by their files (``store.recovery``); what else was told since the copy is lost.
 
 The new one has a file name of its own (``catalogue-2.sqlite`` after ``catalogue.sqlite``), because SQLite forbids to put
 another file in the place of one that some process has open. Writers hold ``catalogue.lock`` shared and look for a newer
-file before each transaction, so that nothing is written to one that was replaced."""
+file before each transaction, so that nothing is written to one that was replaced.
+"""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
+from collections import deque
 from contextlib import closing
+from functools import cache
 from itertools import chain, count
 from pathlib import Path
+from typing import Final
 
 from symd.errors import DataLoss
-from symd.store.catalogue import LOCK, copy_of_catalogue, existing, migrate, newest, replaced, successor, translated
-from symd.store.catalogue_check import check
-from symd.store.eviction_log import moment
+from symd.store.catalogue import (
+    LOCK,
+    MIGRATIONS,
+    copy_of_catalogue,
+    damage,
+    existing,
+    migrate,
+    newest,
+    replaced,
+    successor,
+    translated,
+)
+from symd.store.eviction import moment
 from symd.store.files import IncomingFile, disk, locked, make_folder, sync_folder
-from symd.store.paths import StorePaths
+from symd.store.folder import StorePaths
 from symd.system.private_files import new_file
+
+_MADE: Final = """
+    SELECT made.type, made.name, part.name, part.type, part."notnull", part.pk
+    FROM sqlite_master AS made LEFT JOIN pragma_table_info(made.name) AS part ON made.type = 'table'
+    WHERE made.name NOT LIKE 'sqlite_%'
+"""
+_HAS_NUMBERS: Final = f"""
+    SELECT (SELECT count(*) FROM totals WHERE typeof(bytes) || typeof(aliases) || typeof(contexts) = '{"integer" * 3}') = 1
+        AND (SELECT count(*) FROM module_log WHERE typeof(id) = 'text') = 1
+        AND NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE typeof(seq) != 'integer' OR seq NOT BETWEEN 0 AND {1 << 61})
+"""  # noqa: S608 - constants
+"""Whether the sums, the name of the log of modules and the last numbers that were given are some."""
+Part = tuple[str, str, str | None, str | None, int | None, int | None]
+"""A part of a schema: what it is and its name; of a table's column also its name, type, whether it is required, and
+its place in the key."""
+
+
+def check(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises ``DataLoss`` where something is wrong with the catalogue at ``path``, and ``sqlite3.Error``."""
+    wrong = _fault(connection)
+    if wrong:
+        raise damage(path, "", wrong)
+
+
+def fault_of(path: Path) -> str:
+    """What is wrong with a catalogue's file, for a person; "" where nothing is. Raises ``StoreUnavailable``."""
+    try:
+        with translated(path), closing(existing(path)) as connection:
+            check(connection, path)
+    except DataLoss as error:
+        return error.metadata["fault"]
+    return ""
+
+
+def _fault(connection: sqlite3.Connection) -> str:
+    found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    if found != "ok":
+        return " ".join(found.split())
+    missing = sorted({f"{kind} {name}" for kind, name, *_ in _schema() - _parts(connection)})
+    if missing:
+        return f"missing, or not as it was made: {', '.join(missing[:3])}"
+    for table in ("modules", "indexes"):  # a start reads every row; of a text that is none SQLite says nothing before
+        deque(connection.execute(f"SELECT * FROM {table}"), maxlen=0)  # noqa: S608 - constants
+    return "" if connection.execute(_HAS_NUMBERS).fetchone()[0] else "a sum or a last number is none"
+
+
+@cache
+def _schema() -> frozenset[Part]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for step in MIGRATIONS:
+            connection.executescript(step)
+        return _parts(connection)
+
+
+def _parts(connection: sqlite3.Connection) -> frozenset[Part]:
+    return frozenset(connection.execute(_MADE).fetchall())
 
 
 def keep_copy(paths: StorePaths, catalogue: Path) -> None:

@@ -1,9 +1,13 @@
-"""Why the operating system refused, as messages have it."""
+"""What a command or a library says beside its answers: why the operating system refused, as messages have it, and one
+line on standard error."""
 
 from __future__ import annotations
 
 import errno
+import sys
 from typing import Final
+
+from symd.model.frame_text import printable
 
 _OF_THE_PATH: Final = frozenset(
     (
@@ -32,3 +36,9 @@ def refusal(error: OSError) -> str:
     if error.errno in _OF_THE_PATH:
         return f"the path cannot be used: {os_error_text(error)}"
     return f"{'the system' if error.errno in _OF_THE_SYSTEM else 'the disk'} refused: {os_error_text(error)}"
+
+
+def complain(text: str) -> None:
+    """Write one line on standard error, whatever is in the text."""
+    line = " ".join(text.split())
+    sys.stderr.write(printable(f"symd: {line}") + "\n")
