@@ -195,7 +195,7 @@ def by_address(address: int) -> Any:
 def with_daemon(engine: Engine, folder: Path, ask: Callable[[str], None]) -> None:
     """Serve ``engine`` in this thread while ``ask``, given the address, runs in another one. Nothing else knows how
     a daemon is started."""
-    from symd.server import serve  # noqa: PLC0415 - see the docstring
+    from symd.server.lifecycle import serve  # noqa: PLC0415 - see the docstring
 
     main = threading.main_thread().ident
     assert main is not None  # noqa: S101 - it runs

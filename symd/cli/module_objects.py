@@ -26,7 +26,7 @@ from symd.index.module_tables import DecodedObject
 from symd.model.code import CodeObject, Vendor
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary, code_summary
-from symd.system.process.resources import tune_malloc_for_daemon
+from symd.system.process.resources import tune_malloc_for_command
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -45,7 +45,7 @@ def large_file_summary(file: str, limits: Limits, *, object_digests: bool) -> Mo
     with mapped_file(file) as mapped, gc_frozen():
         data = cast("bytes", mapped)
         opening, budget = ContainerUnpacker(data, limits), DebugBudget(limits, len(data))
-        tune_malloc_for_daemon()
+        tune_malloc_for_command()
         with ThreadPoolExecutor(_HASHING) as pool:
             digest = pool.submit(sha256_of, data)
             try:

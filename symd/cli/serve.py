@@ -362,10 +362,10 @@ def command(
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
     from symd.cli.limit_values import contradictions  # noqa: PLC0415 - likewise
     from symd.system.process.process import allow_open_files  # noqa: PLC0415 - likewise
-    from symd.system.process.resources import tune_malloc_for_command  # noqa: PLC0415 - likewise
+    from symd.system.process.resources import tune_malloc_for_daemon  # noqa: PLC0415 - likewise
 
-    tune_malloc_for_command()
-    from symd.server import serve  # noqa: PLC0415 - the help need not wait for gRPC
+    tune_malloc_for_daemon()
+    from symd.server.lifecycle import serve  # noqa: PLC0415 - the help need not wait for gRPC
 
     _configure_log(verbose=verbose, as_json=log_format == "json")
     logging.getLogger("symd.audit").setLevel(logging.INFO)  # who wrote what is always told

@@ -9,7 +9,7 @@
                   u64 stored: entries that are in the file, which is 1 where all are equal (of what there is more than one
                   of, some column differs: there are never more entries than the file has bytes)
     then          each column's bytes, little-endian, aligned to its entries
-    at the end    u32 a piece: the CRC-32 of each 4096 bytes behind the column table (``checksums``)
+    at the end    u32 a piece: the CRC-32 of each 4096 bytes behind the column table (below)
 
 ``schema`` names every column. VERSION is part of the key under which the store keeps an index; a change
 of a column's meaning or of the decoding in front of it raises it.

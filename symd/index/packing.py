@@ -186,7 +186,7 @@ def signed_type(low: int, high: int) -> np.dtype[Any]:
 
 
 def unpack_table(packed: Column, count: int, width: int) -> list[Column]:
-    """The ``width`` columns that ``kept.packed_table`` was given, of ``count`` entries each. Raises DataLoss."""
+    """The ``width`` columns that ``compressed_columns.packed_table`` was given, of ``count`` entries each. Raises DataLoss."""
     data, at, columns = decompress(packed), 0, []
     for _ in range(width):
         itemsize = data[at] if at < len(data) else 0

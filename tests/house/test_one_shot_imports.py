@@ -75,10 +75,8 @@ NEVER = (
     ),
     *(
         "symd.formats.containers.nvidia.core_sections",
-        "symd.formats.containers.nvidia.core_sections",
         "symd.formats.containers.amd.core_state",
     ),
-    *("symd.formats.containers.amd.core_state", "symd.formats.containers.amd.core_state"),
 )
 """Modules and packages, with all that is in them."""
 NOT_FOR_EVERY_MAKER = {

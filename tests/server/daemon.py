@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from symd.errors import SymdError
-from symd.server import serve
+from symd.server.lifecycle import serve
 from symd.server.config import Config, ListenConfig
 from tests.server.fakes import GOOD, FakeEngine
 

@@ -87,11 +87,11 @@ def check_product(product: str, root: str | None) -> None:
 
 def _by_version() -> str:
     """Which products are simulated by every driver, and which by one generation only."""
-    never_cancelled = ", ".join(product for product in PRODUCTS if product in NEWER_PRODUCTS)
+    in_both = ", ".join(product for product in PRODUCTS if product in NEWER_PRODUCTS)
     old = ", ".join(product for product in PRODUCTS if product not in NEWER_PRODUCTS)
     new = ", ".join(product for product in NEWER_PRODUCTS if product not in PRODUCTS)
     return (
-        f"every driver simulates {never_cancelled}; one whose version ends in less than {_FIRST_NEWER_BUILD}, as 1.3.24595, also {old}; "
+        f"every driver simulates {in_both}; one whose version ends in less than {_FIRST_NEWER_BUILD}, as 1.3.24595, also {old}; "
         f"a newer one also {new}"
     )
 

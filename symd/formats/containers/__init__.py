@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from typing import Final
 
 
-__all__ = ("FORMATS", "MAX_NOTES", "MOST_TEXT", "OpenedModule", "Opening", "format_name", "identify", "unpack")
+__all__ = ("FORMATS", "MAX_NOTES", "MOST_TEXT", "OpenedModule", "format_name", "identify", "unpack")
 
 FORMATS: Final = FormatTable(
-    "khronos.spirv",
+    "spirv",
     "intel.igc_debug",
     "intel.patch_tokens",
     "intel.neo_elf",

@@ -1,9 +1,9 @@
 """Host programs, objects and shared libraries: the sections in which they carry device code are handed on.
 
 Source: Clang's HIP support documentation (``.hip_fatbin``), LLVM's offloading documentation (``.llvm.offloading``), the
-sections that CUDA's and Clang's bundling tools write, and ``amd.kpack_reference``. So are ELF images among the data
+sections that CUDA's and Clang's bundling tools write, and ``amd.kpack``. So are ELF images among the data
 (``images_in_data``) and, where there is no such section, fat binaries and SPIR-V modules
-(``nvidia.fatbins_in_data``, ``khronos.modules_in_data``)."""
+(``nvidia.fatbin``, ``images_in_data``)."""
 
 from __future__ import annotations
 

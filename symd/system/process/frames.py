@@ -21,7 +21,7 @@ ERROR: Final = b"E"
 MEMORY: Final = b"M"
 """Empty: the child was refused memory."""
 DEFECT: Final = b"D"
-"""An exception that nobody expected, as the fields of ``ending.ChildException`` in JSON."""
+"""An exception that nobody expected, as the fields of ``ChildException`` in JSON."""
 LAST: Final = b"L"
 """Empty: the frame that follows is the child's last answer, it has become too large to be kept."""
 

@@ -31,7 +31,7 @@ class ProcessLimits:
     """What one child may cost: ``seconds`` on the clock; ``memory``, bytes of address space; ``answer``, bytes that it may
     answer with; where they are not None, ``cpu_seconds`` of processor time, ``file_size``, bytes of any file that it writes,
     ``open_files`` at a time; ``written``, bytes of all files in its folder, ``files`` and folders there, and ``threads``
-    (``usage``)."""
+    as ``process`` looks at them now and then."""
 
     seconds: float
     memory: int

@@ -26,7 +26,7 @@ PADDING: Final = 1 << 16
 """Bytes that ``trim_heap`` leaves at the heap's end."""
 
 
-def tune_malloc_for_command() -> None:
+def tune_malloc_for_daemon() -> None:
     """Let this process give memory back; to be called before it has further threads. Changes nothing where the C library is
     another one."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -36,7 +36,7 @@ def tune_malloc_for_command() -> None:
         mallopt(_TRIM_THRESHOLD, KEPT)
 
 
-def tune_malloc_for_daemon() -> None:
+def tune_malloc_for_command() -> None:
     """Let a process that ends soon use freed blocks again, however large: each page that it asks of the system anew has to be
     cleared first, which takes longer than to expand a code object into it."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -1,4 +1,4 @@
-"""A filter of system calls: a process keeps those that computing takes (``system_calls``), and gives up every other, for good.
+"""A filter of system calls: a process keeps those that computing takes (``ALLOWED``), and gives up every other, for good.
 
 So limits of one process are limits of all that it does: it starts no other, has no socket, and reaches no other process and
 no file's owner, mode or times. Called in the child itself, before it meets what is not to be trusted.

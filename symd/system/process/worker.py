@@ -110,7 +110,7 @@ def _read(fields: bytes) -> Limits:
 
 
 def _defect(error: Exception) -> dict[str, Any]:
-    """The fields of ``ending.ChildException``."""
+    """The fields of ``ChildException``."""
     text = "".join(traceback.format_exception(error))
     return {"exception": type(error).__name__, "message": str(error)[:_TEXT], "traceback": text[-_TRACEBACK:]}
 
