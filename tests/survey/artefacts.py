@@ -102,7 +102,7 @@ ARTEFACTS = (
     ),
     Artefact(
         "triton-hip", ("*.hsaco",), ("llvm", "kernels", "functions", "pyelftools", "source-text"), (Wheel("triton", "3.9.0"),), "triton_kernels",
-        about="(HIP, ahead of time)", doubted=79, why_doubted=NAMELESS,
+        about="(HIP, ahead of time)", doubted=87, why_doubted=NAMELESS,
     ),
     Artefact(
         "nvrtc-lineinfo", ("*.lineinfo.cubin",), ("nvdisasm", "kernels", "functions", "source-text"), (Wheel("nvidia-cuda-nvrtc", "13.5.37"),),
