@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Protocol, Self, overload
 
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers
-from symd.model.arguments import AnyAddresses, AnyColumn, AnyLine, AnyNames, AnyQuery, AnyTimes, ContextName, ModuleName
-from symd.model.breakpoints import Breakpoint, Located, Watch
+from symd.model.arguments import (
+    AnyAddresses,
+    AnyColumn,
+    AnyNames,
+    AnyPlace,
+    AnyQuery,
+    AnyTimes,
+    ContextName,
+    ModuleName,
+)
+from symd.model.breakpoints import Breakpoint, Located
 from symd.model.contexts import (
     WHOLE_ADDRESS,
     AddressForm,
@@ -30,6 +39,7 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
 from symd.model.waiting import never_cancelled
+from symd.model.watches import Watch
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -204,13 +214,15 @@ class Symbolizer(Protocol):
     def locate(
         self,
         digest: ModuleName,
-        where: AnyLine,
+        where: AnyPlace,
         path: str | None = None,
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
+        targets: Sequence[str] = (),
     ) -> Located:
-        """The addresses for a breakpoint at a source line, or why there are none (``symd.query.breakpoints.locate``)."""
+        """The addresses for a breakpoint at a place (a source line, a function, a kernel or a query), or why there are none
+        (``symd.query.breakpoints.locate``). ``targets``: only in code objects for one of these, such as "gfx90a" or "sm_80"."""
         ...
 
     def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:
@@ -397,11 +409,12 @@ class Host(Symbolizer, Protocol):
     def locate(
         self,
         digest: ModuleName,
-        where: AnyLine,
+        where: AnyPlace,
         path: str | None = None,
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
+        targets: Sequence[str] = (),
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
         """The addresses for a breakpoint at a source line, or why there are none, as ``Symbolizer.locate`` gives

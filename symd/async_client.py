@@ -19,8 +19,8 @@ from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
     AnyAddresses,
     AnyColumn,
-    AnyLine,
     AnyNames,
+    AnyPlace,
     AnyQuery,
     AnyTimes,
     ContextName,
@@ -34,7 +34,6 @@ from symd.model.arguments import (
     checked_files,
     checked_kernel,
     checked_level,
-    checked_line,
     checked_load_number,
     checked_modules,
     checked_name,
@@ -42,13 +41,15 @@ from symd.model.arguments import (
     checked_object,
     checked_part,
     checked_path,
+    checked_place,
     checked_queries,
     checked_query,
     checked_rules,
     checked_section,
+    checked_targets,
     is_one_query,
 )
-from symd.model.breakpoints import AsyncWatch, Breakpoint, Event, Located, SourceLine, checked_breakpoints
+from symd.model.breakpoints import Breakpoint, Located, Place, checked_breakpoints
 from symd.model.columns import U64
 from symd.model.contexts import (
     WHOLE_ADDRESS,
@@ -73,6 +74,7 @@ from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope
 from symd.model.waiting import never_cancelled
+from symd.model.watches import AsyncWatch, Event
 from symd.rpc.async_calls import AsyncCalls
 from symd.rpc.channel import Credentials, default_credentials
 from symd.rpc.requests import (
@@ -369,20 +371,23 @@ class AsyncClient:
     async def locate(
         self,
         digest: ModuleName,
-        where: AnyLine,
+        where: AnyPlace,
         path: str | None = None,
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
+        targets: Sequence[str] = (),
     ) -> Located:
-        """The addresses for a breakpoint at a source line, fetched page by page."""
-        line, path = checked_line(where), checked_path(path)
+        """The addresses for a breakpoint at a place, fetched page by page."""
+        place, path = checked_place(where), checked_path(path)
         within = None if path is None else ObjectPath(path)
-        asked = to_breakpoint(Breakpoint("", line, every_address, within, checked_rules(rules)))
+        asked = to_breakpoint(
+            Breakpoint("", place, every_address, within, checked_rules(rules), checked_targets(targets))
+        )
         request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
         found = self._calls.pages(self._calls.stubs.breakpoints.ResolveBreakpoint, request)
         pages = [page async for page in found]
-        return from_locations(line, (each for page in pages for each in page.locations), pages[0].refusal)
+        return from_locations(place, (each for page in pages for each in page.locations), pages[0].refusal)
 
     def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> AsyncWatch:
         """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
@@ -390,8 +395,8 @@ class AsyncClient:
         pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
         request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
         messages, cancel = self._calls.followed(self._calls.stubs.breakpoints.WatchBreakpoints, request, resume_after)
-        lines = {each.id: each.where for each in breakpoints}
-        return AsyncEventStream(_whole_answers(messages, lines), cancel)
+        places = {each.id: each.where for each in breakpoints}
+        return AsyncEventStream(_whole_answers(messages, places), cancel)
 
     def watch_modules(
         self,
@@ -512,14 +517,14 @@ async def _read(messages: AsyncIterator[Any], decoded: Callable[[Sequence[Any]],
 
 
 async def _whole_answers(
-    messages: AsyncIterator[WatchBreakpointsResponse], lines: dict[str, SourceLine]
+    messages: AsyncIterator[WatchBreakpointsResponse], places: dict[str, Place]
 ) -> AsyncIterator[Event]:
-    """The events of a watch on ``lines`` by id; an answer may take several messages."""
+    """The events of a watch on ``places`` by id; an answer may take several messages."""
     parts: list[WatchBreakpointsResponse] = []
     async for message in messages:
         parts.append(message)
         if message.WhichOneof("event") != "answer" or not message.answer.more:
-            for event in from_events(parts, lines):
+            for event in from_events(parts, places):
                 yield event
             parts = []
 

@@ -20,8 +20,8 @@ from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
     AnyAddresses,
     AnyColumn,
-    AnyLine,
     AnyNames,
+    AnyPlace,
     AnyQuery,
     AnyTimes,
     ContextName,
@@ -35,7 +35,6 @@ from symd.model.arguments import (
     checked_files,
     checked_kernel,
     checked_level,
-    checked_line,
     checked_load_number,
     checked_modules,
     checked_name,
@@ -43,13 +42,15 @@ from symd.model.arguments import (
     checked_object,
     checked_part,
     checked_path,
+    checked_place,
     checked_queries,
     checked_query,
     checked_rules,
     checked_section,
+    checked_targets,
     is_one_query,
 )
-from symd.model.breakpoints import Breakpoint, Event, Located, SourceLine, Watch, checked_breakpoints
+from symd.model.breakpoints import Breakpoint, Located, Place, checked_breakpoints
 from symd.model.columns import U64
 from symd.model.contexts import (
     WHOLE_ADDRESS,
@@ -74,6 +75,7 @@ from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope
 from symd.model.waiting import never_cancelled
+from symd.model.watches import Event, Watch
 from symd.rpc.calls import Calls
 from symd.rpc.channel import Credentials, default_credentials
 from symd.rpc.requests import (
@@ -370,20 +372,23 @@ class Client:
     def locate(
         self,
         digest: ModuleName,
-        where: AnyLine,
+        where: AnyPlace,
         path: str | None = None,
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
+        targets: Sequence[str] = (),
     ) -> Located:
-        """The addresses for a breakpoint at a source line, fetched page by page."""
-        line, path = checked_line(where), checked_path(path)
+        """The addresses for a breakpoint at a place, fetched page by page."""
+        place, path = checked_place(where), checked_path(path)
         within = None if path is None else ObjectPath(path)
-        asked = to_breakpoint(Breakpoint("", line, every_address, within, checked_rules(rules)))
+        asked = to_breakpoint(
+            Breakpoint("", place, every_address, within, checked_rules(rules), checked_targets(targets))
+        )
         request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
         found = self._calls.pages(self._calls.stubs.breakpoints.ResolveBreakpoint, request)
         pages = list(found)
-        return from_locations(line, (each for page in pages for each in page.locations), pages[0].refusal)
+        return from_locations(place, (each for page in pages for each in page.locations), pages[0].refusal)
 
     def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:
         """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
@@ -391,8 +396,8 @@ class Client:
         pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
         request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
         messages, cancel = self._calls.followed(self._calls.stubs.breakpoints.WatchBreakpoints, request, resume_after)
-        lines = {each.id: each.where for each in breakpoints}
-        return EventStream(_whole_answers(messages, lines), cancel)
+        places = {each.id: each.where for each in breakpoints}
+        return EventStream(_whole_answers(messages, places), cancel)
 
     def watch_modules(
         self,
@@ -508,13 +513,13 @@ def _read(messages: Iterator[Any], decoded: Callable[[Sequence[Any]], Iterator[T
     yield from decoded(group)
 
 
-def _whole_answers(messages: Iterator[WatchBreakpointsResponse], lines: dict[str, SourceLine]) -> Iterator[Event]:
-    """The events of a watch on ``lines`` by id; an answer may take several messages."""
+def _whole_answers(messages: Iterator[WatchBreakpointsResponse], places: dict[str, Place]) -> Iterator[Event]:
+    """The events of a watch on ``places`` by id; an answer may take several messages."""
     parts: list[WatchBreakpointsResponse] = []
     for message in messages:
         parts.append(message)
         if message.WhichOneof("event") != "answer" or not message.answer.more:
-            yield from from_events(parts, lines)
+            yield from from_events(parts, places)
             parts = []
 
 

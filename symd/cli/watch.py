@@ -14,11 +14,12 @@ from symd.cli.options import daemon_option, demangle_option, every_option, examp
 from symd.cli.output import write_json, write_line
 from symd.client import Client
 from symd.errors import Unavailable
-from symd.model.breakpoints import Breakpoint, Event, Resolved, parse_source_line
+from symd.model.breakpoints import Breakpoint, parse_place
 from symd.model.captures import CaptureApi
 from symd.model.contexts import EventStream, ModuleEvent
 from symd.model.json.modules import event_json, loaded_json
 from symd.model.sources import PathRule
+from symd.model.watches import Event, Resolved
 from symd.query.demangler import Demangler
 
 E = TypeVar("E", ModuleEvent, Event)
@@ -71,7 +72,7 @@ def command(
 
     if lines and (contexts or apis):
         raise click.UsageError("--context and --api are about modules, not about SOURCE:LINE")
-    wanted = {text: Breakpoint(text, parse_source_line(text), every_address, None, rules) for text in lines}
+    wanted = {text: Breakpoint(text, parse_place(text), every_address, None, rules) for text in lines}
     with Client(server) as client:
         if not wanted:
             chosen = [chosen_context(client.contexts, each).id for each in contexts]

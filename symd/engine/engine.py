@@ -41,8 +41,8 @@ from symd.model.addresses import ByKernel, KernelOffset, Query
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
     AnyColumn,
-    AnyLine,
     AnyNames,
+    AnyPlace,
     AnyQuery,
     ModuleName,
     address_column,
@@ -51,20 +51,21 @@ from symd.model.arguments import (
     checked_files,
     checked_kernel,
     checked_level,
-    checked_line,
     checked_modules,
     checked_name,
     checked_names,
     checked_object,
     checked_part,
     checked_path,
+    checked_place,
     checked_queries,
     checked_query,
     checked_rules,
     checked_section,
+    checked_targets,
     is_one_query,
 )
-from symd.model.breakpoints import Breakpoint, Located, Watch, checked_breakpoints
+from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
 from symd.model.contexts import ModuleWatch
 from symd.model.cores import CoreDump
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
@@ -76,6 +77,7 @@ from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope, Visible
 from symd.model.waiting import never_cancelled
+from symd.model.watches import Watch
 from symd.query.breakpoints import locate
 from symd.query.lines import lines, stored_tables
 from symd.query.listing import Disassemble, listings, with_kernel_name
@@ -319,19 +321,21 @@ class Engine:
     def locate(
         self,
         digest: ModuleName,
-        where: AnyLine,
+        where: AnyPlace,
         path: str | None = None,
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
+        targets: Sequence[str] = (),
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
         return locate(
             self._indexes.whole(checked_name(digest)),
-            checked_line(where),
+            checked_place(where),
             checked_path(path),
             every_address=every_address,
             rules=checked_rules(rules),
+            targets=checked_targets(targets),
             check_cancelled=check_cancelled,
         )
 

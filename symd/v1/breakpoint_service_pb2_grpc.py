@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class BreakpointServiceStub:
-    """Says where a breakpoint for a source line can go, in modules that are there and in those that come.
+    """Says where a breakpoint for a source line, a function, a kernel or an address can go, in modules that are there and in
+    those that come.
 
     Failures look as ModuleService says.
     """
@@ -51,13 +52,14 @@ class BreakpointServiceStub:
 
 
 class BreakpointServiceServicer:
-    """Says where a breakpoint for a source line can go, in modules that are there and in those that come.
+    """Says where a breakpoint for a source line, a function, a kernel or an address can go, in modules that are there and in
+    those that come.
 
     Failures look as ModuleService says.
     """
 
     def ResolveBreakpoint(self, request, context):
-        """The addresses for a source line in one module, or why there are none. A line that cannot be resolved is an answer
+        """The addresses for a place in one module, or why there are none. A place that cannot be resolved is an answer
         with its refusal, not an error. NOT_FOUND: reason UNKNOWN_MODULE or UNKNOWN_OBJECT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -101,7 +103,8 @@ def add_BreakpointServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class BreakpointService:
-    """Says where a breakpoint for a source line can go, in modules that are there and in those that come.
+    """Says where a breakpoint for a source line, a function, a kernel or an address can go, in modules that are there and in
+    those that come.
 
     Failures look as ModuleService says.
     """

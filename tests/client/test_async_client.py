@@ -24,8 +24,9 @@ from symd.errors import (
     ServerUnavailable,
     SymdError,
 )
-from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
+from symd.model.breakpoints import Breakpoint, SourceLine
 from symd.model.contexts import Alias, CaughtUp, Context, Load, ModuleAdded, ModuleRemoved, Unload
+from symd.model.watches import Resolved, Watching
 from symd.rpc.channel import Credentials, connect_async
 from symd.server.config import Config
 from symd.server.listening import listening

@@ -15,9 +15,10 @@ from symd import Client
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import BadQuery, LimitExceeded, ModuleNotFound, ObjectNotFound, Unavailable
-from symd.model.breakpoints import Breakpoint, Refusal, Resolved, SourceLine, Watching
+from symd.model.breakpoints import Breakpoint, Refusal, SourceLine
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule
+from symd.model.watches import Resolved, Watching
 from symd.rpc.wire.breakpoints import to_breakpoint
 from symd.server.config import Config
 from symd.server.listening import listening

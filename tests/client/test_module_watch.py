@@ -21,7 +21,7 @@ from symd.engine.contexts.watches import ModuleWatcher
 from symd.engine.engine import Engine
 from symd.errors import BadQuery, ContextNotFound, LimitExceeded, PositionLost, Unavailable
 from symd.model.addresses import ByAddress, ByKernel, BySection
-from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
+from symd.model.breakpoints import Breakpoint, SourceLine
 from symd.model.contexts import (
     CaughtUp,
     Context,
@@ -34,6 +34,7 @@ from symd.model.contexts import (
     Segment,
     Unload,
 )
+from symd.model.watches import Resolved, Watching
 from symd.server.config import Config
 from symd.server.listening import listening
 from symd.server.server import Daemon, build_daemon

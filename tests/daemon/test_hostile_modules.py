@@ -18,9 +18,10 @@ import pytest
 from symd.engine.indexes import MAX_ATTEMPTS
 from symd.errors import DataLoss, LimitExceeded, Malformed, SymdError
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
-from symd.model.breakpoints import Breakpoint, SourceLine, Watching
+from symd.model.breakpoints import Breakpoint, SourceLine
 from symd.model.line_tables import ListingPart
 from symd.model.summaries import ModuleSummary
+from symd.model.watches import Watching
 from tests.daemon.conftest import Daemon
 from tests.daemon.processes import children, has_ended, kill, most_memory, serving
 from tests.hostile.bombs import MIB, directories_times_files, expanding_strings, noise

@@ -17,7 +17,7 @@ from symd.capture import forward
 from symd.capture.daemon_sink import DaemonSink
 from symd.capture.folder_sink import FolderSink
 from symd.errors import Unavailable
-from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
+from symd.model.breakpoints import Breakpoint, SourceLine
 from symd.model.captures import (
     CaptureApi,
     CapturedProcess,
@@ -29,6 +29,7 @@ from symd.model.captures import (
     ProcessEnded,
 )
 from symd.model.contexts import CaughtUp, EventStream, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent
+from symd.model.watches import Resolved, Watching
 from tests.daemon.processes import kill, serving
 
 SAMPLE = (Path(__file__).parents[2] / "samples/kernels/bin/vadd/skl-O0.dbg").read_bytes()

@@ -20,7 +20,8 @@ from symd.engine.indexes import MAX_ATTEMPTS
 from symd.engine.reading.questions import InProcessReader, MakeIndex
 from symd.errors import DeadlineExceeded, LimitExceeded, Malformed, StoreUnavailable, SymdError, WorkerDied
 from symd.index import VERSION
-from symd.model.breakpoints import Breakpoint, SourceLine, Watching
+from symd.model.breakpoints import Breakpoint, SourceLine
+from symd.model.watches import Watching
 from symd.store import Store
 from symd.store.catalogue import newest
 

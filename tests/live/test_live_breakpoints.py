@@ -14,8 +14,9 @@ import pytest
 from symd import Client
 from symd.engine.engine import Engine
 from symd.model.addresses import ByKernel, KernelOffset
-from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
+from symd.model.breakpoints import Breakpoint, SourceLine
 from symd.model.contexts import LoadBegan, LoadEnded, ModuleAdded
+from symd.model.watches import Resolved, Watching
 from symd.store import Store
 from tests.daemon.processes import serving
 from tests.live.capturing import Host, built

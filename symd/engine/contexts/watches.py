@@ -17,7 +17,7 @@ from symd.engine.contexts.placement import extended, reduced
 from symd.errors import BadQuery, LimitExceeded, ModuleNotFound, PositionLost, SymdError
 from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress
-from symd.model.breakpoints import Breakpoint, Event, Resolved, Watching
+from symd.model.breakpoints import Breakpoint
 from symd.model.captures import CaptureApi
 from symd.model.columns import U64
 from symd.model.contexts import (
@@ -32,7 +32,8 @@ from symd.model.contexts import (
 )
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleRecord
-from symd.query.breakpoints import resolved
+from symd.model.watches import Event, Resolved, Watching
+from symd.query.breakpoints import answered
 from symd.store import ModuleStore
 from symd.store.module_log import LOADED, REMOVED, LogEntry, LogSubscription, Position
 
@@ -238,7 +239,9 @@ class _Asked(NamedTuple):
 
     def answers_of(self, index: Index, digest: Digest) -> list[Resolved]:
         """Raises _Closed."""
-        return list(resolved(index, digest, self.breakpoints, self._check_open))
+        return [
+            Resolved(each.id, digest, answer) for each, answer in answered(index, self.breakpoints, self._check_open)
+        ]
 
     def _check_open(self) -> None:
         if self.is_closed():

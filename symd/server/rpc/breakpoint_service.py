@@ -37,6 +37,7 @@ def resolve_breakpoint(
         asked.path,
         every_address=asked.every_address,
         rules=asked.rules,
+        targets=asked.targets,
         check_cancelled=while_waited_for(call, service.config.limits),
     )
     of = f"{digest}/breakpoints/{sha256(repr(asked).encode()).hexdigest()}"  # 100 path rules make a long text

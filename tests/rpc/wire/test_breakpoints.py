@@ -6,10 +6,11 @@ import pytest
 
 from symd.errors import BadQuery, LimitExceeded, Malformed
 from symd.model.addresses import ObjectAddress, SectionOffset
-from symd.model.breakpoints import Breakpoint, BreakpointLocation, Located, Refusal, Resolved, SourceLine, Watching
+from symd.model.breakpoints import Breakpoint, BreakpointLocation, Located, Refusal, SourceLine
 from symd.model.identities import Digest, ObjectPath
 from symd.model.names import Match, NameQuery
 from symd.model.sources import PathRule
+from symd.model.watches import Resolved, Watching
 from symd.rpc.wire.breakpoints import (
     LOCATIONS_TEXT,
     MAX_PATH_RULES,
@@ -77,7 +78,7 @@ def test_a_line_that_is_none_is_not_sent(line: int) -> None:
 @pytest.mark.parametrize("where", [pb.SourceLine(), pb.SourceLine(file="a.cl"), pb.SourceLine(line=3)])
 def test_a_breakpoint_needs_file_and_line(where: pb.SourceLine) -> None:
     with pytest.raises(BadQuery):
-        from_breakpoint(pb.Breakpoint(where=where))
+        from_breakpoint(pb.Breakpoint(line=where))
 
 
 def test_an_answer_to_what_was_not_asked_is_refused() -> None:
