@@ -150,7 +150,7 @@ def _die(listener: socket.socket) -> None:
 ASKED: list[Callable[[Client], Any]] = [
     lambda client: client.missing([DIGEST]),
     lambda client: list(client.lines(DIGEST)),
-    lambda client: list(client.watch_modules()),
+    lambda client: list(client.watch()),
 ]
 
 
@@ -179,7 +179,7 @@ async def _collected(items: AsyncIterator[Any]) -> list[Any]:
 ASKED_ASYNC: list[Callable[[AsyncClient], Any]] = [
     lambda client: client.missing([DIGEST]),
     lambda client: _collected(client.lines(DIGEST)),
-    lambda client: _collected(client.watch_modules()),
+    lambda client: _collected(client.watch()),
 ]
 
 

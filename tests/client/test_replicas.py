@@ -106,7 +106,7 @@ class Method:
         self.timeouts: list[float | None] = []
 
     def __call__(self, request: Any, timeout: float | None = None, metadata: object = ()) -> Call:
-        self.asked.append(getattr(request, "resume_after", None))
+        self.asked.append(getattr(request, "resume_token", None))
         self.timeouts.append(timeout)
         return Call(next(self._plans, [LOST]))
 

@@ -37,19 +37,19 @@ def test_one_client_cannot_take_all_watches(tmp_path: Path) -> None:
         assert daemon.process.stdout is not None
         with grpc.insecure_channel(daemon.process.stdout.readline().split()[-1]) as channel:
             watch_modules = ModuleServiceStub(channel).WatchModules
-            first = watch_modules(WatchModulesRequest(), **greedy)
+            first = watch(WatchModulesRequest(), **greedy)
             second = BreakpointServiceStub(channel).WatchBreakpoints(BREAKPOINTS, **greedy)
-            more_of_them = [watch_modules(WatchModulesRequest(), **greedy) for _ in range(CLIENT_WATCHES - 2)]
+            more_of_them = [watch(WatchModulesRequest(), **greedy) for _ in range(CLIENT_WATCHES - 2)]
             for watch in (first, second, *more_of_them):
                 next(watch)
             with pytest.raises(grpc.RpcError) as caught:
-                next(watch_modules(WatchModulesRequest(), **greedy))
+                next(watch(WatchModulesRequest(), **greedy))
             assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
             assert f"greedy has {CLIENT_WATCHES} watches open already" in caught.value.details()
-            next(watch_modules(WatchModulesRequest(), **other))
+            next(watch(WatchModulesRequest(), **other))
             first.cancel()
             until = time.monotonic() + SECONDS
-            while not begins(watch_modules(WatchModulesRequest(), **greedy)):
+            while not begins(watch(WatchModulesRequest(), **greedy)):
                 assert time.monotonic() < until
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from sys import getsizeof
 
 from symd.errors import LimitExceeded, Malformed
@@ -20,17 +19,9 @@ from symd.model.breakpoints import (
 )
 from symd.model.identities import ObjectPath
 from symd.model.sources import PathRule
-from symd.model.watches import Event, Resolved, Watching
-from symd.rpc.wire.contexts import from_load_in_context, to_load_in_context
-from symd.rpc.wire.fields import bad_field, module_digest, module_name, optional_path, utf8, utf8s
+from symd.rpc.wire.fields import bad_field, module_digest, optional_path, utf8, utf8s
 from symd.rpc.wire.queries import from_query, to_query
 from symd.v1 import breakpoint_service_pb2 as pb
-
-LOCATIONS = 1000
-"""Locations in one event."""
-
-LOCATIONS_TEXT = 1 << 20
-"""Characters of texts in these, give or take one location: whoever made the module says how long they are."""
 
 MAX_PATH_RULES = 100
 """Path rules of one breakpoint: every file of a module is held against each."""
@@ -144,12 +135,6 @@ def from_resolve_request(request: pb.ResolveBreakpointRequest) -> tuple[str, Bre
     return module_digest(request.name), from_breakpoint(request.breakpoint)
 
 
-def from_watch_request(request: pb.WatchBreakpointsRequest) -> tuple[list[Breakpoint], bool, str]:
-    """(the breakpoints, whether modules that are there already are passed over, the position after which to go on). Raises ``BadQuery``."""
-    breakpoints = [from_breakpoint(each.breakpoint, each.id) for each in request.breakpoints]
-    return breakpoints, request.only_new, request.resume_after
-
-
 def _line(number: int) -> int:
     if not 0 < number < 1 << 32:
         raise bad_field("breakpoint.line.line", f"{number} is no line", "lines count from 1")
@@ -220,53 +205,3 @@ def from_answer(
     except ValueError:
         raise Malformed(f"the daemon refuses with {refusal.refusal}, which is unknown here") from None
     return Located(requested, found, reason, tuple(refusal.candidates), refusal.last_line or None)
-
-
-def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
-    """One message, or several for an event of many locations."""
-    if isinstance(event, Watching):
-        yield pb.WatchBreakpointsResponse(watching=pb.Watching(), position=event.position)
-        return
-    locations = event.answer.locations
-    for start, end in _cuts(locations):
-        part = pb.BreakpointEvent(
-            id=event.id,
-            module=module_name(event.digest),
-            locations=map(to_location, locations[start:end]),
-            refusal=to_refusal(event.answer),
-            more=end < len(locations),
-            loaded=to_load_in_context(event.loaded) if event.loaded else None,
-        )
-        yield pb.WatchBreakpointsResponse(answer=part, position="" if part.more else event.position)
-
-
-def _cuts(locations: Sequence[BreakpointLocation]) -> Iterator[tuple[int, int]]:
-    """Where each message's locations begin and end; of none one that has none."""
-    start = length = 0
-    for at, each in enumerate(locations):
-        texts = each.path, each.kernel, each.function, each.section, each.file
-        length += sum(len(text or "") for text in texts)
-        if at + 1 - start == LOCATIONS or length >= LOCATIONS_TEXT:
-            yield start, at + 1
-            start, length = at + 1, 0
-    if start < len(locations) or not locations:
-        yield start, len(locations)
-
-
-def from_events(messages: Iterable[pb.WatchBreakpointsResponse], places: dict[str, Place]) -> Iterator[Event]:
-    """The events of a watch on ``places`` by id, each whole. Raises ``Malformed``."""
-    gathered: tuple[BreakpointLocation, ...] = ()
-    for message in messages:
-        if message.WhichOneof("event") != "answer":
-            yield Watching(message.position)
-            continue
-        part = message.answer
-        if part.id not in places:
-            raise Malformed(f"the daemon answers {part.id[:100]!r}, which was not asked")
-        answer = from_answer(places[part.id], part.locations, part.refusal if part.HasField("refusal") else None)
-        gathered += answer.locations
-        if not part.more:
-            loaded = from_load_in_context(part.loaded) if part.HasField("loaded") else None
-            whole = replace(answer, locations=gathered)
-            yield Resolved(part.id, module_digest(part.module), whole, loaded, message.position)
-            gathered = ()
