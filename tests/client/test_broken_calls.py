@@ -59,7 +59,9 @@ class _Nonsense(grpc.GenericRpcHandler):
     """Answers every call with bytes that are no message."""
 
     def service(self, details: Any) -> Any:
-        if details.method.endswith(("/GetLineTable", "/WatchModules")):
+        if details.method.endswith("/Watch"):
+            return grpc.stream_stream_rpc_method_handler(lambda _requests, _context: iter([b"\xff\xff\xff"]))
+        if details.method.endswith("/GetLineTable"):
             return grpc.unary_stream_rpc_method_handler(lambda _request, _context: iter([b"\xff\xff\xff"]))
         return grpc.unary_unary_rpc_method_handler(lambda _request, _context: b"\xff\xff\xff")
 

@@ -23,7 +23,7 @@ from symd.errors import BadQuery, ContextNotFound, LimitExceeded, PositionLost, 
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.breakpoints import Breakpoint, SourceLine
 from symd.model.contexts import Context, Load, Segment, Unload
-from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleRemoved, Resolved, Watching
+from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleRemoved, Resolved, Watch, Watching
 from symd.server.config import Config
 from symd.server.listening import listening
 from symd.server.server import Daemon, build_daemon
@@ -425,10 +425,9 @@ def test_a_watch_of_breakpoints_goes_on_after_each_of_its_positions(symd: Symbol
 
 def test_a_position_that_breakpoints_cannot_go_on_after_is_refused(symd: Symbolizer) -> None:
     pending = [Breakpoint("b", SourceLine("vadd.cl", 8))]
-    with pytest.raises(PositionLost):
-        next(symd.watch(pending, resume_token="0123456789abcdef-1"))
-    with pytest.raises(BadQuery):
-        next(symd.watch(pending, resume_token="yesterday"))
+    for token, error in (("0123456789abcdef-1", PositionLost), ("yesterday", BadQuery)):
+        with pytest.raises(error):
+            next(symd.watch(pending, resume_token=token))
 
 
 def test_loads_of_some_interfaces_alone(symd: Symbolizer) -> None:

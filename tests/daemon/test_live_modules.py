@@ -28,7 +28,7 @@ from symd.model.captures import (
     ModuleUnloaded,
     ProcessEnded,
 )
-from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, Resolved, Watching
+from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, Resolved, Watch, Watching
 from tests.daemon.processes import kill, serving
 
 SAMPLE = (Path(__file__).parents[2] / "samples/kernels/bin/vadd/skl-O0.dbg").read_bytes()
@@ -165,7 +165,7 @@ def test_what_a_program_loads_while_its_daemon_is_away_is_sent_later_once(
 def fired(watch: Watch, count: int) -> list[Resolved]:
     timer = threading.Timer(LONG, watch.close)
     timer.start()
-    found = [each for each in islice(watch, count) if isinstance(each, Resolved)]
+    found = list(islice((each for each in watch if isinstance(each, Resolved)), count))
     timer.cancel()
     return found
 

@@ -46,7 +46,7 @@ def test_a_breakpoint_set_before_the_program_starts_fires_when_its_module_loads(
             ended = run(host, program, daemon.address)
             timer = threading.Timer(LONG, watch.close)
             timer.start()
-            found = [each for each in islice(watch, 2 * MODULES) if isinstance(each, Resolved)]
+            found = list(islice((each for each in watch if isinstance(each, Resolved)), 2 * MODULES))
             timer.cancel()
         assert ended == 7
         loaded = [each for each in found if each.loaded is not None]

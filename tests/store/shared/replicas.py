@@ -31,7 +31,7 @@ import symd
 from symd import Client
 from symd.config import Limits
 from symd.errors import DataLoss
-from symd.model.watches import ModuleAdded
+from symd.model.watches import ModuleAdded, Watch
 from symd.store.shared.s3_storage import S3Storage
 from symd.store.shared.store import module_object
 from tests.object_server import BUCKET, WHOLE, environment, s3_server
