@@ -87,8 +87,9 @@ abuse: venv tools  ## 200 clients, half of them behind nginx, for SECONDS_LONG s
 	$(BIN)/python -m tests.soak.abuse --seconds $(SECONDS_LONG)
 
 KILLS ?= 500
-kill: venv  ## a store whose user is killed KILLS times in the midst of work: what was acknowledged is there, nothing else is left
+kill: venv  ## a store whose user is killed KILLS times in the midst of work: what was acknowledged is there, nothing else is left; and a watch over a daemon that is killed
 	$(BIN)/python -m tests.kill --kills $(KILLS)
+	$(BIN)/python -m tests.kill.follow --loads 400 --kills 20
 
 replicas: venv  ## three daemons over PostgreSQL and S3, one after the other killed under load for SECONDS_LONG seconds
 	$(BIN)/python -m tests.store.shared.replicas $(SECONDS_LONG)

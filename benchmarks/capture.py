@@ -25,7 +25,8 @@ from benchmarks.grpc_path import Row
 from symd import Client
 from symd.capture.drivers.apis import APIS
 from symd.capture.drivers.simulate import environment, launcher
-from symd.model.breakpoints import Breakpoint, Resolved, SourceLine
+from symd.model.breakpoints import Breakpoint, SourceLine
+from symd.model.watches import Resolved
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / "tests" / "live" / "programs"

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Protocol, Self, overload
 
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers
-from symd.model.arguments import AnyAddresses, AnyColumn, AnyLine, AnyNames, AnyQuery, AnyTimes, ContextName, ModuleName
-from symd.model.breakpoints import Breakpoint, Located, Watch
+from symd.model.arguments import (
+    AnyAddresses,
+    AnyColumn,
+    AnyNames,
+    AnyPlace,
+    AnyQuery,
+    AnyTimes,
+    ContextName,
+    ModuleName,
+)
+from symd.model.breakpoints import Breakpoint, Located
 from symd.model.contexts import (
     WHOLE_ADDRESS,
     AddressForm,
@@ -19,7 +28,6 @@ from symd.model.contexts import (
     ContextRecord,
     DeviceAnswers,
     Load,
-    ModuleWatch,
     Unload,
 )
 from symd.model.cores import CoreDump
@@ -30,6 +38,7 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
 from symd.model.waiting import never_cancelled
+from symd.model.watches import BreakpointChange, Watch
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -204,34 +213,32 @@ class Symbolizer(Protocol):
     def locate(
         self,
         digest: ModuleName,
-        where: AnyLine,
+        where: AnyPlace,
         path: str | None = None,
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
+        targets: Sequence[str] = (),
     ) -> Located:
-        """The addresses for a breakpoint at a source line, or why there are none (``symd.query.breakpoints.locate``)."""
+        """The addresses for a breakpoint at a place (a source line, a function, a kernel or a query), or why there are none
+        (``symd.query.breakpoints.locate``). ``targets``: only in code objects for one of these, such as "gfx90a" or "sm_80"."""
         ...
 
-    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:
-        """Breakpoints that wait: what each module answers, first those that are there (unless ``only_new``), then
-        ``Watching``, then each that is added or loaded in a context, as soon as it is. With the last position of an earlier watch as
-        ``resume_after`` it goes on after that, as ``watch_modules`` does. Ends when it is closed."""
-        ...
-
-    def watch_modules(
+    def watch(
         self,
-        resume_after: str = "",
+        breakpoints: Sequence[Breakpoint] = (),
         *,
-        only_new: bool = False,
-        contexts: Sequence[str] = (),
+        contexts: Sequence[ContextName] = (),
         apis: Sequence[str] = (),
-    ) -> ModuleWatch:
-        """What happens to modules: first those that are there and their loads that have not ended (unless ``only_new``), then
-        ``CaughtUp``, then everything as it happens, whoever does it. With the position of an event as ``resume_after`` it goes on
-        after that, also in another process over the same store. ``contexts``, ``apis``: only what is
-        loaded and unloaded in these, through these (values of ``CaptureApi``). Ends when it
-        is closed; raises ``PositionLost``, ``BadQuery`` and ``ContextNotFound``, at the latest when the first event is taken."""
+        only_new: bool = False,
+        resume_token: str = "",
+    ) -> Watch:
+        """What happens to modules, and what they answer to breakpoints: first the modules that are there and their loads that have not ended (unless
+        ``only_new``), then ``Watching``, then everything as it happens, whoever does it. ``Watch.add`` and ``Watch.remove`` change the
+        breakpoints meanwhile. ``contexts``, ``apis``: only what is loaded and unloaded in these, through these (values of ``CaptureApi``). With the
+        last ``resume_token`` of an earlier watch, and the breakpoints that were acknowledged there, it goes on after that, also in another process over the same store.
+        Ends when it is closed; raises ``PositionLost``, ``BadQuery`` and ``ContextNotFound``, at the latest when the first event is
+        taken."""
         ...
 
     def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
@@ -311,6 +318,20 @@ class Host(Symbolizer, Protocol):
     def contexts(self) -> ServedContextVerbs:
         """Device addresses as of a time: contexts, what was loaded in them, and questions about that, for a service whose
         callers may leave."""
+        ...
+
+    def watch(
+        self,
+        breakpoints: Sequence[Breakpoint] = (),
+        *,
+        contexts: Sequence[ContextName] = (),
+        apis: Sequence[str] = (),
+        only_new: bool = False,
+        resume_token: str = "",
+        changes: Callable[[], Iterable[BreakpointChange]] = tuple,
+    ) -> Watch:
+        """``Symbolizer.watch``. ``changes`` gives the changes of breakpoints that came since it was last asked; it is asked after each
+        ``Watch.wake``."""
         ...
 
     def records(self, after: tuple[float, str], at_once: int) -> Iterator[ModuleRecord]:
@@ -397,11 +418,12 @@ class Host(Symbolizer, Protocol):
     def locate(
         self,
         digest: ModuleName,
-        where: AnyLine,
+        where: AnyPlace,
         path: str | None = None,
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
+        targets: Sequence[str] = (),
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
         """The addresses for a breakpoint at a source line, or why there are none, as ``Symbolizer.locate`` gives

@@ -19,8 +19,8 @@ from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
     AnyAddresses,
     AnyColumn,
-    AnyLine,
     AnyNames,
+    AnyPlace,
     AnyQuery,
     AnyTimes,
     ContextName,
@@ -34,7 +34,6 @@ from symd.model.arguments import (
     checked_files,
     checked_kernel,
     checked_level,
-    checked_line,
     checked_load_number,
     checked_modules,
     checked_name,
@@ -42,25 +41,24 @@ from symd.model.arguments import (
     checked_object,
     checked_part,
     checked_path,
+    checked_place,
     checked_queries,
     checked_query,
     checked_rules,
     checked_section,
+    checked_targets,
     is_one_query,
 )
-from symd.model.breakpoints import AsyncWatch, Breakpoint, Event, Located, SourceLine, checked_breakpoints
+from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
 from symd.model.columns import U64
 from symd.model.contexts import (
     WHOLE_ADDRESS,
     AddressForm,
     Alias,
-    AsyncEventStream,
-    AsyncModuleWatch,
     Context,
     ContextRecord,
     DeviceAnswers,
     Load,
-    ModuleEvent,
     Unload,
 )
 from symd.model.cores import CoreDump
@@ -73,6 +71,7 @@ from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope
 from symd.model.waiting import never_cancelled
+from symd.model.watches import AsyncWatch, WatchEvent
 from symd.rpc.async_calls import AsyncCalls
 from symd.rpc.channel import Credentials, default_credentials
 from symd.rpc.requests import (
@@ -86,9 +85,10 @@ from symd.rpc.requests import (
     symbolize_request,
     upload_requests,
 )
+from symd.rpc.watch_session import WatchSession
 from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
 from symd.rpc.wire.breakpoints import from_answer as from_locations
-from symd.rpc.wire.breakpoints import from_events, to_breakpoint
+from symd.rpc.wire.breakpoints import to_breakpoint
 from symd.rpc.wire.columns import AnswersBuilder, check_count, concatenated
 from symd.rpc.wire.contexts import (
     concatenated_device,
@@ -112,7 +112,6 @@ from symd.rpc.wire.listings import from_chunks as from_listing_chunks
 from symd.rpc.wire.listings import to_request as to_listing_request
 from symd.rpc.wire.location_tables import TableCache, TableReceiver
 from symd.rpc.wire.modules import from_module, from_packed, from_record
-from symd.rpc.wire.modules import from_responses as from_module_events
 from symd.rpc.wire.names import from_item
 from symd.rpc.wire.names import to_request as to_names_request
 from symd.rpc.wire.queries import AddressColumn, RowAnswers, write_column
@@ -123,10 +122,8 @@ from symd.rpc.wire.variables import to_requests as to_variables_requests
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
 from symd.v1.breakpoint_service_pb2 import (
-    PendingBreakpoint,
     ResolveBreakpointRequest,
-    WatchBreakpointsRequest,
-    WatchBreakpointsResponse,
+    WatchResponse,
 )
 from symd.v1.context_service_pb2 import (
     CreateContextRequest,
@@ -148,8 +145,6 @@ from symd.v1.module_service_pb2 import (
     ReadCodeObjectRequest,
     UpdateModuleRequest,
     UploadHeader,
-    WatchModulesRequest,
-    WatchModulesResponse,
 )
 from symd.v1.server_service_pb2 import GetServerInfoRequest, ServerInfo
 from symd.v1.symbol_service_pb2 import (
@@ -369,43 +364,39 @@ class AsyncClient:
     async def locate(
         self,
         digest: ModuleName,
-        where: AnyLine,
+        where: AnyPlace,
         path: str | None = None,
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
+        targets: Sequence[str] = (),
     ) -> Located:
-        """The addresses for a breakpoint at a source line, fetched page by page."""
-        line, path = checked_line(where), checked_path(path)
+        """The addresses for a breakpoint at a place, fetched page by page."""
+        place, path = checked_place(where), checked_path(path)
         within = None if path is None else ObjectPath(path)
-        asked = to_breakpoint(Breakpoint("", line, every_address, within, checked_rules(rules)))
+        asked = to_breakpoint(
+            Breakpoint("", place, every_address, within, checked_rules(rules), checked_targets(targets))
+        )
         request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
         found = self._calls.pages(self._calls.stubs.breakpoints.ResolveBreakpoint, request)
         pages = [page async for page in found]
-        return from_locations(line, (each for page in pages for each in page.locations), pages[0].refusal)
+        return from_locations(place, (each for page in pages for each in page.locations), pages[0].refusal)
 
-    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> AsyncWatch:
-        """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
-        breakpoints = checked_breakpoints(breakpoints)
-        pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
-        request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
-        messages, cancel = self._calls.followed(self._calls.stubs.breakpoints.WatchBreakpoints, request, resume_after)
-        lines = {each.id: each.where for each in breakpoints}
-        return AsyncEventStream(_whole_answers(messages, lines), cancel)
-
-    def watch_modules(
+    def watch(
         self,
-        resume_after: str = "",
+        breakpoints: Sequence[Breakpoint] = (),
         *,
-        only_new: bool = False,
-        contexts: Sequence[str] = (),
+        contexts: Sequence[ContextName] = (),
         apis: Sequence[str] = (),
-    ) -> AsyncModuleWatch:
-        """What happens to modules, as long as the watch is open: the client's timeout does not end it."""
-        names = map(context_name, contexts)
-        request = WatchModulesRequest(only_new=only_new, contexts=names, apis=apis)
-        messages, cancel = self._calls.followed(self._calls.stubs.modules.WatchModules, request, resume_after)
-        return AsyncEventStream(_module_events(messages), cancel)
+        only_new: bool = False,
+        resume_token: str = "",
+    ) -> AsyncWatch:
+        """What happens to modules and what they answer to breakpoints, as long as the watch is open: the client's timeout does not end it."""
+        names = [checked_context_id(each) for each in contexts]
+        session = WatchSession(checked_breakpoints(breakpoints), names, apis, only_new=only_new)
+        method = self._calls.stubs.breakpoints.Watch
+        messages, cancel = self._calls.followed(method, session.requests, session.end, resume_token)
+        return AsyncWatch(_watch_events(messages, session), session.change, cancel)
 
     async def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name, fetched page by page."""
@@ -511,23 +502,14 @@ async def _read(messages: AsyncIterator[Any], decoded: Callable[[Sequence[Any]],
         yield each
 
 
-async def _whole_answers(
-    messages: AsyncIterator[WatchBreakpointsResponse], lines: dict[str, SourceLine]
-) -> AsyncIterator[Event]:
-    """The events of a watch on ``lines`` by id; an answer may take several messages."""
-    parts: list[WatchBreakpointsResponse] = []
-    async for message in messages:
-        parts.append(message)
-        if message.WhichOneof("event") != "answer" or not message.answer.more:
-            for event in from_events(parts, lines):
+async def _watch_events(messages: AsyncIterator[WatchResponse], session: WatchSession) -> AsyncIterator[WatchEvent]:
+    try:
+        async for message in messages:
+            event = session.read(message)
+            if event is not None:
                 yield event
-            parts = []
-
-
-async def _module_events(messages: AsyncIterator[WatchModulesResponse]) -> AsyncIterator[ModuleEvent]:
-    async for message in messages:
-        for event in from_module_events([message]):
-            yield event
+    finally:
+        session.end()
 
 
 class AsyncContexts:

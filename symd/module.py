@@ -31,8 +31,8 @@ from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, Secti
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
     AnyColumn,
-    AnyLine,
     AnyNames,
+    AnyPlace,
     AnyQuery,
     ModuleName,
     checked_column,
@@ -258,10 +258,19 @@ class Module:
         return [part for each in tables if len(part := each.of_kernels(names))]
 
     def locate(
-        self, where: AnyLine, path: str | None = None, *, every_address: bool = False, rules: Sequence[PathRule] = ()
+        self,
+        where: AnyPlace,
+        path: str | None = None,
+        *,
+        every_address: bool = False,
+        rules: Sequence[PathRule] = (),
+        targets: Sequence[str] = (),
     ) -> Located:
-        """The addresses for a breakpoint at a source line ("vadd.cl:8"), or why there are none."""
-        return self._symbolizer.locate(self.sha256, where, path, every_address=every_address, rules=rules)
+        """The addresses for a breakpoint at a source line ("vadd.cl:8", "vadd.cl:8:5"), a function ("vadd"), a kernel ("kernel:vadd") or a
+        query ("vadd+0x10"), or why there are none. ``targets``: only in code objects for one of these."""
+        return self._symbolizer.locate(
+            self.sha256, where, path, every_address=every_address, rules=rules, targets=targets
+        )
 
     def names(self, wanted: AnyNames = "*", path: str | None = None) -> list[NamedItem]:
         """Kernels, functions and source files by name; a pattern where there is ``*``, ``?`` or ``[`` in it."""

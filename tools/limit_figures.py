@@ -29,7 +29,8 @@ from symd.v1.breakpoint_service_pb2 import (
     PathRule,
     PendingBreakpoint,
     SourceLine,
-    WatchBreakpointsRequest,
+    WatchRequest,
+    WatchStart,
 )
 from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
 
@@ -105,7 +106,7 @@ def watches() -> None:
     """40 watches of 7 MB each, of one client: how many are taken, and the daemon's memory."""
     rules = [PathRule(prefix="/x" * 2000, replacement=f"/{number}") for number in range(100)]
     wanted = [PendingBreakpoint(id=str(at), breakpoint=_breakpoint(rules)) for at in range(18)]
-    request = WatchBreakpointsRequest(breakpoints=wanted, only_new=True)
+    request = WatchRequest(start=WatchStart(breakpoints=wanted, only_new=True))
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         address = f"unix:{folder}/socket"
         command = [sys.executable, "-m", "symd", "serve", "--address", address, "--store", f"{folder}/store"]
@@ -116,7 +117,7 @@ def watches() -> None:
         before, calls, most = _own(daemon.pid), [], 0
         with grpc.insecure_channel(address, (("grpc.max_send_message_length", -1),)) as channel:
             for _ in range(40):
-                call = BreakpointServiceStub(channel).WatchBreakpoints(request)
+                call = BreakpointServiceStub(channel).Watch(iter([request]))
                 with suppress(grpc.RpcError):
                     next(call)
                     calls.append(call)
@@ -127,7 +128,7 @@ def watches() -> None:
 
 
 def _breakpoint(rules: list[PathRule]) -> Breakpoint:
-    return Breakpoint(where=SourceLine(file="a.cl", line=1), path_rules=rules)
+    return Breakpoint(line=SourceLine(file="a.cl", line=1), path_rules=rules)
 
 
 def _own(pid: int) -> int:

@@ -28,6 +28,7 @@ from symd.model.addresses import ByAddress, DeviceAddress, ObjectAddress
 from symd.model.breakpoints import Breakpoint, SourceLine
 from symd.model.captures import CaptureApi, CapturedProcess, CaptureWay, ModuleForm, ModuleLoaded
 from symd.model.contexts import Context, Load
+from symd.model.watches import Resolved
 from symd.server.workers import Workers
 from symd.store import Store
 
@@ -120,7 +121,7 @@ def _fired(sink: DaemonSink, waiting: Client) -> tuple[list[float], list[float]]
             begun = time.perf_counter()
             telling.start()
             for times in (added, loaded):
-                next(events)
+                next(event for event in events if isinstance(event, Resolved))
                 times.append(time.perf_counter() - begun)
             telling.join()
     return added[1:], loaded[1:]  # the first waits for what a daemon does when it begins
@@ -133,7 +134,7 @@ def _told_to(told: Client, waiting: Client) -> None:
         loads = [Load("ab" * 32, number, key=str(number)) for number in range(10_000)]
         with ExitStack() as stack:
             for _ in range(watches):
-                stack.enter_context(waiting.watch_modules(only_new=True))
+                stack.enter_context(waiting.watch(only_new=True))
             begun = time.perf_counter()
             for first in range(0, len(loads), 1000):
                 told.contexts.record(name, loads[first : first + 1000])

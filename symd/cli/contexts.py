@@ -21,21 +21,16 @@ from symd.errors import BadQuery, ContextNotFound
 from symd.model.addresses import LATEST_TIME
 from symd.model.answers import Answer, Reason
 from symd.model.contexts import (
-    CaughtUp,
     ContextRecord,
     DeviceAnswer,
     Load,
-    LoadBegan,
-    LoadEnded,
     LoadInContext,
-    ModuleAdded,
-    ModuleEvent,
-    ModuleRemoved,
 )
 from symd.model.json.answers import answer_json, unreadable_query_json
 from symd.model.json.modules import context_json, load_json
 from symd.model.summaries import ModuleRecord
 from symd.model.texts import plural
+from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved, Watching
 from symd.query.demangler import Demangler
 
 _NAME = "contexts/"
@@ -93,15 +88,15 @@ _SECOND = 1_000_000_000
 def event_text(event: ModuleEvent) -> str:
     """One event in a line; "" where there is nothing to say to a person."""
     match event:
-        case ModuleAdded(_, digest, record):
+        case ModuleAdded(digest, record):
             return f"added     modules/{digest}{_described(record)}"
-        case ModuleRemoved(_, digest):
+        case ModuleRemoved(digest):
             return f"removed   modules/{digest}"
-        case LoadBegan(_, loaded):
+        case LoadBegan(loaded):
             return f"loaded    modules/{loaded.load.module} {_happened(loaded, loaded.load.time)}{places_text(loaded.load)}"
-        case LoadEnded(_, loaded):
+        case LoadEnded(loaded):
             return f"unloaded  modules/{loaded.load.module} {_happened(loaded, loaded.load.unload_time or 0)}"
-        case CaughtUp():
+        case Watching():
             return ""
 
 

@@ -1,4 +1,4 @@
-"""``symd locate FILE SOURCE:LINE``: where a breakpoint for a source line can go."""
+"""``symd locate FILE PLACE``: where a breakpoint for a source line, a function, a kernel or an address can go."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from symd.cli.options import (
     file_verb,
     object_option,
     rules_option,
+    target_option,
 )
 from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
 from symd.engine.files.module import OpenModule, open_module
 from symd.errors import BadQuery
-from symd.model.breakpoints import BreakpointLocation, Located, Refusal, SourceLine, parse_source_line
+from symd.model.breakpoints import BreakpointLocation, Located, Place, Refusal, parse_place
 from symd.model.code import DebugScheme
 from symd.model.compile_advice import compile_advice
 from symd.model.json.answers import located_json
@@ -34,12 +35,15 @@ from symd.system.messages import complain
 _LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
 _NUMBER_FIRST: Final = re.compile(r"([0-9]+):(.*[^0-9:].*)", re.ASCII)
 _HEAD: Final = 64
+_OF_FILE: Final = (Refusal.NO_CODE_AT_LINE, Refusal.PAST_END, Refusal.CONTRADICTORY)
+"""Their candidate is the file that was found."""
 
 
 @click.command(
     "locate",
     epilog=example(
-        "symd locate program.bin vadd.cl:8\nsymd locate --all --map /build=/home/me program.bin src/vadd.cl:8"
+        "symd locate program.bin vadd.cl:8\nsymd locate program.bin vadd.cl:8:5 ns::scale kernel:vadd vadd+0x40\n"
+        "symd locate --all --map /build=/home/me program.bin src/vadd.cl:8"
     ),
 )
 @file_verb
@@ -48,7 +52,8 @@ _HEAD: Final = 64
 @rules_option
 @demangle_option
 @every_option
-@click.argument("lines", nargs=-1, required=True, metavar="SOURCE:LINE...")
+@target_option
+@click.argument("places", nargs=-1, required=True, metavar="PLACE...")
 def command(
     file: str,
     server: str | None,
@@ -59,37 +64,39 @@ def command(
     rules: tuple[PathRule, ...],
     demangle: bool,
     every_address: bool,
-    lines: tuple[str, ...],
+    targets: tuple[str, ...],
+    places: tuple[str, ...],
 ) -> int:
-    """Turn a source line into addresses for breakpoints: one for each function and inlined copy that has the line.
+    """Turn places into addresses for breakpoints. PLACE is SOURCE:LINE or SOURCE:LINE:COLUMN, the name of a function, kernel:NAME, or an address as
+    symd symbolize takes it (vadd+0x40, 0x1654, (.text)+0x40).
 
-    SOURCE is a path or its last components; of SOURCE:LINE:COLUMN, as frames are printed, the column is not used. A line
-    without code slides to the next one that has some, and a function's first line means the first address after its
-    prologue. Exit code 1: a line has no address; the reason is given.
+    SOURCE is a path or its last components. Of a line there is one address for each function and inlined copy that has it; a line
+    without code slides to the next one that has some, and so does what stands from a column on. A function is where its own code begins, after its
+    prologue, and where each inlined copy of it does. Exit code 1: a place has no address; the reason is given.
     """
-    wanted = _wanted(file, lines)
+    wanted = _wanted(file, places)
     with open_module(file, server, limits, debug, path) as module:
         answers = [
-            module.symbolizer.locate(module.digest, each, path, every_address=every_address, rules=rules)
+            module.symbolizer.locate(
+                module.digest, each, path, every_address=every_address, rules=rules, targets=targets
+            )
             for each in wanted
         ]
         missing = any(each.refusal is Refusal.NO_SUCH_FILE and not each.candidates for each in answers)
         hint = _about_files(module, file) if missing and not as_json else ""
     names = readable(answers, Demangler() if demangle else None)
-    for text, answer in zip(lines, answers, strict=True):
+    for text, answer in zip(places, answers, strict=True):
         write_answer(text, answer, names, as_json=as_json)
     if hint:
         complain(hint)
     return NO if any(answer.refusal for answer in answers) else 0
 
 
-def _wanted(file: str, words: Sequence[str]) -> list[SourceLine]:
-    """The lines that words name. Raises BadQuery, which says what to write where a module, a source and a number stand in another order."""
-    try:
-        return [parse_source_line(text) for text in words]
-    except BadQuery as error:
-        error.hint = _in_order([file, *words]) or error.hint
-        raise
+def _wanted(file: str, words: Sequence[str]) -> list[Place]:
+    """The places that words name. Raises BadQuery, which says what to write where a module, a source and a number stand in another order."""
+    if meant := _in_order([file, *words]):
+        raise BadQuery(f"{words[0]!r} is no place in {file}", hint=meant)
+    return [parse_place(text) for text in words]
 
 
 def _in_order(words: Sequence[str]) -> str:
@@ -141,7 +148,7 @@ def write_answer(
     as_json: bool,
     first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """The answer to one line: a place a line, or the refusal. In JSON ``first`` stands before it; in text its ``module`` does, where
+    """The answer to one place: an address a line, or the refusal. In JSON ``first`` stands before it; in text its ``module`` does, where
     there is one."""
     if as_json:
         for fields in located_json(requested, answer, names):
@@ -167,12 +174,16 @@ def _refused(answer: Located) -> str:
         Refusal.AMBIGUOUS_FILE: "several source files are meant",
         Refusal.NO_CODE_AT_LINE: f"no code at this line of {found}",
         Refusal.CONTRADICTORY: "the debug data contradicts itself wherever this line has code; symd info says why",
-        Refusal.PAST_END: f"behind the end of {found}{last}",
+        Refusal.PAST_END: f"behind the end of {found or 'the function'}{last}",
+        Refusal.NO_SUCH_FUNCTION: "no function of this name has code here",
+        Refusal.NO_SUCH_SECTION: "no such text section",
+        Refusal.OUTSIDE_TEXT: "no text section holds this",
+        Refusal.OTHER_TARGET: "no code object is for this target",
     }[answer.refusal or Refusal.NO_SUCH_FILE]
 
 
 def _alternatives(answer: Located) -> Sequence[str]:
-    return answer.candidates if answer.refusal in (Refusal.NO_SUCH_FILE, Refusal.AMBIGUOUS_FILE) else ()
+    return () if answer.refusal in _OF_FILE else answer.candidates
 
 
 def _address(location: BreakpointLocation) -> str:
@@ -184,8 +195,7 @@ def _address(location: BreakpointLocation) -> str:
 
 def _frame(location: BreakpointLocation, names: dict[str, str]) -> str:
     function = names.get(location.function or "", location.function) or "(unnamed)"
-    position = (
-        f"{location.file}:{location.line}:{location.column}" if location.column else f"{location.file}:{location.line}"
-    )
+    line, column = location.line or "?", f":{location.column}" if location.column else ""
+    position = f"{location.file or '?'}:{line}{column}"
     marks = "".join([" (inlined)" * location.inlined, " (slid)" * location.slid])
     return f"{function} at {position}{marks}"

@@ -110,6 +110,14 @@ debug_option = click.option(
 
 demangle_option = click.option("-C", "--demangle", is_flag=True, help="Show C++ names as they were written.")
 
+target_option = click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="TARGET",
+    help="Only in code objects for this target, such as gfx90a or sm_80; may be given several times.",
+)
+
 every_option = click.option("--all", "every_address", is_flag=True, help="Every statement address of just this line.")
 
 rules_option = click.option(

@@ -1,118 +1,125 @@
-"""``symd watch [SOURCE:LINE...]``: what happens to a daemon's modules, and breakpoints that wait for them."""
+"""``symd watch [PLACE...]``: what happens to a daemon's modules, and breakpoints that wait for them."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import TypeVar
 
 import click
 
 from symd.cli.contexts import chosen_context, event_text, process_text
 from symd.cli.locate import readable, write_answer
-from symd.cli.options import daemon_option, demangle_option, every_option, example, json_option, rules_option
+from symd.cli.options import (
+    daemon_option,
+    demangle_option,
+    every_option,
+    example,
+    json_option,
+    rules_option,
+    target_option,
+)
 from symd.cli.output import write_json, write_line
 from symd.client import Client
 from symd.errors import Unavailable
-from symd.model.breakpoints import Breakpoint, Event, Resolved, parse_source_line
+from symd.model.breakpoints import Breakpoint, parse_place
 from symd.model.captures import CaptureApi
-from symd.model.contexts import EventStream, ModuleEvent
 from symd.model.json.modules import event_json, loaded_json
 from symd.model.sources import PathRule
+from symd.model.watches import ChangeAcknowledged, PlacesGone, Resolved, Watch, WatchEvent
 from symd.query.demangler import Demangler
-
-E = TypeVar("E", ModuleEvent, Event)
 
 
 @click.command(
     "watch",
-    epilog=example("symd watch --json\nsymd watch vadd.cl:8\nsymd watch --only-new --json vadd.cl:8 reduce.cl:20"),
+    epilog=example(
+        "symd watch --json\nsymd watch vadd.cl:8 kernel:reduce\nsymd watch --only-new --json vadd.cl:8 reduce.cl:20"
+    ),
 )
 @daemon_option
 @json_option
 @rules_option
 @demangle_option
 @every_option
+@target_option
 @click.option("--only-new", is_flag=True, help="Pass over what the daemon has already.")
-@click.option("--resume-after", metavar="POSITION", default="", help="Go on after this position of an event.")
+@click.option("--resume-token", metavar="TOKEN", default="", help="Go on after the event that had this token.")
 @click.option(
     "--context",
     "contexts",
     multiple=True,
     metavar="CONTEXT",
-    help="Without SOURCE:LINE: only what this process loads (symd contexts); may be given several times.",
+    help="Only what this process loads (symd contexts); may be given several times.",
 )
 @click.option(
     "--api",
     "apis",
     multiple=True,
     type=click.Choice([api.value for api in CaptureApi]),
-    help="Without SOURCE:LINE: only what is loaded through this interface; may be given several times.",
+    help="Only what is loaded through this interface; may be given several times.",
 )
-@click.argument("lines", nargs=-1, metavar="[SOURCE:LINE...]")
+@click.argument("places", nargs=-1, metavar="[PLACE...]")
 def command(
     server: str | None,
     as_json: bool,
     rules: tuple[PathRule, ...],
     demangle: bool,
     every_address: bool,
+    targets: tuple[str, ...],
     only_new: bool,
-    resume_after: str,
+    resume_token: str,
     contexts: tuple[str, ...],
     apis: tuple[str, ...],
-    lines: tuple[str, ...],
+    places: tuple[str, ...],
 ) -> None:
-    """Say what happens to a daemon's modules, or with SOURCE:LINE where breakpoints land in them.
+    """Say what happens to a daemon's modules, or with PLACE where breakpoints land in them. PLACE is what symd locate takes: SOURCE:LINE, a function,
+    kernel:NAME or an address.
 
-    Without SOURCE:LINE: each module that is added, loaded by a process, unloaded and removed, first those that are there. With SOURCE:LINE: where the line lands in each module that is
-    there, in each as it is added, and again with device addresses as a process loads it; modules without such a file are passed over.
-    Runs until it is interrupted. Where the connection breaks, the error says after which position to go on.
+    Without PLACE: each module that is added, loaded by a process, unloaded and removed, first those that are there. With PLACE: where it lands in each module that is
+    there, in each as it is added, and again with device addresses as a process loads it, until it is unloaded; modules without such a file or function are passed over.
+    Runs until it is interrupted. Where the connection breaks, the error says after which event to go on.
     """
-
-    if lines and (contexts or apis):
-        raise click.UsageError("--context and --api are about modules, not about SOURCE:LINE")
-    wanted = {text: Breakpoint(text, parse_source_line(text), every_address, None, rules) for text in lines}
+    wanted = [Breakpoint(text, parse_place(text), every_address, None, rules, targets) for text in places]
+    demangler = Demangler() if demangle else None
     with Client(server) as client:
-        if not wanted:
-            chosen = [chosen_context(client.contexts, each).id for each in contexts]
-            modules = client.watch_modules(resume_after, only_new=only_new, contexts=chosen, apis=apis)
-            _written(modules, resume_after, lambda event: _write_event(event, as_json=as_json))
-            return
-        demangler = Demangler() if demangle else None
-        breakpoints = client.watch(list(wanted.values()), only_new=only_new, resume_after=resume_after)
-        _written(breakpoints, resume_after, lambda event: _write_resolved(event, demangler, as_json=as_json))
+        chosen = [chosen_context(client.contexts, each).id for each in contexts]
+        watch = client.watch(wanted, contexts=chosen, apis=apis, only_new=only_new, resume_token=resume_token)
+        _write(watch, resume_token, demangler, as_json=as_json, answers=bool(places))
 
 
-def _written(watch: EventStream[E], position: str, write: Callable[[E], None]) -> None:
-    """Each event as it comes. Where the connection breaks, the error says how to go on."""
+def _write(watch: Watch, token: str, demangler: Demangler | None, *, as_json: bool, answers: bool) -> None:
+    """Each event as it comes: those of modules, or ``answers``. Where the connection breaks, the error says how to go on."""
     try:
         with watch:
             for event in watch:
-                write(event)
+                if isinstance(event, (Resolved, PlacesGone)):
+                    _write_answer(event, demangler, as_json=as_json)
+                elif not answers:
+                    _write_event(event, as_json=as_json)
                 sys.stdout.flush()
-                position = event.position or position
+                token = event.resume_token or token
     except Unavailable as error:
-        if position:
-            error.hint = f"go on with --resume-after {position}"
+        if token:
+            error.hint = f"go on with --resume-token {token}"
         raise
 
 
-def _write_event(event: ModuleEvent, *, as_json: bool) -> None:
+def _write_event(event: WatchEvent, *, as_json: bool) -> None:
+    if isinstance(event, (Resolved, PlacesGone, ChangeAcknowledged)):
+        return
     if as_json:
         write_json(event_json(event))
     elif text := event_text(event):
         write_line(text)
 
 
-def _write_resolved(event: Event, demangler: Demangler | None, *, as_json: bool) -> None:
-    if not isinstance(event, Resolved):
-        return
+def _write_answer(event: Resolved | PlacesGone, demangler: Demangler | None, *, as_json: bool) -> None:
     names = readable([event.answer], demangler)
+    load = event.unloaded if isinstance(event, PlacesGone) else event.loaded
+    what, gone = ("unloaded", "gone from ") if isinstance(event, PlacesGone) else ("loaded", "")
     module = f"modules/{event.digest}"
     if as_json:
-        loaded = {"loaded": loaded_json(event.loaded)} if event.loaded else {}
-        first = {"module": module, "position": event.position, **loaded}
+        told = {what: loaded_json(load)} if load else {}
+        first = {"module": module, "resume_token": event.resume_token, **told}
         write_answer(event.id, event.answer, names, as_json=True, first=first)
     else:
-        where = f"{module} in {process_text(event.loaded.context)}" if event.loaded else module
+        where = f"{gone}{module} in {process_text(load.context)}" if load else module
         write_answer(event.id, event.answer, names, as_json=False, first={"module": where})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -15,7 +16,7 @@ from symd.config import Limits
 from symd.cores.answering import CoreAnswering, KeptCode
 from symd.cores.stopped import DumpContents, whole
 from symd.engine.contexts.verbs import Contexts, StoredAliases
-from symd.engine.contexts.watches import ModuleWatcher, breakpoint_events, checked_apis
+from symd.engine.contexts.watches import Watcher, checked_apis
 from symd.engine.indexes import IndexManager
 from symd.engine.reading.questions import (
     CallFrameData,
@@ -41,31 +42,33 @@ from symd.model.addresses import ByKernel, KernelOffset, Query
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
     AnyColumn,
-    AnyLine,
     AnyNames,
+    AnyPlace,
     AnyQuery,
+    ContextName,
     ModuleName,
     address_column,
     checked_bytes,
     checked_column,
+    checked_context_id,
     checked_files,
     checked_kernel,
     checked_level,
-    checked_line,
     checked_modules,
     checked_name,
     checked_names,
     checked_object,
     checked_part,
     checked_path,
+    checked_place,
     checked_queries,
     checked_query,
     checked_rules,
     checked_section,
+    checked_targets,
     is_one_query,
 )
-from symd.model.breakpoints import Breakpoint, Located, Watch, checked_breakpoints
-from symd.model.contexts import ModuleWatch
+from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
 from symd.model.cores import CoreDump
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
 from symd.model.kinds import of_kind
@@ -76,6 +79,7 @@ from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope, Visible
 from symd.model.waiting import never_cancelled
+from symd.model.watches import BreakpointChange, Watch
 from symd.query.breakpoints import locate
 from symd.query.lines import lines, stored_tables
 from symd.query.listing import Disassemble, listings, with_kernel_name
@@ -319,49 +323,55 @@ class Engine:
     def locate(
         self,
         digest: ModuleName,
-        where: AnyLine,
+        where: AnyPlace,
         path: str | None = None,
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
+        targets: Sequence[str] = (),
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
         return locate(
             self._indexes.whole(checked_name(digest)),
-            checked_line(where),
+            checked_place(where),
             checked_path(path),
             every_address=every_address,
             rules=checked_rules(rules),
+            targets=checked_targets(targets),
             check_cancelled=check_cancelled,
         )
 
-    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:
-        breakpoints = checked_breakpoints(breakpoints)
-        subscription = self.store.module_log.subscribe()
-        happenings = ModuleWatcher(self.store, subscription).events(resume_after, only_new=only_new)
-        found = breakpoint_events(
-            tuple(breakpoints),
-            happenings,
-            self.store,
-            self._indexes.whole,
-            subscription.is_closed,
-            resumed=bool(resume_after),
-        )
-        return Watch(found, subscription.close)
-
-    def watch_modules(
+    def watch(
         self,
-        resume_after: str = "",
+        breakpoints: Sequence[Breakpoint] = (),
         *,
-        only_new: bool = False,
-        contexts: Sequence[str] = (),
+        contexts: Sequence[ContextName] = (),
         apis: Sequence[str] = (),
-    ) -> ModuleWatch:
-        for name in contexts:
+        only_new: bool = False,
+        resume_token: str = "",
+        changes: Callable[[], Iterable[BreakpointChange]] = tuple,
+    ) -> Watch:
+        waiting = checked_breakpoints(breakpoints)
+        names = [checked_context_id(each) for each in contexts]
+        for name in {*names, *(name for each in waiting for name in each.contexts)}:
             self.contexts.get(name)
         subscription = self.store.module_log.subscribe()
-        watcher = ModuleWatcher(self.store, subscription, frozenset(contexts), checked_apis(apis))
-        return ModuleWatch(watcher.events(resume_after, only_new=only_new), subscription.close)
+        own: deque[BreakpointChange] = deque()
+
+        def change(wanted: BreakpointChange) -> None:
+            own.append(wanted)
+            subscription.notify()
+
+        def came() -> Iterator[BreakpointChange]:
+            while own:
+                yield own.popleft()
+            yield from changes()
+
+        watcher = Watcher(
+            self.store, subscription, self._indexes.whole, waiting, frozenset(names), checked_apis(apis), came
+        )
+        events = watcher.events(resume_token, only_new=only_new)
+        return Watch(events, change, subscription.close, subscription.notify)
 
     def names(
         self,

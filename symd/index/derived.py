@@ -13,7 +13,7 @@ from symd.index.format import Column
 from symd.index.packing import RangePages, RankBitmap, unpack_table
 from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
 from symd.model.answers import Reason
-from symd.model.columns import I64
+from symd.model.columns import I64, U64
 from symd.model.debug_info import BODY
 from symd.model.reasons import KNOWN
 
@@ -127,6 +127,18 @@ class DerivedColumns:
             used[owner] = True
             owner = parent[owner]
         return np.flatnonzero(used)
+
+    @cached_property
+    def owner_begins(self) -> U64:
+        """The lowest text position of each owner's code, that of what is inlined into it included; 2^64 - 1 where it has none."""
+        frames = self.ranges.frame(np.arange(len(self.ranges)))
+        begins = np.full(len(self._columns.owner_name), np.iinfo(np.uint64).max)
+        np.minimum.at(begins, self._told(self._columns.frame_owner[frames]), self.starts.all())
+        parent, before = self._parent.astype(np.int64), np.zeros(0, np.uint64)
+        while not np.array_equal(begins, before):  # as often as calls are nested
+            before = begins.copy()
+            np.minimum.at(begins, parent, before)
+        return begins
 
     @cached_property
     def rows(self) -> RowTable:

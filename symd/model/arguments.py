@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from symd.errors import BadQuery, InvalidInput
 from symd.model.addresses import ByAddress, ByKernel, BySection, ObjectAddress, Query, parse_query
-from symd.model.breakpoints import SourceLine, parse_source_line
+from symd.model.breakpoints import PLACE_HINT, FunctionName, KernelName, Place, SourceLine, parse_place
 from symd.model.columns import I64, U64
 from symd.model.contexts import AddressForm, ContextRecord, Times
 from symd.model.identities import named_digest
@@ -30,8 +30,8 @@ AnyQuery: TypeAlias = Query | str | SupportsIndex
 """A query; text as ``symd symbolize`` takes it ("vadd+0x1b0"); or a number, which is an object address."""
 AnyColumn: TypeAlias = NDArray[np.integer] | Iterable[SupportsIndex]
 """Whole numbers of 64 bits."""
-AnyLine: TypeAlias = SourceLine | str
-"""A line of a source file; as text "vadd.cl:8"."""
+AnyPlace: TypeAlias = Place | str
+"""What a breakpoint is set at; as text what ``parse_place`` reads: "vadd.cl:8", "vadd.cl:8:5", a function's name, "kernel:vadd", "vadd+0x10"."""
 AnyNames: TypeAlias = NameQuery | str
 """A question for names; as text a name, or a pattern where it holds ``*``, ``?`` or ``[``."""
 
@@ -130,15 +130,19 @@ def _number(value: SupportsIndex) -> int:
     return number
 
 
-def checked_line(where: AnyLine) -> SourceLine:
-    """Raises BadQuery for what is not a source line."""
+def checked_place(where: AnyPlace) -> Place:
+    """Raises BadQuery for what no breakpoint can be set at."""
     if isinstance(where, str):
-        return parse_source_line(where)
-    if not isinstance(where, SourceLine):
-        raise BadQuery(
-            f"{kind_of(where)} is not a source line", hint='write "kernel.cl:12", or SourceLine("kernel.cl", 12)'
-        )
+        return parse_place(where)
+    if not isinstance(where, (SourceLine, FunctionName, KernelName, ByAddress, ByKernel, BySection)):
+        raise BadQuery(f"{kind_of(where)} is not a place for a breakpoint", hint=PLACE_HINT)
     return where
+
+
+def checked_targets(targets: Iterable[str]) -> tuple[str, ...]:
+    """Raises BadQuery for what are no targets of code objects."""
+    hint = "pass a list of texts such as module.objects[0].target"
+    return tuple(checked_text(each, "a target", hint) for each in several(targets, "targets", hint))
 
 
 def checked_names(wanted: AnyNames) -> NameQuery:

@@ -1,23 +1,21 @@
-"""Source lines as breakpoints: where they can go, why they cannot, and breakpoints that wait for modules."""
+"""Places for breakpoints: source lines, functions, kernels and queries; where they can go, and why they cannot."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
 
 from symd.errors import BadQuery, LimitExceeded
-from symd.model.addresses import DeviceAddress, ObjectAddress, SectionOffset
-from symd.model.contexts import AsyncEventStream, EventStream, LoadInContext
-from symd.model.identities import Digest, ObjectPath
+from symd.model.addresses import DeviceAddress, ObjectAddress, Query, SectionOffset, parse_query
+from symd.model.identities import ObjectPath
 from symd.model.kinds import of_kind, several
 from symd.model.sources import PathRule
 
 
 class Refusal(IntEnum):
-    """Why a source line has no address. The numbers travel on the wire."""
+    """Why a place has no address. The numbers travel on the wire."""
 
     NO_SUCH_FILE = 1
     """No file of the module ends with that path; candidates are files of that name in other folders."""
@@ -29,35 +27,106 @@ class Refusal(IntEnum):
     """The line lies after the last one that has a statement."""
     CONTRADICTORY = 5
     """The line has statements, and every one of them where the debug data contradicts itself."""
+    NO_SUCH_FUNCTION = 6
+    """No function, or no kernel, of that name has code here; candidates are names like it."""
+    NO_SUCH_SECTION = 7
+    """No text section has that name or number; candidates are those that there are."""
+    OUTSIDE_TEXT = 8
+    """No text section holds the address, or the offset lies behind the end of its section."""
+    OTHER_TARGET = 9
+    """No code object is for one of the targets; candidates are the targets that there are."""
+
+
+SILENT = frozenset(
+    (
+        Refusal.NO_SUCH_FILE,
+        Refusal.NO_SUCH_FUNCTION,
+        Refusal.NO_SUCH_SECTION,
+        Refusal.OUTSIDE_TEXT,
+        Refusal.OTHER_TARGET,
+    )
+)
+"""What a module that a place does not mean says: a watch passes it over."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of a file: ``file`` is a path or its last components, ``line`` counts from 1."""
+    """A line of a file: ``file`` is a path or its last components, ``line`` counts from 1. ``column`` counts from 1 too: only what
+    stands there or after it; 0: the whole line."""
 
     file: str
     line: int
+    column: int = 0
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
 
 
-_SOURCE_LINE = re.compile(r"(.+?):([0-9]{1,10})(?::[0-9]{1,10})?", re.ASCII | re.DOTALL)
+@dataclass(frozen=True, slots=True)
+class FunctionName:
+    """Every function of that name, with or without namespaces and template arguments: where its own code begins, and each inlined
+    copy of it. Kernels are functions, too."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class KernelName:
+    """Every kernel of that name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"{_KERNEL}{self.name}"
+
+
+Place = SourceLine | FunctionName | KernelName | Query
+"""What a breakpoint is set at."""
+
+_KERNEL = "kernel:"
+_SOURCE_LINE = re.compile(r"(.+?):([0-9]{1,10})(?::([0-9]{1,10}))?", re.ASCII | re.DOTALL)
+_QUERY = re.compile(r"(.*\S\s*\+\s*)?(0[xX][0-9a-fA-F]+|[0-9]+)", re.ASCII | re.DOTALL)
+
+
+_FILE = re.compile(r":.*|[^(<]*\.[A-Za-z]\w{0,4}(:([^:].*)?)?", re.ASCII | re.DOTALL)
+"""What is meant as a source line and is none: functions have a dot and letters at their end only where compilers make them up."""
 
 
 def parse_source_line(text: str) -> SourceLine:
-    """``FILE:LINE``, or ``FILE:LINE:COLUMN`` as frames are printed; the column is not used. Raises ``BadQuery``."""
+    """``FILE:LINE`` or ``FILE:LINE:COLUMN``. Raises ``BadQuery``."""
     found = _SOURCE_LINE.fullmatch(text.strip())
-    if not found or not 0 < int(found[2]) < 1 << 32:
+    if not found or not 0 < int(found[2]) < 1 << 32 or not int(found[3] or 0) < 1 << 32:
         shown = text if len(text) <= 80 else f"{text[:77]}..."
         raise BadQuery(f"{shown!r} is no source line", hint="write FILE:LINE, such as vadd.cl:8")
-    return SourceLine(found[1], int(found[2]))
+    return SourceLine(found[1], int(found[2]), int(found[3] or 0))
+
+
+def parse_place(text: str) -> Place:
+    """``FILE:LINE``, ``FILE:LINE:COLUMN``, a query such as ``vadd+0x10``, ``kernel:NAME``, or else the name of a function. Raises
+    ``BadQuery``."""
+    text = text.strip()
+    if _SOURCE_LINE.fullmatch(text):
+        return parse_source_line(text)
+    if _QUERY.fullmatch(text):
+        return parse_query(text)
+    if not text.removeprefix(_KERNEL):
+        raise BadQuery("a place is empty", hint=PLACE_HINT)
+    if _FILE.fullmatch(text):
+        return parse_source_line(text)  # it says what is wrong
+    return KernelName(text.removeprefix(_KERNEL)) if text.startswith(_KERNEL) else FunctionName(text)
+
+
+PLACE_HINT = 'write "vadd.cl:8", "vadd.cl:8:5", the name of a function, "kernel:vadd", or a query such as "vadd+0x10" or "(.text)+0x40"'
 
 
 @dataclass(frozen=True, slots=True)
 class BreakpointLocation:
-    """An address at which a source line begins. ``line`` is where it really is: that which was asked for, the one it
-    slid to, or the first after the prologue of the function that the line opens. ``device_addresses`` are where a load put it,
+    """An address at which a breakpoint can stand. ``line`` is where it really is: that which was asked for, the one it
+    slid to, or the first after the prologue of the function that begins there; 0 where that is unknown. ``slid`` says that the line, or
+    the column, that was asked for has no code, and this is the next one. ``device_addresses`` are where a load put it,
     where one is meant that says so."""
 
     path: ObjectPath
@@ -77,10 +146,10 @@ class BreakpointLocation:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The answer to one source line: ``locations`` by kernel and address, or a refusal. ``last_line`` is the last line of
+    """The answer to one place: ``locations`` by kernel and address, or a refusal. ``last_line`` is the last line of
     the file that has a statement, where a refusal knows it."""
 
-    requested: SourceLine
+    requested: Place
     locations: tuple[BreakpointLocation, ...] = ()
     refusal: Refusal | None = None
     candidates: tuple[str, ...] = ()
@@ -89,55 +158,30 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """A breakpoint that waits. ``id`` is the caller's own name for it; the rest is what ``locate`` takes."""
+    """A breakpoint that waits. ``id`` is the caller's own name for it; ``contexts`` are the ids of those in which alone it stands, none: all
+    that are watched; the rest is what ``locate`` takes."""
 
     id: str
-    where: SourceLine
+    where: Place
     every_address: bool = False
     path: ObjectPath | None = None
     rules: tuple[PathRule, ...] = ()
+    targets: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """What the module ``digest`` answers to the breakpoint ``id``: places, or why there are none. ``loaded`` is the load by which
-    it came to a device, told without its segments; None: it was added. ``position`` is where a watch goes on that has heard of it; "" while
-    what was there is told, and where the next answer still belongs to the same module."""
-
-    id: str
-    digest: Digest
-    answer: Located
-    loaded: LoadInContext | None = None
-    position: str = field(default="", compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Watching:
-    """The modules that were there are done, and what happened up to ``position``; whatever is added from now on will be looked at."""
-
-    position: str = field(default="", compare=False)
-
-
-Event = Resolved | Watching
-
-
-Watch: TypeAlias = EventStream[Event]
-AsyncWatch: TypeAlias = AsyncEventStream[Event]
 
 MAX_WATCHED = 10_000
 """Breakpoints in one watch."""
 
 
-def checked_breakpoints(breakpoints: Iterable[Breakpoint]) -> Sequence[Breakpoint]:
-    """Raises ``BadQuery`` when none is given or two have one id, ``LimitExceeded`` when there are too many."""
+def checked_breakpoints(breakpoints: Iterable[Breakpoint], known: Iterable[str] = ()) -> Sequence[Breakpoint]:
+    """Breakpoints for a watch that has those with the ids ``known``. Raises ``BadQuery`` when two have one id, ``LimitExceeded`` when there are
+    too many."""
     hint = 'pass a list of Breakpoint("1", SourceLine("vadd.cl", 8)), of symd.model.breakpoints'
     breakpoints = [of_kind(each, Breakpoint, hint) for each in several(breakpoints, "breakpoints", hint)]
-    if len(breakpoints) > MAX_WATCHED:
-        raise LimitExceeded(
-            f"{len(breakpoints)} breakpoints, at most {MAX_WATCHED} are watched", hint="open several watches"
-        )
-    if not breakpoints:
-        raise BadQuery("no breakpoint to watch", hint="give one or more")
-    if len({each.id for each in breakpoints}) != len(breakpoints):
+    ids = [*known, *(each.id for each in breakpoints)]
+    if len(ids) > MAX_WATCHED:
+        raise LimitExceeded(f"{len(ids)} breakpoints, at most {MAX_WATCHED} are watched", hint="open several watches")
+    if len(set(ids)) != len(ids):
         raise BadQuery("two breakpoints have the same id", hint="give each its own")
     return breakpoints

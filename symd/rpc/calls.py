@@ -92,16 +92,16 @@ class Calls:
             request.page_token = page.next_page_token
 
     def followed(
-        self, method: Callable[..., Any], request: Any, position: str
+        self, method: Callable[..., Any], requests: Callable[[str], Any], end: Callable[[], None], resume_token: str
     ) -> tuple[Iterator[Any], Callable[[], None]]:
-        """What a watch says after ``position`` until it, or we, end it; and what ends it."""
+        """What a watch says after ``resume_token`` until it, or we, end it; and what ends it. ``requests`` gives the messages of a call that goes
+        on after a token, ``end`` ends them."""
         self._check_open()
 
-        def begin(position: str) -> Any:
-            request.resume_after = position
-            return method(request, metadata=self._connection.metadata)
+        def begin(resume_token: str) -> Any:
+            return method(requests(resume_token), metadata=self._connection.metadata)
 
-        watch = OpenWatch(begin, position)
+        watch = OpenWatch(begin, end, resume_token)
         return self._told(watch), watch.cancel
 
     def _told(self, watch: OpenWatch) -> Iterator[Any]:

@@ -110,10 +110,10 @@ _ONCE: Final = {
 }
 """Methods that say something else the second time, or cost much: who calls them decides. Every other one may be made twice."""
 _STREAMED: Final = {
-    "symd.v1.BreakpointService": ("WatchBreakpoints",),
+    "symd.v1.BreakpointService": ("Watch",),
     "symd.v1.CoreService": ("ReadCore",),
     "symd.v1.ListingService": ("GetListing", "ReadSources"),
-    "symd.v1.ModuleService": ("UploadModule", "ReadCodeObject", "WatchModules"),
+    "symd.v1.ModuleService": ("UploadModule", "ReadCodeObject"),
     "symd.v1.SymbolService": ("SymbolizeStream", "GetLineTable"),
 }
 """Methods whose requests or answers are streams: begun anew by gRPC itself, such a call may wait forever, also beyond its deadline (seen with

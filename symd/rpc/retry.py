@@ -3,7 +3,7 @@
 * A call that a daemon refused without looking at it (REFUSED_STREAM: its limit calls_per_connection), whatever it does, and of a daemon
   alone too. gRPC 1.85 sends such a call again only where the connection ends.
 * A stream whose daemon of several was lost. gRPC begins none anew of which a message has come, and some that it does begin anew never end.
-  An answer says the same whichever daemon gives it, so that what was told already is passed over; a watch goes on after its position."""
+  An answer says the same whichever daemon gives it, so that what was told already is passed over; a watch goes on after its resume token."""
 
 from __future__ import annotations
 
@@ -64,34 +64,35 @@ class Attempts:
 
 
 class OpenWatch:
-    """The call of a watch and those that go on after it; the first is made at once. ``begin`` makes one after a position, which each message
-    has; it is empty where the watch could not go on from: what was told since the last is told again then."""
+    """The call of a watch and those that go on after it; the first is made at once. ``begin`` makes one after a resume token, which each message
+    has; it is empty where the watch could not go on from: what was told since the last is told again then. ``end`` ends what the client says."""
 
-    def __init__(self, begin: Callable[[str], Any], position: str) -> None:
+    def __init__(self, begin: Callable[[str], Any], end: Callable[[], None], resume_token: str) -> None:
         self.is_cancelled = False
-        self._begin, self._position = begin, position
+        self._begin, self._end, self._token = begin, end, resume_token
         self._since: set[bytes] = set()
         self._begun = time.monotonic()
-        self._call = begin(position)
+        self._call = begin(resume_token)
 
     def cancel(self) -> None:
         """End it. From any thread."""
         self.is_cancelled = True
+        self._end()
         self._call.cancel()
 
     def call(self) -> Any:
         """The call that goes on."""
         if self._call.done():
             self._begun = time.monotonic()
-            self._call = self._begin(self._position)
+            self._call = self._begin(self._token)
         if self.is_cancelled:
             self._call.cancel()
         return self._call
 
     def is_new(self, message: Any) -> bool:
         """Whether the next message was not told yet."""
-        if message.position:
-            self._position, self._since = message.position, set()
+        if message.resume_token:
+            self._token, self._since = message.resume_token, set()
             return True
         name = hashlib.blake2b(message.SerializeToString(deterministic=True), digest_size=16).digest()
         if name in self._since:

@@ -328,21 +328,39 @@ def _answer_in_turn(method: Method, service: ServiceContext, arrived: list[bytes
 def _asked(method: Method, asked: Requests | list[bytes], limits: Limits, call: Call) -> Any:
     """The request, or an iterator of them."""
     if isinstance(asked, Requests):
-        return _each(method, asked, limits, call)
+        return Asked(method, asked, limits, call)
     request = method.read(asked.pop(), limits)
     note_request(call, request)
     return request
 
 
-def _each(method: Method, requests: Requests, limits: Limits, call: Call) -> Iterator[Message]:
-    for number, data in enumerate(requests):
-        if number:
-            call.check_let_in()
-        call.received += len(data)
-        request = method.read(data, limits)
-        del data
-        yield request
-        del request
+class Asked(Iterator[Any]):
+    """The requests of a stream, for its handler's thread, which waits for the next one. ``poll`` does not."""
+
+    def __init__(self, method: Method, requests: Requests, limits: Limits, call: Call) -> None:
+        self._method, self._requests = method, requests
+        self._limits, self._call = limits, call
+        self._begun = False
+
+    def __next__(self) -> Any:
+        return self._read(next(self._requests))
+
+    def poll(self) -> Any:
+        """The next request where one has come; None where none has, or will."""
+        data = self._requests.poll()
+        return None if data is None else self._read(data)
+
+    def notify(self, callback: Callable[[], None]) -> None:
+        """Have ``callback``, which must not wait, called on the event loop whenever a request has come."""
+        self._requests.notify = callback
+        callback()
+
+    def _read(self, data: bytes) -> Message:
+        if self._begun:
+            self._call.check_let_in()
+        self._begun = True
+        self._call.received += len(data)
+        return self._method.read(data, self._limits)
 
 
 def _retrieved(job: asyncio.Task[Any]) -> None:

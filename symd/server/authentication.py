@@ -43,7 +43,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[Right, tuple[str, ...]]]] = {
         Right.READ: ("GetAlias", "ListAliases"),
         Right.WRITE: ("CreateAliases", "DeleteAlias"),
     },
-    "symd.v1.BreakpointService": {Right.READ: ("ResolveBreakpoint", "WatchBreakpoints")},
+    "symd.v1.BreakpointService": {Right.READ: ("ResolveBreakpoint", "Watch")},
     "symd.v1.ContextService": {
         Right.READ: ("GetContext", "ListContexts", "ListLoads", "SymbolizeAddresses"),
         Right.WRITE: ("CreateContext", "DeleteContext", "RecordEvents"),
@@ -59,7 +59,6 @@ _BY_SERVICE: Final[Mapping[str, Mapping[Right, tuple[str, ...]]]] = {
             "ListKernels",
             "ListModules",
             "ReadCodeObject",
-            "WatchModules",
         ),
         Right.WRITE: ("UpdateModule", "UploadModule"),
         Right.GRAB: ("GrabModule",),

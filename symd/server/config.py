@@ -81,7 +81,7 @@ class Config:
     streams: int = 32
     """Streams open at a time; each that has sent something holds a thread of its own."""
     watches: int = 64
-    """Watches of breakpoints open at a time; each holds a thread that sleeps."""
+    """Watches of all clients open at a time; each holds a thread that sleeps."""
     debuginfod: tuple[str, ...] = ()
     """URLs of debuginfod servers that are asked for modules that somebody wants by build ID and that are not here."""
     http: str = ""

@@ -164,6 +164,8 @@ class Requests:
         self._last = first is EOF
         self.awaited_since: float | None = None
         """When the handler began to wait for the client, by the loop's clock; None while it works."""
+        self.notify: Callable[[], None] = lambda: None
+        """Called on the loop whenever something has arrived: it must not wait."""
         self._arrive(first)
 
     def __iter__(self) -> Self:
@@ -172,14 +174,24 @@ class Requests:
     def __next__(self) -> bytes:
         if self._arrived.empty():
             self.awaited_since = self._loop.time()
-        message = self._arrived.get()
+        message = self._given(self._arrived.get())
+        if message is None:
+            raise StopIteration
+        return message
+
+    def poll(self) -> bytes | None:
+        """The next message where one has come; None where none has, or will."""
+        return None if self._arrived.empty() else self._given(self._arrived.get())
+
+    def _given(self, message: object) -> bytes | None:
+        """What has arrived, None where there is nothing more. Raises ``CallEnded`` and ``Busy``."""
         self.awaited_since = None
         if message is _ENDED:
             self._arrived.put(message)
             raise CallEnded
         if message is EOF:
             self._arrived.put(message)
-            raise StopIteration
+            return None
         if isinstance(message, Busy):
             raise message
         self._loop.call_soon_threadsafe(self._taken.set)
@@ -229,8 +241,10 @@ class Requests:
             except Busy as error:
                 self._last = True
                 self._arrived.put(error)
+                self.notify()
                 return
         self._arrived.put(message)
+        self.notify()
 
     def _release(self, kept: int) -> None:
         """Give back what all messages but the last ``kept`` hold."""

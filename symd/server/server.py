@@ -207,7 +207,7 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
         build_work_queues(config),
         waiting,
         BytesInFlight(config.limits),
-        Watches(),
+        Watches(config.watches),
         WeightedSemaphore(ADDRESSES_AT_WORK, COUNTED_ADDRESSES),
         names,
     )

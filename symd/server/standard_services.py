@@ -25,13 +25,15 @@ from symd.server.messages import parsed_inline
 from symd.server.waiting import WaitingCalls
 
 CLIENT_WATCHES = 32
-"""Watches of breakpoints and modules open at a time of one client, or of one address where clients have no names; and as many of health."""
+"""Watches open at a time of one client, or of one address where clients have no names; and as many of health."""
 
 
 class Watches:
-    """Knows the watches that are open, each of which holds a sleeping thread for long, and ends them all when asked to."""
+    """Knows the watches that are open, each of which holds a sleeping thread for long, and ends them all when asked to. A client may have
+    ``most_of_client`` open, of ``most`` of all clients."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = CLIENT_WATCHES) -> None:
+        self.most_of_client = min(most, CLIENT_WATCHES)
         self._lock = threading.Lock()
         self._open: dict[int, Callable[[], None]] = {}
         self._count: Counter[str] = Counter()
@@ -44,7 +46,7 @@ class Watches:
         name = client.rpartition(":")[0] if client.startswith(("ipv4:", "ipv6:")) else client  # a peer without its port
         key = id(close)
         with self._lock:
-            if self._count[name] >= CLIENT_WATCHES:
+            if self._count[name] >= self.most_of_client:
                 raise self._too_many(name)
             self._count[name] += 1
             self._open[key] = close
@@ -65,10 +67,11 @@ class Watches:
             close()
 
     def _too_many(self, client: str) -> Busy:
+        most = self.most_of_client
         return Busy(
-            f"{client} has {CLIENT_WATCHES} watches open already",
-            hint="close some",
-            metadata={"limit": "client_watches", "value": str(CLIENT_WATCHES)},
+            f"{client} has {most} watches open already",
+            hint="close some; one watch takes 10,000 breakpoints",
+            metadata={"limit": "client_watches", "value": str(most)},
         )
 
 

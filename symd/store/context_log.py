@@ -74,10 +74,14 @@ FROM loads LEFT JOIN segments ON load = sequence WHERE sequence = ? ORDER BY seg
 _OF_LOAD = (
     "SELECT id, description, added, number FROM contexts WHERE number = (SELECT context FROM loads WHERE sequence = ?)"
 )
-_ACTIVE = "SELECT sequence FROM loads WHERE unloaded IS NULL AND sequence > ? AND sequence NOT IN \
-(SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded') ORDER BY sequence LIMIT ?"
-_ACTIVE_OF = "SELECT sequence FROM loads WHERE module = ? AND unloaded IS NULL AND sequence NOT IN \
-(SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded') ORDER BY sequence LIMIT ?"
+_LIVED = """SELECT sequence FROM (
+    SELECT sequence FROM loads WHERE {chosen} AND unloaded IS NULL
+    AND sequence NOT IN (SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded') ORDER BY sequence LIMIT ?
+) AS living UNION SELECT load FROM changes WHERE {changed} AND sequence > ? AND kind = 'unloaded'
+    AND load NOT IN (SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded')
+ORDER BY sequence LIMIT ?"""
+_ACTIVE = _LIVED.format(chosen="sequence > ?", changed="load > ?")
+_ACTIVE_OF = _LIVED.format(chosen="module = ?", changed="sha256 = ?")
 _ENDED = "SELECT sequence, unloaded FROM loads WHERE context = ? AND revision > ? AND sequence <= ? ORDER BY sequence"
 _ID = re.compile(r"[0-9a-f]{32}\Z")
 _WHOLE = 1 << 64
@@ -260,15 +264,17 @@ class ContextLog:
             return next(readable(whole, _load_in_context), None)
 
     def active_loads(self, after: int, before: int, limit: int = 1000) -> list[int]:
-        """One page of the numbers of loads that have not ended and were told before entry ``before`` of the log of modules: those
+        """One page of the numbers of loads that were told before entry ``before`` of the log of modules, and whose end was not: those
         after number ``after``."""
         with self._catalogue.reading() as connection:
-            return _numbers(connection.execute(_ACTIVE, (after, before, limit)).fetchall())
+            given = after, before, limit, after, before, before, limit
+            return _numbers(connection.execute(_ACTIVE, given).fetchall())
 
     def active_loads_of(self, module: Digest, before: int, limit: int = 1000) -> list[int]:
         """The numbers of the oldest of a module's such loads."""
         with self._catalogue.reading() as connection:
-            return _numbers(connection.execute(_ACTIVE_OF, (module, before, limit)).fetchall())
+            given = module, before, limit, module, before, before, limit
+            return _numbers(connection.execute(_ACTIVE_OF, given).fetchall())
 
 
 def describe(context: Context) -> str:

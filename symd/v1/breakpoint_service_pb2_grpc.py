@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class BreakpointServiceStub:
-    """Says where a breakpoint for a source line can go, in modules that are there and in those that come.
+    """Says where a breakpoint for a source line, a function, a kernel or an address can go, in modules that are there and in
+    those that come, and tells what happens to modules.
 
     Failures look as ModuleService says.
     """
@@ -43,37 +44,50 @@ class BreakpointServiceStub:
                 request_serializer=symd_dot_v1_dot_breakpoint__service__pb2.ResolveBreakpointRequest.SerializeToString,
                 response_deserializer=symd_dot_v1_dot_breakpoint__service__pb2.ResolveBreakpointResponse.FromString,
                 _registered_method=True)
-        self.WatchBreakpoints = channel.unary_stream(
-                '/symd.v1.BreakpointService/WatchBreakpoints',
-                request_serializer=symd_dot_v1_dot_breakpoint__service__pb2.WatchBreakpointsRequest.SerializeToString,
-                response_deserializer=symd_dot_v1_dot_breakpoint__service__pb2.WatchBreakpointsResponse.FromString,
+        self.Watch = channel.stream_stream(
+                '/symd.v1.BreakpointService/Watch',
+                request_serializer=symd_dot_v1_dot_breakpoint__service__pb2.WatchRequest.SerializeToString,
+                response_deserializer=symd_dot_v1_dot_breakpoint__service__pb2.WatchResponse.FromString,
                 _registered_method=True)
 
 
 class BreakpointServiceServicer:
-    """Says where a breakpoint for a source line can go, in modules that are there and in those that come.
+    """Says where a breakpoint for a source line, a function, a kernel or an address can go, in modules that are there and in
+    those that come, and tells what happens to modules.
 
     Failures look as ModuleService says.
     """
 
     def ResolveBreakpoint(self, request, context):
-        """The addresses for a source line in one module, or why there are none. A line that cannot be resolved is an answer
+        """The addresses for a place in one module, or why there are none. A place that cannot be resolved is an answer
         with its refusal, not an error. NOT_FOUND: reason UNKNOWN_MODULE or UNKNOWN_OBJECT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def WatchBreakpoints(self, request, context):
-        """Breakpoints that wait for modules. First come the answers of the modules that are there, oldest module first, then
-        `watching`, then, until the call is cancelled, the answers of each module as soon as it has been added, and again
-        with device addresses as soon as it is loaded in a context. A module that has no such file says nothing.
+    def Watch(self, request_iterator, context):
+        """What happens to modules, and where breakpoints land in them, in one order, until the call is cancelled.
 
-        RESOURCE_EXHAUSTED: too many watches are open already (reason BUSY), or so much happened to modules while the client
-        did not read that some of it is forgotten (limit module_events); watch again then. OUT_OF_RANGE: reason
-        POSITION_LOST, as of ModuleService.WatchModules. UNAVAILABLE: the daemon is
-        stopping. UNAUTHENTICATED, PERMISSION_DENIED: also later, within about a second after the client's token was revoked
-        or has expired, or its right was taken away.
+        The client sends `start` first. Then come the modules that are there, oldest first, and the loads that have not ended,
+        each followed by what it answers to the breakpoints; then `watching`; then what happens, whoever does it, as soon as it has
+        happened. While that goes on, the client adds and removes breakpoints (`change`): one that is added is answered for what is there,
+        then the change is acknowledged, and from then on it is answered as the others are. A client that has nothing to change may close
+        its side; the watch goes on.
+
+        Of a watch of some contexts or interfaces only what is loaded there is told: neither modules that are added or removed nor
+        what they answer before they are loaded.
+
+        A message with a `resume_token` ends what belongs together. A call with the last token that was dealt with goes on after it: nothing is
+        left out and nothing told twice, also when the daemon was killed meanwhile, or by another daemon that shares the store (which hears
+        of what others do within a quarter of a second). It starts with the breakpoints whose changes were acknowledged, and sends the
+        changes again that were not.
+
+        OUT_OF_RANGE: reason POSITION_LOST. What came after the token is forgotten, because more than the limit
+        module_events happened since (metadata "limit"), or the token is of another store; watch without one. The same ends a
+        call whose client reads so slowly. NOT_FOUND: reason UNKNOWN_CONTEXT. RESOURCE_EXHAUSTED: too many watches are open
+        already (ServerInfo.max_watches; reason BUSY). UNAVAILABLE: the daemon is stopping. UNAUTHENTICATED, PERMISSION_DENIED: also
+        later, within about a second after the client's token was revoked or has expired, or its right was taken away.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -87,10 +101,10 @@ def add_BreakpointServiceServicer_to_server(servicer, server):
                     request_deserializer=symd_dot_v1_dot_breakpoint__service__pb2.ResolveBreakpointRequest.FromString,
                     response_serializer=symd_dot_v1_dot_breakpoint__service__pb2.ResolveBreakpointResponse.SerializeToString,
             ),
-            'WatchBreakpoints': grpc.unary_stream_rpc_method_handler(
-                    servicer.WatchBreakpoints,
-                    request_deserializer=symd_dot_v1_dot_breakpoint__service__pb2.WatchBreakpointsRequest.FromString,
-                    response_serializer=symd_dot_v1_dot_breakpoint__service__pb2.WatchBreakpointsResponse.SerializeToString,
+            'Watch': grpc.stream_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=symd_dot_v1_dot_breakpoint__service__pb2.WatchRequest.FromString,
+                    response_serializer=symd_dot_v1_dot_breakpoint__service__pb2.WatchResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -101,7 +115,8 @@ def add_BreakpointServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class BreakpointService:
-    """Says where a breakpoint for a source line can go, in modules that are there and in those that come.
+    """Says where a breakpoint for a source line, a function, a kernel or an address can go, in modules that are there and in
+    those that come, and tells what happens to modules.
 
     Failures look as ModuleService says.
     """
@@ -134,7 +149,7 @@ class BreakpointService:
             _registered_method=True)
 
     @staticmethod
-    def WatchBreakpoints(request,
+    def Watch(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -144,12 +159,12 @@ class BreakpointService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
+        return grpc.experimental.stream_stream(
+            request_iterator,
             target,
-            '/symd.v1.BreakpointService/WatchBreakpoints',
-            symd_dot_v1_dot_breakpoint__service__pb2.WatchBreakpointsRequest.SerializeToString,
-            symd_dot_v1_dot_breakpoint__service__pb2.WatchBreakpointsResponse.FromString,
+            '/symd.v1.BreakpointService/Watch',
+            symd_dot_v1_dot_breakpoint__service__pb2.WatchRequest.SerializeToString,
+            symd_dot_v1_dot_breakpoint__service__pb2.WatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -82,21 +82,13 @@ class ListLoadsRequest(_message.Message):
     page_token: str
     def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
-class KnownLoad(_message.Message):
-    __slots__ = ("number", "load")
-    NUMBER_FIELD_NUMBER: _ClassVar[int]
-    LOAD_FIELD_NUMBER: _ClassVar[int]
-    number: int
-    load: _context_pb2.Load
-    def __init__(self, number: _Optional[int] = ..., load: _Optional[_Union[_context_pb2.Load, _Mapping]] = ...) -> None: ...
-
 class ListLoadsResponse(_message.Message):
     __slots__ = ("loads", "next_page_token")
     LOADS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    loads: _containers.RepeatedCompositeFieldContainer[KnownLoad]
+    loads: _containers.RepeatedCompositeFieldContainer[_context_pb2.LoadInContext]
     next_page_token: str
-    def __init__(self, loads: _Optional[_Iterable[_Union[KnownLoad, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, loads: _Optional[_Iterable[_Union[_context_pb2.LoadInContext, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class SymbolizeAddressesRequest(_message.Message):
     __slots__ = ("name", "count", "addresses", "time", "times", "shift", "known_bits")

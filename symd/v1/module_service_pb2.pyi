@@ -3,7 +3,6 @@ import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
-from symd.v1 import context_pb2 as _context_pb2
 from symd.v1 import module_pb2 as _module_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -247,35 +246,3 @@ class ReadCodeObjectResponse(_message.Message):
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     chunk: bytes
     def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
-
-class WatchModulesRequest(_message.Message):
-    __slots__ = ("resume_after", "only_new", "contexts", "apis")
-    RESUME_AFTER_FIELD_NUMBER: _ClassVar[int]
-    ONLY_NEW_FIELD_NUMBER: _ClassVar[int]
-    CONTEXTS_FIELD_NUMBER: _ClassVar[int]
-    APIS_FIELD_NUMBER: _ClassVar[int]
-    resume_after: str
-    only_new: bool
-    contexts: _containers.RepeatedScalarFieldContainer[str]
-    apis: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, resume_after: _Optional[str] = ..., only_new: _Optional[bool] = ..., contexts: _Optional[_Iterable[str]] = ..., apis: _Optional[_Iterable[str]] = ...) -> None: ...
-
-class WatchModulesResponse(_message.Message):
-    __slots__ = ("position", "added", "loaded", "unloaded", "removed", "watching")
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    ADDED_FIELD_NUMBER: _ClassVar[int]
-    LOADED_FIELD_NUMBER: _ClassVar[int]
-    UNLOADED_FIELD_NUMBER: _ClassVar[int]
-    REMOVED_FIELD_NUMBER: _ClassVar[int]
-    WATCHING_FIELD_NUMBER: _ClassVar[int]
-    position: str
-    added: _module_pb2.Module
-    loaded: _context_pb2.LoadInContext
-    unloaded: _context_pb2.LoadInContext
-    removed: str
-    watching: ModulesWatched
-    def __init__(self, position: _Optional[str] = ..., added: _Optional[_Union[_module_pb2.Module, _Mapping]] = ..., loaded: _Optional[_Union[_context_pb2.LoadInContext, _Mapping]] = ..., unloaded: _Optional[_Union[_context_pb2.LoadInContext, _Mapping]] = ..., removed: _Optional[str] = ..., watching: _Optional[_Union[ModulesWatched, _Mapping]] = ...) -> None: ...
-
-class ModulesWatched(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...

@@ -115,11 +115,6 @@ class ModuleServiceStub:
                 request_serializer=symd_dot_v1_dot_module__service__pb2.ReadCodeObjectRequest.SerializeToString,
                 response_deserializer=symd_dot_v1_dot_module__service__pb2.ReadCodeObjectResponse.FromString,
                 _registered_method=True)
-        self.WatchModules = channel.unary_stream(
-                '/symd.v1.ModuleService/WatchModules',
-                request_serializer=symd_dot_v1_dot_module__service__pb2.WatchModulesRequest.SerializeToString,
-                response_deserializer=symd_dot_v1_dot_module__service__pb2.WatchModulesResponse.FromString,
-                _registered_method=True)
 
 
 class ModuleServiceServicer:
@@ -245,26 +240,6 @@ class ModuleServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def WatchModules(self, request, context):
-        """Modules as they are added to the store, loaded in contexts, unloaded and removed, whoever does it, until the call is
-        cancelled. First come the modules that are there, oldest first, and the loads that have not ended; then `watching`;
-        then what happens, in one order, as soon as it has happened.
-
-        Each message from `watching` on has a position. A call with one as `resume_after` goes on after it: nothing is left
-        out and nothing told twice, also when the daemon was killed meanwhile, or by another daemon that shares the store
-        (which hears of what others do within a quarter of a second). A client keeps the position of the last message that
-        it has dealt with.
-
-        OUT_OF_RANGE: reason POSITION_LOST. What came after the position is forgotten, because more than the limit
-        module_events happened since (metadata "limit"), or the position is of another store; watch without one. The same ends a
-        call whose client reads so slowly. NOT_FOUND: reason UNKNOWN_CONTEXT. RESOURCE_EXHAUSTED: too many watches are open
-        already (reason BUSY). UNAVAILABLE: the daemon is stopping. UNAUTHENTICATED, PERMISSION_DENIED: also later, as for
-        WatchBreakpoints.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_ModuleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -322,11 +297,6 @@ def add_ModuleServiceServicer_to_server(servicer, server):
                     servicer.ReadCodeObject,
                     request_deserializer=symd_dot_v1_dot_module__service__pb2.ReadCodeObjectRequest.FromString,
                     response_serializer=symd_dot_v1_dot_module__service__pb2.ReadCodeObjectResponse.SerializeToString,
-            ),
-            'WatchModules': grpc.unary_stream_rpc_method_handler(
-                    servicer.WatchModules,
-                    request_deserializer=symd_dot_v1_dot_module__service__pb2.WatchModulesRequest.FromString,
-                    response_serializer=symd_dot_v1_dot_module__service__pb2.WatchModulesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -651,33 +621,6 @@ class ModuleService:
             '/symd.v1.ModuleService/ReadCodeObject',
             symd_dot_v1_dot_module__service__pb2.ReadCodeObjectRequest.SerializeToString,
             symd_dot_v1_dot_module__service__pb2.ReadCodeObjectResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def WatchModules(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/symd.v1.ModuleService/WatchModules',
-            symd_dot_v1_dot_module__service__pb2.WatchModulesRequest.SerializeToString,
-            symd_dot_v1_dot_module__service__pb2.WatchModulesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -36,6 +36,10 @@ class Scope:
         return self.tag == "DW_TAG_inlined_subroutine"
 
     @property
+    def is_empty(self) -> bool:
+        return all(low == high for low, high in self.spans)
+
+    @property
     def spans(self) -> list[tuple[int, int]]:
         if self.low is not None and self.high is not None:
             return [(self.low, self.high)]
@@ -150,6 +154,17 @@ class Oracle:
                 at = lowest.get(id(owner), (row.address, owner))[0]
                 lowest[id(owner)] = min(at, row.address), owner
         return slid, {self.entered(address, owner) for address, owner in lowest.values()}
+
+    def from_column(self, file: str, line: int, column: int) -> tuple[int, set[int]]:
+        """The column of a line that is reached from ``column``, and every address of it; 0 where there is none any more."""
+        own = [row for row in self.statements(file) if row.line == line]
+        reached = min((row.column for row in own if row.column >= column), default=0)
+        return reached, {row.address for row in own if row.column == reached} if reached else set()
+
+    def begins(self, name: str) -> set[Breakpoint]:
+        """Where each function and inlined copy of that name begins."""
+        own = [scope for scope in self.tree if scope.name == name and scope.spans and not scope.is_empty]
+        return {self.entered(min(low for low, _ in scope.spans), scope) for scope in own}
 
     def owner(self, row: Row) -> Scope | None:
         """The innermost scope at the row; where another row at the same address covers this one up, the caller whose

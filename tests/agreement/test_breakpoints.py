@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from symd.index import Index
-from symd.model.breakpoints import BreakpointLocation, Located, Refusal, SourceLine
+from symd.model.breakpoints import BreakpointLocation, FunctionName, KernelName, Located, Refusal, SourceLine
 from symd.model.code import CodeObject, Function
 from symd.query.breakpoints import locate
 from tests.agreement import die_tree, gdb, llvm, oracle_elf, ours
@@ -20,6 +20,7 @@ from tests.agreement.samples import Sample, samples
 from tests.formats.containers.amd import objects
 from tests.golden.cuda import positions
 from tests.golden.cuda import samples as cuda
+from tests.tools import output, require
 
 BEYOND = 3
 """Lines behind the last one that are asked for too."""
@@ -59,7 +60,40 @@ def compare(
             no = Refusal.PAST_END if line > last else Refusal.NO_CODE_AT_LINE
             assert answer.refusal is (None if every else no)
             count += len(breakpoints)
+        compare_columns(found, expected, file, path, where)
+    compare_functions(found, expected, path, where)
     return count
+
+
+def compare_columns(
+    found: Index, expected: Oracle, file: str, path: str | None, where: Callable[[BreakpointLocation], int]
+) -> None:
+    """Every column of every line, and the ones before and after it."""
+    asked = {(row.line, row.column + step) for row in expected.statements(file) if row.column for step in (-1, 0, 1)}
+    for line, column in sorted(each for each in asked if each[1]):
+        reached, addresses = expected.from_column(file, line, column)
+        every = locate(found, SourceLine(file, line, column), path, every_address=True)
+        assert set(map(where, every.locations)) == (addresses if reached == column else set()), (
+            f"{file}:{line}:{column}"
+        )
+        one = locate(found, SourceLine(file, line, column), path)
+        if reached:
+            assert {location.slid for location in one.locations} == {reached != column}
+        else:
+            assert nearest(one).locations == nearest(locate(found, SourceLine(file, line + 1), path)).locations or all(
+                location.slid and location.line > line for location in one.locations
+            )
+
+
+def compare_functions(
+    found: Index, expected: Oracle, path: str | None, where: Callable[[BreakpointLocation], int]
+) -> None:
+    """Every function and inlined copy by its name. Others may be called the same without their namespaces."""
+    for name in sorted({scope.name for scope in expected.tree if scope.name}):
+        answer = locate(found, FunctionName(name), path)
+        own = replace(answer, locations=tuple(each for each in answer.locations if each.function == name))
+        assert as_set(own, where) == expected.begins(name), name
+        assert answer.refusal is (None if answer.locations else Refusal.NO_SUCH_FUNCTION), name
 
 
 def nearest(answer: Located) -> Located:
@@ -134,6 +168,28 @@ def test_a_helper_inlined_into_four_places_gives_four(sample: Sample) -> None:
     ] * 4
     assert len({location.address for location in locations}) == 4
     assert list(locations) == sorted(locations, key=lambda location: location.address)
+
+
+@pytest.mark.parametrize("name", objects.LINKED)
+def test_a_function_of_an_amd_code_object_begins_where_its_symbol_says(name: str, tmp_path: Path) -> None:
+    """As llvm-readelf prints the symbol table; debug data moves it behind a prologue, never in front of the symbol or out of the function."""
+    path = tmp_path / "image.elf"
+    path.write_bytes(objects.sample(name))
+    found = ours.index(objects.sample(name))
+    kernels = {kernel.name for each in found.summary.objects for kernel in each.kernels}
+    symbols = [line.split() for line in output(require("llvm-readelf"), "--symbols", "--wide", path).splitlines()]
+    functions = {words[7]: (int(words[1], 16), int(words[2], 0)) for words in symbols if words[3:4] == ["FUNC"]}
+    if not functions:
+        pytest.skip("its kernels have symbols of a type of their own")
+    for symbol, (address, size) in functions.items():
+        for wanted in (FunctionName(symbol), KernelName(symbol)):
+            answer = locate(found, wanted)
+            own = [each.address for each in answer.locations if not each.inlined]
+            if isinstance(wanted, KernelName) and symbol not in kernels:
+                assert answer.refusal is Refusal.NO_SUCH_FUNCTION
+            else:
+                (begin,) = (each for each in own if address <= each < address + max(size, 1))
+                assert objects.code(name).debug.startswith("dwarf") or begin == address
 
 
 CUDA = [name for name in cuda.CUBINS if ".none." not in name]

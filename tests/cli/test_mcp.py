@@ -88,7 +88,7 @@ def test_answers_are_those_of_the_command(symd: Run) -> None:
         [
             ("symbolize", {**vadd, "places": ["vadd+0x1b0"]}),
             ("variables", {**vadd, "place": "vadd+0x1b0"}),
-            ("locate", {**vadd, "line": "vadd.cl:14"}),
+            ("locate", {**vadd, "place": "vadd.cl:14"}),
             ("names", {**vadd, "pattern": "*"}),
         ]
     )

@@ -307,7 +307,7 @@ def test_a_client_that_was_closed_says_so(symbolizers):
         lambda: client.symbolize_one(sha, 8),
         lambda: list(client.lines(sha)),
         lambda: client.symbolize(sha, np.zeros(70_000, np.uint64)),
-        client.watch_modules,
+        client.watch,
         lambda: list(begun),
         lambda: client.contexts.add(Context(process=1)),
         other.health,

@@ -24,8 +24,9 @@ from symd.errors import (
     ServerUnavailable,
     SymdError,
 )
-from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
-from symd.model.contexts import Alias, CaughtUp, Context, Load, ModuleAdded, ModuleRemoved, Unload
+from symd.model.breakpoints import Breakpoint, SourceLine
+from symd.model.contexts import Alias, Context, Load, Unload
+from symd.model.watches import ModuleAdded, ModuleRemoved, Resolved, Watching
 from symd.rpc.channel import Credentials, connect_async
 from symd.server.config import Config
 from symd.server.listening import listening
@@ -241,10 +242,10 @@ def test_watches_tell_what_happens_and_end_when_they_are_closed(address: str) ->
             sha = (await client.add(VADD)).sha256
             await client.remove(sha)
             happened: list[object] = []
-            async with client.watch_modules(only_new=True) as modules:
+            async with client.watch(only_new=True) as modules:
                 async for event in modules:
                     happened.append(event)
-                    if isinstance(event, CaughtUp):
+                    if isinstance(event, Watching):
                         await client.add(VADD)
                     if isinstance(event, ModuleAdded):
                         await client.remove(sha)
@@ -260,7 +261,7 @@ def test_watches_tell_what_happens_and_end_when_they_are_closed(address: str) ->
             return happened, resolved
 
     happened, resolved = asyncio.run(watched())
-    assert [type(each) for each in happened] == [CaughtUp, ModuleAdded, ModuleRemoved]
+    assert [type(each) for each in happened] == [Watching, ModuleAdded, ModuleRemoved]
     assert any(isinstance(each, Resolved) and each.answer.locations for each in resolved)
 
 
@@ -268,7 +269,7 @@ def test_calls_of_many_tasks_run_together_and_one_may_be_cancelled(address: str)
     async def asked() -> None:
         async with AsyncClient(address, timeout=60) as client:
             sha = (await client.add(CUBIN)).sha256
-            endless = client.watch_modules(only_new=True)
+            endless = client.watch(only_new=True)
             waiting = asyncio.ensure_future(listed(endless))
             answers = await asyncio.gather(*(client.symbolize_one(sha, f"{KERNEL}+{at}") for at in range(0, 512, 16)))
             with Client(address, timeout=60) as other:

@@ -59,7 +59,9 @@ class _Nonsense(grpc.GenericRpcHandler):
     """Answers every call with bytes that are no message."""
 
     def service(self, details: Any) -> Any:
-        if details.method.endswith(("/GetLineTable", "/WatchModules")):
+        if details.method.endswith("/Watch"):
+            return grpc.stream_stream_rpc_method_handler(lambda _requests, _context: iter([b"\xff\xff\xff"]))
+        if details.method.endswith("/GetLineTable"):
             return grpc.unary_stream_rpc_method_handler(lambda _request, _context: iter([b"\xff\xff\xff"]))
         return grpc.unary_unary_rpc_method_handler(lambda _request, _context: b"\xff\xff\xff")
 
@@ -150,7 +152,7 @@ def _die(listener: socket.socket) -> None:
 ASKED: list[Callable[[Client], Any]] = [
     lambda client: client.missing([DIGEST]),
     lambda client: list(client.lines(DIGEST)),
-    lambda client: list(client.watch_modules()),
+    lambda client: list(client.watch()),
 ]
 
 
@@ -179,7 +181,7 @@ async def _collected(items: AsyncIterator[Any]) -> list[Any]:
 ASKED_ASYNC: list[Callable[[AsyncClient], Any]] = [
     lambda client: client.missing([DIGEST]),
     lambda client: _collected(client.lines(DIGEST)),
-    lambda client: _collected(client.watch_modules()),
+    lambda client: _collected(client.watch()),
 ]
 
 

@@ -17,23 +17,13 @@ import pytest
 from symd import Client
 from symd.api import Symbolizer
 from symd.config import Limits
-from symd.engine.contexts.watches import ModuleWatcher
+from symd.engine.contexts.watches import Watcher
 from symd.engine.engine import Engine
 from symd.errors import BadQuery, ContextNotFound, LimitExceeded, PositionLost, Unavailable
 from symd.model.addresses import ByAddress, ByKernel, BySection
-from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
-from symd.model.contexts import (
-    CaughtUp,
-    Context,
-    EventStream,
-    Load,
-    LoadBegan,
-    LoadEnded,
-    ModuleAdded,
-    ModuleRemoved,
-    Segment,
-    Unload,
-)
+from symd.model.breakpoints import Breakpoint, SourceLine
+from symd.model.contexts import Context, Load, Segment, Unload
+from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleRemoved, Resolved, Watch, Watching
 from symd.server.config import Config
 from symd.server.listening import listening
 from symd.server.server import Daemon, build_daemon
@@ -88,7 +78,7 @@ def symd(request: pytest.FixtureRequest, served: Served) -> Symbolizer:
     return engine if request.param == "engine" else client
 
 
-def taken(watch: EventStream[Any], count: int) -> list[Any]:
+def taken(watch: Watch, count: int) -> list[Any]:
     """So many events; the watch is closed, and the test fails, where they do not come."""
     timer = threading.Timer(LONG, watch.close)
     timer.start()
@@ -98,14 +88,27 @@ def taken(watch: EventStream[Any], count: int) -> list[Any]:
     return found
 
 
+def told(events: list[Any]) -> list[tuple[type, str]]:
+    """What happened, and where: a load that is told later may have ended by then."""
+    return [(type(each), each.resume_token) for each in events]
+
+
+def answered(watch: Watch, count: int) -> list[Resolved]:
+    """So many answers to breakpoints, with what stands between them left out."""
+    found: list[Resolved] = []
+    while len(found) < count:
+        found += [each for each in taken(watch, 1) if isinstance(each, Resolved)]
+    return found
+
+
 def at_kernel(address: int, kernel: str) -> Segment:
     return Segment(address, 0, ByKernel(kernel, 0))
 
 
 def test_a_module_arrives_is_loaded_moves_and_goes(symd: Symbolizer) -> None:
-    with symd.watch_modules() as watch:
+    with symd.watch() as watch:
         (first,) = taken(watch, 1)
-        assert isinstance(first, CaughtUp)
+        assert isinstance(first, Watching)
         digest = symd.add(VADD, "a label").sha256
         context = Context("host", 7, "gpu 0", "CLOCK_BOOTTIME", 48)
         name = symd.contexts.add(context)
@@ -125,7 +128,7 @@ def test_a_module_arrives_is_loaded_moves_and_goes(symd: Symbolizer) -> None:
     assert loaded.loaded.number == moved.loaded.number != again.loaded.number == gone.loaded.number
     assert loaded.loaded.context.context == context
     assert removed.digest == digest
-    assert len({each.position for each in (first, *events)}) == 7
+    assert len({each.resume_token for each in (first, *events)}) == 7
 
 
 def test_what_is_there_comes_first_unless_only_what_is_new_is_wanted(symd: Symbolizer) -> None:
@@ -136,12 +139,12 @@ def test_what_is_there_comes_first_unless_only_what_is_new_is_wanted(symd: Symbo
         name,
         [Load(digests[0], 1, key="ended", unload_time=2), Load(digests[0], 3, key="a"), Load(digests[1], 4, key="b")],
     )
-    with symd.watch_modules() as watch:
+    with symd.watch() as watch:
         *modules, one, two, caught_up = taken(watch, 5)
-    assert [(each.digest, each.position) for each in modules] == [(digest, "") for digest in digests]
-    assert [(each.loaded.load.key, each.position) for each in (one, two)] == [("a", ""), ("b", "")]
-    assert isinstance(caught_up, CaughtUp)
-    with symd.watch_modules(only_new=True) as watch:
+    assert [(each.digest, each.resume_token) for each in modules] == [(digest, "") for digest in digests]
+    assert [(each.loaded.load.key, each.resume_token) for each in (one, two)] == [("a", ""), ("b", "")]
+    assert isinstance(caught_up, Watching)
+    with symd.watch(only_new=True) as watch:
         assert taken(watch, 1) == [caught_up]
         symd.contexts.record(name, [Unload("a", 9)])
         (ended,) = taken(watch, 1)
@@ -151,7 +154,7 @@ def test_what_is_there_comes_first_unless_only_what_is_new_is_wanted(symd: Symbo
 
 def test_a_watch_of_one_context_hears_of_nothing_else(symd: Symbolizer) -> None:
     mine, other = (symd.contexts.add(Context(process=number)) for number in (1, 2))
-    with symd.watch_modules(contexts=[mine]) as watch:
+    with symd.watch(contexts=[mine]) as watch:
         taken(watch, 1)
         symd.add(VADD)
         symd.contexts.record(other, [Load("ab" * 32, 1, key="other")])
@@ -162,12 +165,12 @@ def test_a_watch_of_one_context_hears_of_nothing_else(symd: Symbolizer) -> None:
 def test_a_quiet_context_on_a_busy_store_is_given_further_positions(symd: Symbolizer) -> None:
     """Else the position that its client keeps would be forgotten, although nothing of it is."""
     mine, other = (symd.contexts.add(Context(process=number)) for number in (1, 2))
-    with symd.watch_modules(contexts=[mine]) as watch:
+    with symd.watch(contexts=[mine]) as watch:
         (first,) = taken(watch, 1)
         symd.contexts.record(other, [Load("ab" * 32, time, key=str(time)) for time in range(1, 2500)])
         further = taken(watch, 2)
-    assert all(isinstance(each, CaughtUp) for each in further)
-    assert len({each.position for each in (first, *further)}) == 3
+    assert all(isinstance(each, Watching) for each in further)
+    assert len({each.resume_token for each in (first, *further)}) == 3
 
 
 class BusySubscription(LogSubscription):
@@ -191,45 +194,45 @@ def test_a_quiet_context_is_given_further_positions_also_where_others_do_little_
     with Engine(Store.temporary(Limits())) as engine:
         mine, other = (engine.contexts.add(Context(process=number)) for number in (1, 2))
         subscription = BusySubscription(engine, other, each=300, times=8)
-        events = list(ModuleWatcher(engine.store, subscription, {mine}).events())
-    assert [type(each) for each in events] == [CaughtUp] * 3
-    assert len({each.position for each in events if isinstance(each, CaughtUp)}) == 3
+        events = list(Watcher(engine.store, subscription, engine._indexes.whole, (), {mine}).events())
+    assert [type(each) for each in events] == [Watching] * 3
+    assert len({each.resume_token for each in events if isinstance(each, Watching)}) == 3
 
 
 def test_it_goes_on_after_any_position_without_loss_or_repetition(symd: Symbolizer) -> None:
     name = symd.contexts.add(Context(process=7))
-    with symd.watch_modules() as watch:
+    with symd.watch() as watch:
         (begin,) = taken(watch, 1)
         symd.add(VADD)
         for number in range(5):
             symd.contexts.record(name, [Load("ab" * 32, number, key=str(number)), Unload(str(number), 50 + number)])
         events = [begin, *taken(watch, 11)]
     for number, event in enumerate(events):
-        with symd.watch_modules(event.position) as again:
+        with symd.watch(resume_token=event.resume_token) as again:
             caught_up, *rest = taken(again, len(events) - number)
-        assert caught_up == CaughtUp(event.position)
-        assert [each.position for each in rest] == [each.position for each in events[number + 1 :]]
+        assert (caught_up, caught_up.resume_token) == (Watching(), event.resume_token)
+        assert [each.resume_token for each in rest] == [each.resume_token for each in events[number + 1 :]]
 
 
 def test_what_cannot_be_watched_is_refused(symd: Symbolizer) -> None:
     for arguments, error in (
-        ({"resume_after": "yesterday"}, BadQuery),
-        ({"resume_after": "0" * 16 + "-3"}, PositionLost),
+        ({"resume_token": "yesterday"}, BadQuery),
+        ({"resume_token": "0" * 16 + "-3"}, PositionLost),
         ({"contexts": ["ab" * 16]}, ContextNotFound),
         ({"contexts": ["nothing"]}, BadQuery),
     ):
         with pytest.raises(error):
-            next(symd.watch_modules(**arguments))
+            next(symd.watch(**arguments))
 
 
 def test_too_old_a_position_is_said_by_name(served: Served) -> None:
     served.limits = Limits(module_events=3)
     _, client, _ = served.begin()
-    with client.watch_modules() as watch:
-        position = taken(watch, 1)[0].position
+    with client.watch() as watch:
+        position = taken(watch, 1)[0].resume_token
     name = client.contexts.add(Context(process=7))
     client.contexts.record(name, [Load("ab" * 32, time, key=str(time)) for time in range(4)])
-    with client.watch_modules(position) as watch, pytest.raises(PositionLost, match="more than 3 modules") as lost:
+    with client.watch(resume_token=position) as watch, pytest.raises(PositionLost, match="more than 3 modules") as lost:
         next(watch)
     assert lost.value.metadata["limit"] == "module_events"
     assert "without a position" in lost.value.hint
@@ -240,9 +243,9 @@ def test_one_who_does_not_read_is_ended_by_name_and_holds_up_nobody(served: Serv
     served.limits = Limits(module_events=2000)
     _, client, _ = served.begin()
     name = client.contexts.add(Context(process=7, attributes={"a": "x" * 4000}))
-    slow = client.watch_modules()
-    assert isinstance(next(slow), CaughtUp)
-    with client.watch_modules() as quick:
+    slow = client.watch()
+    assert isinstance(next(slow), Watching)
+    with client.watch() as quick:
         taken(quick, 1)
         for first in range(0, 5000, 1000):
             loads = [Load("ab" * 32, time, key="y" * 3000 + str(time)) for time in range(first, first + 1000)]
@@ -254,22 +257,22 @@ def test_one_who_does_not_read_is_ended_by_name_and_holds_up_nobody(served: Serv
 
 def test_a_stopping_daemon_ends_its_watches_and_another_goes_on(served: Served) -> None:
     engine, client, daemon = served.begin()
-    watch = client.watch_modules()
-    position = next(watch).position
+    watch = client.watch()
+    position = next(watch).resume_token
     daemon.stop(1)
     with pytest.raises(Unavailable):
         next(watch)
     engine.add(VADD)
     _, other, _ = served.begin()
-    with other.watch_modules(position) as watch:
-        assert [type(each) for each in taken(watch, 2)] == [CaughtUp, ModuleAdded]
+    with other.watch(resume_token=position) as watch:
+        assert [type(each) for each in taken(watch, 2)] == [Watching, ModuleAdded]
 
 
 def test_daemons_that_share_a_store_tell_the_same(served: Served) -> None:
     """What either does is heard at both, in the same order and with the same positions; a client may change over at any of them."""
     _, one, _ = served.begin(durable=True)
     _, two, _ = served.begin(durable=True)
-    with one.watch_modules() as at_one, two.watch_modules() as at_two:
+    with one.watch() as at_one, two.watch() as at_two:
         assert taken(at_one, 1) == taken(at_two, 1)
         name = one.contexts.add(Context(process=7))
         digest = one.add(VADD).sha256
@@ -277,20 +280,20 @@ def test_daemons_that_share_a_store_tell_the_same(served: Served) -> None:
         one.contexts.record(name, [Unload("a", 2)])
         two.add(RAYCAST)
         heard = taken(at_one, 4)
-        assert taken(at_two, 4) == heard
+        assert told(taken(at_two, 4)) == told(heard)
     assert [type(each) for each in heard] == [ModuleAdded, LoadBegan, LoadEnded, ModuleAdded]
     for client, event, rest in ((two, heard[0], heard[1:]), (one, heard[2], heard[3:])):
-        with client.watch_modules(event.position) as watch:
-            assert taken(watch, 1 + len(rest))[1:] == rest
+        with client.watch(resume_token=event.resume_token) as watch:
+            assert told(taken(watch, 1 + len(rest))[1:]) == told(rest)
 
 
 def test_watches_are_bounded_and_leave_nothing(served: Served) -> None:
     engine, client, _ = served.begin()
-    watches = [client.watch_modules() for _ in range(WATCHES)]
+    watches = [client.watch() for _ in range(WATCHES)]
     for watch in watches:
         taken(watch, 1)
     with pytest.raises(LimitExceeded, match="4 watches are open"):
-        next(client.watch_modules())
+        next(client.watch())
     for watch in watches:
         watch.close()
         assert list(watch) == []
@@ -323,7 +326,7 @@ def test_a_breakpoint_set_before_the_program_starts_says_where_it_was_loaded(sym
             Load(digest, 50, key="nowhere"),
         ]
         symd.contexts.record(name, told)
-        events = taken(watch, 5)
+        events = answered(watch, 5)
     assert {event.digest for event in events} == {digest}
     first = symd.locate(digest, SourceLine("vadd.cl", 8))
     assert events[0].answer == first
@@ -347,7 +350,7 @@ def test_what_a_breakpoint_says_of_the_device_is_what_is_answered_there(symd: Sy
     name = symd.contexts.add(Context("host", 1, "gpu 0", "CLOCK_BOOTTIME", 48))
     symd.contexts.record(name, [Load(digest, 10, load_base=0, key="base")])
     with symd.watch([Breakpoint("b", SourceLine("filters.clcpp", 45))]) as watch:
-        there, loaded, _ = taken(watch, 3)
+        there, loaded = answered(watch, 2)
     assert located(there)[0] is None
     key, addresses = located(loaded)
     assert key == "base"
@@ -371,7 +374,7 @@ def test_a_load_that_was_told_before_its_module_came_fires_when_it_does(symd: Sy
             name, [Load(digest, 10, (Segment(HEAP, 0x800, ByAddress(0)),), key="gone", unload_time=11)]
         )
         symd.add(VADD)
-        assert [located(each)[0] for each in taken(watch, 2)] == [None, "early"]
+        assert [located(each)[0] for each in answered(watch, 2)] == [None, "early"]
 
 
 def test_a_module_that_is_being_added_fires_no_load_before_itself(tmp_path: Path) -> None:
@@ -386,9 +389,9 @@ def test_a_module_that_is_being_added_fires_no_load_before_itself(tmp_path: Path
             engine.contexts.record(name, [Load(digest, 10, segments, key="early")])
             engine.contexts.record(name, [Load(digest, 10, segments, key="gone", unload_time=11)])
             engine.contexts.record(name, [Load(there, 10, segments, key="mark")])
-            assert located(*taken(watch, 1))[0] == "mark"
+            assert located(*answered(watch, 1))[0] == "mark"
             engine.resume()
-            assert [located(each)[0] for each in taken(watch, 2)] == [None, "early"]
+            assert [located(each)[0] for each in answered(watch, 2)] == [None, "early"]
 
 
 def test_a_watch_of_breakpoints_goes_on_after_each_of_its_positions(symd: Symbolizer) -> None:
@@ -400,65 +403,45 @@ def test_a_watch_of_breakpoints_goes_on_after_each_of_its_positions(symd: Symbol
         symd.add(RAYCAST)
         symd.contexts.record(name, [Load(digest, 10, (at_kernel(HEAP, "vadd"),), key="one")])
         symd.contexts.record(name, [Load(digest, 20, key="two")])
-        events = taken(watch, 6)
-    assert [(event.id, located(event)[0]) for event in events] == [
+        events = taken(watch, 10)  # of RAYCAST only that it was added
+    of_breakpoints = [each for each in events if isinstance(each, Resolved)]
+    assert [(event.id, located(event)[0]) for event in of_breakpoints] == [
         (breakpoint_, key) for key in (None, "one", "two") for breakpoint_ in ("b", "end")
     ]
     assert begin == Watching()
-    assert [bool(event.position) for event in events] == [
-        False,
-        True,
-    ] * 3  # the first is not all that is told of its module
-    positions = {0: begin.position} | {
-        number + 1: event.position for number, event in enumerate(events) if event.position
+    of_module = [False, False, True]  # only the last is all that is told of its module, or load
+    assert [bool(event.resume_token) for event in events] == [*of_module, True, *of_module * 2]
+    positions = {0: begin.resume_token} | {
+        number + 1: event.resume_token for number, event in enumerate(events) if event.resume_token
     }
-    assert len(set(positions.values())) == 4
+    assert len(set(positions.values())) == 5
     for told, position in positions.items():
-        with symd.watch(pending, only_new=True, resume_after=position) as again:
+        with symd.watch(pending, only_new=True, resume_token=position) as again:
             first, *rest = taken(again, 1 + len(events) - told)
-        assert (first, first.position) == (Watching(), position)
+        assert (first, first.resume_token) == (Watching(), position)
         assert rest == events[told:]
-        assert [each.position for each in rest] == [each.position for each in events[told:]]
+        assert [each.resume_token for each in rest] == [each.resume_token for each in events[told:]]
 
 
 def test_a_position_that_breakpoints_cannot_go_on_after_is_refused(symd: Symbolizer) -> None:
     pending = [Breakpoint("b", SourceLine("vadd.cl", 8))]
-    with pytest.raises(PositionLost):
-        next(symd.watch(pending, resume_after="0123456789abcdef-1"))
-    with pytest.raises(BadQuery):
-        next(symd.watch(pending, resume_after="yesterday"))
-
-
-def test_a_watch_of_breakpoints_that_nothing_answers_has_positions_too(
-    symd: Symbolizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An old one would be lost while modules come and go that have no such line."""
-    monkeypatch.setattr("symd.engine.contexts.watches._SILENT", 3)
-    name = symd.contexts.add(Context("host", 1))
-    pending = [Breakpoint("b", SourceLine("vadd.cl", 8))]
-    with symd.watch(pending) as watch:
-        begin = next(watch)
-        symd.contexts.record(name, [Load("ab" * 32, time, key=str(time)) for time in range(4)])
-        further = taken(watch, 1)[0]
-        assert further == Watching()
-        assert further.position not in ("", begin.position)
-        digest = symd.add(VADD).sha256
-    with symd.watch(pending, resume_after=further.position) as again:
-        assert [getattr(each, "digest", None) for each in taken(again, 2)] == [None, digest]
+    for token, error in (("0123456789abcdef-1", PositionLost), ("yesterday", BadQuery)):
+        with pytest.raises(error):
+            next(symd.watch(pending, resume_token=token))
 
 
 def test_loads_of_some_interfaces_alone(symd: Symbolizer) -> None:
     name = symd.contexts.add(Context("host", 1))
     keys = ["level-zero:0x1", "opencl:0x1", "opencl", "opencl-more:0x1", "cuda:0x1"]
     symd.contexts.record(name, [Load("ab" * 32, 10, key=key) for key in keys])
-    with symd.watch_modules(apis=["opencl", "cuda"]) as watch:
+    with symd.watch(apis=["opencl", "cuda"]) as watch:
         there = taken(watch, 4)
         symd.add(VADD)
         symd.contexts.record(name, [Unload(key, 20) for key in keys])
         went = taken(watch, 3)
     assert [each.loaded.load.key for each in there[:-1]] == ["opencl:0x1", "opencl", "cuda:0x1"]
-    assert isinstance(there[-1], CaughtUp)
+    assert isinstance(there[-1], Watching)
     assert [each.loaded.load.key for each in went] == ["opencl:0x1", "opencl", "cuda:0x1"]
     assert {type(each) for each in went} == {LoadEnded}
     with pytest.raises(BadQuery, match="no such interface"):
-        next(symd.watch_modules(apis=["directx"]))
+        next(symd.watch(apis=["directx"]))

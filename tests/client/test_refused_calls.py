@@ -135,7 +135,7 @@ def test_the_same_awaited(refusing: Callable[[int], tuple[str, list[int]]], ask:
 def test_a_watch_that_was_refused_begins_again(refusing: Callable[[int], tuple[str, list[int]]]) -> None:
     address, came = refusing(3)
     with Client(address) as client, pytest.raises(NotFound):
-        list(client.watch_modules())
+        list(client.watch())
     assert len(came) == 4
 
 

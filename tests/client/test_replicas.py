@@ -28,7 +28,7 @@ from symd.rpc.calls import Calls
 from symd.rpc.channel import ONE, PAUSES, SERVICE_CONFIG, Credentials, are_several, hosts
 from symd.rpc.wire.failures import to_status
 from symd.server.server import options
-from symd.v1.module_service_pb2 import WatchModulesRequest, WatchModulesResponse
+from symd.v1.breakpoint_service_pb2 import WatchRequest, WatchResponse, WatchStart
 from tests.client.test_silence import sound_daemon
 from tests.impatient import be_impatient
 from tests.server.fakes import DIGEST
@@ -106,7 +106,7 @@ class Method:
         self.timeouts: list[float | None] = []
 
     def __call__(self, request: Any, timeout: float | None = None, metadata: object = ()) -> Call:
-        self.asked.append(getattr(request, "resume_after", None))
+        self.asked.append(request.start.resume_token if isinstance(request, WatchRequest) else None)
         self.timeouts.append(timeout)
         return Call(next(self._plans, [LOST]))
 
@@ -116,7 +116,7 @@ class Method:
 
     def watched(self) -> list[str]:
         """What a watch tells from the beginning."""
-        return [each.removed for each in self._listed(lambda: self._calls.followed(self, WatchModulesRequest(), "")[0])]
+        return [each.removed for each in self._listed(lambda: self._calls.followed(self, started, list, "")[0])]
 
     def answer(self, request: Any) -> Any:
         if self._awaited:
@@ -211,8 +211,12 @@ def test_what_grpc_is_told_pauses_as_we_do() -> None:
     assert grown == pytest.approx(PAUSES)
 
 
-def removed(name: str, position: str = "") -> WatchModulesResponse:
-    return WatchModulesResponse(position=position, removed=name)
+def started(resume_token: str) -> WatchRequest:
+    return WatchRequest(start=WatchStart(resume_token=resume_token))
+
+
+def removed(name: str, resume_token: str = "") -> WatchResponse:
+    return WatchResponse(resume_token=resume_token, removed=name)
 
 
 @awaited_too

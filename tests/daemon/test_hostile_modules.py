@@ -18,9 +18,10 @@ import pytest
 from symd.engine.indexes import MAX_ATTEMPTS
 from symd.errors import DataLoss, LimitExceeded, Malformed, SymdError
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
-from symd.model.breakpoints import Breakpoint, SourceLine, Watching
+from symd.model.breakpoints import Breakpoint, SourceLine
 from symd.model.line_tables import ListingPart
 from symd.model.summaries import ModuleSummary
+from symd.model.watches import ModuleAdded, Watching
 from tests.daemon.conftest import Daemon
 from tests.daemon.processes import children, has_ended, kill, most_memory, serving
 from tests.hostile.bombs import MIB, directories_times_files, expanding_strings, noise
@@ -237,4 +238,4 @@ def test_a_watch_over_what_cannot_be_read_goes_on(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[::-1])
     waiting = [Breakpoint("b", SourceLine("raycast.cl", 16))]
     with serving(tmp_path) as daemon, daemon.client() as client, client.watch(waiting) as watch:
-        assert isinstance(next(iter(watch)), Watching)
+        assert [type(next(watch)) for _ in range(2)] == [ModuleAdded, Watching]

@@ -17,7 +17,7 @@ from symd.capture import forward
 from symd.capture.daemon_sink import DaemonSink
 from symd.capture.folder_sink import FolderSink
 from symd.errors import Unavailable
-from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
+from symd.model.breakpoints import Breakpoint, SourceLine
 from symd.model.captures import (
     CaptureApi,
     CapturedProcess,
@@ -28,7 +28,7 @@ from symd.model.captures import (
     ModuleUnloaded,
     ProcessEnded,
 )
-from symd.model.contexts import CaughtUp, EventStream, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent
+from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, Resolved, Watch, Watching
 from tests.daemon.processes import kill, serving
 
 SAMPLE = (Path(__file__).parents[2] / "samples/kernels/bin/vadd/skl-O0.dbg").read_bytes()
@@ -74,12 +74,12 @@ def story() -> list[CaptureEvent]:
 
 def collected(client: Client, position: str, found: list[ModuleEvent], count: int) -> None:
     """Follow until ``count`` events of modules are known, or the daemon is gone."""
-    watch = client.watch_modules(position)
+    watch = client.watch(resume_token=position)
     timer = threading.Timer(LONG, watch.close)
     timer.start()
     with suppress(Unavailable), watch:
         for event in watch:
-            if not isinstance(event, CaughtUp):
+            if not isinstance(event, Watching):
                 found.append(event)
             if len(found) >= count:
                 break
@@ -93,7 +93,7 @@ def test_a_watch_and_a_sink_survive_a_daemon_that_is_killed(tmp_path: Path) -> N
     found: list[ModuleEvent] = []
     with serving(tmp_path) as first, another(tmp_path) as second:
         with first.client() as client:
-            begin = next(client.watch_modules()).position
+            begin = next(client.watch()).resume_token
             following = threading.Thread(target=collected, args=(client, begin, found, expected))
             following.start()
             sink = DaemonSink(client)
@@ -107,14 +107,14 @@ def test_a_watch_and_a_sink_survive_a_daemon_that_is_killed(tmp_path: Path) -> N
         other = DaemonSink(second)
         for event in events[LOADS // 4 :]:  # some were told already
             other.take(event)
-        collected(second, found[-1].position, found, expected)
+        collected(second, found[-1].resume_token, found, expected)
         once = list(found)
         again: list[ModuleEvent] = []
         collected(second, begin, again, expected)
         (record,) = second.contexts.all()
         loads = [load for _, load in second.contexts.loads(record.id)]
-    assert [each.position for each in once] == [each.position for each in again]
-    assert len({each.position for each in once}) == expected
+    assert [each.resume_token for each in once] == [each.resume_token for each in again]
+    assert len({each.resume_token for each in once}) == expected
     kinds = [type(each) for each in once]
     assert [kinds.count(kind) for kind in (ModuleAdded, LoadBegan, LoadEnded)] == [5, LOADS, LOADS]
     assert [(load.time, load.unload_time) for load in loads] == [
@@ -162,10 +162,10 @@ def test_what_a_program_loads_while_its_daemon_is_away_is_sent_later_once(
     ]
 
 
-def fired(watch: EventStream[Resolved | Watching], count: int) -> list[Resolved]:
+def fired(watch: Watch, count: int) -> list[Resolved]:
     timer = threading.Timer(LONG, watch.close)
     timer.start()
-    found = [each for each in islice(watch, count) if isinstance(each, Resolved)]
+    found = list(islice((each for each in watch if isinstance(each, Resolved)), count))
     timer.cancel()
     return found
 

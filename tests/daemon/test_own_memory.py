@@ -108,18 +108,18 @@ def test_half_sent_messages(tmp_path: Path) -> None:
         assert endings.count("daemon_memory") > CLIENTS // 2
 
 
-def a_watch(breakpoints: int, rules: int, characters: int) -> b.WatchBreakpointsRequest:
+def a_watch(breakpoints: int, rules: int, characters: int) -> b.WatchRequest:
     texts = [b.PathRule(prefix="/x" * (characters // 2), replacement=f"/{number}") for number in range(rules)]
-    each = b.Breakpoint(where=b.SourceLine(file="a.cl", line=1), path_rules=texts)
+    each = b.Breakpoint(line=b.SourceLine(file="a.cl", line=1), path_rules=texts)
     pending = [b.PendingBreakpoint(id=str(number), breakpoint=each) for number in range(breakpoints)]
-    return b.WatchBreakpointsRequest(breakpoints=pending, only_new=True)
+    return b.WatchRequest(start=b.WatchStart(breakpoints=pending, only_new=True))
 
 
-def beginning(daemon: Daemon, request: b.WatchBreakpointsRequest, number: int, seconds: float) -> tuple[object, str]:
+def beginning(daemon: Daemon, request: b.WatchRequest, number: int, seconds: float) -> tuple[object, str]:
     """The call, for as long as it is wanted, and how it began."""
     options = (("grpc.use_local_subchannel_pool", 1), ("symd.number", number), ("grpc.max_send_message_length", -1))
     channel = grpc.insecure_channel(daemon.address, options)
-    call = BreakpointServiceStub(channel).WatchBreakpoints(request, timeout=seconds)
+    call = BreakpointServiceStub(channel).Watch(iter([request]), timeout=seconds)
     try:
         next(call)
     except grpc.RpcError as error:

@@ -12,7 +12,7 @@ import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from symd.v1.breakpoint_service_pb2 import WatchBreakpointsRequest
+from symd.v1.breakpoint_service_pb2 import WatchRequest
 from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
 from tests.daemon.processes import serving
 
@@ -40,9 +40,9 @@ def token(access: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-WANTED = WatchBreakpointsRequest(breakpoints=[{"id": "1", "breakpoint": {"where": {"file": "a.cl", "line": 1}}}])
+WANTED = WatchRequest(start={"breakpoints": [{"id": "1", "breakpoint": {"line": {"file": "a.cl", "line": 1}}}]})
 WAYS = {
-    "breakpoints": lambda channel, **how: BreakpointServiceStub(channel).WatchBreakpoints(WANTED, **how),
+    "breakpoints": lambda channel, **how: BreakpointServiceStub(channel).Watch(iter([WANTED]), **how),
     "health": lambda channel, **how: HealthStub(channel).Watch(HealthCheckRequest(), **how),
 }
 

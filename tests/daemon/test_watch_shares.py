@@ -11,15 +11,15 @@ import grpc
 import pytest
 
 from symd.server.standard_services import CLIENT_WATCHES
-from symd.v1.breakpoint_service_pb2 import WatchBreakpointsRequest
+from symd.v1.breakpoint_service_pb2 import WatchRequest, WatchStart
 from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
-from symd.v1.module_service_pb2 import WatchModulesRequest
-from symd.v1.module_service_pb2_grpc import ModuleServiceStub
+from symd.v1.server_service_pb2 import GetServerInfoRequest
+from symd.v1.server_service_pb2_grpc import ServerServiceStub
 from tests.daemon.processes import serving
 
 SECONDS = 60
 """Generous: each takes milliseconds."""
-BREAKPOINTS = WatchBreakpointsRequest(breakpoints=[{"id": "1", "breakpoint": {"where": {"file": "a.cl", "line": 1}}}])
+START = WatchRequest(start=WatchStart())
 
 
 def shown(access: Path, name: str) -> dict[str, object]:
@@ -36,20 +36,21 @@ def test_one_client_cannot_take_all_watches(tmp_path: Path) -> None:
     with serving(tmp_path, *more) as daemon:
         assert daemon.process.stdout is not None
         with grpc.insecure_channel(daemon.process.stdout.readline().split()[-1]) as channel:
-            watch_modules = ModuleServiceStub(channel).WatchModules
-            first = watch_modules(WatchModulesRequest(), **greedy)
-            second = BreakpointServiceStub(channel).WatchBreakpoints(BREAKPOINTS, **greedy)
-            more_of_them = [watch_modules(WatchModulesRequest(), **greedy) for _ in range(CLIENT_WATCHES - 2)]
-            for watch in (first, second, *more_of_them):
-                next(watch)
+            info = ServerServiceStub(channel).GetServerInfo(GetServerInfoRequest(), **greedy).info
+            most = info.max_watches
+            assert {each.name: each.amount for each in info.limits}["client_watches"] == most == CLIENT_WATCHES
+            watch = BreakpointServiceStub(channel).Watch
+            first, *more_of_them = (watch(iter([START]), **greedy) for _ in range(most))
+            for each in (first, *more_of_them):
+                next(each)
             with pytest.raises(grpc.RpcError) as caught:
-                next(watch_modules(WatchModulesRequest(), **greedy))
+                next(watch(iter([START]), **greedy))
             assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-            assert f"greedy has {CLIENT_WATCHES} watches open already" in caught.value.details()
-            next(watch_modules(WatchModulesRequest(), **other))
+            assert f"greedy has {most} watches open already" in caught.value.details()
+            next(watch(iter([START]), **other))
             first.cancel()
             until = time.monotonic() + SECONDS
-            while not begins(watch_modules(WatchModulesRequest(), **greedy)):
+            while not begins(watch(iter([START]), **greedy)):
                 assert time.monotonic() < until
 
 

@@ -13,7 +13,8 @@ from symd.errors import LimitExceeded, ModuleNotFound
 from symd.index.lookup import Index
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
-from symd.model.breakpoints import Breakpoint, SourceLine, Watching
+from symd.model.breakpoints import Breakpoint, SourceLine
+from symd.model.watches import Watching
 from symd.store import Store
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"

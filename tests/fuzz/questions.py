@@ -28,11 +28,11 @@ from symd.model.addresses import (
     SectionOffset,
     parse_query,
 )
-from symd.model.breakpoints import SourceLine
+from symd.model.breakpoints import SourceLine, parse_source_line
 from symd.model.columns import U64
 from symd.model.names import Match, NameQuery
 from symd.model.variables import Visible
-from symd.query.breakpoints import locate, parse_source_line
+from symd.query.breakpoints import locate
 from symd.query.lines import lines, ptx_table
 from symd.query.names import find_names
 from symd.query.source_text import from_module

@@ -25,6 +25,7 @@ from symd.rpc.wire import (
     queries,
     sources,
     variables,
+    watches,
 )
 from symd.server.paging import slice_page
 from symd.store import Store
@@ -61,12 +62,12 @@ DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (variable_service_pb2.GetVariablesRequest, variables.from_request),
     (listing_service_pb2.GetListingRequest, listings.from_request),
     (breakpoint_service_pb2.ResolveBreakpointRequest, breakpoints.from_resolve_request),
-    (breakpoint_service_pb2.WatchBreakpointsRequest, breakpoints.from_watch_request),
+    (breakpoint_service_pb2.WatchRequest, watches.from_start),
+    (breakpoint_service_pb2.WatchRequest, watches.from_change),
     (context_service_pb2.CreateContextRequest, lambda request: contexts.from_context(request.context)),
     (context_service_pb2.RecordEventsRequest, contexts.from_record_request),
     (alias_service_pb2.CreateAliasesRequest, contexts.from_create_request),
     (alias_service_pb2.GetAliasRequest, contexts.from_key),
-    (module_service_pb2.WatchModulesRequest, modules.from_watch_request),
     (module_service_pb2.UpdateModuleRequest, modules.from_update_request),
     (listing_service_pb2.ReadSourcesRequest, sources.from_request),
     (module_service_pb2.GrabModuleRequest, lambda request: grabs.from_grab_request(request, 10.0)),

@@ -37,7 +37,7 @@ CONTRACT = {
     "OUT_OF_RANGE",
 }
 SECONDS_EACH = 20.0
-_LASTING = {"WatchBreakpoints": 0.3, "WatchModules": 0.3}
+_LASTING = {"Watch": 0.3}
 """Calls that end only when the caller leaves, and after how many seconds it does."""
 _RARE = {"GrabModule": 0.9, "GetListing": 0.7}
 """Calls that start processes: so often another is made instead."""

@@ -14,8 +14,8 @@ import pytest
 from symd import Client
 from symd.engine.engine import Engine
 from symd.model.addresses import ByKernel, KernelOffset
-from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
-from symd.model.contexts import LoadBegan, LoadEnded, ModuleAdded
+from symd.model.breakpoints import Breakpoint, SourceLine
+from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, Resolved, Watching
 from symd.store import Store
 from tests.daemon.processes import serving
 from tests.live.capturing import Host, built
@@ -38,22 +38,22 @@ def test_a_breakpoint_set_before_the_program_starts_fires_when_its_module_loads(
     demand(target, "opencl")
     host, program = Host(target, "opencl", tmp_path), built(tmp_path, "opencl_host.c")
     kernels = [f"scale_{number}" for number in range(MODULES)]
-    with serving(tmp_path) as daemon, daemon.client() as client, client.watch_modules() as modules:
-        begin = next(modules).position
+    with serving(tmp_path) as daemon, daemon.client() as client, client.watch() as modules:
+        begin = next(modules).resume_token
         pending = [Breakpoint(file, SourceLine(file, LINE)) for file in dict.fromkeys(sources(host, program))]
         with client.watch(pending) as watch:
             assert next(watch) == Watching()
             ended = run(host, program, daemon.address)
             timer = threading.Timer(LONG, watch.close)
             timer.start()
-            found = [each for each in islice(watch, 2 * MODULES) if isinstance(each, Resolved)]
+            found = list(islice((each for each in watch if isinstance(each, Resolved)), 2 * MODULES))
             timer.cancel()
         assert ended == 7
         loaded = [each for each in found if each.loaded is not None]
         assert [each.answer.locations[0].kernel for each in loaded] == kernels
         for each in loaded:
             resolve_back(client, each)
-        with client.watch_modules(begin) as again:
+        with client.watch(resume_token=begin) as again:
             kinds = [type(each) for each in islice(again, 1 + 3 * MODULES)][1:]
     assert [kinds.count(kind) for kind in (ModuleAdded, LoadBegan, LoadEnded)] == [MODULES] * 3
 

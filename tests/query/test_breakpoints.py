@@ -8,9 +8,19 @@ from symd.config import Limits
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.index.module import build_index
-from symd.model.breakpoints import Located, Refusal, SourceLine
+from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, SectionOffset
+from symd.model.breakpoints import (
+    FunctionName,
+    KernelName,
+    Located,
+    Place,
+    Refusal,
+    SourceLine,
+    parse_place,
+    parse_source_line,
+)
 from symd.model.sources import PathRule
-from symd.query.breakpoints import locate, parse_source_line
+from symd.query.breakpoints import locate
 from tests.formats.containers.amd import objects
 from tests.query.small import E, Object, P, S, Scope, index
 
@@ -152,7 +162,7 @@ def test_an_object_that_is_none_is_refused() -> None:
         ("a.cl:8", SourceLine("a.cl", 8)),
         ("C:\\x\\a.cl:12", SourceLine("C:\\x\\a.cl", 12)),
         (" a:1 ", SourceLine("a", 1)),
-        ("a.cl:8:15", SourceLine("a.cl", 8)),
+        ("a.cl:8:15", SourceLine("a.cl", 8, 15)),
         ("C:\\x\\a.cl:12:0", SourceLine("C:\\x\\a.cl", 12)),
     ],
 )
@@ -214,3 +224,87 @@ def test_a_line_without_code_slides_in_each_instance_of_a_template_by_itself(tmp
     assert found(10) == [("store<double>", 10, False)]
     assert found(12) == [("store<int>", 12, False)]
     assert found(15) == [("both", 17, True)]
+
+
+INLINED = Object(
+    rows=[(0, 1, S), (0x10, 3, P), (0x20, 8, S), (0x40, 4, S), (0x60, 0, E)],
+    scopes=[Scope("k", 0, 0x60), Scope("g", 0x20, 0x40, 0, 3), Scope("f", 0x20, 0x30, 1, 8)],
+    symbols=[("lone", 0x80, 0x20)],
+)
+
+
+def test_a_function_is_its_own_beginning_and_that_of_each_inlined_copy() -> None:
+    """Of ``g`` the first byte is that of ``f``, which is inlined there."""
+    found = index(INLINED)
+    for name, expected in (
+        ("k", [(0x10, "k", 3)]),
+        ("g", [(0x20, "g", 8)]),
+        ("f", [(0x20, "f", 8)]),
+        ("lone", [(0x80, "lone", 0)]),
+    ):
+        assert locations(locate(found, FunctionName(name))) == expected
+    assert locations(locate(index(TWICE_ON_ONE_LINE), FunctionName("f"))) == [(0x20, "f", 8), (0x30, "f", 8)]
+    refused = locate(found, FunctionName("lonely"))
+    assert (refused.refusal, refused.candidates) == (Refusal.NO_SUCH_FUNCTION, ("lone",))
+
+
+def test_a_kernel_is_no_other_function() -> None:
+    assert locations(locate(index(INLINED), KernelName("k"))) == [(0x10, "k", 3)]
+    refused = locate(index(INLINED), KernelName("lone"))
+    assert (refused.refusal, refused.candidates) == (Refusal.NO_SUCH_FUNCTION, ("k",))
+
+
+def test_a_query_is_each_byte_that_it_means() -> None:
+    two = index(Object("a", rows=INLINED.rows), Object("b", rows=INLINED.rows))
+    for text, offset in (("0x1024", 0x24), ("k+0x24", 0x24), ("(.text)+0x24", 0x24), ("(#1)+36", 0x24)):
+        answer = locate(two, parse_place(text))
+        assert [(each.path, each.section_offset, each.line) for each in answer.locations] == [
+            ("a", offset, 8),
+            ("b", offset, 8),
+        ]
+    for text, refusal, candidates in (
+        ("0x10", Refusal.OUTSIDE_TEXT, ()),
+        ("(.text)+0x100", Refusal.OUTSIDE_TEXT, ()),
+        ("(.data)+0x1", Refusal.NO_SUCH_SECTION, (".text",)),
+        ("k+0x100", Refusal.PAST_END, ()),
+        ("none+0x1", Refusal.NO_SUCH_FUNCTION, ()),
+    ):
+        answer = locate(two, parse_place(text))
+        assert (answer.locations, answer.refusal, answer.candidates) == ((), refusal, candidates)
+
+
+def test_only_code_objects_for_a_target_are_meant() -> None:
+    fat = Index(build_index(objects.sample("odd.bundle"), Limits()))
+    everywhere = locate(fat, KernelName("shade"))
+    targets = dict(zip(fat.objects, fat.targets, strict=True))
+    there = {targets[each.path] for each in everywhere.locations}
+    assert len(there) > 1
+    for target in there:
+        assert target is not None
+        one = locate(fat, KernelName("shade"), targets=[target.partition(":")[0]])
+        assert {targets[each.path] for each in one.locations} == {target}
+    refused = locate(fat, KernelName("shade"), targets=["sm_80"])
+    assert refused.refusal is Refusal.OTHER_TARGET
+    assert set(refused.candidates) >= there
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a.cl:8:15", SourceLine("a.cl", 8, 15)),
+        ("ns::scale(float, int)", FunctionName("ns::scale(float, int)")),
+        ("operator+", FunctionName("operator+")),
+        ("kernel:vadd", KernelName("vadd")),
+        ("vadd+0x10", ByKernel("vadd", KernelOffset(16))),
+        ("(.text)+4", BySection(".text", SectionOffset(4))),
+        ("4", ByAddress(ObjectAddress(4))),
+    ],
+)
+def test_a_place_is_written_as_one_line(text: str, wanted: Place) -> None:
+    assert parse_place(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "kernel:", "a.cl", "a.cl:x", "a.cl:0", ":3", "src/a.cl:"])
+def test_what_is_no_place_is_refused(text: str) -> None:
+    with pytest.raises(BadQuery):
+        parse_place(text)

@@ -601,7 +601,7 @@ def test_the_daemon_tells_its_limits(channel):
     assert {"skl", "dg2", "bmg"} <= {*info.simulated_products}
     assert [each.name for each in info.disassemblers] == ["IGA", "LLVM", "nvdisasm", "SPIRV-Tools"]
     limits = {each.name: each for each in info.limits}
-    assert {*limits} == {*LIMITS._fields, "streams", "watches"}
+    assert {*limits} == {*LIMITS._fields, "streams", "watches", "client_watches"}
     assert limits["module_size"].amount == LIMITS.module_size
     assert limits["build_seconds"].time.ToTimedelta().total_seconds() == LIMITS.build_seconds
 

@@ -1,90 +1,124 @@
-"""Watches. Modules as they are added, loaded, unloaded and removed: first comes what is there, then everything from the
-log of modules that happened since the watch began, each once; who is slow reads later from the log, and nothing waits
-in memory. Breakpoints that wait: each module that is there, is added or is loaded is asked for their lines, and what it
-answers is an event; of a load with the device addresses at which it put a place of its module, the way back from what
-``symd.engine.contexts.device`` answers."""
+"""Watches: modules as they are added, loaded, unloaded and removed, and what they answer to breakpoints that wait. First comes what is
+there, then everything from the log of modules that happened since the watch began, each once; who is slow reads later
+from the log, and nothing waits in memory. What a module answers is worked out when it is told: of a load with the device addresses at which it put a place of its
+module, the way back from what ``symd.engine.contexts.device`` answers; of an unload with those that went."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from symd.engine.contexts.placement import extended, reduced
-from symd.errors import BadQuery, LimitExceeded, ModuleNotFound, PositionLost, SymdError
+from symd.errors import BadQuery, ModuleNotFound, SymdError
 from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress
-from symd.model.breakpoints import Breakpoint, Event, Resolved, Watching
+from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
 from symd.model.captures import CaptureApi
 from symd.model.columns import U64
-from symd.model.contexts import (
-    CaughtUp,
-    LoadBegan,
-    LoadEnded,
-    LoadInContext,
-    ModuleAdded,
-    ModuleEvent,
-    ModuleRemoved,
-    Segment,
-)
+from symd.model.contexts import LoadInContext, Segment
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleRecord
-from symd.query.breakpoints import resolved
+from symd.model.watches import (
+    BreakpointChange,
+    ChangeAcknowledged,
+    LoadBegan,
+    LoadEnded,
+    ModuleAdded,
+    ModuleRemoved,
+    PlacesGone,
+    Resolved,
+    WatchEvent,
+    Watching,
+)
+from symd.query.breakpoints import answered
 from symd.store import ModuleStore
-from symd.store.module_log import LOADED, REMOVED, LogEntry, LogSubscription, Position
+from symd.store.module_log import ADDED, LOADED, REMOVED, LogEntry, LogSubscription, Position
 
 PAGE = 1000
-"""Entries of the log, and modules, that are read together."""
+"""Entries of the log, and modules, that are read together; and happenings that nobody asked for, after which a token is told all the
+same: one that is too old is lost."""
 _OLDEST = (float("-inf"), "")
 
 
-class ModuleWatcher:
+class _Closed(Exception):
+    """Nobody waits for the answers any more."""
+
+
+class Watcher:
     """Makes the events of one watch. ``contexts`` are the ids of those whose loads alone are told, ``apis`` those through which alone a
-    module was loaded; empty: everything is."""
+    module was loaded; empty: everything is. ``opener`` opens the index of a digest; ``changes`` gives the changes of breakpoints that came since
+    it was last asked, which is whenever the watch was woken."""
 
     def __init__(
         self,
         store: ModuleStore,
         subscription: LogSubscription,
+        opener: Callable[[str], Index],
+        breakpoints: Iterable[Breakpoint] = (),
         contexts: Container[str] = (),
         apis: Container[str] = (),
+        changes: Callable[[], Iterable[BreakpointChange]] = tuple,
     ) -> None:
         self._store = store
         self._subscription = subscription
+        self._opener = opener
+        self._breakpoints = {each.id: each for each in breakpoints}
         self._contexts, self._apis = contexts, apis
+        self._changes = changes
 
-    def events(self, resume_after: str = "", *, only_new: bool = False) -> Iterator[ModuleEvent]:
-        """The events until the subscription is closed: after ``resume_after``, or of what is there (unless ``only_new``) and what comes.
-        Raises ``BadQuery`` for what is no position, and ``PositionLost``."""
+    def events(self, resume_token: str = "", *, only_new: bool = False) -> Iterator[WatchEvent]:
+        """The events until the subscription is closed: after ``resume_token``, or of what is there (unless ``only_new``) and what comes.
+        Raises ``BadQuery`` for what is no token, or a change that cannot be made, and ``PositionLost``."""
         log = self._store.module_log
-        position = Position.parsed(resume_after) if resume_after else log.end()
-        if resume_after:
-            log.after(position, 1)  # one that is lost is said to be before anything else
-        elif not only_new:
-            yield from self._there(position)
-        yield CaughtUp(str(position))
+        position = Position.parsed(resume_token) if resume_token else log.end()
+        try:
+            if resume_token:
+                log.after(position, 1)  # one that is lost is said to be before anything else
+            elif not only_new:
+                for event in self._there(position):
+                    yield event
+                    yield from self._answers(event, position, self._breakpoints.values())
+            yield Watching(str(position))
+            yield from self._happenings(position)
+        except _Closed:
+            return
+
+    def _happenings(self, position: Position) -> Iterator[WatchEvent]:
         untold = 0
         while not self._subscription.is_closed():
-            entries = log.after(position, PAGE)
+            for change in self._changes():
+                yield from self._changed(change, position)
+            entries = self._store.module_log.after(position, PAGE)
             for entry in entries:
                 position = position._replace(sequence=entry.sequence)
                 untold += 1
-                event = self._event(str(position), entry)
-                if event is not None:
+                for event in _ending_with(str(position), self._told(entry, position)):
                     untold = 0
                     yield event
                 if self._subscription.is_closed():
                     return
             if untold >= PAGE:
                 untold = 0
-                yield CaughtUp(str(position))
+                yield Watching(str(position))
             if not entries:
                 self._subscription.wait()
 
-    def _there(self, position: Position) -> Iterator[ModuleEvent]:
+    def _changed(self, change: BreakpointChange, position: Position) -> Iterator[WatchEvent]:
+        """What is there answers the breakpoints that are added, as of ``position``. Raises ``BadQuery`` for an id that is there, ``LimitExceeded``, and
+        ``ContextNotFound``."""
+        for name in change.remove:
+            self._breakpoints.pop(name, None)
+        added = checked_breakpoints(change.add, self._breakpoints)
+        self._store.context_log.check_known({name for each in added for name in each.contexts})
+        for event in self._there(position) if added else ():
+            yield from self._answers(event, position, added)
+        self._breakpoints.update((each.id, each) for each in added)
+        yield ChangeAcknowledged(tuple(each.id for each in added), change.remove, str(position))
+
+    def _there(self, position: Position) -> Iterator[ModuleAdded | LoadBegan]:
         """What is there and was before ``position``: the rest is told from the log."""
         if not self._loads_alone:
             yield from self._modules_there(position)
@@ -95,39 +129,117 @@ class ModuleWatcher:
             for number in page:
                 loaded = self._store.context_log.load(number)
                 if loaded is not None and self._is_wanted(loaded):
-                    yield LoadBegan("", loaded)
+                    yield LoadBegan(loaded)
             after = page[-1]
 
-    def _modules_there(self, position: Position) -> Iterator[ModuleEvent]:
+    def _modules_there(self, position: Position) -> Iterator[ModuleAdded]:
         after = _OLDEST
         while not self._subscription.is_closed() and (page := self._store.records(after, PAGE)):
             later = self._store.module_log.added_after(position)
             for record in page:
                 if record.format and record.sha256 not in later:  # one without a format is not admitted yet
-                    yield ModuleAdded("", record.sha256, record)
+                    yield ModuleAdded(record.sha256, record)
             after = (page[-1].create_time, page[-1].sha256)
 
-    def _event(self, position: str, entry: LogEntry) -> ModuleEvent | None:
-        """What an entry tells; None where nobody asked for it, or its context was forgotten."""
-        if entry.load is None:
-            return None if self._loads_alone else self._of_module(position, entry)
-        loaded = self._store.context_log.load(entry.load)
-        if loaded is None or not self._is_wanted(loaded):
-            return None
-        if entry.kind == LOADED:
-            return LoadBegan(position, replace(loaded, load=replace(loaded.load, unload_time=None)))
-        return LoadEnded(position, replace(loaded, load=replace(loaded.load, segments=(), unload_time=entry.time)))
+    def _told(self, entry: LogEntry, position: Position) -> Iterator[WatchEvent]:
+        """What an entry tells; nothing where nobody asked for it, or its context was forgotten."""
+        waiting = self._breakpoints.values()
+        if entry.load is not None:
+            loaded = self._store.context_log.load(entry.load)
+            if loaded is not None and self._is_wanted(loaded):
+                yield from self._load_told(entry, loaded, position, waiting)
+            return
+        if not self._loads_alone:
+            event = self._of_module(entry)
+            yield event
+            yield from self._answers(event, position, waiting)
+        if entry.kind == ADDED and waiting:
+            for loaded in self._told_before(entry.digest, position):
+                yield from self._of_load(loaded, waiting)
 
-    def _of_module(self, position: str, entry: LogEntry) -> ModuleEvent:
+    def _load_told(
+        self, entry: LogEntry, loaded: LoadInContext, position: Position, waiting: Iterable[Breakpoint]
+    ) -> Iterator[WatchEvent]:
+        is_there = bool(waiting) and not self._comes_later(entry.digest, position)
+        if entry.kind == LOADED:
+            yield LoadBegan(loaded)
+            if is_there:
+                yield from self._of_load(loaded, waiting)
+            return
+        ended = replace(loaded, load=replace(loaded.load, segments=(), unload_time=entry.time))
+        yield LoadEnded(ended)
+        for each in self._of_load(loaded, waiting) if is_there else ():
+            if each.answer.locations:
+                yield PlacesGone(each.id, each.digest, each.answer, ended)
+
+    def _of_module(self, entry: LogEntry) -> ModuleAdded | ModuleRemoved:
         if entry.kind == REMOVED:
-            return ModuleRemoved(position, entry.digest)
-        return ModuleAdded(position, entry.digest, self._record(entry.digest))
+            return ModuleRemoved(entry.digest)
+        return ModuleAdded(entry.digest, self._record(entry.digest))
 
     def _record(self, digest: Digest) -> ModuleRecord | None:
         try:
             return self._store.record(digest)
         except ModuleNotFound:
             return None
+
+    def _told_before(self, digest: Digest, position: Position) -> Iterator[LoadInContext]:
+        """The loads of a module that were told before it was added, and lived then."""
+        for number in self._store.context_log.active_loads_of(digest, position.sequence):
+            loaded = self._store.context_log.load(number)
+            if loaded is not None and self._is_wanted(loaded):
+                yield loaded
+
+    def _comes_later(self, digest: Digest, position: Position) -> bool:
+        """Whether the module of a load was added after that, or is not there yet: the load answers when it is. A module that is
+        being added has bytes that can be asked already, and no format until it is told."""
+        try:
+            is_told = bool(self._store.record(digest).format)
+        except SymdError:
+            return True  # whatever the reason, it answers nothing
+        return not is_told or self._store.module_log.is_added_after(digest, position)
+
+    def _answers(self, event: WatchEvent, position: Position, waiting: Iterable[Breakpoint]) -> Iterator[Resolved]:
+        """What a module that is there, or was added or loaded, answers."""
+        match event:
+            case ModuleAdded(digest):
+                yield from self._of_added(digest, [each for each in waiting if not each.contexts])
+            case LoadBegan(loaded):
+                if not self._comes_later(loaded.load.module, position):
+                    yield from self._of_load(loaded, waiting)
+
+    def _of_added(self, digest: Digest, waiting: Sequence[Breakpoint]) -> Iterator[Resolved]:
+        """A module that is gone again or cannot be read, whatever the reason, answers nothing: the watch is about all others
+        too."""
+        try:
+            found = self._asked(self._opener(digest), waiting) if waiting else []
+        except SymdError:
+            return
+        for each, answer in found:
+            yield Resolved(each.id, digest, answer)
+
+    def _of_load(self, loaded: LoadInContext, waiting: Iterable[Breakpoint]) -> Iterator[Resolved]:
+        """What the breakpoints resolve to in a module that was loaded, with the device addresses that the load's
+        segments say."""
+        here = [each for each in waiting if not each.contexts or loaded.context.id in each.contexts]
+        digest, without_segments = loaded.load.module, replace(loaded, load=replace(loaded.load, segments=()))
+        try:
+            index = self._opener(digest) if here else None
+            found = self._asked(index, here) if index else []
+        except SymdError:
+            return
+        if found and index:
+            places = DevicePlaces(index, loaded.load.segments, loaded.context.context.address_bits)
+            for each, answer in found:
+                yield Resolved(each.id, digest, _placed(answer, places), without_segments)
+
+    def _asked(self, index: Index, waiting: Sequence[Breakpoint]) -> list[tuple[Breakpoint, Located]]:
+        """Raises ``_Closed`` where the watch has ended: a module takes ten seconds and more for 10,000 breakpoints."""
+        return list(answered(index, waiting, self._check_open))
+
+    def _check_open(self) -> None:
+        if self._subscription.is_closed():
+            raise _Closed
 
     @property
     def _loads_alone(self) -> bool:
@@ -137,6 +249,25 @@ class ModuleWatcher:
         if self._contexts and loaded.context.id not in self._contexts:
             return False
         return not self._apis or loaded.load.key.partition(":")[0] in self._apis
+
+
+def _ending_with(token: str, events: Iterable[WatchEvent]) -> Iterator[WatchEvent]:
+    """The events of one happening, of which the last has the token."""
+    before: WatchEvent | None = None
+    for each in events:
+        if before is not None:
+            yield before
+        before = each
+    if before is not None:
+        yield replace(before, resume_token=token)
+
+
+def _placed(answer: Located, places: DevicePlaces) -> Located:
+    locations = tuple(
+        replace(each, device_addresses=places.of(each.path, each.section_index, each.section_offset, each.address))
+        for each in answer.locations
+    )
+    return replace(answer, locations=locations)
 
 
 def checked_apis(names: Iterable[str]) -> frozenset[str]:
@@ -219,125 +350,3 @@ def _found(columns: tuple[U64, U64, U64] | None, place: int) -> list[int]:
     inside = distance < size
     addresses: list[int] = (address[inside] + distance[inside]).tolist()
     return addresses
-
-
-_SILENT = 1000
-"""Happenings without an answer after which a position is told all the same: one that is too old is lost."""
-
-
-class _Closed(Exception):
-    """Nobody waits for the answers any more."""
-
-
-class _Asked(NamedTuple):
-    """What each module is asked."""
-
-    breakpoints: Sequence[Breakpoint]
-    opener: Callable[[str], Index]
-    is_closed: Callable[[], bool]
-
-    def answers_of(self, index: Index, digest: Digest) -> list[Resolved]:
-        """Raises _Closed."""
-        return list(resolved(index, digest, self.breakpoints, self._check_open))
-
-    def _check_open(self) -> None:
-        if self.is_closed():
-            raise _Closed
-
-
-def breakpoint_events(
-    breakpoints: Sequence[Breakpoint],
-    happenings: Iterator[ModuleEvent],
-    store: ModuleStore,
-    opener: Callable[[str], Index],
-    is_closed: Callable[[], bool],
-    *,
-    resumed: bool = False,
-) -> Iterator[Event]:
-    """The events of a watch over everything that ``happenings`` tell (``ModuleWatcher``). ``opener`` opens the index of a digest.
-    ``is_closed`` says whether the watch has ended: a module takes ten seconds and more for 10,000 breakpoints. Raises ``LimitExceeded`` when so much happened
-    that some of it is forgotten; of a watch that is ``resumed`` after a position, ``PositionLost``."""
-    asked = _Asked(breakpoints, opener, is_closed)
-    watching, silent = False, 0
-    try:
-        for each in happenings:
-            answers = list(_answers(each, asked, store))
-            yield from answers[:-1]
-            if answers:
-                yield replace(answers[-1], position=each.position)
-            silent = 0 if answers else silent + 1
-            if (isinstance(each, CaughtUp) and not watching) or (silent >= _SILENT and each.position):
-                watching, silent = True, 0
-                yield Watching(each.position)
-    except _Closed:
-        return
-    except PositionLost as error:
-        if resumed:
-            raise
-        hint = "watch again; modules that are there already are looked at first"
-        raise LimitExceeded(error.message, hint=hint, metadata=error.metadata) from error
-
-
-def _answers(happening: ModuleEvent, asked: _Asked, store: ModuleStore) -> Iterator[Resolved]:
-    match happening:
-        case ModuleAdded(position, digest):
-            yield from _added(asked, digest)
-            for loaded in _told_before(store, digest, position):
-                yield from _loaded(asked, loaded)
-        case LoadBegan(position, loaded):
-            if not _comes_later(store, loaded.load.module, position):
-                yield from _loaded(asked, loaded)
-
-
-def _told_before(store: ModuleStore, digest: Digest, position: str) -> Iterator[LoadInContext]:
-    """The loads of a module that were told before it was added, and live."""
-    if position:
-        for number in store.context_log.active_loads_of(digest, Position.parsed(position).sequence):
-            loaded = store.context_log.load(number)
-            if loaded is not None:
-                yield loaded
-
-
-def _comes_later(store: ModuleStore, digest: Digest, position: str) -> bool:
-    """Whether the module of a load was added after that, or is not there yet: the load is told again when it is. A module that is
-    being added has bytes that can be asked already, and no format until it is told."""
-    if not position:
-        return False
-    try:
-        is_told = bool(store.record(digest).format)
-    except SymdError:
-        return True  # whatever the reason, it answers nothing
-    return not is_told or store.module_log.is_added_after(digest, Position.parsed(position))
-
-
-def _added(asked: _Asked, digest: Digest) -> Iterator[Resolved]:
-    """A module that is gone again or cannot be read, whatever the reason, answers nothing: the watch is about all others
-    too."""
-    try:
-        found = asked.answers_of(asked.opener(digest), digest)
-    except SymdError:
-        return
-    yield from found
-
-
-def _loaded(asked: _Asked, loaded: LoadInContext) -> Iterator[Resolved]:
-    """What the breakpoints resolve to in a module that was loaded, with the device addresses that the load's
-    segments say."""
-    try:
-        index = asked.opener(loaded.load.module)
-        found = asked.answers_of(index, loaded.load.module)
-    except SymdError:
-        return
-    if found:
-        places = DevicePlaces(index, loaded.load.segments, loaded.context.context.address_bits)
-        without_segments = replace(loaded, load=replace(loaded.load, segments=()))
-        for each in found:
-            yield _placed(each, places, without_segments)
-
-
-def _placed(answer: Resolved, places: DevicePlaces, loaded: LoadInContext) -> Resolved:
-    locations = tuple(
-        replace(each, device_addresses=places.of(each.path, each.section_index, each.section_offset, each.address))
-        for each in answer.answer.locations
-    )
-    return replace(answer, answer=replace(answer.answer, locations=locations), loaded=loaded)

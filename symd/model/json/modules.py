@@ -7,19 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from symd.model.addresses import ByAddress, ByKernel, BySection, Query
-from symd.model.contexts import (
-    CaughtUp,
-    ContextRecord,
-    Load,
-    LoadBegan,
-    LoadEnded,
-    LoadInContext,
-    ModuleAdded,
-    ModuleEvent,
-    ModuleRemoved,
-)
+from symd.model.contexts import ContextRecord, Load, LoadInContext
 from symd.model.json import to_json
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved, Watching
 
 _FACTS = KernelSummary._fields.index("facts")
 _PLACE = (*KernelSummary._fields[:_FACTS], *KernelSummary._fields[_FACTS + 1 :])
@@ -142,19 +133,19 @@ def record_json(record: ModuleRecord) -> dict[str, Any]:
 
 
 def event_json(event: ModuleEvent) -> dict[str, Any]:
-    """One event; ``position`` is null while what is there is told."""
-    position = event.position or None
+    """One event; ``resume_token`` is null while what is there is told."""
+    token = event.resume_token or None
     match event:
-        case ModuleAdded(_, digest, record):
-            return {"event": "added", "position": position, "module": f"modules/{digest}", **_record_json(record)}
-        case ModuleRemoved(_, digest):
-            return {"event": "removed", "position": position, "module": f"modules/{digest}"}
-        case LoadBegan(_, loaded):
-            return {"event": "loaded", "position": position, **loaded_json(loaded)}
-        case LoadEnded(_, loaded):
-            return {"event": "unloaded", "position": position, **loaded_json(loaded)}
-        case CaughtUp():
-            return {"event": "watching", "position": position}
+        case ModuleAdded(digest, record):
+            return {"event": "added", "resume_token": token, "module": f"modules/{digest}", **_record_json(record)}
+        case ModuleRemoved(digest):
+            return {"event": "removed", "resume_token": token, "module": f"modules/{digest}"}
+        case LoadBegan(loaded):
+            return {"event": "loaded", "resume_token": token, **loaded_json(loaded)}
+        case LoadEnded(loaded):
+            return {"event": "unloaded", "resume_token": token, **loaded_json(loaded)}
+        case Watching():
+            return {"event": "watching", "resume_token": token}
 
 
 def loaded_json(loaded: LoadInContext) -> dict[str, Any]:

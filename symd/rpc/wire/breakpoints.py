@@ -1,9 +1,8 @@
-"""Source lines, the locations and refusals that answer them, and the events of watches."""
+"""Places for breakpoints, the locations and refusals that answer them, and the events of watches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from sys import getsizeof
 
 from symd.errors import LimitExceeded, Malformed
@@ -11,84 +10,122 @@ from symd.model.addresses import DeviceAddress, ObjectAddress, SectionOffset
 from symd.model.breakpoints import (
     Breakpoint,
     BreakpointLocation,
-    Event,
+    FunctionName,
+    KernelName,
     Located,
+    Place,
     Refusal,
-    Resolved,
     SourceLine,
-    Watching,
 )
 from symd.model.identities import ObjectPath
 from symd.model.sources import PathRule
-from symd.rpc.wire.contexts import from_load_in_context, to_load_in_context
-from symd.rpc.wire.fields import bad_field, module_digest, module_name, optional_path, utf8, utf8s
+from symd.rpc.wire.fields import bad_field, module_digest, optional_path, utf8, utf8s
+from symd.rpc.wire.queries import from_query, to_query
 from symd.v1 import breakpoint_service_pb2 as pb
-
-LOCATIONS = 1000
-"""Locations in one event."""
-
-LOCATIONS_TEXT = 1 << 20
-"""Characters of texts in these, give or take one location: whoever made the module says how long they are."""
 
 MAX_PATH_RULES = 100
 """Path rules of one breakpoint: every file of a module is held against each."""
 
+MAX_TARGETS = 100
+"""Targets of one breakpoint."""
+
 MAX_TEXT = 4096
-"""Characters of a breakpoint's id, file and code object, and of a rule's folders: the longest path that Linux takes (PATH_MAX)."""
+"""Characters of a breakpoint's id, place, code object and targets, and of a rule's folders: the longest path that Linux takes (PATH_MAX)."""
 
 BREAKPOINT_BYTES, RULE_BYTES = 256, 64
 """About what a breakpoint and a rule take beside their texts."""
 
 
 def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
-    """A breakpoint as a message, without its id. Raises ``BadQuery`` for an invalid line."""
-    return pb.Breakpoint(
-        where=pb.SourceLine(file=utf8(breakpoint_.where.file), line=_line(breakpoint_.where.line)),
+    """A breakpoint as a message, without its id and its contexts. Raises ``BadQuery`` for an invalid line."""
+    message = pb.Breakpoint(
         path=utf8(breakpoint_.path),
+        targets=utf8s(breakpoint_.targets),
         every_address=breakpoint_.every_address,
         path_rules=[
             pb.PathRule(prefix=utf8(rule.prefix), replacement=utf8(rule.replacement)) for rule in breakpoint_.rules
         ],
     )
+    match breakpoint_.where:
+        case SourceLine(file, line, column):
+            where = pb.SourceLine(file=utf8(file), line=_line(line), column=_column(column))
+            message.line.CopyFrom(where)
+        case FunctionName(name):
+            message.function = utf8(name)
+        case KernelName(name):
+            message.kernel = utf8(name)
+        case query:
+            message.address.CopyFrom(to_query(query))
+    return message
 
 
-def from_breakpoint(message: pb.Breakpoint, name: str = "") -> Breakpoint:
-    """Raises ``BadQuery`` when file or line is missing, ``LimitExceeded`` for too many rules or too long a text."""
-    if len(message.path_rules) > MAX_PATH_RULES:
-        raise LimitExceeded(
-            f"a breakpoint has {len(message.path_rules)} path rules, at most {MAX_PATH_RULES} are taken",
-            hint="one rule is enough for each folder that lies elsewhere",
-            metadata={"limit": "path_rules", "value": str(MAX_PATH_RULES)},
-        )
-    if not message.where.file:
-        raise bad_field("breakpoint.where.file", "a breakpoint names no file", "set where.file")
+def from_breakpoint(message: pb.Breakpoint, name: str = "", contexts: Iterable[str] = ()) -> Breakpoint:
+    """Raises ``BadQuery`` when the place is missing, ``LimitExceeded`` for too many rules, targets or contexts, or too long a text."""
+    _check_count(
+        "path_rules", message.path_rules, MAX_PATH_RULES, "one rule is enough for each folder that lies elsewhere"
+    )
+    _check_count("targets", message.targets, MAX_TARGETS, "leave them out to mean all")
     _check_length("id", name)
-    _check_length("where.file", message.where.file)
     _check_length("path", message.path)
+    for target in message.targets:
+        _check_length("targets", target)
     for rule in message.path_rules:
         _check_length("path_rules.prefix", rule.prefix)
         _check_length("path_rules.replacement", rule.replacement)
     return Breakpoint(
         name,
-        SourceLine(message.where.file, _line(message.where.line)),
+        _place(message),
         message.every_address,
         optional_path(message),
         tuple(PathRule(rule.prefix, rule.replacement) for rule in message.path_rules),
+        tuple(message.targets),
+        tuple(contexts),
     )
+
+
+def _place(message: pb.Breakpoint) -> Place:
+    which = message.WhichOneof("where")
+    if which == "address":
+        return from_query(message.address, "breakpoint.address")
+    text = message.line.file if which == "line" else getattr(message, which or "function")
+    if not text:
+        field = "breakpoint.line.file" if which == "line" else f"breakpoint.{which or 'where'}"
+        raise bad_field(
+            field, "a breakpoint names no place", "set line.file and line.line, function, kernel or address"
+        )
+    _check_length(f"{which}", text)
+    if which == "line":
+        return SourceLine(text, _line(message.line.line), message.line.column)
+    return FunctionName(text) if which == "function" else KernelName(text)
+
+
+def _check_count(field: str, values: Sequence[object], most: int, hint: str) -> None:
+    if len(values) > most:
+        raise LimitExceeded(
+            f"a breakpoint has {len(values)} {field.replace('_', ' ')}, at most {most} are taken",
+            hint=hint,
+            metadata={"limit": field, "value": str(most)},
+        )
 
 
 def _check_length(field: str, text: str) -> None:
     if len(text) > MAX_TEXT:
         raise LimitExceeded(
             f"{field} of a breakpoint has {len(text)} characters, at most {MAX_TEXT} are taken",
-            hint="give a path that a system could open",
+            hint="give a path that a system could open, or a name that a compiler writes",
             metadata={"limit": "breakpoint_text", "value": str(MAX_TEXT)},
         )
 
 
 def size_of(breakpoint_: Breakpoint) -> int:
     """About the bytes of memory that a breakpoint takes."""
-    texts = [breakpoint_.id, breakpoint_.where.file, breakpoint_.path or ""]
+    texts = [
+        breakpoint_.id,
+        str(breakpoint_.where),
+        breakpoint_.path or "",
+        *breakpoint_.targets,
+        *breakpoint_.contexts,
+    ]
     texts += [text for rule in breakpoint_.rules for text in (rule.prefix, rule.replacement)]
     return sum(map(getsizeof, texts)) + BREAKPOINT_BYTES + RULE_BYTES * len(breakpoint_.rules)
 
@@ -98,15 +135,15 @@ def from_resolve_request(request: pb.ResolveBreakpointRequest) -> tuple[str, Bre
     return module_digest(request.name), from_breakpoint(request.breakpoint)
 
 
-def from_watch_request(request: pb.WatchBreakpointsRequest) -> tuple[list[Breakpoint], bool, str]:
-    """(the breakpoints, whether modules that are there already are passed over, the position after which to go on). Raises ``BadQuery``."""
-    breakpoints = [from_breakpoint(each.breakpoint, each.id) for each in request.breakpoints]
-    return breakpoints, request.only_new, request.resume_after
-
-
 def _line(number: int) -> int:
     if not 0 < number < 1 << 32:
-        raise bad_field("breakpoint.where.line", f"{number} is no line", "lines count from 1")
+        raise bad_field("breakpoint.line.line", f"{number} is no line", "lines count from 1")
+    return number
+
+
+def _column(number: int) -> int:
+    if not 0 <= number < 1 << 32:
+        raise bad_field("breakpoint.line.column", f"{number} is no column", "columns count from 1; 0 is the whole line")
     return number
 
 
@@ -157,7 +194,7 @@ def to_refusal(answer: Located) -> pb.BreakpointRefusal | None:
 
 
 def from_answer(
-    requested: SourceLine, locations: Iterable[pb.BreakpointLocation], refusal: pb.BreakpointRefusal | None
+    requested: Place, locations: Iterable[pb.BreakpointLocation], refusal: pb.BreakpointRefusal | None
 ) -> Located:
     """An answer; ``refusal`` None, or one that says nothing, stands for locations. Raises ``Malformed``."""
     found = tuple(map(from_location, locations))
@@ -168,53 +205,3 @@ def from_answer(
     except ValueError:
         raise Malformed(f"the daemon refuses with {refusal.refusal}, which is unknown here") from None
     return Located(requested, found, reason, tuple(refusal.candidates), refusal.last_line or None)
-
-
-def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
-    """One message, or several for an event of many locations."""
-    if isinstance(event, Watching):
-        yield pb.WatchBreakpointsResponse(watching=pb.Watching(), position=event.position)
-        return
-    locations = event.answer.locations
-    for start, end in _cuts(locations):
-        part = pb.BreakpointEvent(
-            id=event.id,
-            module=module_name(event.digest),
-            locations=map(to_location, locations[start:end]),
-            refusal=to_refusal(event.answer),
-            more=end < len(locations),
-            loaded=to_load_in_context(event.loaded) if event.loaded else None,
-        )
-        yield pb.WatchBreakpointsResponse(answer=part, position="" if part.more else event.position)
-
-
-def _cuts(locations: Sequence[BreakpointLocation]) -> Iterator[tuple[int, int]]:
-    """Where each message's locations begin and end; of none one that has none."""
-    start = length = 0
-    for at, each in enumerate(locations):
-        texts = each.path, each.kernel, each.function, each.section, each.file
-        length += sum(len(text or "") for text in texts)
-        if at + 1 - start == LOCATIONS or length >= LOCATIONS_TEXT:
-            yield start, at + 1
-            start, length = at + 1, 0
-    if start < len(locations) or not locations:
-        yield start, len(locations)
-
-
-def from_events(messages: Iterable[pb.WatchBreakpointsResponse], lines: dict[str, SourceLine]) -> Iterator[Event]:
-    """The events of a watch on ``lines`` by id, each whole. Raises ``Malformed``."""
-    gathered: tuple[BreakpointLocation, ...] = ()
-    for message in messages:
-        if message.WhichOneof("event") != "answer":
-            yield Watching(message.position)
-            continue
-        part = message.answer
-        if part.id not in lines:
-            raise Malformed(f"the daemon answers {part.id[:100]!r}, which was not asked")
-        answer = from_answer(lines[part.id], part.locations, part.refusal if part.HasField("refusal") else None)
-        gathered += answer.locations
-        if not part.more:
-            loaded = from_load_in_context(part.loaded) if part.HasField("loaded") else None
-            whole = replace(answer, locations=gathered)
-            yield Resolved(part.id, module_digest(part.module), whole, loaded, message.position)
-            gathered = ()

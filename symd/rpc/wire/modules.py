@@ -4,8 +4,6 @@ JSON-ready facts, and Fact messages or JSON text. Order is kept, and so are inte
 
 A module's whole description in one message, as its index has it (docs/index-format.md): a fifth of the time of lists, and a hundredth of
 their bytes.
-
-What happens to modules, as messages of a watch.
 """
 
 from __future__ import annotations
@@ -18,15 +16,12 @@ from typing import Any, Final
 import msgpack
 import zstandard
 
-from symd.errors import LimitExceeded, Malformed, SymdError
+from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, DebugScheme
-from symd.model.contexts import CaughtUp, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
-from symd.rpc.wire.contexts import from_load_in_context, to_load_in_context
 from symd.rpc.wire.failures import reason_status, status_reason, to_status
 from symd.rpc.wire.fields import (
-    context_id,
     from_time,
     module_digest,
     module_name,
@@ -36,7 +31,6 @@ from symd.rpc.wire.fields import (
     wrong_field,
 )
 from symd.v1 import fact_pb2, module_pb2
-from symd.v1 import module_service_pb2 as pb
 from symd.v1.module_pb2 import PackedDescription
 from symd.v1.module_service_pb2 import UpdateModuleRequest
 
@@ -347,57 +341,3 @@ def _from_debug(message: module_pb2.CodeObject) -> str:
     if scheme is None:
         raise Malformed(f"the daemon's debug scheme {message.debug} is unknown here", hint="use a newer symd")
     return scheme
-
-
-MAX_CONTEXTS = 1000
-"""Contexts that one watch may be about."""
-
-
-def from_watch_request(request: pb.WatchModulesRequest) -> tuple[str, bool, list[str], list[str]]:
-    """(the position after which to go on, whether what is there is passed over, ids of contexts, interfaces). Raises
-    ``BadQuery``, and ``LimitExceeded`` for too many contexts."""
-    if len(request.contexts) > MAX_CONTEXTS:
-        raise LimitExceeded(
-            f"a watch of {len(request.contexts)} contexts, at most {MAX_CONTEXTS} are taken",
-            hint="watch all of them",
-            metadata={"limit": "watched_contexts", "value": str(MAX_CONTEXTS)},
-        )
-    contexts = [context_id(name, "contexts") for name in request.contexts]
-    return request.resume_after, request.only_new, contexts, list(request.apis)
-
-
-def to_response(event: ModuleEvent) -> pb.WatchModulesResponse:
-    response = pb.WatchModulesResponse(position=event.position)
-    match event:
-        case ModuleAdded(_, digest, record):
-            gone = module_pb2.Module(name=module_name(digest), sha256=digest)
-            response.added.CopyFrom(to_module(record) if record else gone)
-        case ModuleRemoved(_, digest):
-            response.removed = module_name(digest)
-        case LoadBegan(_, loaded):
-            response.loaded.CopyFrom(to_load_in_context(loaded))
-        case LoadEnded(_, loaded):
-            response.unloaded.CopyFrom(to_load_in_context(loaded))
-        case CaughtUp():
-            response.watching.SetInParent()
-    return response
-
-
-def from_responses(messages: Iterable[pb.WatchModulesResponse]) -> Iterator[ModuleEvent]:
-    """The events of a watch. Raises ``Malformed``."""
-    for message in messages:
-        position = message.position
-        match message.WhichOneof("event"):
-            case "added":
-                record = from_record(message.added) if message.added.HasField("create_time") else None
-                yield ModuleAdded(position, module_digest(message.added.name), record)
-            case "removed":
-                yield ModuleRemoved(position, module_digest(message.removed))
-            case "loaded":
-                yield LoadBegan(position, from_load_in_context(message.loaded))
-            case "unloaded":
-                yield LoadEnded(position, from_load_in_context(message.unloaded))
-            case "watching":
-                yield CaughtUp(position)
-            case _:
-                raise Malformed("the daemon tells of something that is unknown here", hint="use a newer symd")

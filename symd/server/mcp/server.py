@@ -171,12 +171,17 @@ def _functions(tools: Tools) -> tuple[Callable[..., dict[str, Any]], ...]:
 
     def locate(
         file: File,
-        line: Annotated[str, Field(description="FILE:LINE, the file by its path or its last components.")],
+        place: Annotated[
+            str,
+            Field(
+                description="FILE:LINE or FILE:LINE:COLUMN, the name of a function, kernel:NAME, or an address such as vadd+0x40."
+            ),
+        ],
         object_path: Object = None,
         every_address: Annotated[bool, Field(description="Every statement address of just this line.")] = False,
     ) -> dict[str, Any]:
-        """Addresses of a source line, as for a breakpoint: one in each function and inlined copy."""
-        return tools.locate(file, line, object_path, every_address=every_address)
+        """Addresses for a breakpoint at a source line, a function, a kernel or an address: one in each function and inlined copy."""
+        return tools.locate(file, place, object_path, every_address=every_address)
 
     def variables(file: File, place: PlaceText, object_path: Object = None) -> dict[str, Any]:
         """Variables in scope at a GPU address: name, type, and the register, memory or value where each lives."""

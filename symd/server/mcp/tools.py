@@ -15,7 +15,7 @@ from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.addresses import parse_query
 from symd.model.answers import Answer, Candidate, Frame, Reason
-from symd.model.breakpoints import SourceLine
+from symd.model.breakpoints import SourceLine, parse_place, parse_source_line
 from symd.model.compile_advice import compile_advice
 from symd.model.identities import ObjectPath
 from symd.model.json.answers import answer_json, located_json, named_item_json, variable_json
@@ -26,7 +26,6 @@ from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 from symd.profiles.hot import HotPlace, hot_lines
 from symd.profiles.resolver import NamedModule, Resolver
 from symd.profiles.samples import SampledProfile
-from symd.query.breakpoints import parse_source_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +181,12 @@ class Tools:
         told = explanation(answer, module.symbolizer.module(module.digest))
         return {**_answer(query, answer), "meaning": told.meaning, "advice": list(told.advice)}
 
-    def locate(self, file: str, line: str, path: str | None = None, *, every_address: bool = False) -> dict[str, Any]:
-        """Addresses for a breakpoint at FILE:LINE."""
-        where = parse_source_line(line)
+    def locate(self, file: str, place: str, path: str | None = None, *, every_address: bool = False) -> dict[str, Any]:
+        """Addresses for a breakpoint at a place."""
+        where = parse_place(place)
         module = self._open(file)
         found = module.symbolizer.locate(module.digest, where, path, every_address=every_address)
-        places = list(islice(located_json(line, found, {}), LISTED_NAMES))
+        places = list(islice(located_json(place, found, {}), LISTED_NAMES))
         return {"places": places, **_omitted("places", found.locations, LISTED_NAMES)}
 
     def variables(self, file: str, query: str, path: str | None = None) -> dict[str, Any]:

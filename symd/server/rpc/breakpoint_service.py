@@ -1,19 +1,17 @@
-"""BreakpointService: where a source line has code, now and in modules that come later."""
+"""BreakpointService: where a breakpoint can go, now and in modules that come later, and what happens to modules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from typing import Self
 
-from symd.rpc.wire.breakpoints import (
-    from_resolve_request,
-    from_watch_request,
-    size_of,
-    to_events,
-    to_location,
-    to_refusal,
-)
-from symd.server.answering import method
+from symd.errors import InvalidInput
+from symd.model.breakpoints import Breakpoint
+from symd.model.watches import BreakpointChange, ChangeAcknowledged
+from symd.rpc.wire.breakpoints import from_resolve_request, size_of, to_location, to_refusal
+from symd.rpc.wire.watches import from_change, from_start, to_responses
+from symd.server.answering import Asked, method
 from symd.server.call import Call
 from symd.server.guard import while_waited_for
 from symd.server.paging import slice_page
@@ -22,8 +20,7 @@ from symd.server.work_queues import Work
 from symd.v1.breakpoint_service_pb2 import (
     ResolveBreakpointRequest,
     ResolveBreakpointResponse,
-    WatchBreakpointsRequest,
-    WatchBreakpointsResponse,
+    WatchResponse,
 )
 
 
@@ -37,6 +34,7 @@ def resolve_breakpoint(
         asked.path,
         every_address=asked.every_address,
         rules=asked.rules,
+        targets=asked.targets,
         check_cancelled=while_waited_for(call, service.config.limits),
     )
     of = f"{digest}/breakpoints/{sha256(repr(asked).encode()).hexdigest()}"  # 100 path rules make a long text
@@ -45,20 +43,67 @@ def resolve_breakpoint(
 
 
 @method(work=Work.WATCH)
-def watch_breakpoints(
-    service: ServiceContext, request: WatchBreakpointsRequest, call: Call
-) -> Iterator[WatchBreakpointsResponse]:
-    """A thread that sleeps until a module arrives or the call ends."""
-    breakpoints, only_new, resume_after = from_watch_request(request)
-    del request  # else as long as the watch
-    service.flight.keep(call, sum(map(size_of, breakpoints)))
+def watch(service: ServiceContext, requests: Asked, call: Call) -> Iterator[WatchResponse]:
+    """A thread that sleeps until something happens, the client changes its breakpoints, or the call ends."""
+    first = next(requests, None)
+    if first is None:
+        raise InvalidInput("the watch has no message", hint="send start, and close your side after it or later")
+    start = from_start(first)
+    del first  # else as long as the watch
+    held = _Held(service, call, start.breakpoints)
+
+    def changes() -> Iterator[BreakpointChange]:
+        while (message := requests.poll()) is not None:
+            change = from_change(message)
+            del message
+            held.change(change)
+            yield change
+
     with (
-        service.engine.watch(breakpoints, only_new=only_new, resume_after=resume_after) as watch,
-        service.watches.opened(call.client, watch.close),
+        held,
+        service.engine.watch(
+            start.breakpoints,
+            contexts=start.contexts,
+            apis=start.apis,
+            only_new=start.only_new,
+            resume_token=start.resume_token,
+            changes=changes,
+        ) as watching,
+        service.watches.opened(call.client, watching.close),
     ):
-        if not call.add_callback(watch.close):
+        if not call.add_callback(watching.close):
             return  # it has ended already
         service.check_running()
-        for event in watch:
-            yield from to_events(event)
+        requests.notify(watching.wake)
+        acknowledged = 0
+        for event in watching:
+            acknowledged += isinstance(event, ChangeAcknowledged)
+            yield from to_responses(event, acknowledged)
         service.check_running()
+
+
+class _Held:
+    """Counts the bytes of a watch's breakpoints among those that the daemon holds for its client, until it is left."""
+
+    def __init__(self, service: ServiceContext, call: Call, breakpoints: Iterable[Breakpoint]) -> None:
+        self._flight, self._client = service.flight, call.client
+        self._sizes = {each.id: size_of(each) for each in breakpoints}
+        self._held = self._flight.hold(self._client, sum(self._sizes.values()))
+
+    def change(self, change: BreakpointChange) -> None:
+        """Count what comes, and no longer what goes. Raises ``Busy``."""
+        for name in change.remove:
+            self._sizes.pop(name, None)
+        self._sizes.update((each.id, size_of(each)) for each in change.add)
+        self._release()
+        self._held = self._flight.hold(self._client, sum(self._sizes.values()))
+
+    def _release(self) -> None:
+        held, self._held = self._held, 0
+        self._flight.release(self._client, held)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._release()

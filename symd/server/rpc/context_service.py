@@ -23,6 +23,7 @@ from symd.server.guard import while_waited_for
 from symd.server.paging import bad_token, filled, from_token, to_token
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
+from symd.v1.context_pb2 import Context, LoadInContext
 from symd.v1.context_service_pb2 import (
     CreateContextRequest,
     CreateContextResponse,
@@ -30,7 +31,6 @@ from symd.v1.context_service_pb2 import (
     DeleteContextResponse,
     GetContextRequest,
     GetContextResponse,
-    KnownLoad,
     ListContextsRequest,
     ListContextsResponse,
     ListLoadsRequest,
@@ -103,7 +103,10 @@ def list_loads(service: ServiceContext, request: ListLoadsRequest, _call: Call) 
     if not 0 <= after < TOP:
         raise bad_token()
     loads = service.engine.contexts.loads(context_id(request.parent, "parent"), after)
-    page = filled(loads, request.page_size, lambda each: KnownLoad(number=each[0], load=to_load(each[1])))
+    context = Context(name=request.parent)
+    page = filled(
+        loads, request.page_size, lambda each: LoadInContext(context=context, number=each[0], load=to_load(each[1]))
+    )
     return ListLoadsResponse(loads=page.entries, next_page_token=to_token(of, page.last[0]) if page.last else "")
 
 

@@ -1,4 +1,4 @@
-"""ModuleService: modules uploaded, grabbed, listed and removed, what is in them, and a watch of their list."""
+"""ModuleService: modules uploaded, grabbed, listed and removed, and what is in them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,10 @@ from symd.rpc.wire.fields import chunks_of, module_digest, module_name, optional
 from symd.rpc.wire.grabs import from_grab_request, log_chunks, to_result
 from symd.rpc.wire.modules import (
     from_update_request,
-    from_watch_request,
     to_code_object,
     to_container,
     to_kernel,
     to_module,
-    to_response,
     to_unreadable_module,
 )
 from symd.server.answering import method
@@ -68,8 +66,6 @@ from symd.v1.module_service_pb2 import (
     UploadHeader,
     UploadModuleRequest,
     UploadModuleResponse,
-    WatchModulesRequest,
-    WatchModulesResponse,
 )
 
 
@@ -297,17 +293,3 @@ def read_code_object(
     asking = partial(service.engine.object_pieces, module_digest(request.name), request.path, UPLOAD_CHUNK)
     for chunk in while_wanted(service.work_queues[Work.LARGE].run_for(call, asking), call):
         yield ReadCodeObjectResponse(chunk=chunk)
-
-
-@method(work=Work.WATCH)
-def watch_modules(service: ServiceContext, request: WatchModulesRequest, call: Call) -> Iterator[WatchModulesResponse]:
-    """A thread that sleeps until something happens to a module or the call ends."""
-    resume_after, only_new, contexts, apis = from_watch_request(request)
-    watch = service.engine.watch_modules(resume_after, only_new=only_new, contexts=contexts, apis=apis)
-    with watch, service.watches.opened(call.client, watch.close):
-        if not call.add_callback(watch.close):
-            return  # it has ended already
-        service.check_running()
-        for event in watch:
-            yield to_response(event)
-        service.check_running()

@@ -54,9 +54,16 @@ def get_server_info(service: ServiceContext, _request: GetServerInfoRequest, cal
         max_request_bytes=MAX_REQUEST,
         max_batch=limits.batch,
         max_streams=config.streams,
-        max_watches=config.watches,
+        max_watches=service.watches.most_of_client,
         max_page_size=MAX_SIZE,
-        limits=to_limits(limits, {"streams": config.streams, "watches": config.watches}),
+        limits=to_limits(
+            limits,
+            {
+                "streams": config.streams,
+                "watches": config.watches,
+                "client_watches": service.watches.most_of_client,
+            },
+        ),
         store=in_utf8(config.objects or str(config.store.absolute())) if call.is_owner else "",
     )
     return GetServerInfoResponse(info=info)

@@ -5,22 +5,38 @@ from __future__ import annotations
 import pytest
 
 from symd.errors import BadQuery, LimitExceeded, Malformed
-from symd.model.addresses import ObjectAddress, SectionOffset
-from symd.model.breakpoints import Breakpoint, BreakpointLocation, Located, Refusal, Resolved, SourceLine, Watching
+from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, SectionOffset
+from symd.model.breakpoints import (
+    Breakpoint,
+    BreakpointLocation,
+    FunctionName,
+    KernelName,
+    Located,
+    Refusal,
+    SourceLine,
+)
 from symd.model.identities import Digest, ObjectPath
 from symd.model.names import Match, NameQuery
 from symd.model.sources import PathRule
+from symd.model.watches import BreakpointChange, Resolved, Watching
 from symd.rpc.wire.breakpoints import (
-    LOCATIONS_TEXT,
     MAX_PATH_RULES,
     MAX_TEXT,
     from_answer,
     from_breakpoint,
-    from_events,
     to_breakpoint,
-    to_events,
 )
 from symd.rpc.wire.names import from_request
+from symd.rpc.wire.watches import (
+    LOCATIONS_TEXT,
+    WatchRequest,
+    from_change,
+    from_responses,
+    from_start,
+    to_change,
+    to_responses,
+    to_start,
+)
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.v1 import name_service_pb2
 
@@ -32,6 +48,11 @@ def test_a_breakpoint_comes_back_as_it_went() -> None:
     for breakpoint_ in (
         Breakpoint("id", LINE),
         Breakpoint("id", LINE, every_address=True, path="", rules=(PathRule("/a", "/b"), PathRule("", "/c"))),
+        Breakpoint("id", SourceLine("a.cl", 3, 7), targets=("gfx90a", "sm_80")),
+        Breakpoint("id", FunctionName("ns::f(int)")),
+        Breakpoint("id", KernelName("k")),
+        Breakpoint("id", ByKernel("k", KernelOffset(16))),
+        Breakpoint("id", ByAddress(ObjectAddress(0))),
     ):
         assert from_breakpoint(to_breakpoint(breakpoint_), "id") == breakpoint_
 
@@ -64,8 +85,25 @@ def test_events_come_back_as_they_went() -> None:
     refused = Located(LINE, (), Refusal.AMBIGUOUS_FILE, ("/a/a.cl", "/b/a.cl"))
     past = Located(LINE, (), Refusal.PAST_END, ("/a/a.cl",), 2)
     events = [Resolved("x", "1" * 64, refused), Watching(), Resolved("x", "2" * 64, past)]
-    messages = [message for event in events for message in to_events(event)]
-    assert list(from_events(messages, {"x": LINE})) == events
+    messages = [message for event in events for message in to_responses(event, 0)]
+    assert list(from_responses(messages, {"x": LINE})) == events
+
+
+def test_what_a_client_says_comes_back_as_it_went() -> None:
+    request = WatchRequest([Breakpoint("a", LINE, contexts=("cd" * 16,))], ["ab" * 16], ["hip"], True, "0" * 16 + "-3")
+    assert from_start(to_start(request)) == request
+    change = BreakpointChange((Breakpoint("b", KernelName("k")),), ("a",))
+    assert from_change(to_change(change)) == change
+    with pytest.raises(BadQuery):
+        from_start(to_change(change))
+    with pytest.raises(BadQuery):
+        from_change(to_start(request))
+
+
+@pytest.mark.parametrize("where", [{}, {"function": ""}, {"kernel": ""}, {"address": {}}])
+def test_a_breakpoint_needs_a_place(where: dict[str, object]) -> None:
+    with pytest.raises(BadQuery):
+        from_breakpoint(pb.Breakpoint(**where))  # type: ignore[arg-type] # what it refuses
 
 
 @pytest.mark.parametrize("line", [0, -1, 1 << 32])
@@ -77,13 +115,13 @@ def test_a_line_that_is_none_is_not_sent(line: int) -> None:
 @pytest.mark.parametrize("where", [pb.SourceLine(), pb.SourceLine(file="a.cl"), pb.SourceLine(line=3)])
 def test_a_breakpoint_needs_file_and_line(where: pb.SourceLine) -> None:
     with pytest.raises(BadQuery):
-        from_breakpoint(pb.Breakpoint(where=where))
+        from_breakpoint(pb.Breakpoint(line=where))
 
 
 def test_an_answer_to_what_was_not_asked_is_refused() -> None:
-    event = pb.WatchBreakpointsResponse(answer=pb.BreakpointEvent(id="y", module="modules/" + "0" * 64))
+    event = pb.WatchResponse(answer=pb.BreakpointEvent(id="y", module="modules/" + "0" * 64))
     with pytest.raises(Malformed):
-        list(from_events([event], {"x": LINE}))
+        list(from_responses([event], {"x": LINE}))
 
 
 def test_a_refusal_of_a_later_version_is_refused() -> None:
@@ -120,6 +158,6 @@ def test_an_event_of_long_texts_takes_several_messages() -> None:
     )
     for count, messages in ((1, [1]), (2, [2]), (5, [2, 2, 1])):
         event = Resolved("id", Digest("ab" * 32), Located(LINE, (each,) * count), None, "9")
-        written = list(to_events(event))
+        written = list(to_responses(event, 0))
         assert [len(message.answer.locations) for message in written] == messages
-        assert list(from_events(written, {"id": LINE})) == [event]
+        assert list(from_responses(written, {"id": LINE})) == [event]

@@ -31,7 +31,7 @@ import symd
 from symd import Client
 from symd.config import Limits
 from symd.errors import DataLoss
-from symd.model.contexts import ModuleAdded, ModuleWatch
+from symd.model.watches import ModuleAdded, Watch
 from symd.store.shared.s3_storage import S3Storage
 from symd.store.shared.store import module_object
 from tests.object_server import BUCKET, WHOLE, environment, s3_server
@@ -177,7 +177,7 @@ class Load:
         """Ask for that long while ``disturb`` is called again and again, ``least`` times at the least."""
         with Client(self._address) as client:
             self._add(client)
-            watch = client.watch_modules()
+            watch = client.watch()
             told: list[str] = []
             watching = threading.Thread(target=self._watch, args=(watch, told), daemon=True)
             watching.start()
@@ -246,7 +246,7 @@ class Load:
         self.data[digest], self.begun[digest] = data, begun
         self._added.append(digest)
 
-    def _watch(self, watch: ModuleWatch, told: list[str]) -> None:
+    def _watch(self, watch: Watch, told: list[str]) -> None:
         try:
             told.extend(event.digest for event in watch if isinstance(event, ModuleAdded))
         except Exception as error:  # noqa: BLE001 - as above

@@ -45,7 +45,7 @@ async def added_and_told(daemons: Replicas) -> tuple[list[str], list[str]]:
     async with AsyncClient(daemons.address) as client:
         with Client(daemons.addresses[0]) as one:
             added.append(one.add(variant(0)).sha256)
-        watch = client.watch_modules()
+        watch = client.watch()
         told.append(await asyncio.wait_for(next_added(), LONG))
         for number, other in ((0, 1), (1, 0)):
             await asyncio.to_thread(daemons.kill, number)

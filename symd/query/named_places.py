@@ -1,0 +1,154 @@
+"""Where can a breakpoint for a function, a kernel or a query go? Of a function the first byte of its own code, after the prologue where
+the debug data says where that ends, and the first byte of each inlined copy; of a kernel the same; of a query each byte that it
+means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from symd.index import Index
+from symd.index.format import Column
+from symd.model.addresses import ByAddress, ByKernel, BySection, Query
+from symd.model.arguments import wrong_query
+from symd.model.breakpoints import FunctionName, KernelName, Located, Refusal
+from symd.model.names import Match, NamedItem, NameKind, NameQuery
+from symd.model.sources import PathRule
+from symd.query.code_places import CodePlaces
+from symd.query.function_names import starts_of_each, suggestions
+from symd.query.names import LONGEST, find_names
+from symd.query.symbolize import QueryBudget
+
+MAX_CANDIDATES = 64
+"""The most candidates that a refusal names."""
+_CALLABLE = frozenset((NameKind.KERNEL, NameKind.FUNCTION))
+_NO_CODE = np.iinfo(np.uint64).max
+
+
+class _Begin(NamedTuple):
+    """Where code of a function begins: the number of a text section, the offset in it, and whose code it is."""
+
+    section: int
+    offset: int
+    owner: int
+
+
+def locate_named(
+    index: Index,
+    wanted: FunctionName | KernelName | Query,
+    path: str | None,
+    chosen: Column,
+    rules: Sequence[PathRule] = (),
+    check_cancelled: Callable[[], None] = lambda: None,
+) -> Located:
+    """The addresses of a place in the text sections ``chosen``, which are of the code object at ``path`` where one is meant; or the reason why there
+    are none. Raises ``BadQuery`` for a query of another kind, ``LimitExceeded``, and what ``check_cancelled`` raises."""
+    effort = QueryBudget(check_cancelled)
+    if not isinstance(wanted, (FunctionName, KernelName)):
+        return _locate_query(index, wanted, path, chosen, rules, effort)
+    kinds = _CALLABLE if isinstance(wanted, FunctionName) else frozenset((NameKind.KERNEL,))
+    named = 0 < len(wanted.name) <= LONGEST
+    items = find_names(index, NameQuery(wanted.name, kinds=kinds), path, check_cancelled) if named else ()
+    begins = list(_own(index, items))
+    if isinstance(wanted, FunctionName):
+        begins += _inlined(index, items)
+    inside = set(chosen.tolist())
+    sizes = index.columns.section_size
+    begins = [each for each in dict.fromkeys(begins) if each.section in inside and each.offset < sizes[each.section]]
+    if not begins:
+        return Located(wanted, (), Refusal.NO_SUCH_FUNCTION, _like(index, wanted, path, effort))
+    section, offset, owner = (np.array(column) for column in zip(*begins, strict=True))
+    places = CodePlaces(index, section.astype(np.int64), offset.astype(np.uint64), rules)
+    return Located(wanted, places.entered(owner.astype(np.int64)))
+
+
+def _like(index: Index, wanted: FunctionName | KernelName, path: str | None, effort: QueryBudget) -> tuple[str, ...]:
+    """The names of functions, or of kernels, that may be meant by one that does not exist."""
+    if isinstance(wanted, KernelName):
+        kernels = find_names(
+            index, NameQuery("*", Match.GLOB, frozenset((NameKind.KERNEL,))), path, effort.check_cancelled
+        )
+        return tuple(dict.fromkeys(each.name for each in kernels[:MAX_CANDIDATES]))
+    (found,) = suggestions(index, (wanted.name,), path, effort)
+    return tuple(dict.fromkeys(each.function for each in found if each.function))
+
+
+def _own(index: Index, items: Sequence[NamedItem]) -> Iterator[_Begin]:
+    """Where functions and kernels begin that have code of their own; those at one place once."""
+    numbers = {(where.path, where.section_index): number for number, where in enumerate(index.sections)}
+    functions, strings = index.functions, index.strings
+    told: set[tuple[int, int]] = set()
+    for each in items:
+        section, offset = numbers.get((each.path, each.section_index or 0), -1), each.section_offset
+        if offset is None or section < 0 or (section, offset) in told:
+            continue
+        told.add((section, offset))
+        rows = np.flatnonzero((functions.section == section + 1) & (functions.offset == offset)).tolist()
+        called = [
+            row for row in rows if each.name in (strings[functions.name[row]], strings[functions.linkage_name[row]])
+        ]
+        yield _Begin(section, offset, min((int(functions.owner[row]) for row in called or rows), default=0))
+
+
+def _inlined(index: Index, items: Sequence[NamedItem]) -> Iterator[_Begin]:
+    """Where the inlined copies of functions begin."""
+    columns = index.columns
+    names = index.strings.equal_to({text for each in items for text in (each.name, each.linkage_name) if text})
+    pairs = {
+        (name, linkage)
+        for each in items
+        for name in names[each.name]
+        for linkage in (names[each.linkage_name] if each.linkage_name else (0,))
+    }
+    calls = index.derived.calls
+    copies = calls[np.isin(columns.owner_name[calls], [name for name, _ in pairs])]
+    bases = columns.section_base.astype(np.uint64)
+    for owner in copies.tolist():
+        called = int(columns.owner_name[owner]), int(columns.owner_linkage_name[owner])
+        begin = int(index.derived.owner_begins[owner])
+        if called in pairs and begin != _NO_CODE:
+            section = int(np.searchsorted(bases, np.uint64(begin), side="right")) - 1
+            yield _Begin(section, begin - int(bases[section]), owner)
+
+
+def _locate_query(
+    index: Index,
+    wanted: Query,
+    path: str | None,
+    chosen: Column,
+    rules: Sequence[PathRule],
+    effort: QueryBudget,
+) -> Located:
+    columns = index.columns
+    refusal = Refusal.OUTSIDE_TEXT
+    candidates: tuple[str, ...] = ()
+    sizes = columns.section_size[chosen].astype(np.uint64)
+    if isinstance(wanted, ByAddress):
+        offsets = np.uint64(wanted.address) - columns.section_address[chosen].astype(np.uint64)  # modulo 2^64
+        found = [(int(chosen[at]), int(offsets[at])) for at in np.flatnonzero(offsets < sizes).tolist()]
+    elif isinstance(wanted, BySection):
+        texts = [(int(number), index.sections[number]) for number in chosen.tolist()]
+        called = [number for number, text in texts if wanted.section in (text.section, text.section_index)]
+        if not called:
+            refusal = Refusal.NO_SUCH_SECTION
+            candidates = tuple(dict.fromkeys(text.section or f"#{text.section_index}" for _, text in texts))
+        found = [(number, int(wanted.offset)) for number in called if wanted.offset < index.section_size(number)]
+    elif isinstance(wanted, ByKernel):
+        inside = set(chosen.tolist())
+        starts = [
+            each
+            for each in starts_of_each(index, (wanted.kernel,), path, effort)[wanted.kernel]
+            if each.section in inside
+        ]
+        refusal = Refusal.PAST_END
+        if not starts:
+            refusal, candidates = Refusal.NO_SUCH_FUNCTION, _like(index, FunctionName(wanted.kernel), path, effort)
+        found = [(each.section, each.offset + wanted.offset) for each in starts if wanted.offset < each.room]
+    else:
+        raise wrong_query(wanted)
+    if not found:
+        return Located(wanted, (), refusal, candidates[:MAX_CANDIDATES])
+    section, offset = (np.array(column) for column in zip(*found, strict=True))
+    return Located(wanted, CodePlaces(index, section.astype(np.int64), offset.astype(np.uint64), rules).innermost())
