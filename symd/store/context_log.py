@@ -79,6 +79,8 @@ _ACTIVE = "SELECT sequence FROM loads WHERE unloaded IS NULL AND sequence > ? AN
 _ACTIVE_OF = "SELECT sequence FROM loads WHERE module = ? AND unloaded IS NULL AND sequence NOT IN \
 (SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded') ORDER BY sequence LIMIT ?"
 _ENDED = "SELECT sequence, unloaded FROM loads WHERE context = ? AND revision > ? AND sequence <= ? ORDER BY sequence"
+_LIVING = "SELECT sequence FROM loads WHERE context = ? AND unloaded IS NULL LIMIT 1"
+_LAST_END = "SELECT max(unloaded) FROM loads WHERE context = ?"
 _ID = re.compile(r"[0-9a-f]{32}\Z")
 _WHOLE = 1 << 64
 
@@ -103,7 +105,8 @@ class ContextRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContextChanges:
-    """What happened in a context: ``rows`` of loads after the last ``sequence`` known, and new ends of loads up to it.
+    """What happened in a context: ``rows`` of loads after the last ``sequence`` known, and new ends of loads up to it; ``ended_at`` is when the
+    last load ended, where nothing is loaded any more, and None where something is, or nothing ever was.
     ``whole`` is False when there are more rows; then ask again with this answer. ``number`` is another one when the
     context was forgotten and made again: then all there is comes."""
 
@@ -113,6 +116,7 @@ class ContextChanges:
     rows: Sequence[ContextRow] = field(default=(), repr=False)
     ended: Sequence[tuple[int, int]] = field(default=(), repr=False)
     whole: bool = True
+    ended_at: int | None = None
 
 
 NO_CHANGES = ContextChanges()
@@ -231,7 +235,7 @@ class ContextLog:
         with self._catalogue.reading() as connection:
             number, now, *_ = _number(connection, name)
         if (number, now) == (last.number, last.revision) and last.whole:
-            return ContextChanges(number, now, last.sequence)
+            return ContextChanges(number, now, last.sequence, ended_at=last.ended_at)
         with self._catalogue.reading_at_once() as connection:
             number, now, *_ = _number(connection, name)
             revision, sequence = (last.revision, last.sequence) if number == last.number else (0, 0)
@@ -239,8 +243,10 @@ class ContextLog:
             until = _end_of_page(connection, number, sequence, PAGE)
             rows = _checked(connection.execute(_SEGMENTS, (number, sequence, until)).fetchall())
             more = connection.execute(_UNTIL, (number, until, 1)).fetchone()[0] is not None
+            is_living = connection.execute(_LIVING, (number,)).fetchone() is not None
+            ended_at = None if is_living else connection.execute(_LAST_END, (number,)).fetchone()[0]
         return ContextChanges(
-            number, now, until, rows, [(load, end) for load, end in ended if end is not None], not more
+            number, now, until, rows, [(load, end) for load, end in ended if end is not None], not more, ended_at
         )
 
     def loads(self, name: str, after: int = 0, limit: int = 1000) -> list[tuple[int, Load]]:
