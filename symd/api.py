@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, overload
 
-from symd.model.addresses import Query
+from symd.model.addresses import ByDevice, Query
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
     AnyAddresses,
@@ -16,6 +16,7 @@ from symd.model.arguments import (
     AnyPlace,
     AnyQuery,
     AnyTimes,
+    ColumnQuestion,
     ContextName,
     ModuleName,
 )
@@ -27,7 +28,9 @@ from symd.model.contexts import (
     Context,
     ContextRecord,
     DeviceAnswers,
+    DevicePlace,
     Load,
+    Origin,
     Unload,
 )
 from symd.model.cores import CoreDump
@@ -80,8 +83,8 @@ class ContextVerbs(Protocol):
         """Frames at device addresses, each as of its time.
 
         ``name`` is what ``add`` gave, ``contexts/ID`` or a record. ``values`` is an address, a list of them or a NumPy array (one dimension, any
-        type of whole numbers; uint64 is taken as it is); one is a column of one. ``times`` are nanoseconds of the context's clock: None for after
-        everything that was told, a number for all, or one for each as a list or an array of int64. ``form`` says how the addresses are
+        type of whole numbers; uint64 is taken as it is); one is a column of one. ``times`` are nanoseconds of the context's clock: a number for all, or one for each as a list or an
+        array of int64; None for now, and where nothing of the context is loaded any more, for the nanosecond before the last of it went. ``form`` says how the addresses are
         written where they are not whole: ``AddressForm(shift, known_bits)``, such as Intel's ``AddressForm(3, 32)``.
 
         Answers come in the order asked, one for each; what is nowhere has a reason (``Reason.UNLOADED``, ``OUTSIDE_TEXT``, ...) and is no
@@ -101,6 +104,10 @@ class ServedContextVerbs(ContextVerbs, Protocol):
         form: AddressForm = WHOLE_ADDRESS,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers: ...
+
+    def place(self, query: ByDevice, check_cancelled: Callable[[], None] = never_cancelled) -> DevicePlace:
+        """What a device address means in which module, or the reason why it means nothing. Raises ``ContextNotFound``."""
+        ...
 
 
 class AliasVerbs(Protocol):
@@ -210,6 +217,22 @@ class Symbolizer(Protocol):
         rows and scopes say, also where they contradict each other."""
         ...
 
+    def symbolize_origins(
+        self,
+        values: AnyColumn,
+        origins: Sequence[Origin],
+        origin: AnyColumn | None = None,
+        times: AnyTimes = None,
+        *,
+        as_written: bool = False,
+    ) -> DeviceAnswers:
+        """Frames for each of ``values``, in order, whatever it counts from: a whole profile over kernels of several modules and
+        device memory of several contexts. ``origins`` are these kernels, sections, modules and contexts; ``origin`` has for each
+        value the number of its own among them, from 0 (None: all have the first). ``times`` are those of device addresses, as
+        ``contexts.symbolize`` takes them. What cannot be answered has a reason and is no error, also where a module is not in the
+        store. Raises ``BadQuery`` and ``ContextNotFound``."""
+        ...
+
     def locate(
         self,
         digest: ModuleName,
@@ -247,15 +270,21 @@ class Symbolizer(Protocol):
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
-        self, digest: ModuleName, query: AnyQuery, path: str | None = None
+        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None
     ) -> InScope: ...
     @overload
-    def variables(self, digest: ModuleName, query: Iterable[AnyQuery], path: str | None = None) -> list[InScope]: ...
     def variables(
-        self, digest: ModuleName, query: AnyQuery | Iterable[AnyQuery], path: str | None = None
+        self, digest: ModuleName, query: Iterable[AnyQuery | ByDevice], path: str | None = None
+    ) -> list[InScope]: ...
+    def variables(
+        self,
+        digest: ModuleName,
+        query: AnyQuery | ByDevice | Iterable[AnyQuery | ByDevice],
+        path: str | None = None,
     ) -> InScope | list[InScope]:
         """The variables in scope at one place, with their frames, types and locations (``symd.query.variables``); at several, in order,
-        where there are several queries."""
+        where there are several queries. Those of device addresses (``ByDevice``) mean the module that was there: all frames of a stack are
+        one call, and ``digest`` may then be ""."""
         ...
 
     def listing(
@@ -332,6 +361,18 @@ class Host(Symbolizer, Protocol):
     ) -> Watch:
         """``Symbolizer.watch``. ``changes`` gives the changes of breakpoints that came since it was last asked; it is asked after each
         ``Watch.wake``."""
+        ...
+
+    def answers(
+        self,
+        question: ColumnQuestion,
+        own: str = "",
+        *,
+        as_written: bool = False,
+        check_cancelled: Callable[[], None] = never_cancelled,
+    ) -> DeviceAnswers:
+        """What ``symbolize_origins`` answers to a question that is checked. Errors of the module with the digest ``own`` are raised;
+        ``check_cancelled`` raises when nobody waits any more."""
         ...
 
     def records(self, after: tuple[float, str], at_once: int) -> Iterator[ModuleRecord]:

@@ -15,7 +15,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from symd.config import server_address
 from symd.errors import AliasNotFound, BuildFailed
-from symd.model.addresses import ByAddress
+from symd.model.addresses import ByAddress, ByDevice
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
     AnyAddresses,
@@ -24,6 +24,7 @@ from symd.model.arguments import (
     AnyPlace,
     AnyQuery,
     AnyTimes,
+    ColumnQuestion,
     ContextName,
     ModuleName,
     address_column,
@@ -43,8 +44,10 @@ from symd.model.arguments import (
     checked_part,
     checked_path,
     checked_place,
+    checked_places,
     checked_queries,
     checked_query,
+    checked_question,
     checked_rules,
     checked_section,
     checked_targets,
@@ -60,6 +63,7 @@ from symd.model.contexts import (
     ContextRecord,
     DeviceAnswers,
     Load,
+    Origin,
     Unload,
 )
 from symd.model.cores import CoreDump
@@ -87,22 +91,25 @@ from symd.rpc.requests import (
     upload_requests,
 )
 from symd.rpc.watch_session import WatchSession
-from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
+from symd.rpc.wire.answers import (
+    PLAIN_PYTHON_ANSWERS,
+    concatenated_device,
+    from_answers,
+    from_columns,
+    from_device_columns,
+)
 from symd.rpc.wire.breakpoints import from_answer as from_locations
 from symd.rpc.wire.breakpoints import to_breakpoint
 from symd.rpc.wire.columns import AnswersBuilder, check_count, concatenated
 from symd.rpc.wire.contexts import (
-    concatenated_device,
     from_alias,
     from_context_record,
-    from_device_columns,
     from_load,
     to_alias,
     to_context,
     to_event,
     to_key,
 )
-from symd.rpc.wire.contexts import to_request as to_device_request
 from symd.rpc.wire.cores import from_parts as from_core_parts
 from symd.rpc.wire.cores import to_request as to_core_request
 from symd.rpc.wire.failures import from_status
@@ -115,7 +122,7 @@ from symd.rpc.wire.location_tables import TableCache, TableReceiver
 from symd.rpc.wire.modules import from_module, from_packed, from_record
 from symd.rpc.wire.names import from_item
 from symd.rpc.wire.names import to_request as to_names_request
-from symd.rpc.wire.queries import AddressColumn, RowAnswers, write_column
+from symd.rpc.wire.queries import RowAnswers, write_column
 from symd.rpc.wire.sources import FILES
 from symd.rpc.wire.sources import from_chunks as from_source_chunks
 from symd.rpc.wire.variables import from_response as from_variables_response
@@ -341,6 +348,7 @@ class Client:
         Answers to many point into a table of locations that the client keeps, and gets from the daemon once."""
         name, column = checked_module_name(digest), checked_column(values)
         kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
+        origin = Origin("", None, kernel, section)
         tables = self._tables.of(checked_name(digest))
         known = list(tables.known)
 
@@ -348,19 +356,45 @@ class Client:
             message.MergeFrom(
                 SymbolizeRequest(name=name, path=path, keeps_tables=True, known_tables=known, as_written=as_written)
             )
-            write_column(message.column, AddressColumn(part, kernel, section))
+            write_column(message.column, ColumnQuestion(part, (origin,)))
 
         if len(column) <= MAX_ADDRESSES_PER_CALL:
             request = SymbolizeRequest()
             ask(request, column)
             response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
-            return from_columns(response.columns, column, tables.take(response.columns.locations))
+            asked = ColumnQuestion(column, (origin,))
+            return from_columns(response.columns, asked, tables.take(response.columns.locations))
         ask(SymbolizeRequest(), column[:0])  # what does not fit a message is refused here, not while others are sent
         info = self.server_info()
         size = max(len(column) // MIN_BATCHES, MAX_ADDRESSES_PER_CALL)
         size = min(size, MAX_ADDRESSES_PER_BATCH, info.max_batch)
         parts = [column[start : start + size] for start in range(0, len(column), size)]
         return self._in_batches(ask, parts, tables)
+
+    def symbolize_origins(
+        self,
+        values: AnyColumn,
+        origins: Sequence[Origin],
+        origin: AnyColumn | None = None,
+        times: AnyTimes = None,
+        *,
+        as_written: bool = False,
+    ) -> DeviceAnswers:
+        """Frames for each of ``values``, whatever it counts from: a whole profile over kernels of several modules and device memory
+        of several contexts, in one message up to a million values."""
+        return self._of_several(checked_question(values, origins, origin, times), as_written=as_written)
+
+    def _of_several(self, question: ColumnQuestion, *, as_written: bool) -> DeviceAnswers:
+        size, found = MAX_ADDRESSES_PER_CALL, []
+        if len(question.values) > size:
+            info = self.server_info()
+            size = min(MAX_ADDRESSES_PER_BATCH, info.max_batch)
+        for part in question.parts(size):
+            request = SymbolizeRequest(as_written=as_written)
+            write_column(request.column, part)
+            response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+            found.append(from_device_columns(response.columns, part))
+        return concatenated_device(found)
 
     def locate(
         self,
@@ -407,16 +441,26 @@ class Client:
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
-        self, digest: ModuleName, query: AnyQuery, path: str | None = None
+        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None
     ) -> InScope: ...
     @overload
-    def variables(self, digest: ModuleName, query: Iterable[AnyQuery], path: str | None = None) -> list[InScope]: ...
     def variables(
-        self, digest: ModuleName, query: AnyQuery | Iterable[AnyQuery], path: str | None = None
+        self, digest: ModuleName, query: Iterable[AnyQuery | ByDevice], path: str | None = None
+    ) -> list[InScope]: ...
+    def variables(
+        self,
+        digest: ModuleName,
+        query: AnyQuery | ByDevice | Iterable[AnyQuery | ByDevice],
+        path: str | None = None,
     ) -> InScope | list[InScope]:
         """The variables in scope at one place, read where the daemon is; at several, in order, where there are several queries."""
-        asked = [checked_query(query)] if is_one_query(query) else checked_queries(query)  # type: ignore[arg-type]
-        requests = to_variables_requests(checked_digest(checked_name(digest)), asked, checked_path(path))
+        asked = checked_places([query] if is_one_query(query) else query)  # type: ignore[arg-type,list-item]
+        name = (
+            checked_name(digest)
+            if all(isinstance(each, ByDevice) for each in asked)
+            else checked_digest(checked_name(digest))
+        )
+        requests = to_variables_requests(name, asked, checked_path(path))
         answers = [self._calls.one(self._calls.stubs.variables.GetVariables, request) for request in requests]
         found = [each for answer in answers for each in from_variables_response(answer)]
         return found[0] if is_one_query(query) else found
@@ -466,7 +510,7 @@ class Client:
                 raise from_status(response.failure)
             columns = response.answers.columns
             values = next(expected, parts[0][:0])
-            whole.add(from_columns(columns, values, tables.take(columns.locations)))
+            whole.add(from_columns(columns, ColumnQuestion(values, ()), tables.take(columns.locations)))
         return whole.answers()
 
     def _described(self, module: module_pb2.Module) -> ModuleSummary:
@@ -564,22 +608,14 @@ class Contexts:
         """Frames at device addresses, each as of its time.
 
         ``name`` is what ``add`` gave, ``contexts/ID`` or a record. ``values`` is an address, a list of them or a NumPy array (one dimension, any
-        type of whole numbers; uint64 is taken as it is); one is a column of one. ``times`` are nanoseconds of the context's clock: None for after
-        everything that was told, a number for all, or one for each as a list or an array of int64. ``form`` says how the addresses are
+        type of whole numbers; uint64 is taken as it is); one is a column of one. ``times`` are nanoseconds of the context's clock: a number for all, or one for each as a list or an
+        array of int64; None for now, and where nothing of the context is loaded any more, for the nanosecond before the last of it went. ``form`` says how the addresses are
         written where they are not whole: ``AddressForm(shift, known_bits)``, such as Intel's ``AddressForm(3, 32)``.
 
         Answers come in the order asked, one for each; what is nowhere has a reason (``Reason.UNLOADED``, ``OUTSIDE_TEXT``, ...) and is no
         error. Raises ``BadQuery`` for what is no address, no time or no context's name, and ``ContextNotFound``."""
-        question, size = checked_addresses(name, values, times, form), MAX_ADDRESSES_PER_CALL
-        if len(question.values) > size:
-            info = self._client.server_info()
-            size = min(MAX_ADDRESSES_PER_BATCH, info.max_batch)
-        method = self._calls.stubs.contexts.SymbolizeAddresses
-        found = []
-        for part in question.parts(size):
-            response = self._calls.one(method, to_device_request(part))
-            found.append(from_device_columns(response.answers))
-        return concatenated_device(found)
+        question = checked_addresses(name, values, times, form)
+        return self._client._of_several(question, as_written=False)  # noqa: SLF001 - its own
 
 
 class Aliases:

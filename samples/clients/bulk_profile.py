@@ -1,7 +1,8 @@
-"""A profiler's question: a million sampled offsets of one kernel; which source lines are hot? Samples travel as one
-column, answers come back as columns, and nothing in between is a Python object per sample.
+"""A profiler's question: a million sampled offsets in all kernels of some modules; which source lines are hot? Samples travel as
+one column, beside it the number of each one's kernel; answers come back as columns, and nothing in between is a Python object
+per sample.
 
-    python samples/clients/bulk_profile.py samples/kernels/bin/raycast/dg2-opt.dbg raycast
+    python samples/clients/bulk_profile.py samples/kernels/bin/raycast/dg2-opt.dbg samples/kernels/bin/tonemap/dg2-opt.dbg
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from symd import Client
 from symd.model.answers import Answers, Frame
+from symd.model.contexts import Origin
 
 
 def hottest(answers: Answers, count: int) -> list[tuple[int, str]]:
@@ -33,21 +35,27 @@ def described(frame: Frame) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("module", type=Path)
-    parser.add_argument("kernel")
+    parser.add_argument("modules", type=Path, nargs="+", metavar="MODULE")
     parser.add_argument("--samples", type=int, default=1_000_000)
     parser.add_argument("--server", help="the daemon's address")
     arguments = parser.parse_args()
+    dice = np.random.default_rng(1)
     with Client(arguments.server) as symd:
-        module = symd.add(arguments.module.read_bytes(), arguments.module.name)
-        sizes = {kernel.name: kernel.size for each in module.objects for kernel in each.kernels}
-        if arguments.kernel not in sizes:
-            parser.error(f"there is no kernel {arguments.kernel!r}: there are {', '.join(sizes) or 'none'}")
-        size = sizes[arguments.kernel]
-        dice = np.random.default_rng(1)
-        offsets = (dice.beta(2, 5, arguments.samples) * (size // 8)).astype(np.uint64) * np.uint64(8)
-        answers = symd.symbolize_column(module.sha256, offsets, kernel=arguments.kernel)
-    for weight, name in hottest(answers, 10):
+        modules = [symd.add(file.read_bytes(), file.name) for file in arguments.modules]
+        kernels = [
+            (Origin(module.sha256, each.path, kernel.name), kernel.size)
+            for module in modules
+            for each in module.objects
+            for kernel in each.kernels
+            if kernel.size
+        ]
+        if not kernels:
+            parser.error("there is no kernel in these modules")
+        number = dice.integers(0, len(kernels), arguments.samples)
+        words = np.array([size // 8 for _, size in kernels])[number]
+        offsets = (dice.beta(2, 5, arguments.samples) * words).astype(np.uint64) * np.uint64(8)
+        found = symd.symbolize_origins(offsets, [origin for origin, _ in kernels], number)
+    for weight, name in hottest(found.answers, 10):
         print(f"{weight / arguments.samples:7.2%}  {name}")
 
 

@@ -19,7 +19,7 @@ from symd.cli.output import MISUSED, NO, printable, write_json, write_line
 from symd.client import Client
 from symd.errors import BadQuery, ContextNotFound
 from symd.model.addresses import LATEST_TIME
-from symd.model.answers import Answer, Reason
+from symd.model.answers import Answer
 from symd.model.contexts import (
     ContextRecord,
     DeviceAnswer,
@@ -135,7 +135,7 @@ _QUERY = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})(?:@([0-9]{1,19}))?", 
 
 
 class DeviceQuery(NamedTuple):
-    """A device address as of a time, nanoseconds of the context's clock; None: the latest that has something there."""
+    """A device address as of a time, nanoseconds of the context's clock; None: what ``ByDevice`` says of none."""
 
     address: int
     time: int | None
@@ -143,8 +143,7 @@ class DeviceQuery(NamedTuple):
 
 class DeviceSession:
     """Answers batches of device addresses in one context, and counts what went wrong. ``time`` is that of addresses without one;
-    None: after everything that was told, or of what is unloaded by then, where nothing is loaded any more, just before the last
-    module went."""
+    None: what ``ByDevice`` says of none."""
 
     def __init__(
         self,
@@ -188,18 +187,8 @@ class DeviceSession:
         addresses = np.array([query.address for query in queries], np.uint64)
         times = [LATEST_TIME if query.time is None else query.time for query in queries]
         found = list(self._verbs.symbolize(self._record.id, addresses, np.array(times, np.int64)))
-        gone = [
-            number
-            for number, (query, each) in enumerate(zip(queries, found, strict=True))
-            if query.time is None and each.answer.reason is Reason.UNLOADED
-        ]
-        ended = life_of(self._verbs, self._record.id).ended if gone else None
-        if ended is not None:
-            for number, each in zip(
-                gone, self._verbs.symbolize(self._record.id, addresses[gone], ended - 1), strict=True
-            ):
-                found[number], times[number] = each, ended - 1
-        return found, times
+        ended = life_of(self._verbs, self._record.id).ended if self._as_json and LATEST_TIME in times else None
+        return found, times if ended is None else [ended - 1 if time == LATEST_TIME else time for time in times]
 
     def _write(self, texts: Sequence[str], queries: Sequence[DeviceQuery]) -> None:
         found, times = self._ask(queries)

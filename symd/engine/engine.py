@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Protocol, Self, overload
@@ -36,15 +37,28 @@ from symd.engine.reading.questions import (
     VariablesAtEach,
     WriteObject,
 )
-from symd.errors import DriverMissing, NoDebugData, StoreUnavailable, SymdError, ToolMissing, Unavailable, WorkerDied
+from symd.errors import (
+    OF_ONE_MODULE,
+    DriverMissing,
+    ModuleNotFound,
+    NoDebugData,
+    ObjectNotFound,
+    StoreUnavailable,
+    SymdError,
+    ToolMissing,
+    Unavailable,
+    WorkerDied,
+)
 from symd.index import VERSION, Index
-from symd.model.addresses import ByKernel, KernelOffset, Query
-from symd.model.answers import Answer, Answers
+from symd.model.addresses import ByDevice, ByKernel, KernelOffset, Query
+from symd.model.answers import Answer, Answers, Reason
 from symd.model.arguments import (
     AnyColumn,
     AnyNames,
     AnyPlace,
     AnyQuery,
+    AnyTimes,
+    ColumnQuestion,
     ContextName,
     ModuleName,
     address_column,
@@ -61,14 +75,17 @@ from symd.model.arguments import (
     checked_part,
     checked_path,
     checked_place,
+    checked_places,
     checked_queries,
     checked_query,
+    checked_question,
     checked_rules,
     checked_section,
     checked_targets,
     is_one_query,
 )
 from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
+from symd.model.contexts import DeviceAnswers, Origin
 from symd.model.cores import CoreDump
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
 from symd.model.kinds import of_kind
@@ -127,7 +144,8 @@ class Engine:
         self._indexes = IndexManager(store, self.limits, reader or InProcessReader(self.limits))
         self._open_index = self._indexes.get_open
         self._stopping = threading.Event()
-        self.contexts: ServedContextVerbs = Contexts(store.context_log, self._indexes.whole)
+        self._contexts = Contexts(store.context_log, self._indexes.whole)
+        self.contexts: ServedContextVerbs = self._contexts
         self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
 
     def __enter__(self) -> Self:
@@ -320,6 +338,30 @@ class Engine:
         column = checked_column(values)
         return symbolize_column(index, column, kernel=kernel, section=section, path=path, effort=effort)
 
+    def symbolize_origins(
+        self,
+        values: AnyColumn,
+        origins: Sequence[Origin],
+        origin: AnyColumn | None = None,
+        times: AnyTimes = None,
+        *,
+        as_written: bool = False,
+    ) -> DeviceAnswers:
+        return self.answers(checked_question(values, origins, origin, times), as_written=as_written)
+
+    def answers(
+        self,
+        question: ColumnQuestion,
+        own: str = "",
+        *,
+        as_written: bool = False,
+        check_cancelled: Callable[[], None] = never_cancelled,
+    ) -> DeviceAnswers:
+        def opened(digest: str) -> Index:
+            return self._indexes.whole(digest).read(as_written=as_written)
+
+        return self._contexts.answers(question, opened, check_cancelled, own)
+
     def locate(
         self,
         digest: ModuleName,
@@ -386,15 +428,22 @@ class Engine:
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
-        self, digest: ModuleName, query: AnyQuery, path: str | None = None
+        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None
     ) -> InScope: ...
     @overload
-    def variables(self, digest: ModuleName, query: Iterable[AnyQuery], path: str | None = None) -> list[InScope]: ...
     def variables(
-        self, digest: ModuleName, query: AnyQuery | Iterable[AnyQuery], path: str | None = None
+        self, digest: ModuleName, query: Iterable[AnyQuery | ByDevice], path: str | None = None
+    ) -> list[InScope]: ...
+    def variables(
+        self,
+        digest: ModuleName,
+        query: AnyQuery | ByDevice | Iterable[AnyQuery | ByDevice],
+        path: str | None = None,
     ) -> InScope | list[InScope]:
         if not is_one_query(query):
-            return [self.variables(digest, each, path) for each in checked_queries(query)]  # type: ignore[arg-type]
+            return [self.variables(digest, each, path) for each in checked_places(query)]  # type: ignore[arg-type]
+        if isinstance(query, ByDevice):
+            return self._variables_in_memory(query)
         name, path = checked_name(digest), checked_path(path)
 
         def read(within: str, section: int, offset: int) -> Visible | str:
@@ -402,6 +451,20 @@ class Engine:
 
         asked = checked_query(query)  # type: ignore[arg-type] # one, as was asked
         return variables(self._indexes.whole(name), asked, read, path, QueryBudget())
+
+    def _variables_in_memory(self, query: ByDevice) -> InScope:
+        place = self.contexts.place(query)
+        if place.query is None or place.module is None:
+            return InScope(Answer(place.reason or Reason.OUTSIDE_TEXT), device_address=place.address)
+        try:
+            found = self.variables(place.module, place.query, place.path)
+        except ModuleNotFound:
+            found = InScope(Answer(Reason.UNKNOWN_MODULE))
+        except ObjectNotFound:
+            found = InScope(Answer(Reason.UNKNOWN_KERNEL))
+        except OF_ONE_MODULE:
+            found = InScope(Answer(Reason.MALFORMED))
+        return replace(found, module=place.module, device_address=place.address)
 
     def listing(
         self,

@@ -218,8 +218,14 @@ class Index:
 
     def kernel_starts(self, name: str, path: str | None) -> list[Start]:
         """Where kernels of that name begin, among ``chosen_sections``."""
+        only = self._only_starts.get(name) if path is None else None
+        if only is not None:
+            return [only]
         entries = [each for each in self.kernels_named(name) if self.is_chosen(each.section, path)]
-        return list(dict.fromkeys(self.start(each.section, each.offset, each.size) for each in entries))
+        starts = list(dict.fromkeys(self.start(each.section, each.offset, each.size) for each in entries))
+        if path is None and len(entries) == 1:
+            self._only_starts[name] = starts[0]
+        return starts
 
     @cached_property
     def _kernels_asked(self) -> dict[str, tuple[KernelEntry, ...]]:

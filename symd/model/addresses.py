@@ -50,6 +50,17 @@ class BySection:
 
 
 Query = ByAddress | ByKernel | BySection
+"""What asks for a place in a module that is named beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByDevice:
+    """Ask by device address in the context with the id ``context``, as of ``time`` in nanoseconds of its clock. None, and
+    ``LATEST_TIME``: as of now, and where nothing of the context is loaded any more, as of the nanosecond before the last of it went."""
+
+    context: str
+    address: DeviceAddress
+    time: int | None = None
 
 
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII)
@@ -154,4 +165,4 @@ def _bad(text: str, what: str, hint: str = _HINT) -> BadQuery:
 
 
 LATEST_TIME = (1 << 63) - 2
-"""The last time there is, in nanoseconds of any clock: after everything that was told."""
+"""The last time there is, in nanoseconds of any clock. In a column it stands for no time, which means what ``ByDevice`` says."""

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import BadQuery, InvalidInput
-from symd.model.addresses import ByAddress, ByKernel, BySection, ObjectAddress, Query, parse_query
+from symd.model.addresses import ByAddress, ByDevice, ByKernel, BySection, ObjectAddress, Query, parse_query
 from symd.model.breakpoints import PLACE_HINT, FunctionName, KernelName, Place, SourceLine, parse_place
-from symd.model.columns import I64, U64
-from symd.model.contexts import AddressForm, ContextRecord, Times
+from symd.model.columns import I64, U32, U64, no_numbers
+from symd.model.contexts import AddressForm, ContextRecord, Origin, Times
 from symd.model.identities import named_digest
 from symd.model.kinds import kind_of, of_kind, several
 from symd.model.line_tables import LineLevel, ListingPart
@@ -102,6 +102,13 @@ def checked_queries(queries: Iterable[AnyQuery]) -> Sequence[Query]:
     if _QUERIES.issuperset(map(type, asked)):
         return cast("Sequence[Query]", asked)
     return [checked_query(query) for query in asked]
+
+
+def checked_places(queries: Iterable[AnyQuery | ByDevice]) -> Sequence[Query | ByDevice]:
+    """Queries from whatever means each, as ``checked_queries`` takes them; device addresses may be among them. Raises BadQuery."""
+    if is_one_query(queries):
+        return checked_queries(queries)  # type: ignore[arg-type] # which refuses it
+    return [each if isinstance(each, ByDevice) else checked_query(each) for each in queries]
 
 
 def checked_column(values: AnyColumn) -> U64:
@@ -266,35 +273,81 @@ _CONTEXT_HINT: Final = "pass what add gave, or a record of all()"
 _ADDRESS_HINT: Final = "pass a number, a list of numbers or a NumPy array of uint64"
 _LOAD_HINT: Final = "pass a number that loads gave"
 _TIME_HINT: Final = "times are nanoseconds, from 0 to 2^63 - 2"
+_ORIGIN_HINT: Final = 'pass a list of Origin(module, kernel="vadd") or Origin(context=name), of symd.model.contexts'
 _FORM_HINT: Final = "pass AddressForm(shift=2), of symd.model.contexts"
 _LAST_TIME: Final = (1 << 63) - 1
 
 
-class AddressQuestion(NamedTuple):
-    """Device addresses in the context with the id ``context``, each as of its time or all as of one."""
+class ColumnQuestion(NamedTuple):
+    """Numbers that count from ``origins``: ``origin`` has for each the number of its own, None where all have the first. Device
+    addresses are meant as of ``times``, each or all."""
 
-    context: str
     values: U64
-    times: Times
-    form: AddressForm
+    origins: Sequence[Origin]
+    origin: U32 | None = None
+    times: Times = None
 
-    def parts(self, size: int) -> Iterator[AddressQuestion]:
+    @property
+    def numbers(self) -> U32:
+        """The number of each value's origin."""
+        return no_numbers(len(self.values)) if self.origin is None else self.origin
+
+    def parts(self, size: int) -> Iterator[ColumnQuestion]:
         """The question cut into questions for at most ``size`` addresses each; at least one."""
         for first in range(0, max(len(self.values), 1), size):
             part = slice(first, first + size)
+            origin = None if self.origin is None else self.origin[part]
             times = self.times if self.times is None or isinstance(self.times, int) else self.times[part]
-            yield self._replace(values=self.values[part], times=times)
+            yield self._replace(values=self.values[part], origin=origin, times=times)
 
 
-def checked_addresses(name: ContextName, values: AnyAddresses, times: AnyTimes, form: AddressForm) -> AddressQuestion:
+def checked_addresses(name: ContextName, values: AnyAddresses, times: AnyTimes, form: AddressForm) -> ColumnQuestion:
     """Raises BadQuery for what is no context's name, no address or no time, and where times are not one for each address."""
-    question = AddressQuestion(
-        checked_context_id(name), _addresses(values), _times(times), of_kind(form, AddressForm, _FORM_HINT)
+    origin = Origin(context=checked_context_id(name), form=of_kind(form, AddressForm, _FORM_HINT))
+    return _with_times(ColumnQuestion(_addresses(values), (origin,)), times)
+
+
+def checked_question(
+    values: AnyColumn, origins: Sequence[Origin], origin: AnyColumn | None, times: AnyTimes
+) -> ColumnQuestion:
+    """Raises BadQuery for what is no number, no origin, no number of one and no time, and where columns are not as long."""
+    known = [_checked_origin(each) for each in several(origins, "origins", _ORIGIN_HINT)]
+    column = checked_column(values)
+    numbers = None if origin is None else checked_column(origin)
+    if numbers is not None and len(numbers) != len(column):
+        what = f"{counted(len(numbers), 'number')} of origins for {counted(len(column), 'value')}"
+        raise BadQuery(what, hint="give one for each value")
+    top = 0 if numbers is None or not len(numbers) else int(numbers.max())
+    if len(column) and top >= len(known):
+        raise BadQuery(
+            f"there is no origin {top}: there are {len(known)}",
+            hint="numbers of origins are places in their list, from 0",
+        )
+    question = ColumnQuestion(column, known, None if numbers is None else numbers.astype(np.uint32))
+    return _with_times(question, times)
+
+
+def _checked_origin(origin: Origin) -> Origin:
+    of_kind(origin, Origin, _ORIGIN_HINT)
+    checked = Origin(
+        checked_name(origin.module),
+        checked_path(origin.path),
+        checked_kernel(origin.kernel),
+        checked_section(origin.section),
+        checked_context_id(origin.context),
+        of_kind(origin.form, AddressForm, _FORM_HINT),
     )
-    if isinstance(question.times, np.ndarray) and len(question.times) != len(question.values):
-        what = f"{counted(len(question.times), 'time')} for {counted(len(question.values), 'address', 'addresses')}"
+    if not checked.module and not checked.context:
+        raise BadQuery("an origin names neither a module nor a context", hint=_ORIGIN_HINT)
+    return checked
+
+
+def _with_times(question: ColumnQuestion, times: AnyTimes) -> ColumnQuestion:
+    timed = question._replace(times=_times(times))
+    if isinstance(timed.times, np.ndarray) and len(timed.times) != len(timed.values):
+        what = f"{counted(len(timed.times), 'time')} for {counted(len(timed.values), 'address', 'addresses')}"
         raise BadQuery(what, hint="give one for each, or one for all")
-    return question
+    return timed
 
 
 def checked_load_number(number: SupportsIndex) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, overload
 
 from symd.model.addresses import DeviceAddress, Query
-from symd.model.answers import Answer, Answers
+from symd.model.answers import Answer, Answers, Reason
 from symd.model.columns import I64, U32, U64
 from symd.model.identities import Digest, ObjectPath
 
@@ -116,7 +116,20 @@ class AddressForm(NamedTuple):
 WHOLE_ADDRESS = AddressForm()
 
 Times = I64 | int | None
-"""Nanoseconds of a context's clock: one for each address, one for all, or None for after everything that was told."""
+"""Nanoseconds of a context's clock: one for each address, one for all, or None, which means what it does in ``ByDevice``."""
+
+
+class Origin(NamedTuple):
+    """What numbers of a column count from: they are offsets in ``kernel``, or in ``section`` (its name or number), of the module
+    with the digest ``module``, or of its code object at ``path``; object addresses there where neither is given; or device
+    addresses in the context with the id ``context``, written in ``form``, where what was loaded says which module is meant."""
+
+    module: str = ""
+    path: str | None = None
+    kernel: str | None = None
+    section: str | int | None = None
+    context: str = ""
+    form: AddressForm = WHOLE_ADDRESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +143,22 @@ class DeviceCandidate:
 
 
 @dataclass(frozen=True, slots=True)
+class DevicePlace:
+    """What a device address means: ``query`` for the place in ``module``, or in its code object at ``path``. ``query`` is None
+    where nothing holds the address, and ``reason`` says why. ``address`` is the whole address, in canonical form."""
+
+    address: DeviceAddress
+    reason: Reason | None = None
+    module: Digest | None = None
+    path: ObjectPath | None = None
+    query: Query | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceAnswer:
     """The answer for one device address: the module that held it (None: none, or several) and the frames there.
-    ``address`` is the whole address meant, in canonical form. Where several loads could be meant ``candidates`` has
-    them; candidates within the one module are the answer's own."""
+    ``address`` is the whole address meant, in canonical form; what was asked where it was no device address. Where several
+    loads could be meant ``candidates`` has them; candidates within the one module are the answer's own."""
 
     answer: Answer
     module: Digest | None
@@ -143,9 +168,9 @@ class DeviceAnswer:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAnswers(Sequence[DeviceAnswer]):
-    """Answers to a batch of device addresses as columns, in the order asked. ``module`` indexes ``modules`` plus one
-    (0: none); ``candidates`` maps the number of an ambiguous address to what it could mean, for the first 10,000
-    and until 100,000 places are named in all."""
+    """Answers to a batch of device addresses, or of addresses in several modules, as columns, in the order asked. ``module``
+    indexes ``modules`` plus one (0: none); ``candidates`` maps the number of an ambiguous address to what it could mean, for
+    the first 10,000 and until 100,000 places are named in all."""
 
     answers: Answers
     module: U32

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+from symd.model.addresses import DeviceAddress
 from symd.model.answers import Answer
+from symd.model.identities import Digest
 
 Kind = Literal["parameter", "local", "global"]
 
@@ -210,7 +212,9 @@ class Visible:
 class InScope:
     """The variables in scope at one place. ``at`` is the place as ``symbolize`` answers it, with its reason, its
     frames, and the candidates of an ambiguous query; ``visible`` is what is in scope there, nothing where the query
-    names no place."""
+    names no place. ``device_address`` is the whole one where a device address was asked, and ``module`` the one that holds it."""
 
     at: Answer
     visible: Visible = field(default_factory=Visible)
+    module: Digest | None = None
+    device_address: DeviceAddress | None = None

@@ -6,7 +6,7 @@ out name by name, and a module may have a million of them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from symd.index.format import Column
 from symd.index.lookup import Start, parts_of
 from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset
 from symd.model.answers import Answer, Answers, Candidate, Reason, TextSection
-from symd.model.columns import U64
+from symd.model.columns import U64, in_groups
 from symd.model.waiting import never_cancelled
+
+if TYPE_CHECKING:
+    from symd.model.contexts import Origin
 
 NAME_SEARCH_LETTERS = 50_000_000
 """Letters of functions' names that one request may have spelled as people write them, where it asks for names that no kernel and no symbol has."""
@@ -125,43 +128,56 @@ def symbolize_column(
     return batch.answers()
 
 
-class Part(NamedTuple):
-    """A column of a batch: ``values`` of the queries ``numbers``, as ``symbolize_column`` takes them."""
-
-    numbers: Column
-    values: U64
-    kernel: str | None = None
-    section: str | int | None = None
-    path: str | None = None
-
-
-def symbolize_parts(index: Index, parts: Sequence[Part], size: int, effort: QueryBudget | None = None) -> Answers:
-    """A batch of ``size`` queries of several kinds. Where there is no code object of that path the reason is
-    UNKNOWN_KERNEL."""
-    batch = _Batch(index, None, size, effort)
-    for path, kernels in _kernels_by_path(parts).items():
+def symbolize_origins(
+    index: Index,
+    origins: Sequence[Origin],
+    used: Sequence[int],
+    origin: Column,
+    values: U64,
+    effort: QueryBudget | None = None,
+) -> Answers:
+    """Answers to a column of values that count from several ``origins`` in this module: kernels, sections, or code objects; ``origin`` has
+    the number of each value's, and ``used`` all that stand there. Where there is no code object of that path the reason is UNKNOWN_KERNEL."""
+    batch = _Batch(index, None, len(values), effort)
+    kernels: dict[str | None, list[str | None]] = {}
+    for number in used:
+        kernels.setdefault(origins[number].path, []).append(origins[number].kernel)
+    for path, names in kernels.items():
         if path is None or index.has_object(path):
-            batch.look_up(kernels, path)
-    for part in parts:
-        if part.path is None or index.has_object(part.path):
-            batch.path = part.path
-            batch.resolve((part.kernel, part.section), part.numbers, part.values)
-        else:
-            batch.reason[part.numbers] = Reason.UNKNOWN_KERNEL
+            batch.look_up(names, path)
+    starts = _Starts(len(origins))
+    for number in used:
+        starts.put(number, batch.starts_of(origins[number]))
+    if len(used) == 1:
+        batch.count_from(starts, used[0], origins[used[0]], slice(None), values)
+        return batch.answers()
+    batch.count_from_each(starts, origin, values)
+    if not starts.one[used].all():
+        others = np.flatnonzero(~starts.one[origin])
+        for number, where in in_groups(origin[others]):
+            batch.count_from(starts, number, origins[number], others[where], values[others[where]])
     return batch.answers()
+
+
+class _Starts:
+    """Where origins begin, by their numbers: text section, offset in it and bytes from there, of those that have ``one`` beginning."""
+
+    def __init__(self, count: int) -> None:
+        self.one = np.zeros(count, np.bool_)
+        self.section = np.zeros(count, np.int32)
+        self.offset = np.zeros(count, np.uint64)
+        self.room = np.zeros(count, np.uint64)
+
+    def put(self, number: int, starts: Sequence[Start]) -> None:
+        if len(starts) == 1:
+            self.one[number] = True
+            self.section[number], self.offset[number], self.room[number] = starts[0]
 
 
 _QueryKey = tuple[str | None, str | int | None]
 """The kernel or the section that queries resolved together have in common; neither: they give object addresses."""
 _Numbers = Column | slice
 """Which queries of a batch; the whole slice is all of them."""
-
-
-def _kernels_by_path(parts: Iterable[Part]) -> dict[str | None, list[str | None]]:
-    kernels: dict[str | None, list[str | None]] = {}
-    for part in parts:
-        kernels.setdefault(part.path, []).append(part.kernel)
-    return kernels
 
 
 def _by_key(queries: Sequence[Query]) -> dict[_QueryKey, list[int]]:
@@ -231,6 +247,35 @@ class _Batch:
             self._in_section(section, numbers, values)
         else:
             self._at_address(numbers, values)
+
+    def starts_of(self, origin: Origin) -> Sequence[Start]:
+        """Where an origin's kernel or section begins; nowhere where it has neither, or its code object is not there."""
+        if origin.path is not None and not self.index.has_object(origin.path):
+            return ()
+        self.path = origin.path
+        if origin.kernel is not None:
+            return self._starts[origin.path][origin.kernel]
+        return () if origin.section is None else self._section_starts().get(origin.section, ())
+
+    def count_from_each(self, starts: _Starts, origin: Column, values: U64) -> None:
+        """Resolve values that count from origins which have one beginning; what others get is to be resolved again."""
+        for part in parts_of(len(values)):
+            numbers, value = origin[part], values[part]
+            self.section[part] = starts.section[numbers]
+            self.offset[part] = value + starts.offset[numbers]
+            outside = value >= starts.room[numbers]
+            if outside.any():
+                self.reason[part][outside] = Reason.OUTSIDE_TEXT
+
+    def count_from(self, starts: _Starts, number: int, origin: Origin, numbers: _Numbers, values: U64) -> None:
+        """Resolve values of one origin, the one with that number."""
+        if origin.path is not None and not self.index.has_object(origin.path):
+            self.reason[numbers] = Reason.UNKNOWN_KERNEL
+            return
+        if not starts.one[number]:
+            self.reason[numbers] = 0
+        self.path = origin.path
+        self.resolve((origin.kernel, origin.section), numbers, values)
 
     def _at_address(self, numbers: _Numbers, values: U64) -> None:
         for part in parts_of(len(values)):

@@ -151,7 +151,15 @@ def _kind_of_work(method: Method, service: ServiceContext, data: bytes) -> Work:
     """Which work queue a request belongs to, found without decoding it."""
     if method.work is not Work.QUESTION:
         return method.work
-    return _kind_of_question(service, leading_digest(data), len(data))
+    digest = leading_digest(data)
+    if digest is None and _QUERIES in method.request.DESCRIPTOR.fields_by_name:
+        return Work.BATCH
+    return _kind_of_question(service, digest, len(data))
+
+
+_QUERIES = "queries"
+"""The field of requests for addresses. One that names no module is about device memory, or several modules, and their indexes need not be
+open."""
 
 
 def _kind_of_question(service: ServiceContext, digest: str | None, size: int) -> Work:
@@ -314,7 +322,8 @@ def _answer_each(method: Method, service: ServiceContext, requests: Requests, re
 
 def _answer_in_turn(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
     """``arrived`` is emptied."""
-    work = _kind_of_question(service, leading_digest_of_batch(arrived[0]), len(arrived[0]))
+    digest = leading_digest_of_batch(arrived[0])
+    work = Work.BATCH if digest is None else _kind_of_question(service, digest, len(arrived[0]))
     answering = _ANSWERING.get(work, _read_and_answer)
     try:
         return service.work_queues[work].run_for(call, lambda: answering(method, service, arrived, call))

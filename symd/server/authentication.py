@@ -45,7 +45,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[Right, tuple[str, ...]]]] = {
     },
     "symd.v1.BreakpointService": {Right.READ: ("ResolveBreakpoint", "Watch")},
     "symd.v1.ContextService": {
-        Right.READ: ("GetContext", "ListContexts", "ListLoads", "SymbolizeAddresses"),
+        Right.READ: ("GetContext", "ListContexts", "ListLoads"),
         Right.WRITE: ("CreateContext", "DeleteContext", "RecordEvents"),
     },
     "symd.v1.CoreService": {Right.READ: ("ReadCore",)},

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.index.format import Strings
-from symd.model.addresses import ByAddress, ByKernel, BySection, Query
+from symd.model.addresses import ByAddress, ByDevice, ByKernel, BySection, Query
 from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection, used_strings
+from symd.model.arguments import ColumnQuestion
 from symd.model.columns import U32
 from symd.model.contexts import DeviceAnswers, DeviceCandidate
-from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, used_text_sections, write_columns
+from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, add_device_answer, used_text_sections, write_columns
 from symd.rpc.wire.queries import Batch, from_request
 from symd.server.call import Call
 from symd.server.guard import while_waited_for
@@ -57,8 +58,9 @@ def answer_unopened(service: ServiceContext, data: bytes, _call: Call) -> bytes 
 
 def _rows_asked(service: ServiceContext, request: SymbolizeRequest) -> tuple[str, str | None, Sequence[Query]]:
     """(module, path, the queries whose answers are asked for as rows, as they are to be answered)."""
-    digest, path, queries, column, as_columns, _, as_written = from_request(request, service.config.limits.batch)
-    return digest, path, () if column is not None or as_columns or as_written else queries
+    batch = from_request(request, service.config.limits.batch)
+    plain = batch.column is None and not batch.as_columns and not batch.as_written
+    return batch.digest, batch.path, batch.queries if plain else ()
 
 
 def _written_at_once(
@@ -100,6 +102,8 @@ def _answer(
         room = ResponseSizeLimit(service.config.limits)
         for query in batch.queries:
             add_answer(rows, room.taken_by(one(batch.digest, query, batch.path, check_cancelled)))
+    elif batch.column is not None and batch.one is None:
+        _answer_several(service, batch, batch.column, response, sent, check_cancelled)
     elif batch.as_columns:
         _write_columns(service, batch, response, _answers(service, batch, check_cancelled), sent)
     else:
@@ -107,18 +111,44 @@ def _answer(
         _write_rows(response, _answers(service, batch, check_cancelled), ResponseSizeLimit(service.config.limits))
 
 
+def _answer_several(
+    service: ServiceContext,
+    batch: Batch,
+    column: ColumnQuestion,
+    response: SymbolizeResponse,
+    sent: set[bytes],
+    check_cancelled: CheckWanted,
+) -> None:
+    """Answer what is in device memory, or in several modules."""
+    if not batch.as_columns:
+        check_rows(batch)
+    answers = service.engine.answers(column, batch.digest, as_written=batch.as_written, check_cancelled=check_cancelled)
+    if batch.as_columns:
+        check_device_candidates(answers, service.config.limits)
+        _write_columns(service, batch, response, answers, sent)
+        return
+    room = ResponseSizeLimit(service.config.limits)
+    for number, each in enumerate(answers):
+        room.taken_by(each.answer)
+        room.take_device_candidates(each.candidates)
+        if batch.asked and not isinstance(batch.asked[number], ByDevice):
+            add_answer(response.answers, each.answer)
+        else:
+            add_device_answer(response.answers, each)
+
+
 def _answers(service: ServiceContext, batch: Batch, check_cancelled: CheckWanted) -> Answers:
-    digest, path, column = batch.digest, batch.path, batch.column
-    if column is None:
+    digest, path, column, one = batch.digest, batch.path, batch.column, batch.one
+    if column is None or one is None:
         return service.engine.symbolize(
             digest, batch.queries, path, as_written=batch.as_written, check_cancelled=check_cancelled
         )
     return service.engine.symbolize_column(
         digest,
         column.values,
-        kernel=column.kernel,
-        section=column.section,
-        path=path,
+        kernel=one.kernel,
+        section=one.section,
+        path=one.path,
         as_written=batch.as_written,
         check_cancelled=check_cancelled,
     )
@@ -210,8 +240,7 @@ def check_rows(batch: Batch) -> None:
 
 
 def check_device_candidates(answers: DeviceAnswers, limits: Limits) -> None:
-    """Raises ``LimitExceeded`` where a response has no room for its text sections, or for what its ambiguous addresses could mean."""
-    check_columns(answers.answers, limits)
+    """Raises ``LimitExceeded`` where a response has no room for what its ambiguous addresses could mean."""
     room = ResponseSizeLimit(limits)
     for candidates in answers.candidates.values():
         room.take_device_candidates(candidates)
@@ -239,10 +268,15 @@ def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer], room: Re
 
 
 def _write_columns(
-    service: ServiceContext, batch: Batch, response: SymbolizeResponse, answers: Answers, sent: set[bytes]
+    service: ServiceContext,
+    batch: Batch,
+    response: SymbolizeResponse,
+    answers: Answers | DeviceAnswers,
+    sent: set[bytes],
 ) -> None:
-    check_columns(answers, service.config.limits)
+    found = answers.answers if isinstance(answers, DeviceAnswers) else answers
+    check_columns(found, service.config.limits)
     table, known = None, batch.known_tables
-    if known is not None and not _is_long(answers.locations, service.config.limits):
-        table = service.tables.message(answers.locations, len(answers), known, sent)
-    write_columns(response.columns, answers, batch.column.values if batch.column else None, table)
+    if known is not None and not _is_long(found.locations, service.config.limits):
+        table = service.tables.message(found.locations, len(found), known, sent)
+    write_columns(response.columns, answers, None if batch.asked else batch.column, table)

@@ -83,6 +83,8 @@ ORDER BY sequence LIMIT ?"""
 _ACTIVE = _LIVED.format(chosen="sequence > ?", changed="load > ?")
 _ACTIVE_OF = _LIVED.format(chosen="module = ?", changed="sha256 = ?")
 _ENDED = "SELECT sequence, unloaded FROM loads WHERE context = ? AND revision > ? AND sequence <= ? ORDER BY sequence"
+_LIVING = "SELECT sequence FROM loads WHERE context = ? AND unloaded IS NULL LIMIT 1"
+_LAST_END = "SELECT max(unloaded) FROM loads WHERE context = ?"
 _ID = re.compile(r"[0-9a-f]{32}\Z")
 _WHOLE = 1 << 64
 
@@ -107,7 +109,8 @@ class ContextRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContextChanges:
-    """What happened in a context: ``rows`` of loads after the last ``sequence`` known, and new ends of loads up to it.
+    """What happened in a context: ``rows`` of loads after the last ``sequence`` known, and new ends of loads up to it; ``ended_at`` is when the
+    last load ended, where nothing is loaded any more, and None where something is, or nothing ever was.
     ``whole`` is False when there are more rows; then ask again with this answer. ``number`` is another one when the
     context was forgotten and made again: then all there is comes."""
 
@@ -117,6 +120,7 @@ class ContextChanges:
     rows: Sequence[ContextRow] = field(default=(), repr=False)
     ended: Sequence[tuple[int, int]] = field(default=(), repr=False)
     whole: bool = True
+    ended_at: int | None = None
 
 
 NO_CHANGES = ContextChanges()
@@ -235,7 +239,7 @@ class ContextLog:
         with self._catalogue.reading() as connection:
             number, now, *_ = _number(connection, name)
         if (number, now) == (last.number, last.revision) and last.whole:
-            return ContextChanges(number, now, last.sequence)
+            return ContextChanges(number, now, last.sequence, ended_at=last.ended_at)
         with self._catalogue.reading_at_once() as connection:
             number, now, *_ = _number(connection, name)
             revision, sequence = (last.revision, last.sequence) if number == last.number else (0, 0)
@@ -243,8 +247,10 @@ class ContextLog:
             until = _end_of_page(connection, number, sequence, PAGE)
             rows = _checked(connection.execute(_SEGMENTS, (number, sequence, until)).fetchall())
             more = connection.execute(_UNTIL, (number, until, 1)).fetchone()[0] is not None
+            is_living = connection.execute(_LIVING, (number,)).fetchone() is not None
+            ended_at = None if is_living else connection.execute(_LAST_END, (number,)).fetchone()[0]
         return ContextChanges(
-            number, now, until, rows, [(load, end) for load, end in ended if end is not None], not more
+            number, now, until, rows, [(load, end) for load, end in ended if end is not None], not more, ended_at
         )
 
     def loads(self, name: str, after: int = 0, limit: int = 1000) -> list[tuple[int, Load]]:

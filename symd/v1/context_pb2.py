@@ -24,11 +24,10 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
-from symd.v1 import answer_pb2 as symd_dot_v1_dot_answer__pb2
 from symd.v1 import query_pb2 as symd_dot_v1_dot_query__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15symd/v1/context.proto\x12\x07symd.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14symd/v1/answer.proto\x1a\x13symd/v1/query.proto\"\x85\x02\n\x07\x43ontext\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0f\n\x07process\x18\x03 \x01(\x04\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\t\x12\r\n\x05\x63lock\x18\x05 \x01(\t\x12\x14\n\x0c\x61\x64\x64ress_bits\x18\x06 \x01(\r\x12\x34\n\nattributes\x18\x07 \x03(\x0b\x32 .symd.v1.Context.AttributesEntry\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"T\n\x08MapEvent\x12\x1d\n\x04load\x18\x01 \x01(\x0b\x32\r.symd.v1.LoadH\x00\x12!\n\x06unload\x18\x02 \x01(\x0b\x32\x0f.symd.v1.UnloadH\x00\x42\x06\n\x04kind\"\xc1\x01\n\x04Load\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x0c\n\x04time\x18\x02 \x01(\x04\x12\x0b\n\x03key\x18\x03 \x01(\t\x12\x18\n\x0bunload_time\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\"\n\x08segments\x18\x05 \x03(\x0b\x32\x10.symd.v1.Segment\x12\x16\n\tload_base\x18\x06 \x01(\x04H\x01\x88\x01\x01\x12\x11\n\x04path\x18\x07 \x01(\tH\x02\x88\x01\x01\x42\x0e\n\x0c_unload_timeB\x0c\n\n_load_baseB\x07\n\x05_path\"i\n\x07Segment\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\x04\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x1d\n\x05start\x18\x03 \x01(\x0b\x32\x0e.symd.v1.Query\x12\x11\n\x04path\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\x07\n\x05_path\"_\n\rLoadInContext\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x1b\n\x04load\x18\x03 \x01(\x0b\x32\r.symd.v1.Load\"#\n\x06Unload\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0c\n\x04time\x18\x02 \x01(\x04\"m\n\x0f\x44\x65viceCandidate\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\x04\x12\x0e\n\x06module\x18\x02 \x01(\t\x12\x11\n\x04path\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x1d\n\x05query\x18\x04 \x01(\x0b\x32\x0e.symd.v1.QueryB\x07\n\x05_path\"R\n\x10\x44\x65viceCandidates\x12\x10\n\x08position\x18\x01 \x01(\r\x12,\n\ncandidates\x18\x02 \x03(\x0b\x32\x18.symd.v1.DeviceCandidate\"\x9f\x01\n\x13\x44\x65viceAnswerColumns\x12\'\n\x07\x61nswers\x18\x01 \x01(\x0b\x32\x16.symd.v1.AnswerColumns\x12\x0f\n\x07modules\x18\x02 \x03(\t\x12\x0e\n\x06module\x18\x03 \x01(\x0c\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\x0c\x12-\n\ncandidates\x18\x05 \x03(\x0b\x32\x19.symd.v1.DeviceCandidatesB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15symd/v1/context.proto\x12\x07symd.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13symd/v1/query.proto\"\x85\x02\n\x07\x43ontext\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0f\n\x07process\x18\x03 \x01(\x04\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\t\x12\r\n\x05\x63lock\x18\x05 \x01(\t\x12\x14\n\x0c\x61\x64\x64ress_bits\x18\x06 \x01(\r\x12\x34\n\nattributes\x18\x07 \x03(\x0b\x32 .symd.v1.Context.AttributesEntry\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"T\n\x08MapEvent\x12\x1d\n\x04load\x18\x01 \x01(\x0b\x32\r.symd.v1.LoadH\x00\x12!\n\x06unload\x18\x02 \x01(\x0b\x32\x0f.symd.v1.UnloadH\x00\x42\x06\n\x04kind\"\xc1\x01\n\x04Load\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x0c\n\x04time\x18\x02 \x01(\x04\x12\x0b\n\x03key\x18\x03 \x01(\t\x12\x18\n\x0bunload_time\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\"\n\x08segments\x18\x05 \x03(\x0b\x32\x10.symd.v1.Segment\x12\x16\n\tload_base\x18\x06 \x01(\x04H\x01\x88\x01\x01\x12\x11\n\x04path\x18\x07 \x01(\tH\x02\x88\x01\x01\x42\x0e\n\x0c_unload_timeB\x0c\n\n_load_baseB\x07\n\x05_path\"i\n\x07Segment\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\x04\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x1d\n\x05start\x18\x03 \x01(\x0b\x32\x0e.symd.v1.Query\x12\x11\n\x04path\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\x07\n\x05_path\"_\n\rLoadInContext\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x1b\n\x04load\x18\x03 \x01(\x0b\x32\r.symd.v1.Load\"#\n\x06Unload\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0c\n\x04time\x18\x02 \x01(\x04\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,24 +37,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
   _globals['_CONTEXT_ATTRIBUTESENTRY']._loaded_options = None
   _globals['_CONTEXT_ATTRIBUTESENTRY']._serialized_options = b'8\001'
-  _globals['_CONTEXT']._serialized_start=111
-  _globals['_CONTEXT']._serialized_end=372
-  _globals['_CONTEXT_ATTRIBUTESENTRY']._serialized_start=323
-  _globals['_CONTEXT_ATTRIBUTESENTRY']._serialized_end=372
-  _globals['_MAPEVENT']._serialized_start=374
-  _globals['_MAPEVENT']._serialized_end=458
-  _globals['_LOAD']._serialized_start=461
-  _globals['_LOAD']._serialized_end=654
-  _globals['_SEGMENT']._serialized_start=656
-  _globals['_SEGMENT']._serialized_end=761
-  _globals['_LOADINCONTEXT']._serialized_start=763
-  _globals['_LOADINCONTEXT']._serialized_end=858
-  _globals['_UNLOAD']._serialized_start=860
-  _globals['_UNLOAD']._serialized_end=895
-  _globals['_DEVICECANDIDATE']._serialized_start=897
-  _globals['_DEVICECANDIDATE']._serialized_end=1006
-  _globals['_DEVICECANDIDATES']._serialized_start=1008
-  _globals['_DEVICECANDIDATES']._serialized_end=1090
-  _globals['_DEVICEANSWERCOLUMNS']._serialized_start=1093
-  _globals['_DEVICEANSWERCOLUMNS']._serialized_end=1252
+  _globals['_CONTEXT']._serialized_start=89
+  _globals['_CONTEXT']._serialized_end=350
+  _globals['_CONTEXT_ATTRIBUTESENTRY']._serialized_start=301
+  _globals['_CONTEXT_ATTRIBUTESENTRY']._serialized_end=350
+  _globals['_MAPEVENT']._serialized_start=352
+  _globals['_MAPEVENT']._serialized_end=436
+  _globals['_LOAD']._serialized_start=439
+  _globals['_LOAD']._serialized_end=632
+  _globals['_SEGMENT']._serialized_start=634
+  _globals['_SEGMENT']._serialized_end=739
+  _globals['_LOADINCONTEXT']._serialized_start=741
+  _globals['_LOADINCONTEXT']._serialized_end=836
+  _globals['_UNLOAD']._serialized_start=838
+  _globals['_UNLOAD']._serialized_end=873
 # @@protoc_insertion_point(module_scope)

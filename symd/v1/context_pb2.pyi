@@ -2,7 +2,6 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
-from symd.v1 import answer_pb2 as _answer_pb2
 from symd.v1 import query_pb2 as _query_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -94,37 +93,3 @@ class Unload(_message.Message):
     key: str
     time: int
     def __init__(self, key: _Optional[str] = ..., time: _Optional[int] = ...) -> None: ...
-
-class DeviceCandidate(_message.Message):
-    __slots__ = ("address", "module", "path", "query")
-    ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    MODULE_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
-    QUERY_FIELD_NUMBER: _ClassVar[int]
-    address: int
-    module: str
-    path: str
-    query: _query_pb2.Query
-    def __init__(self, address: _Optional[int] = ..., module: _Optional[str] = ..., path: _Optional[str] = ..., query: _Optional[_Union[_query_pb2.Query, _Mapping]] = ...) -> None: ...
-
-class DeviceCandidates(_message.Message):
-    __slots__ = ("position", "candidates")
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    CANDIDATES_FIELD_NUMBER: _ClassVar[int]
-    position: int
-    candidates: _containers.RepeatedCompositeFieldContainer[DeviceCandidate]
-    def __init__(self, position: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[DeviceCandidate, _Mapping]]] = ...) -> None: ...
-
-class DeviceAnswerColumns(_message.Message):
-    __slots__ = ("answers", "modules", "module", "address", "candidates")
-    ANSWERS_FIELD_NUMBER: _ClassVar[int]
-    MODULES_FIELD_NUMBER: _ClassVar[int]
-    MODULE_FIELD_NUMBER: _ClassVar[int]
-    ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    CANDIDATES_FIELD_NUMBER: _ClassVar[int]
-    answers: _answer_pb2.AnswerColumns
-    modules: _containers.RepeatedScalarFieldContainer[str]
-    module: bytes
-    address: bytes
-    candidates: _containers.RepeatedCompositeFieldContainer[DeviceCandidates]
-    def __init__(self, answers: _Optional[_Union[_answer_pb2.AnswerColumns, _Mapping]] = ..., modules: _Optional[_Iterable[str]] = ..., module: _Optional[bytes] = ..., address: _Optional[bytes] = ..., candidates: _Optional[_Iterable[_Union[DeviceCandidates, _Mapping]]] = ...) -> None: ...

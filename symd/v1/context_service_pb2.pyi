@@ -89,27 +89,3 @@ class ListLoadsResponse(_message.Message):
     loads: _containers.RepeatedCompositeFieldContainer[_context_pb2.LoadInContext]
     next_page_token: str
     def __init__(self, loads: _Optional[_Iterable[_Union[_context_pb2.LoadInContext, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
-
-class SymbolizeAddressesRequest(_message.Message):
-    __slots__ = ("name", "count", "addresses", "time", "times", "shift", "known_bits")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    COUNT_FIELD_NUMBER: _ClassVar[int]
-    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
-    TIME_FIELD_NUMBER: _ClassVar[int]
-    TIMES_FIELD_NUMBER: _ClassVar[int]
-    SHIFT_FIELD_NUMBER: _ClassVar[int]
-    KNOWN_BITS_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    count: int
-    addresses: bytes
-    time: int
-    times: bytes
-    shift: int
-    known_bits: int
-    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., addresses: _Optional[bytes] = ..., time: _Optional[int] = ..., times: _Optional[bytes] = ..., shift: _Optional[int] = ..., known_bits: _Optional[int] = ...) -> None: ...
-
-class SymbolizeAddressesResponse(_message.Message):
-    __slots__ = ("answers",)
-    ANSWERS_FIELD_NUMBER: _ClassVar[int]
-    answers: _context_pb2.DeviceAnswerColumns
-    def __init__(self, answers: _Optional[_Union[_context_pb2.DeviceAnswerColumns, _Mapping]] = ...) -> None: ...

@@ -27,11 +27,12 @@ if _version_not_supported:
 
 
 class ContextServiceStub:
-    """Knows which module was where in device memory, when, and answers what a device address was at a time.
+    """Knows which module was where in device memory, when, so that SymbolService and VariableService can answer what a device
+    address was at a time.
 
     context <- CreateContext      one process on one device
     RecordEvents                  loads and unloads, as they happen or later, in any order
-    SymbolizeAddresses            addresses as of times
+    Symbolize                     Query.device_address, or a QueryColumn with Origin.context: addresses as of times
 
     Failures look as ModuleService says. Codes of every method that takes a context's name beside those: NOT_FOUND with
     reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for an invalid name.
@@ -73,19 +74,15 @@ class ContextServiceStub:
                 request_serializer=symd_dot_v1_dot_context__service__pb2.ListLoadsRequest.SerializeToString,
                 response_deserializer=symd_dot_v1_dot_context__service__pb2.ListLoadsResponse.FromString,
                 _registered_method=True)
-        self.SymbolizeAddresses = channel.unary_unary(
-                '/symd.v1.ContextService/SymbolizeAddresses',
-                request_serializer=symd_dot_v1_dot_context__service__pb2.SymbolizeAddressesRequest.SerializeToString,
-                response_deserializer=symd_dot_v1_dot_context__service__pb2.SymbolizeAddressesResponse.FromString,
-                _registered_method=True)
 
 
 class ContextServiceServicer:
-    """Knows which module was where in device memory, when, and answers what a device address was at a time.
+    """Knows which module was where in device memory, when, so that SymbolService and VariableService can answer what a device
+    address was at a time.
 
     context <- CreateContext      one process on one device
     RecordEvents                  loads and unloads, as they happen or later, in any order
-    SymbolizeAddresses            addresses as of times
+    Symbolize                     Query.device_address, or a QueryColumn with Origin.context: addresses as of times
 
     Failures look as ModuleService says. Codes of every method that takes a context's name beside those: NOT_FOUND with
     reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for an invalid name.
@@ -138,18 +135,6 @@ class ContextServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def SymbolizeAddresses(self, request, context):
-        """Frames for device addresses, each as of its time. Reasons beside those of Symbolize: OUTSIDE_TEXT also means that
-        nothing was ever mapped there; UNLOADED that something was, earlier or later; UNKNOWN_MODULE that the module which was
-        there is not in the store; AMBIGUOUS also that several loads could be meant; MALFORMED also that the module cannot be
-        read, or that reading it died or took too long.
-
-        RESOURCE_EXHAUSTED: more than ServerInfo.max_batch addresses, or truncated ones that could stand for too many places.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_ContextServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -183,11 +168,6 @@ def add_ContextServiceServicer_to_server(servicer, server):
                     request_deserializer=symd_dot_v1_dot_context__service__pb2.ListLoadsRequest.FromString,
                     response_serializer=symd_dot_v1_dot_context__service__pb2.ListLoadsResponse.SerializeToString,
             ),
-            'SymbolizeAddresses': grpc.unary_unary_rpc_method_handler(
-                    servicer.SymbolizeAddresses,
-                    request_deserializer=symd_dot_v1_dot_context__service__pb2.SymbolizeAddressesRequest.FromString,
-                    response_serializer=symd_dot_v1_dot_context__service__pb2.SymbolizeAddressesResponse.SerializeToString,
-            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'symd.v1.ContextService', rpc_method_handlers)
@@ -197,11 +177,12 @@ def add_ContextServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ContextService:
-    """Knows which module was where in device memory, when, and answers what a device address was at a time.
+    """Knows which module was where in device memory, when, so that SymbolService and VariableService can answer what a device
+    address was at a time.
 
     context <- CreateContext      one process on one device
     RecordEvents                  loads and unloads, as they happen or later, in any order
-    SymbolizeAddresses            addresses as of times
+    Symbolize                     Query.device_address, or a QueryColumn with Origin.context: addresses as of times
 
     Failures look as ModuleService says. Codes of every method that takes a context's name beside those: NOT_FOUND with
     reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for an invalid name.
@@ -359,33 +340,6 @@ class ContextService:
             '/symd.v1.ContextService/ListLoads',
             symd_dot_v1_dot_context__service__pb2.ListLoadsRequest.SerializeToString,
             symd_dot_v1_dot_context__service__pb2.ListLoadsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def SymbolizeAddresses(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/symd.v1.ContextService/SymbolizeAddresses',
-            symd_dot_v1_dot_context__service__pb2.SymbolizeAddressesRequest.SerializeToString,
-            symd_dot_v1_dot_context__service__pb2.SymbolizeAddressesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -31,7 +31,11 @@ class SymbolServiceStub:
 
     A call fails only when it cannot be served at all; an address without an answer is data with its Reason. Failures
     look as ModuleService says. Codes of every method beside those: NOT_FOUND with reason UNKNOWN_MODULE or
-    UNKNOWN_OBJECT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
+    UNKNOWN_OBJECT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read. They are about the module
+    that the request names, and UNKNOWN_CONTEXT about a context; of a module that an origin names, or that a device address is
+    in, each address says so: UNKNOWN_MODULE, MALFORMED also where reading it died or took too long. A device address has other
+    reasons, too: OUTSIDE_TEXT also means that nothing was ever mapped there; UNLOADED that something was, earlier or later;
+    AMBIGUOUS also that several loads could be meant.
     """
 
     def __init__(self, channel):
@@ -62,15 +66,23 @@ class SymbolServiceServicer:
 
     A call fails only when it cannot be served at all; an address without an answer is data with its Reason. Failures
     look as ModuleService says. Codes of every method beside those: NOT_FOUND with reason UNKNOWN_MODULE or
-    UNKNOWN_OBJECT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
+    UNKNOWN_OBJECT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read. They are about the module
+    that the request names, and UNKNOWN_CONTEXT about a context; of a module that an origin names, or that a device address is
+    in, each address says so: UNKNOWN_MODULE, MALFORMED also where reading it died or took too long. A device address has other
+    reasons, too: OUTSIDE_TEXT also means that nothing was ever mapped there; UNLOADED that something was, earlier or later;
+    AMBIGUOUS also that several loads could be meant.
     """
 
     def Symbolize(self, request, context):
         """Frames for one address or many. RESOURCE_EXHAUSTED: more than ServerInfo.max_batch addresses; or names that no kernel has take
-        more to look for than `name_search_letters` and `question_seconds` allow.
+        more to look for than `name_search_letters` and `question_seconds` allow; or truncated device addresses could stand for too
+        many places.
+
+        One request takes all modules: a profile is one QueryColumn whose origins are its kernels or contexts, and a stack as many
+        queries of device addresses as it has frames.
 
         Many gRPC libraries take messages of at most 4 MiB unless told otherwise: answers that are spelled out reach that at about
-        45,000 addresses (93 bytes each), columns at about a million.
+        45,000 addresses (93 bytes each), columns at about a million (2 to 4 bytes each). Beyond, send batches in a stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -125,7 +137,11 @@ class SymbolService:
 
     A call fails only when it cannot be served at all; an address without an answer is data with its Reason. Failures
     look as ModuleService says. Codes of every method beside those: NOT_FOUND with reason UNKNOWN_MODULE or
-    UNKNOWN_OBJECT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
+    UNKNOWN_OBJECT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read. They are about the module
+    that the request names, and UNKNOWN_CONTEXT about a context; of a module that an origin names, or that a device address is
+    in, each address says so: UNKNOWN_MODULE, MALFORMED also where reading it died or took too long. A device address has other
+    reasons, too: OUTSIDE_TEXT also means that nothing was ever mapped there; UNLOADED that something was, earlier or later;
+    AMBIGUOUS also that several loads could be meant.
     """
 
     @staticmethod

@@ -54,8 +54,9 @@ class VariableServiceServicer:
     """
 
     def GetVariables(self, request, context):
-        """The variables in scope at each address. A query that names no place in any text is answered with its reason and no
-        variables.
+        """The variables in scope at each address, such as the device addresses of all frames of a stack. A query that names no place
+        in any text is answered with its reason and no variables; so is a device address whose module is not known or cannot be
+        read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -22,7 +22,7 @@ from symd.errors import (
     ModuleNotFound,
     SymdError,
 )
-from symd.model.addresses import ByAddress, ByKernel, BySection
+from symd.model.addresses import LATEST_TIME, ByAddress, ByKernel, BySection
 from symd.model.answers import Reason
 from symd.model.contexts import AddressForm, Alias, Context, Load, Segment, Unload
 from symd.server.config import Config
@@ -33,6 +33,8 @@ from symd.store import Store
 from symd.v1 import context_pb2 as messages
 from symd.v1 import context_service_pb2
 from symd.v1.context_pb2 import MapEvent
+from symd.v1.query_pb2 import Origin, QueryColumn
+from symd.v1.symbol_service_pb2 import SymbolizeRequest
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 VADD = (SAMPLES / "kernels/bin/vadd/skl-O0.dbg").read_bytes()
@@ -116,7 +118,9 @@ def test_one_address_is_two_kernels_at_two_times(symd, context):
     assert answers[1].answer == symd.symbolize(vadd, [ByKernel("vadd", 0x368)])[0]
     assert answers[4].answer == symd.symbolize(raycast, [ByKernel("raycast", 0x368)])[0]
     assert [frame.function for frame in answers[4].answer.frames] == ["length_squared", "raycast"]
-    assert kernels(symd.contexts.symbolize(context, column(where))) == ["UNLOADED"]
+    assert kernels(symd.contexts.symbolize(context, column(where))) == ["raycast"]  # just before the last module went
+    assert kernels(symd.contexts.symbolize(context, column(where), LATEST_TIME)) == ["raycast"]  # which is no time
+    assert kernels(symd.contexts.symbolize(context, column(where), LATEST_TIME - 1)) == ["UNLOADED"]
     assert kernels(symd.contexts.symbolize(context, column(where, HEAP + 0x7C0, HEAP - 1), 150)) == [
         "vadd", "OUTSIDE_TEXT", "OUTSIDE_TEXT",
     ]  # fmt: skip
@@ -431,13 +435,6 @@ MESSAGES = {
             ]
         },
     ),
-    "addresses of 3 bytes": ("SymbolizeAddresses", {"addresses": b"abc", "count": 1}),
-    "half an address": ("SymbolizeAddresses", {"addresses": b"abcdefghi", "count": 1}),
-    "half a time": ("SymbolizeAddresses", {"addresses": bytes(8), "count": 1, "times": bytes(7)}),
-    "fewer times than addresses": ("SymbolizeAddresses", {"addresses": bytes(24), "count": 3, "times": bytes(16)}),
-    "a time of 2^64 - 1 in a column": ("SymbolizeAddresses", {"addresses": bytes(8), "count": 1, "times": b"\xff" * 8}),
-    "a time of 2^64 - 1": ("SymbolizeAddresses", {"addresses": bytes(8), "count": 1, "time": (1 << 64) - 1}),
-    "a shift of 2^32 - 1": ("SymbolizeAddresses", {"addresses": bytes(8), "count": 1, "shift": (1 << 32) - 1}),
 }
 
 
@@ -450,12 +447,39 @@ def test_messages_that_no_client_of_ours_sends_are_refused(parts, method, fields
         client._calls.one(getattr(client._calls.stubs.contexts, method), request)
 
 
+COLUMNS = {
+    "addresses of 3 bytes": {"values": b"abc", "count": 1},
+    "half an address": {"values": b"abcdefghi", "count": 1},
+    "half a time": {"values": bytes(8), "count": 1, "times_ns": bytes(7)},
+    "fewer times than addresses": {"values": bytes(24), "count": 3, "times_ns": bytes(16)},
+    "a time of 2^64 - 1 in a column": {"values": bytes(8), "count": 1, "times_ns": b"\xff" * 8},
+    "a time of 2^64 - 1": {"values": bytes(8), "count": 1, "time_ns": (1 << 64) - 1},
+    "a shift of 2^32 - 1": {"values": bytes(8), "count": 1, "shift": (1 << 32) - 1},
+    "an origin that is not there": {"values": bytes(8), "count": 1, "origin": b"\1"},
+    "half a number of an origin": {"values": bytes(16), "count": 2, "origin": b"\0"},
+    "another context's name": {"values": bytes(8), "count": 1, "context": "contexts/x"},
+}
+
+
+@pytest.mark.parametrize("fields", COLUMNS.values(), ids=COLUMNS.keys())
+def test_columns_that_no_client_of_ours_sends_are_refused(parts, fields):
+    client = parts["client"]
+    origin = Origin(context="contexts/" + client.contexts.add(Context("hostile")))
+    for name in ("shift", "context"):
+        if name in fields:
+            setattr(origin, name, fields[name])
+    rest = {name: value for name, value in fields.items() if name not in ("shift", "context")}
+    request = SymbolizeRequest(column=QueryColumn(origins=[origin], **rest))
+    with pytest.raises(BadQuery):
+        client._calls.one(client._calls.stubs.symbols.Symbolize, request)
+
+
 def test_more_addresses_than_the_limit_and_wrong_tokens_are_refused(parts):
     client = parts["client"]
     name = "contexts/" + client.contexts.add(Context("hostile"))
-    request = context_service_pb2.SymbolizeAddressesRequest(name=name, count=300_001, addresses=bytes(300_001))
+    request = SymbolizeRequest(column=QueryColumn(origins=[Origin(context=name)], count=300_001, values=bytes(300_001)))
     with pytest.raises(LimitExceeded, match="300001"):
-        client._calls.one(client._calls.stubs.contexts.SymbolizeAddresses, request)
+        client._calls.one(client._calls.stubs.symbols.Symbolize, request)
     other_list = context_service_pb2.ListLoadsRequest(parent=name)
     other_list.page_token = to_token("modules", 1)
     with pytest.raises(BadQuery):

@@ -10,8 +10,9 @@ import pytest
 from symd.index import Index
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answers, Reason
+from symd.model.contexts import Origin
 from symd.query import symbolize
-from symd.query.symbolize import MAX_CANDIDATES, MAX_EXPLAINED, Part, symbolize_column, symbolize_one, symbolize_parts
+from symd.query.symbolize import MAX_CANDIDATES, MAX_EXPLAINED, symbolize_column, symbolize_one, symbolize_origins
 from tests.query.small import Object, index
 
 SEVERAL = index(*(Object(f"o{number}") for number in range(MAX_CANDIDATES + 6)))
@@ -53,8 +54,12 @@ def test_candidates_of_a_batch_are_bounded_together(kind: str, monkeypatch: pyte
 
 def test_parts_of_a_batch_have_the_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(symbolize, "MAX_EXPLAINED", 3)
-    parts = [Part(np.array([at, at + 1]), values(2, "address")) for at in (0, 2, 4)]
-    assert sorted(symbolize_parts(SEVERAL, parts, 6).candidates) == [0, 1, 2]
+    origin = np.repeat(np.arange(3), 2)
+    assert sorted(symbolize_origins(SEVERAL, [Origin()] * 3, range(3), origin, values(6, "address")).candidates) == [
+        0,
+        1,
+        2,
+    ]
 
 
 TWO = index(Object("a", kernels=[("k", 0xF0, 0x10)]), Object("b", kernels=[("k", 0x20, 0x10)]))
@@ -73,7 +78,8 @@ def test_an_offset_beyond_every_candidate_is_outside_and_takes_no_other_querys_c
     monkeypatch.setattr(symbolize, "MAX_EXPLAINED", 2)
     offsets = np.array([0xE0, 1 << 63, 0x8, 0xE0, 0x10], np.uint64)
     columns = symbolize_column(TWO, offsets, kernel="k")
-    parts = symbolize_parts(TWO, [Part(np.arange(5), offsets, kernel="k")], 5)
+    origins = [Origin(path="elsewhere"), Origin(kernel="k")]
+    parts = symbolize_origins(TWO, origins, [1], np.ones(5, np.uint32), offsets)
     singly = [symbolize_one(TWO, ByKernel("k", KernelOffset(offset))) for offset in offsets.tolist()]
     outside, several = Reason.OUTSIDE_TEXT, Reason.AMBIGUOUS
     assert [answer.reason for answer in singly] == [outside, outside, several, outside, several]

@@ -8,37 +8,37 @@ from types import SimpleNamespace
 import pytest
 
 from symd.config import Limits
-from symd.engine.contexts.verbs import Contexts
+from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.model.contexts import Context
 from symd.server.call import Call, CallEnded
-from symd.server.rpc.context_service import symbolize_addresses
+from symd.server.rpc.symbol_service import symbolize
 from symd.store import Store
-from symd.v1.context_service_pb2 import SymbolizeAddressesRequest
+from symd.v1.query_pb2 import Origin, QueryColumn
+from symd.v1.symbol_service_pb2 import SymbolizeRequest
 
 
 @pytest.fixture
 def asked(tmp_path):
     """What asks, by the seconds that a question may take and a call."""
     with Store(tmp_path) as store:
-        contexts = Contexts(store.context_log, lambda _: pytest.fail("no module is loaded"))
-        request = SymbolizeAddressesRequest(
-            name=f"contexts/{contexts.add(Context(host='here'))}", addresses=bytes(8), count=1
-        )
+        engine = Engine(store)
+        origin = Origin(context=f"contexts/{engine.contexts.add(Context(host='here'))}")
+        request = SymbolizeRequest(column=QueryColumn(origins=[origin], values=bytes(8), count=1))
 
         def ask(seconds: float, call: Call) -> int:
             service = SimpleNamespace(
-                engine=SimpleNamespace(contexts=contexts),
+                engine=engine,
                 config=SimpleNamespace(limits=Limits(question_seconds=seconds)),
                 addresses_at_work=SimpleNamespace(acquired=lambda _: nullcontext()),
             )
-            return symbolize_addresses(service, request, call).answers.answers.count
+            return symbolize(service, request, call).columns.count
 
         yield ask
 
 
 def call() -> Call:
-    return Call("SymbolizeAddresses", "peer", None)
+    return Call("Symbolize", "peer", None)
 
 
 def test_nothing_is_looked_up_for_a_caller_who_has_left(asked):

@@ -1,24 +1,28 @@
-"""Which frames were at these device addresses at these times? The map says which module held each address, and all
-addresses of one module are answered together.
+"""Which frames are at these places, of several modules or in device memory as of times? The map of a context says which
+module held each device address, and all addresses of one module are answered together.
 
 Answers of several modules as answers to one batch: of each table only what its answers point to is taken over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.engine.contexts.placement import extended, reduced, shifted
-from symd.engine.contexts.timeline import NONE, FoundSegment, Target, Timeline, in_groups
-from symd.errors import OF_ONE_MODULE, LimitExceeded, ModuleNotFound
+from symd.engine.contexts.placement import checked_form, extended, reduced, shifted
+from symd.engine.contexts.timeline import MAX_EXPLAINED, MAX_NAMED, NONE, FoundSegment, Timeline
+from symd.errors import OF_ONE_MODULE, BadQuery, LimitExceeded, ModuleNotFound, ObjectNotFound
 from symd.index import Index
 from symd.index.format import Strings
+from symd.index.lookup import parts_of
 from symd.model.addresses import (
+    LATEST_TIME,
     ByAddress,
+    ByDevice,
     ByKernel,
     BySection,
     DeviceAddress,
@@ -38,11 +42,12 @@ from symd.model.answers import (
     subset,
     used_strings,
 )
-from symd.model.columns import I64, U64
-from symd.model.contexts import AddressForm, DeviceAnswers, DeviceCandidate
-from symd.model.identities import Digest
+from symd.model.arguments import ColumnQuestion
+from symd.model.columns import I32, I64, U8, U32, U64, in_groups, no_numbers
+from symd.model.contexts import AddressForm, DeviceAnswers, DeviceCandidate, DevicePlace, Origin, Times
+from symd.model.identities import Digest, ObjectPath
 from symd.model.waiting import never_cancelled
-from symd.query.symbolize import Part, symbolize_parts
+from symd.query.symbolize import QueryBudget, symbolize_origins
 
 MAX_TEXTS = 96 << 20
 """Bytes of the names and paths of one batch, as UTF-8, each once a module: whoever made a module says how long they
@@ -62,7 +67,7 @@ class AnswerTableBuilder:
         self._candidates: dict[int, tuple[Candidate, ...]] = {}
         self._room = MAX_TEXTS
 
-    def add(self, numbers: NDArray[np.int64], answers: Answers) -> None:
+    def add(self, numbers: I64 | slice, answers: Answers) -> None:
         """Put one module's answers in where ``numbers`` says. Raises ``LimitExceeded`` where their texts have no room."""
         table = answers.locations
         if isinstance(table.strings, Strings) and table.strings.text_bytes > self._room:  # before they are read
@@ -74,7 +79,7 @@ class AnswerTableBuilder:
         self._tables.append(part)
         self._add_text_sections(numbers, answers)
         for query, candidates in answers.candidates.items():
-            self._candidates[int(numbers[query])] = candidates
+            self._candidates[query if isinstance(numbers, slice) else int(numbers[query])] = candidates
 
     def answers(self) -> Answers:
         """The batch."""
@@ -89,7 +94,7 @@ class AnswerTableBuilder:
                 metadata={"limit": "answer_texts", "value": str(MAX_TEXTS)},
             )
 
-    def _add_text_sections(self, numbers: NDArray[np.int64], answers: Answers) -> None:
+    def _add_text_sections(self, numbers: I64 | slice, answers: Answers) -> None:
         used = np.unique(answers.text_section)
         used = used[used != 0]
         if len(used):
@@ -103,124 +108,246 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
+OpenIndexOf = Callable[[str], Index]
+"""Opens the index of a module by its digest."""
 WORK = 1 << 26
 """Truncated addresses of a batch, times the places each could stand for."""
 
 
-def symbolize_device(
-    timeline: Timeline,
-    width: int,
-    values: U64,
-    times: I64,
-    form: AddressForm,
-    opener: Callable[[str], Index],
+class ContextMap(NamedTuple):
+    """What is known of a context: where everything was when, how many bits its addresses have, and as of when an address without a
+    time is meant."""
+
+    timeline: Timeline
+    width: int
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """What the numbers of a question mean: for each the number of its target, ``NONE`` where it has none for a ``reason``, and what is asked
+    for there. ``address`` is whole."""
+
+    targets: Sequence[Origin]
+    target: I32 | U32
+    value: U64
+    address: U64
+    reason: U8
+    candidates: dict[int, tuple[DeviceCandidate, ...]]
+
+
+def symbolize_question(
+    question: ColumnQuestion,
+    context: Callable[[str], ContextMap],
+    opener: OpenIndexOf,
     check_cancelled: Callable[[], None] = never_cancelled,
+    own: str = "",
 ) -> DeviceAnswers:
-    """Answers for ``values``, written in ``form``, each as of its time, in a context whose addresses have ``width`` bits.
+    """Answers for the values of ``question``, whatever they count from: device addresses each as of its time.
 
     Reasons beside those of the module: OUTSIDE_TEXT (nothing was ever mapped there), UNLOADED (something was, before or
-    later), AMBIGUOUS, UNKNOWN_MODULE (what was there is not in the store), MALFORMED (it is, and cannot be read).
-    Raises ``LimitExceeded`` when truncated addresses could stand for too many places. ``check_cancelled`` is called now and then, and raises
-    when nobody waits any more.
+    later), AMBIGUOUS, UNKNOWN_MODULE (what was there is not in the store), MALFORMED (it is, and cannot be read); of the module ``own`` the
+    errors are raised instead. Raises ``LimitExceeded`` when truncated addresses could stand for too many places. ``check_cancelled`` is called
+    now and then, and raises when nobody waits any more.
     """
-    addresses, fits = shifted(values, form)
-    found = _found(timeline, width, addresses, times, form, check_cancelled)
-    batch = AnswerTableBuilder(len(values))
-    batch.location[:] = np.where(fits, found.reason, Reason.OUTSIDE_TEXT)
-    held = np.flatnonzero(fits & (found.row >= 0))
-    modules, numbers = _answer(timeline, found, held, batch, opener, check_cancelled)
-    module = np.zeros(len(values), np.uint32)
-    module[held] = numbers
-    several = {number: meanings for number, meanings in sorted(found.several.items()) if fits[number]}
-    candidates = _candidates(timeline, width, several)
-    _, valid = reduced(found.address, width)
-    whole = np.where(valid, extended(found.address, width), found.address)
-    return DeviceAnswers(batch.answers(), module, whole, modules, candidates)
+    meant = meaning_of(question, context, check_cancelled)
+    return _answered(meant, opener, check_cancelled, own)
 
 
-def _found(
-    timeline: Timeline, width: int, addresses: U64, times: I64, form: AddressForm, check_cancelled: Callable[[], None]
-) -> FoundSegment:
-    """Whole addresses are looked up at once; one wider than the form was never mapped."""
-    if form.known_bits >= width:
-        low, valid = reduced(addresses, width)
-        found = timeline.find(low, times, check_cancelled)
-        found.row[~valid] = NONE
-        low[~valid] = addresses[~valid]
-        found.reason[~valid] = Reason.OUTSIDE_TEXT
-        for number in [each for each in found.several if not valid[each]]:
-            del found.several[number]
-        return found
-    ways = len(timeline.windows(form.known_bits))
-    if ways * len(addresses) > WORK:
+def meaning_of(
+    question: ColumnQuestion, context: Callable[[str], ContextMap], check_cancelled: Callable[[], None]
+) -> _Meant:
+    """What the numbers mean in modules. Raises ``ContextNotFound`` and ``LimitExceeded``."""
+    values, origins = question.values, question.origins
+    reason = np.zeros(len(values), np.uint8)
+    if not any(origin.context for origin in origins):
+        return _Meant(origins, question.numbers, values, values, reason, {})
+    target, value, address = question.numbers.astype(np.int32), values.copy(), values.copy()
+    targets, candidates = [*origins], _NamedCandidates()
+    for number, origin in enumerate(origins):
+        if not origin.context:
+            continue
+        form, known = checked_form(origin.form), context(origin.context)
+        rows = None if len(origins) == 1 else np.flatnonzero(question.numbers == number)
+        count = len(values) if rows is None else len(rows)
+        _check_work(known, form, count)
+        for part in parts_of(count):
+            check_cancelled()
+            at = part if rows is None else rows[part]
+            times = question.times[at] if isinstance(question.times, np.ndarray) else question.times
+            found = _found(known, values[at], as_of(times, known.now, part.stop - part.start), form, check_cancelled)
+            of_part = known.timeline.targets_of(found.row) + len(targets)
+            of_part[found.row < 0] = NONE
+            target[at], reason[at] = of_part, found.reason
+            value[at] = known.timeline.values_of(found.row, found.address)
+            address[at] = _whole(found.address, known.width)
+            candidates.add(known, part.start if rows is None else rows[part], found)
+        targets += known.timeline.targets
+    return _Meant(targets, target, value, address, reason, candidates.by_query)
+
+
+def _whole(addresses: U64, width: int) -> U64:
+    """Addresses in canonical form; one that is none as it is."""
+    low, valid = reduced(addresses, width)
+    return extended(low, width) if valid.all() else np.where(valid, extended(low, width), addresses)
+
+
+def place_of(query: ByDevice, context: Callable[[str], ContextMap], check_cancelled: Callable[[], None]) -> DevicePlace:
+    """What one device address means in which module."""
+    column = np.array([query.address], np.uint64)
+    meant = meaning_of(
+        ColumnQuestion(column, (Origin(context=query.context),), None, query.time), context, check_cancelled
+    )
+    address, number = DeviceAddress(int(meant.address[0])), int(meant.target[0])
+    if number < 0:
+        return DevicePlace(address, Reason(int(meant.reason[0])))
+    target = meant.targets[number]
+    return DevicePlace(address, None, Digest(target.module), _path(target), _place(target, int(meant.value[0])))
+
+
+def as_of(times: Times, now: int, count: int) -> I64:
+    """The time as of which each of ``count`` device addresses is meant, in nanoseconds of the context's clock: ``now`` for those without
+    one. Raises ``BadQuery``."""
+    if isinstance(times, np.ndarray):
+        return np.where(times >= LATEST_TIME, now, times)
+    if times is not None and not 0 <= times <= LATEST_TIME + 1:
+        raise BadQuery(f"{times} is not a time", hint="times are nanoseconds, from 0 to 2^63 - 2")
+    return np.full(count, now if times is None or times >= LATEST_TIME else times, np.int64)
+
+
+def _check_work(known: ContextMap, form: AddressForm, count: int) -> None:
+    """Raises ``LimitExceeded`` where so many truncated addresses could stand for too many places."""
+    ways = len(known.timeline.windows(form.known_bits)) if form.known_bits < known.width else 1
+    if ways * count > WORK:
         raise LimitExceeded(
             f"each truncated address could stand for {ways} places",
             hint="send smaller batches, or more bits of the addresses",
             metadata={"limit": "truncated", "value": str(WORK)},
         )
-    return timeline.find_truncated(addresses, times, form.known_bits, check_cancelled)
 
 
-def _answer(
-    timeline: Timeline,
-    found: FoundSegment,
-    held: I64,
-    batch: AnswerTableBuilder,
-    opener: Callable[[str], Index],
-    check_cancelled: Callable[[], None],
-) -> tuple[list[Digest], I64]:
-    """Answer what is held by a module, module after module; the modules, and for each question its number plus one."""
-    targets = timeline.targets_of(found.row[held])
-    modules: dict[Digest, list[tuple[Target, I64]]] = {}
-    for number, where in in_groups(targets):
-        target = timeline.targets[number]
-        modules.setdefault(target.module, []).append((target, where))
-    owner = np.zeros(len(held), np.int64)
-    values = timeline.values_of(found.row[held], found.address[held])
-    for number, (digest, groups) in enumerate(modules.items(), 1):
-        everywhere = np.concatenate([where for _, where in groups])
-        owner[everywhere] = number
+def _found(
+    known: ContextMap, values: U64, times: I64, form: AddressForm, check_cancelled: Callable[[], None]
+) -> FoundSegment:
+    """Whole addresses are looked up at once; what the form or the context's width cannot say was never mapped."""
+    timeline, width, _ = known
+    addresses, fits = shifted(values, form)
+    if form.known_bits < width:
+        return _without(timeline.find_truncated(addresses, times, form.known_bits, check_cancelled), fits)
+    low, valid = reduced(addresses, width)
+    found = _without(timeline.find(low, times, check_cancelled), fits & valid)
+    return found if valid.all() else replace(found, address=np.where(valid, low, addresses))
+
+
+def _without(found: FoundSegment, fits: NDArray[np.bool_]) -> FoundSegment:
+    """What was found, but for questions that do not fit."""
+    if not fits.all():
+        found.row[~fits] = NONE
+        found.reason[~fits] = Reason.OUTSIDE_TEXT
+        for number in [each for each in found.several if not fits[each]]:
+            del found.several[number]
+    return found
+
+
+def _answered(meant: _Meant, opener: OpenIndexOf, check_cancelled: Callable[[], None], own: str) -> DeviceAnswers:
+    """Answer what is in a module, module after module."""
+    targets = meant.targets
+    used = np.zeros(len(targets) + 1, np.bool_)  # the last one stands for no target
+    for part in parts_of(len(meant.target)):
+        used[meant.target[part]] = True
+    modules: dict[Digest, list[int]] = {}
+    for number in np.flatnonzero(used[:-1]).tolist():
+        modules.setdefault(Digest(targets[number].module), []).append(number)
+    is_one = len(modules) == 1
+    if is_one and not used[-1]:
+        module = np.broadcast_to(np.uint32(1), len(meant.target))
+    else:
+        numbers = np.zeros(len(used), np.uint32)
+        for number, members in enumerate(modules.values(), 1):
+            numbers[members] = number
+        module = numbers[meant.target]
+    reason, effort = meant.reason.copy(), QueryBudget(check_cancelled)
+    found: list[tuple[I64 | slice, Answers]] = []
+    for digest, members, rows in zip(modules, modules.values(), _rows_of_each(module, len(modules)), strict=True):
         check_cancelled()
         try:
             index = opener(digest)
-        except ModuleNotFound:
-            batch.location[held[everywhere]] = Reason.UNKNOWN_MODULE
+            if digest == own:
+                _check_objects(index, [targets[each] for each in members])
+        except (ModuleNotFound, *OF_ONE_MODULE) as error:
+            if digest == own:
+                raise
+            reason[rows] = Reason.UNKNOWN_MODULE if isinstance(error, ModuleNotFound) else Reason.MALFORMED
             continue
-        except OF_ONE_MODULE:
-            batch.location[held[everywhere]] = Reason.MALFORMED
-            continue
-        batch.add(held[everywhere], symbolize_parts(index, _parts(groups, values), len(everywhere)))
-    return list(modules), owner
+        found.append((rows, symbolize_origins(index, targets, members, meant.target[rows], meant.value[rows], effort)))
+    answers = _beside(found[0][1], found[0][0], reason) if is_one and found else _together(found, reason)
+    return DeviceAnswers(answers, module, meant.address, [*modules], meant.candidates)
 
 
-def _parts(groups: Sequence[tuple[Target, I64]], values: U64) -> list[Part]:
-    """Groups that follow one another in the module's batch."""
-    parts, first = [], 0
-    for target, where in groups:
-        numbers = np.arange(first, first + len(where))
-        parts.append(Part(numbers, values[where], target.kernel, target.section, target.path))
-        first += len(where)
-    return parts
+def _together(found: Sequence[tuple[I64 | slice, Answers]], reason: U8) -> Answers:
+    """Answers of several modules in their rows of a batch."""
+    batch = AnswerTableBuilder(len(reason))
+    batch.location[:] = reason
+    for rows, answers in found:
+        batch.add(rows, answers)
+    return batch.answers()
 
 
-def _candidates(
-    timeline: Timeline, width: int, several: Mapping[int, Sequence[tuple[int, int]]]
-) -> dict[int, tuple[DeviceCandidate, ...]]:
-    """By the number of each ambiguous address what it could mean."""
-    pairs = [pair for meanings in several.values() for pair in meanings]
-    rows = np.array([row for row, _ in pairs], np.int64)
-    low = np.array([address for _, address in pairs], np.uint64)
-    targets = map(timeline.targets.__getitem__, timeline.targets_of(rows).tolist())
-    made = (
-        DeviceCandidate(DeviceAddress(whole), target.module, target.path, _place(target, value))
-        for whole, target, value in zip(
-            extended(low, width).tolist(), targets, timeline.values_of(rows, low).tolist(), strict=True
-        )
-    )
-    return {number: tuple(islice(made, len(meanings))) for number, meanings in several.items()}
+def _check_objects(index: Index, origins: Sequence[Origin]) -> None:
+    """Raises ``ObjectNotFound``."""
+    for each in origins:
+        if each.path is not None and not index.has_object(each.path):
+            raise ObjectNotFound.at(each.path, index.objects)
 
 
-def _place(target: Target, value: int) -> Query:
+def _rows_of_each(module: U32, count: int) -> Iterator[I64 | slice]:
+    """The rows of module 1, those of module 2, ..."""
+    if count > 1:
+        narrow = module.astype(np.uint16) if count < 1 << 16 else module  # which takes less time to put in order
+        yield from (rows for number, rows in in_groups(narrow) if number)
+    elif count:
+        yield slice(None) if module.strides == (0,) else np.flatnonzero(module)
+
+
+def _beside(answers: Answers, rows: I64 | slice, reason: U8) -> Answers:
+    """The answers in ``rows`` of a batch whose other queries have a reason alone: each table of locations begins with the reasons."""
+    if isinstance(rows, slice):
+        return answers
+    location, section, offset = reason.astype(np.uint32), no_numbers(len(reason)), np.zeros(len(reason), np.uint64)
+    location[rows], section[rows], offset[rows] = answers.location, answers.text_section, answers.offset
+    candidates = {int(rows[number]): each for number, each in answers.candidates.items()}
+    return Answers(location, section, offset, answers.locations, answers.text_sections, candidates)
+
+
+class _NamedCandidates:
+    """What ambiguous addresses of a batch could mean, by their numbers, of as many as are named."""
+
+    def __init__(self) -> None:
+        self.by_query: dict[int, tuple[DeviceCandidate, ...]] = {}
+        self._named = 0
+
+    def add(self, known: ContextMap, numbers: int | I64, found: FoundSegment) -> None:
+        """Name those of a part of the batch: ``numbers`` has the number of each question, or that of the first."""
+        timeline, width, _ = known
+        for slot, meanings in sorted(found.several.items()):
+            if len(self.by_query) >= MAX_EXPLAINED or self._named >= MAX_NAMED:
+                return
+            rows = np.array([row for row, _ in meanings], np.int64)
+            low = np.array([address for _, address in meanings], np.uint64)
+            values = timeline.values_of(rows, low).tolist()
+            targets = [timeline.targets[number] for number in timeline.targets_of(rows).tolist()]
+            self.by_query[slot + numbers if isinstance(numbers, int) else int(numbers[slot])] = tuple(
+                DeviceCandidate(DeviceAddress(whole), Digest(target.module), _path(target), _place(target, value))
+                for whole, target, value in zip(_whole(low, width).tolist(), targets, values, strict=True)
+            )
+            self._named += len(meanings)
+
+
+def _path(target: Origin) -> ObjectPath | None:
+    return None if target.path is None else ObjectPath(target.path)
+
+
+def _place(target: Origin, value: int) -> Query:
     if target.kernel is not None:
         return ByKernel(target.kernel, KernelOffset(value))
     if target.section is not None:

@@ -18,7 +18,7 @@ from symd.errors import BadQuery, InvalidInput, KernelNotFound, LimitExceeded, O
 from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress, ObjectAddress, Query
 from symd.model.columns import U64
-from symd.model.contexts import CONTEXT_HINT, AddressForm, Context, Load, Segment, Unload
+from symd.model.contexts import CONTEXT_HINT, WHOLE_ADDRESS, AddressForm, Context, Load, Segment, Unload
 from symd.model.identities import ObjectPath, is_digest
 from symd.model.kinds import of_kind
 from symd.model.texts import checked_text
@@ -39,6 +39,8 @@ def checked_form(form: AddressForm) -> AddressForm:
 
 def shifted(values: U64, form: AddressForm) -> tuple[U64, NDArray[np.bool_]]:
     """The addresses that numbers stand for, and whether they fit the bits that are known."""
+    if form == WHOLE_ADDRESS:
+        return values, np.ones(len(values), np.bool_)
     addresses = values << np.uint64(form.shift)
     fits = addresses >> np.uint64(form.shift) == values
     if form.known_bits < 64:

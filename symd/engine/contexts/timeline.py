@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from symd.model.addresses import LATEST_TIME
 from symd.model.answers import Reason
 from symd.model.columns import I64, U8, U64
-from symd.model.identities import Digest, ObjectPath
+from symd.model.contexts import Origin
 from symd.model.waiting import never_cancelled
 
 Flags = NDArray[np.bool_]
@@ -163,17 +163,12 @@ MAX_NAMED = 100_000
 """The most candidates that the answers of a batch name together; questions beyond are ambiguous without any."""
 TIED_BATCH = 1 << 10
 """Questions with such an answer that are looked at together: each takes ``MAX_TIED`` rows for every level of a run."""
+QUESTIONS_ONE_BY_ONE = 1 << 12
+"""Up to this many questions are answered one by one: to tell which are the same takes as long."""
+DENSE = 4
+"""Up to so many cells a question are numbered without sorting."""
 STEPS = 1 << 16
 """Questions answered together: what they need stays in the processor's caches."""
-
-
-class Target(NamedTuple):
-    """What a mapped segment is part of: a kernel, a section, or (neither given) a code object by its addresses."""
-
-    module: Digest
-    path: ObjectPath | None = None
-    kernel: str | None = None
-    section: str | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +195,9 @@ class Timeline:
         self.size = 0
         self.texts = 0
         """Bytes of memory that the names and paths of all targets take."""
-        self.targets: list[Target] = []
-        self._numbers: dict[Target, int] = {}
+        self.targets: list[Origin] = []
+        """What segments are part of: kernels, sections, or code objects by their addresses."""
+        self._numbers: dict[Origin, int] = {}
         self._columns: dict[str, NDArray[Any]] = {
             **{name: np.zeros(16, np.int64) for name in ("load", "time", "until", "target")},
             **{name: np.zeros(16, np.uint64) for name in ("start", "last", "bias")},
@@ -209,10 +205,11 @@ class Timeline:
         self._runs: tuple[Run, ...] = ()
         self._settled = 0
         self._windows: dict[int, tuple[int, set[int]]] = {}
+        self._known_cells: _Cells | None = None
         self._lock = threading.Lock()
 
     def append(
-        self, load: I64, time: I64, until: I64, start: U64, size: U64, bias: U64, targets: Sequence[Target]
+        self, load: I64, time: I64, until: I64, start: U64, size: U64, bias: U64, targets: Sequence[Origin]
     ) -> None:
         """Add segments: ``load`` numbers the load each belongs to (never falling), ``time`` and ``until`` bound its
         life, ``[start, start + size)`` are its addresses, and address - bias (modulo 2^64) is the kernel offset, section
@@ -232,15 +229,16 @@ class Timeline:
             first, after = np.searchsorted(column, load), np.searchsorted(column, load, side="right")
             for number, (low, high) in enumerate(zip(first.tolist(), after.tolist(), strict=True)):
                 self._columns["until"][low:high] = until[number]
+            self._known_cells = None
 
     def find(self, addresses: U64, times: I64, check_cancelled: Callable[[], None] = never_cancelled) -> FoundSegment:
         """What holds at each whole address as of its time. ``check_cancelled`` is called now and then, and raises when nobody waits any more."""
         runs = self._search()
-        found = FoundSegment(np.full(len(addresses), NONE), np.zeros(len(addresses), np.uint8), addresses)
-        for first in range(0, len(addresses), STEPS):
-            check_cancelled()
-            self._find(runs, found, first, addresses[first : first + STEPS], times[first : first + STEPS])
-        return found
+        if len(addresses) > QUESTIONS_ONE_BY_ONE:
+            found = self._find_distinct(runs, addresses, times, check_cancelled)
+            if found is not None:
+                return found
+        return self._find_each(runs, addresses, times, check_cancelled)
 
     def find_truncated(
         self, addresses: U64, times: I64, bits: int, check_cancelled: Callable[[], None] = never_cancelled
@@ -273,6 +271,55 @@ class Timeline:
         """The kernel offsets, section offsets or object addresses that addresses mean in the targets of rows."""
         values: U64 = addresses - self._columns["bias"][rows]
         return values
+
+    def _find_each(
+        self, runs: Sequence[Run], addresses: U64, times: I64, check_cancelled: Callable[[], None]
+    ) -> FoundSegment:
+        found = FoundSegment(np.full(len(addresses), NONE), np.zeros(len(addresses), np.uint8), addresses)
+        for first in range(0, len(addresses), STEPS):
+            check_cancelled()
+            self._find(runs, found, first, addresses[first : first + STEPS], times[first : first + STEPS])
+        return found
+
+    def _find_distinct(
+        self, runs: Sequence[Run], addresses: U64, times: I64, check_cancelled: Callable[[], None]
+    ) -> FoundSegment | None:
+        """The same, where each cell of addresses and times that a question falls into is asked about once: between two ends of segments, and
+        between two times at which something begins or ends, everywhere holds what holds at the first address and time. None where
+        too many of the cells are ambiguous to name candidates in the order of the questions."""
+        cells = self._cells()
+        if cells is None:
+            return None
+        key = np.empty(len(addresses), np.int64)
+        for first in range(0, len(addresses), STEPS):
+            check_cancelled()
+            part = slice(first, first + STEPS)
+            cells.number(addresses[part], times[part], key[part])
+        if cells.count <= DENSE * len(key):
+            used = np.flatnonzero(np.bincount(key))
+            at = np.empty(int(used[-1]) + 1, np.int64)
+            at[used] = np.arange(len(used))
+            at = at[key]
+        else:
+            used, at = np.unique(key, return_inverse=True)
+        each = self._find_each(runs, *cells.first_of(used), check_cancelled)
+        if len(each.several) >= MAX_EXPLAINED or sum(map(len, each.several.values())) >= MAX_NAMED:
+            return None
+        found = FoundSegment(each.row[at], each.reason[at], addresses)
+        if each.several:
+            _explain_each(found, at, each.several)
+        return found
+
+    def _cells(self) -> _Cells | None:
+        """The cells of everything that is in the runs; None where nothing is."""
+        with self._lock:
+            size = self._settled
+            if not size:
+                return None
+            if self._known_cells is None or self._known_cells.size != size:
+                columns = [self._columns[name][:size] for name in ("start", "last", "time", "until")]
+                self._known_cells = _Cells.of(*columns)
+            return self._known_cells
 
     def _find(self, runs: Sequence[Run], found: FoundSegment, first: int, addresses: U64, times: I64) -> None:
         best = Best.nothing(len(addresses))
@@ -317,11 +364,13 @@ class Timeline:
         fresh[1:] = (np.diff(number) != 0) | (np.diff(target) != 0) | (bias[1:] != bias[:-1])
         return number[fresh], row[fresh]
 
-    def _number(self, target: Target) -> int:
+    def _number(self, target: Origin) -> int:
         number = self._numbers.setdefault(target, len(self.targets))
         if number == len(self.targets):
             self.targets.append(target)
-            self.texts += sum(getsizeof(text) for text in target[1:] if isinstance(text, str))
+            self.texts += sum(
+                getsizeof(text) for text in (target.path, target.kernel, target.section) if isinstance(text, str)
+            )
         return number
 
     def _put(self, name: str, values: NDArray[Any]) -> None:
@@ -345,6 +394,51 @@ class Timeline:
                 self._runs = (*runs, Run(rows, *columns))
                 self._settled = self.size
             return self._runs
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Addresses cut at ``cuts`` where any of ``size`` segments begins or ends, and times cut at ``moments``."""
+
+    size: int
+    cuts: U64
+    moments: I64
+
+    @classmethod
+    def of(cls, start: U64, last: U64, time: I64, until: I64) -> _Cells:
+        ends = last[last < np.iinfo(np.uint64).max] + ONE
+        cuts = np.unique(np.concatenate([np.zeros(1, np.uint64), start, ends]))
+        return cls(len(start), cuts, np.unique(np.concatenate([np.zeros(1, np.int64), time, until])))
+
+    @property
+    def count(self) -> int:
+        return len(self.cuts) * len(self.moments)
+
+    def number(self, addresses: U64, times: I64, key: I64) -> None:
+        """Write the cell of each address and time into ``key``. No time is below 0."""
+        np.subtract(np.searchsorted(self.cuts, addresses, side="right"), 1, out=key)
+        key *= len(self.moments)
+        if len(times) and times[0] == times[-1] and (times == times[0]).all():
+            key += np.searchsorted(self.moments, times[0], side="right") - 1
+        else:
+            key += np.searchsorted(self.moments, times, side="right")
+            key -= 1
+
+    def first_of(self, numbers: I64) -> tuple[U64, I64]:
+        """The first address and time of each of these cells."""
+        cut, moment = np.divmod(numbers, len(self.moments))
+        return self.cuts[cut], self.moments[moment]
+
+
+def _explain_each(found: FoundSegment, cell: I64, several: dict[int, list[tuple[int, int]]]) -> None:
+    """Name for the first ambiguous questions what those of their cells could mean."""
+    named = 0
+    for question in np.flatnonzero(found.reason == Reason.AMBIGUOUS)[:MAX_EXPLAINED].tolist():
+        if named >= MAX_NAMED:
+            break
+        rows = several[int(cell[question])]
+        found.several[question] = [(row, int(found.address[question])) for row, _ in rows]
+        named += len(rows)
 
 
 class _Merged:
@@ -384,11 +478,3 @@ class _Merged:
         gone = np.where(self.unloaded, Reason.UNLOADED, Reason.OUTSIDE_TEXT)
         reason = np.where(self.count == 0, gone, np.where(self.count == 1, 0, Reason.AMBIGUOUS)).astype(np.uint8)
         return FoundSegment(np.where(self.count == 1, self.row, NONE), reason, self.address, self.several)
-
-
-def in_groups(numbers: I64) -> Iterator[tuple[int, I64]]:
-    """Each distinct number with the positions where it stands."""
-    order = np.argsort(numbers, kind="stable")
-    edges = np.flatnonzero(np.diff(numbers[order])) + 1
-    for part in np.split(order, edges) if len(numbers) else ():
-        yield int(numbers[part[0]]), part

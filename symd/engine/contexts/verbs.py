@@ -13,23 +13,22 @@ from typing import Any, Final
 import numpy as np
 
 from symd.api import ServedContextVerbs
-from symd.engine.contexts.device import symbolize_device
+from symd.engine.contexts.device import ContextMap, OpenIndexOf, place_of, symbolize_question
 from symd.engine.contexts.placement import (
     MAX_TEXT,
-    TIMES,
     ToldSegments,
     checked_context,
-    checked_form,
     checked_unload,
     placed,
     reduced,
 )
-from symd.engine.contexts.timeline import FOREVER, Target, Timeline
+from symd.engine.contexts.timeline import FOREVER, Timeline
 from symd.errors import BadQuery, LimitExceeded
-from symd.index import Index
+from symd.model.addresses import LATEST_TIME, ByDevice
 from symd.model.arguments import (
     AnyAddresses,
     AnyTimes,
+    ColumnQuestion,
     ContextName,
     ModuleName,
     checked_addresses,
@@ -38,7 +37,6 @@ from symd.model.arguments import (
     checked_load_number,
     checked_name,
 )
-from symd.model.columns import I64
 from symd.model.contexts import (
     ALIAS_HINT,
     EVENT_HINT,
@@ -48,8 +46,9 @@ from symd.model.contexts import (
     Context,
     ContextRecord,
     DeviceAnswers,
+    DevicePlace,
     Load,
-    Times,
+    Origin,
     Unload,
 )
 from symd.model.identities import ObjectPath
@@ -68,7 +67,6 @@ PAGE = 1000
 CONTEXTS = 20
 """Contexts that are read together: the attributes of one may take three megabytes."""
 _PATH_HINT: Final = "leave it out where the name is the module's"
-OpenIndexOf = Callable[[str], Index]
 
 
 class Contexts(ServedContextVerbs):
@@ -129,11 +127,24 @@ class Contexts(ServedContextVerbs):
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers:
         question = checked_addresses(name, values, times, form)
-        checked_form(form)
-        as_of = _times(question.times, len(question.values))
-        known = self._map(question.context)
-        timeline = known.follow(check_cancelled)
-        return symbolize_device(timeline, known.width, question.values, as_of, form, self._opener, check_cancelled)
+        return symbolize_question(question, self._follower(check_cancelled), self._opener, check_cancelled)
+
+    def answers(
+        self,
+        question: ColumnQuestion,
+        opener: OpenIndexOf,
+        check_cancelled: Callable[[], None] = never_cancelled,
+        own: str = "",
+    ) -> DeviceAnswers:
+        """Answers to a column of places in several modules and contexts (``symbolize_question``), by the indexes that ``opener`` opens."""
+        return symbolize_question(question, self._follower(check_cancelled), opener, check_cancelled, own)
+
+    def place(self, query: ByDevice, check_cancelled: Callable[[], None] = never_cancelled) -> DevicePlace:
+        return place_of(query, self._follower(check_cancelled), check_cancelled)
+
+    def _follower(self, check_cancelled: Callable[[], None]) -> Callable[[str], ContextMap]:
+        """What gives the map of a context, after everything that was told of it."""
+        return lambda name: self._map(checked_context_id(name)).follow(check_cancelled)
 
     def _map(self, name: str) -> _Map:
         """The map in memory; others go when there are too many segments in all of them."""
@@ -204,8 +215,8 @@ class _Map:
         """In segments."""
         return self._timeline.size + self._timeline.texts // SEGMENT_BYTES
 
-    def follow(self, check_cancelled: Callable[[], None]) -> Timeline:
-        """The timeline, after everything that the log has by now; what was read before ``check_cancelled`` raises stays."""
+    def follow(self, check_cancelled: Callable[[], None]) -> ContextMap:
+        """What is known, after everything that the log has by now; what was read before ``check_cancelled`` raises stays."""
         with self._lock:
             whole = False
             while not whole:
@@ -217,7 +228,8 @@ class _Map:
                     self._timeline = Timeline()
                 self._take(changes)
                 self._last, whole = changes, changes.whole
-            return self._timeline
+            ended = self._last.ended_at
+            return ContextMap(self._timeline, self.width, LATEST_TIME if ended is None else max(ended - 1, 0))
 
     def _take(self, changes: ContextChanges) -> None:
         if changes.ended:
@@ -249,16 +261,5 @@ def _append(timeline: Timeline, rows: Sequence[ContextRow], width: int) -> None:
         start,
         np.array(columns["size"], np.uint64),
         start - np.array(columns["offset"], np.int64).view(np.uint64),
-        list(map(Target, columns["module"], columns["path"], columns["kernel"], columns["section"])),
+        list(map(Origin, columns["module"], columns["path"], columns["kernel"], columns["section"])),
     )
-
-
-def _times(times: Times, size: int) -> I64:
-    """One time for each of ``size`` addresses. Raises ``BadQuery``."""
-    if times is None:
-        return np.full(size, FOREVER - 1, np.int64)
-    if isinstance(times, int):
-        if not 0 <= times < TIMES:
-            raise BadQuery(f"{times} is not a time", hint="times are nanoseconds, from 0 to 2^63 - 2")
-        return np.full(size, min(times, FOREVER - 1), np.int64)
-    return np.minimum(times, FOREVER - 1)

@@ -10,20 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import Malformed
-from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.addresses import DeviceAddress, ObjectAddress, SectionOffset
 from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection, subset
+from symd.model.arguments import ColumnQuestion
 from symd.model.columns import U32, U64
+from symd.model.contexts import DeviceAnswer, DeviceAnswers, DeviceCandidate
 from symd.model.identities import ObjectPath
-from symd.rpc.wire.columns import OTHER_SIDE, check_below, check_count, pack, unpack
-from symd.rpc.wire.fields import from_reason, utf8
+from symd.rpc.wire.answer_places import placed
+from symd.rpc.wire.columns import OTHER_SIDE, check_below, check_count, concatenated, pack, pack_taken, unpack
+from symd.rpc.wire.fields import from_reason, module_digest, module_name, optional_path, utf8
 from symd.rpc.wire.location_tables import Numbering, from_table, pack_few, write_small_part, write_table
+from symd.rpc.wire.queries import from_query, to_query
 from symd.v1 import answer_pb2, location_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeResponse
 
 PLAIN_PYTHON_ANSWERS = 8
 """Up to this many answers are renumbered in plain Python, which is then faster than NumPy over a whole table."""
-NUMBERS_COMPARED_AT_ONCE = 1 << 15
-"""Numbers of a column that are compared at a time, so that what is made on the way stays in the processor's cache."""
 
 
 def to_answer(answer: Answer) -> answer_pb2.Answer:
@@ -61,6 +63,15 @@ def add_answer(rows: Any, answer: Answer) -> answer_pb2.Answer:
     if answer.candidates:
         row.candidates.extend(map(to_candidate, answer.candidates))
     return row
+
+
+def add_device_answer(rows: Any, found: DeviceAnswer) -> None:
+    """Append the answer to a device address to a field of answers."""
+    row = add_answer(rows, found.answer)
+    row.device_address = found.address
+    if found.module is not None:
+        row.module = module_name(found.module)
+    row.device_candidates.extend(map(_to_device_candidate, found.candidates))
 
 
 def _encodable(answer: Answer) -> Answer:
@@ -136,47 +147,84 @@ def from_text_section(message: location_pb2.TextSection) -> TextSection:
     return TextSection(ObjectPath(message.path), section, message.section_index, message.address)
 
 
-def to_columns(answers: Answers, values: U64 | None = None) -> answer_pb2.AnswerColumns:
-    """The answers as columns; ``values`` is the column that was asked, where one was, so that offsets that follow
+def to_columns(answers: Answers, question: ColumnQuestion | None = None) -> answer_pb2.AnswerColumns:
+    """The answers as columns; ``question`` is the column that was asked, where one was, so that offsets that follow
     from it need not travel."""
     message = answer_pb2.AnswerColumns()
-    write_columns(message, answers, values)
+    write_columns(message, answers, question)
     return message
 
 
 def write_columns(
-    message: answer_pb2.AnswerColumns, answers: Answers, values: U64 | None = None, table: bytes | None = None
+    message: answer_pb2.AnswerColumns,
+    answers: Answers | DeviceAnswers,
+    question: ColumnQuestion | None = None,
+    table: bytes | None = None,
 ) -> None:
-    """Write the answers as columns into an empty message. ``values`` is the column that was asked, where one was. ``table`` is a message that stands for the whole table of locations; without it those that answers point to are gathered into one of their own."""
+    """Write the answers as columns into an empty message. ``question`` is the column that was asked, where one was. ``table`` is a message that stands for the whole table of locations; without it those that answers point to are gathered into one of their own."""
     message.SetInParent()
+    found = answers.answers if isinstance(answers, DeviceAnswers) else answers
+    module = None
+    if isinstance(answers, DeviceAnswers):
+        module = answers.module
+        message.modules.extend(["", *map(module_name, answers.modules)])
+        _write_device(message, answers, question)
     if table is not None:
         message.locations.MergeFromString(table)
-        _write_columns(message, answers, values, answers.location)
-    elif len(answers) <= PLAIN_PYTHON_ANSWERS:
-        _write_few(message, answers)
+        message.location = pack(found.location)
+        _write_columns(message, found, question, module)
+    elif len(found) <= PLAIN_PYTHON_ANSWERS and module is None:
+        _write_few(message, found)
     else:
-        part, renumbered = subset(answers.locations, answers.location)
+        part, renumbered = subset(found.locations, found.location)
         write_table(message.locations, part)
-        _write_columns(message, answers, values, renumbered[answers.location])
+        message.location = pack_taken(renumbered, found.location)
+        _write_columns(message, found, question, module)
 
 
-def _write_columns(message: answer_pb2.AnswerColumns, answers: Answers, values: U64 | None, location: U32) -> None:
-    everywhere = bool(len(answers)) and int(answers.text_section.min()) > 0
-    sections, numbers = _used_sections(answers, everywhere)
-    one = len(sections) == 1
-    base = _base(values, None if everywhere else numbers, answers.offset) if one and values is not None else None
+def _write_columns(
+    message: answer_pb2.AnswerColumns,
+    answers: Answers,
+    question: ColumnQuestion | None,
+    module: U32 | None,
+) -> None:
     message.count = len(answers)
-    message.location = pack(location)
-    if one and everywhere:
-        message.common_section = 1
-    else:
-        message.text_section = pack(numbers)
-    if base is not None:
-        message.base = base
-    else:
-        message.offset = pack(answers.offset if everywhere else np.where(numbers, answers.offset, 0))
-    _write_sections(message, sections)
+    placement = placed(answers, question, module)
+    numbers = placement.text_section
+    used = [number for number in dict.fromkeys(numbers) if number]
+    _write_sections(message, [answers.text_sections[number - 1] for number in used])
+    renumbered = {number: at for at, number in enumerate(used, 1)}
+    _write_places(message, [renumbered.get(number, 0) for number in numbers], placement.module, placement.base)
+    message.place = pack(placement.place)
+    message.place_by_origin = placement.by_origin
+    if placement.base is None:
+        offset = answers.offset if all(numbers) else np.where(answers.text_section, answers.offset, np.uint64(0))
+        message.offset = pack(offset) or bytes(len(offset))  # none at all would mean that places say them
     message.candidates.extend(_candidates(answers))
+
+
+def _write_places(
+    message: answer_pb2.AnswerColumns, sections: Sequence[int], modules: Sequence[int], bases: Sequence[int] | None
+) -> None:
+    message.places.add()  # entry 0
+    for number, (section, module) in enumerate(zip(sections, modules, strict=True)):
+        message.places.add(module=module, text_section=section, base=bases[number] if bases is not None else 0)
+
+
+def _write_device(message: answer_pb2.AnswerColumns, answers: DeviceAnswers, question: ColumnQuestion | None) -> None:
+    whole = None if question is None else _shifted(question)
+    if answers.address is not whole and not (whole is not None and np.array_equal(answers.address, whole)):
+        message.device_address = pack(answers.address)
+    for position, candidates in answers.candidates.items():
+        message.device_candidates.add(position=position, candidates=map(_to_device_candidate, candidates))
+
+
+def _shifted(question: ColumnQuestion) -> U64:
+    """The values, as the forms of their origins shift them."""
+    shifts = np.array([each.form.shift for each in question.origins], np.uint64)
+    if not shifts.any():
+        return question.values
+    return question.values << (shifts[0] if question.origin is None else shifts[question.origin])
 
 
 def from_answers(messages: Sequence[answer_pb2.Answer], asked: int) -> list[Answer]:
@@ -186,25 +234,27 @@ def from_answers(messages: Sequence[answer_pb2.Answer], asked: int) -> list[Answ
 
 
 def from_columns(
-    message: answer_pb2.AnswerColumns, values: U64 | None = None, table: Locations | None = None
+    message: answer_pb2.AnswerColumns, question: ColumnQuestion | None = None, table: Locations | None = None
 ) -> Answers:
-    """The answers; ``values`` is the column that was asked, ``table`` the one that the message names, where it names
+    """The answers; ``question`` is the column that was asked, ``table`` the one that the message names, where it names
     one. Raises ``Malformed`` when columns and counts disagree, or a number stands for nothing."""
+    return _read_columns(message, question, table)[0]
+
+
+def _read_columns(
+    message: answer_pb2.AnswerColumns, question: ColumnQuestion | None, table: Locations | None
+) -> tuple[Answers, U32]:
+    """The answers, and for each the number of its place."""
     count = message.count
-    if values is not None:
-        check_count(count, len(values))
-    everywhere = message.HasField("common_section")
-    if everywhere:
-        section = np.broadcast_to(np.uint32(message.common_section), count)  # takes no memory
-    else:
-        section = unpack(message.text_section, count, np.uint32)
-    if message.HasField("base") and values is not None:
-        offset = values - np.uint64(message.base)
-        if not everywhere:
-            offset[section == 0] = 0
-    else:
+    if question is not None:
+        check_count(count, len(question.values))
+    place = _places_of(message, question)
+    section = _of_places(message, place, [each.text_section for each in message.places])
+    if message.offset or question is None or not count:
         offset = unpack(message.offset, count, np.uint64)
-    check_below(section[:1] if everywhere else section, max(len(message.text_sections), 1), "text section")
+    else:
+        offset = _from_bases(message, question.values, place, section)
+    check_below(section[:1] if section.strides == (0,) else section, max(len(message.text_sections), 1), "text section")
     sections = tuple(map(from_text_section, message.text_sections[1:]))
     candidates = {entry.position: tuple(map(from_candidate, entry.candidates)) for entry in message.candidates}
     location = unpack(message.location, count, np.uint32)
@@ -212,7 +262,57 @@ def from_columns(
     check_below(location, len(locations), "location")
     if count and not location.all():
         raise Malformed("an answer has no location", hint=OTHER_SIDE)
-    return Answers(location, section, offset, locations, sections, candidates)
+    return Answers(location, section, offset, locations, sections, candidates), place
+
+
+def from_device_columns(
+    message: answer_pb2.AnswerColumns, question: ColumnQuestion, table: Locations | None = None
+) -> DeviceAnswers:
+    """The answers to a column of device addresses, or of several modules; otherwise as ``from_columns``."""
+    answers, place = _read_columns(message, question, table)
+    module = _of_places(message, place, [each.module for each in message.places])
+    check_below(module[:1] if module.strides == (0,) else module, max(len(message.modules), 1), "module")
+    whole = message.device_address
+    return DeviceAnswers(
+        answers,
+        module,
+        unpack(whole, message.count, np.uint64) if whole else _shifted(question),
+        [module_digest(name) for name in message.modules[1:]],
+        {each.position: tuple(map(_from_device_candidate, each.candidates)) for each in message.device_candidates},
+    )
+
+
+def _places_of(message: answer_pb2.AnswerColumns, question: ColumnQuestion | None) -> U32:
+    """For each answer the number of its place; where all have one, an array that takes no memory. Raises ``Malformed``."""
+    count = message.count
+    if not message.place_by_origin:
+        place = unpack(message.place, count, np.uint32)
+        check_below(place, max(len(message.places), 1), "place")
+        return place
+    origins = 1 if question is None or question.origin is None else len(question.origins)
+    by_origin = unpack(message.place, origins, np.uint32)
+    check_below(by_origin, max(len(message.places), 1), "place")
+    if question is None or question.origin is None:
+        return np.broadcast_to(by_origin[0], count)
+    return by_origin[question.origin]
+
+
+def _of_places(message: answer_pb2.AnswerColumns, place: U32, numbers: Sequence[int]) -> U32:
+    """For each answer what its place has among ``numbers``."""
+    table = np.array(numbers or [0], np.uint32)
+    if not message.count or place.strides != (0,):
+        return table[place]
+    return np.broadcast_to(table[place[0]], message.count)
+
+
+def _from_bases(message: answer_pb2.AnswerColumns, values: U64, place: U32, section: U32) -> U64:
+    """Section offsets where places say what they count from."""
+    bases = np.array([each.base for each in message.places] or [0], np.uint64)
+    everywhere = len(place) and place.strides == (0,)
+    offset: U64 = values - (bases[place[0]] if everywhere else bases[place])
+    if not (section[:1] if everywhere else section).all():
+        offset[section == 0] = 0
+    return offset
 
 
 def used_text_sections(answers: Answers) -> NDArray[np.intp]:
@@ -225,34 +325,11 @@ def used_text_sections(answers: Answers) -> NDArray[np.intp]:
     return np.flatnonzero(used)
 
 
-def _used_sections(answers: Answers, everywhere: bool) -> tuple[Sequence[TextSection], U32]:
-    """The text sections that answers lie in, and the column renumbered, in which 0 is none and 1 the first."""
-    if len(answers.text_sections) == 1 and everywhere:
-        return answers.text_sections, answers.text_section
-    numbers = used_text_sections(answers)
-    renumbered = np.zeros(len(answers.text_sections) + 1, np.uint32)
-    renumbered[numbers] = np.arange(1, len(numbers) + 1, dtype=np.uint32)
-    return [answers.text_sections[number - 1] for number in numbers.tolist()], renumbered[answers.text_section]
-
-
 def _write_sections(message: answer_pb2.AnswerColumns, sections: Sequence[TextSection]) -> None:
     """Fill the table of text sections; it stays empty where no answer lies in one."""
     if sections:
         message.text_sections.add()  # entry 0
         message.text_sections.extend(map(to_text_section, sections))
-
-
-def _base(values: U64, section: U32 | None, offset: U64) -> int | None:
-    """What must be taken from each value for its offset, if that is one number for all that lie in a section (all of them
-    when ``section`` is None)."""
-    first = 0 if section is None else int(np.argmax(section != 0))
-    base = (int(values[first]) - int(offset[first])) % (1 << 64)
-    for start in range(0, len(values), NUMBERS_COMPARED_AT_ONCE):
-        part = slice(start, start + NUMBERS_COMPARED_AT_ONCE)
-        fits = values[part] - offset[part] == np.uint64(base)
-        if not (fits if section is None else fits | (section[part] == 0)).all():
-            return None
-    return base
 
 
 def _write_few(message: answer_pb2.AnswerColumns, answers: Answers) -> None:
@@ -263,11 +340,12 @@ def _write_few(message: answer_pb2.AnswerColumns, answers: Answers) -> None:
     offset = [number if where else 0 for number, where in zip(answers.offset.tolist(), section, strict=True)]
     message.count = len(location)
     message.location = pack_few(location)
+    _write_places(message, range(1, len(sections)), [0] * (len(sections) - 1), None)
     if len(sections) == 2 and all(section):
-        message.common_section = 1
+        message.place, message.place_by_origin = pack_few([1]), True
     else:
-        message.text_section = pack_few(section)
-    message.offset = pack_few(offset, "Q")
+        message.place = pack_few(section)
+    message.offset = pack_few(offset, "Q") or bytes(len(offset))
     _write_sections(message, [answers.text_sections[number - 1] for number in islice(sections, 1, None)])
     write_small_part(message.locations, answers.locations, kept)
     message.candidates.extend(_candidates(answers))
@@ -284,3 +362,42 @@ def _with_parents(number: int, parents: U32, kept: Numbering) -> int:
 def _candidates(answers: Answers) -> Iterator[answer_pb2.Candidates]:
     for position, candidates in answers.candidates.items():
         yield answer_pb2.Candidates(position=position, candidates=map(to_candidate, candidates))
+
+
+def _to_device_candidate(candidate: DeviceCandidate) -> answer_pb2.DeviceCandidate:
+    return answer_pb2.DeviceCandidate(
+        address=candidate.address,
+        module=module_name(candidate.module),
+        path=utf8(candidate.path),
+        query=to_query(candidate.query),
+    )
+
+
+def _from_device_candidate(message: answer_pb2.DeviceCandidate) -> DeviceCandidate:
+    return DeviceCandidate(
+        DeviceAddress(message.address),
+        module_digest(message.module),
+        optional_path(message),
+        from_query(message.query),
+    )
+
+
+def concatenated_device(pieces: Sequence[DeviceAnswers]) -> DeviceAnswers:
+    """Answers to the pieces of a batch as answers to the whole."""
+    if len(pieces) == 1:
+        return pieces[0]
+    modules = list(dict.fromkeys(digest for piece in pieces for digest in piece.modules))
+    number = {digest: at for at, digest in enumerate(modules, 1)}
+    tables = [np.array([0, *(number[digest] for digest in piece.modules)], np.uint32) for piece in pieces]
+    starts = np.cumsum([0, *(len(piece) for piece in pieces)]).tolist()
+    return DeviceAnswers(
+        concatenated([piece.answers for piece in pieces]),
+        np.concatenate([table[piece.module] for table, piece in zip(tables, pieces, strict=True)]),
+        np.concatenate([piece.address for piece in pieces]),
+        modules,
+        {
+            start + query: candidates
+            for start, piece in zip(starts, pieces, strict=False)
+            for query, candidates in piece.candidates.items()
+        },
+    )

@@ -25,6 +25,9 @@ WIDTHS: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: n
 
 OTHER_SIDE = "use versions of symd that belong together; where they do, do not trust that daemon"
 
+TAKEN_AT_ONCE = 1 << 15
+"""Numbers of a column that are looked up at a time, so that what is made on the way stays in the processor's cache."""
+
 KINDS: dict[type[np.unsignedinteger[Any]], np.dtype[Any]] = {
     np.uint8: np.dtype("<u1"),
     np.uint32: np.dtype("<u4"),
@@ -36,6 +39,19 @@ def pack(values: NDArray[Any]) -> bytes:
     """A column in the narrowest width that holds its largest value; empty when all values are 0."""
     top = int(values.max()) if len(values) else 0
     return values.astype(WIDTHS[width_of(top)], copy=False).tobytes() if top else b""
+
+
+def pack_taken(table: NDArray[Any], numbers: NDArray[Any]) -> bytes:
+    """The column ``table[numbers]``, as narrow as the table goes; empty when the whole table is 0."""
+    top = int(table.max()) if len(table) else 0
+    if not top:
+        return b""
+    narrow = table.astype(WIDTHS[width_of(top)])
+    taken = np.empty(len(numbers), narrow.dtype)
+    for start in range(0, len(numbers), TAKEN_AT_ONCE):
+        part = slice(start, start + TAKEN_AT_ONCE)
+        taken[part] = narrow[numbers[part]]
+    return taken.tobytes()
 
 
 def width_of(top: int) -> int:

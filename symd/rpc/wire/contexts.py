@@ -1,39 +1,29 @@
 """Contexts and what happened in them.
 
 Other names of modules and code objects.
-
-Device addresses asked, and answers to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from symd.errors import BadQuery
 from symd.model.addresses import DeviceAddress
-from symd.model.arguments import AddressQuestion, AliasKey, checked_alias_key
+from symd.model.arguments import AliasKey, checked_alias_key
 from symd.model.contexts import (
     ALIAS_HINT,
     CONTEXT_HINT,
     EVENT_HINT,
-    AddressForm,
     Alias,
     Context,
     ContextRecord,
-    DeviceAnswers,
-    DeviceCandidate,
     Load,
     LoadInContext,
     Segment,
     Unload,
 )
 from symd.model.kinds import of_kind
-from symd.rpc.wire.answers import from_columns, to_columns
-from symd.rpc.wire.columns import check_below, concatenated, pack, unpack
 from symd.rpc.wire.fields import (
     bad_field,
     context_id,
@@ -46,10 +36,10 @@ from symd.rpc.wire.fields import (
     to_timestamp,
     utf8,
 )
-from symd.rpc.wire.queries import check_count, from_numbers, from_query, to_query
+from symd.rpc.wire.queries import from_query, to_query
 from symd.v1 import alias_service_pb2 as pb
 from symd.v1 import context_pb2
-from symd.v1.context_service_pb2 import RecordEventsRequest, SymbolizeAddressesRequest
+from symd.v1.context_service_pb2 import RecordEventsRequest
 
 Message = TypeVar("Message")
 
@@ -215,108 +205,3 @@ def from_key(request: pb.GetAliasRequest | pb.DeleteAliasRequest) -> tuple[str, 
 def optional_context_name(context: str) -> str:
     """The name of the context with that id; "" for none."""
     return context_name(context) if context else ""
-
-
-I64 = NDArray[np.int64]
-
-
-def to_request(question: AddressQuestion) -> SymbolizeAddressesRequest:
-    """Raises ``BadQuery`` for an invalid time or form."""
-    context, values, times, form = question
-    known = 0 if form.known_bits == 64 else form.known_bits
-    try:
-        request = SymbolizeAddressesRequest(
-            name=context_name(context), count=len(values), shift=form.shift, known_bits=known
-        )
-        if isinstance(times, int):
-            request.time = times
-    except ValueError:
-        raise BadQuery(
-            "a time, a shift or a number of bits does not fit", hint="times are nanoseconds from 0 on"
-        ) from None
-    request.addresses = values.astype("<u8", copy=False).tobytes()
-    if isinstance(times, np.ndarray):
-        request.times = times.astype("<u8").tobytes()
-    return request
-
-
-def from_request(request: SymbolizeAddressesRequest, most: int) -> AddressQuestion:
-    """Raises ``LimitExceeded`` for more than ``most`` addresses before it looks at them, ``BadQuery`` for invalid
-    columns and times."""
-    context = context_id(request.name)
-    check_count(request.count, most)
-    form = AddressForm(request.shift, request.known_bits or 64)
-    return AddressQuestion(context, from_numbers(request.addresses, request.count, "addresses"), _times(request), form)
-
-
-def to_device_columns(answers: DeviceAnswers) -> context_pb2.DeviceAnswerColumns:
-    return context_pb2.DeviceAnswerColumns(
-        answers=to_columns(answers.answers),
-        modules=["", *map(module_name, answers.modules)],
-        module=pack(answers.module),
-        address=pack(answers.address),
-        candidates=(
-            context_pb2.DeviceCandidates(position=position, candidates=map(_to_candidate, candidates))
-            for position, candidates in answers.candidates.items()
-        ),
-    )
-
-
-def from_device_columns(message: context_pb2.DeviceAnswerColumns) -> DeviceAnswers:
-    """Raises ``Malformed`` when columns and counts disagree, or a number stands for nothing."""
-    count = message.answers.count
-    module = unpack(message.module, count, np.uint32)
-    check_below(module, max(len(message.modules), 1), "module")
-    return DeviceAnswers(
-        from_columns(message.answers),
-        module,
-        unpack(message.address, count, np.uint64),
-        [module_digest(name) for name in message.modules[1:]],
-        {each.position: tuple(map(_from_candidate, each.candidates)) for each in message.candidates},
-    )
-
-
-def concatenated_device(pieces: Sequence[DeviceAnswers]) -> DeviceAnswers:
-    """Answers to the pieces of a batch as answers to the whole."""
-    modules = list(dict.fromkeys(digest for piece in pieces for digest in piece.modules))
-    number = {digest: at for at, digest in enumerate(modules, 1)}
-    tables = [np.array([0, *(number[digest] for digest in piece.modules)], np.uint32) for piece in pieces]
-    starts = np.cumsum([0, *(len(piece) for piece in pieces)]).tolist()
-    return DeviceAnswers(
-        concatenated([piece.answers for piece in pieces]),
-        np.concatenate([table[piece.module] for table, piece in zip(tables, pieces, strict=True)]),
-        np.concatenate([piece.address for piece in pieces]),
-        modules,
-        {
-            start + query: candidates
-            for start, piece in zip(starts, pieces, strict=False)
-            for query, candidates in piece.candidates.items()
-        },
-    )
-
-
-def _times(request: SymbolizeAddressesRequest) -> I64 | int | None:
-    match request.WhichOneof("as_of"):
-        case None:
-            return None
-        case "time":
-            return request.time
-    return from_numbers(request.times, request.count, "times").view(np.int64)
-
-
-def _to_candidate(candidate: DeviceCandidate) -> context_pb2.DeviceCandidate:
-    return context_pb2.DeviceCandidate(
-        address=candidate.address,
-        module=module_name(candidate.module),
-        path=utf8(candidate.path),
-        query=to_query(candidate.query),
-    )
-
-
-def _from_candidate(message: context_pb2.DeviceCandidate) -> DeviceCandidate:
-    return DeviceCandidate(
-        DeviceAddress(message.address),
-        module_digest(message.module),
-        optional_path(message),
-        from_query(message.query),
-    )

@@ -203,6 +203,11 @@ def module_digest(name: str, field: str = "name") -> Digest:
     return digest
 
 
+def optional_digest(name: str, field: str = "name") -> Digest | str:
+    """The digest in a module's name, which stands in the request's ``field``; "" where the name is empty. Raises ``BadQuery``."""
+    return module_digest(name, field) if name else ""
+
+
 def digest_and_path(request: Any) -> tuple[Digest, ObjectPath | None]:
     """The module that a request's ``name`` means, and the one code object that its ``path`` restricts it to, if any. Raises
     ``BadQuery``."""

@@ -7,33 +7,42 @@ Batches of addresses as they are asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symd.errors import BadQuery, LimitExceeded
-from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+from symd.model.addresses import (
+    LATEST_TIME,
+    ByAddress,
+    ByDevice,
+    ByKernel,
+    BySection,
+    DeviceAddress,
+    KernelOffset,
+    ObjectAddress,
+    Query,
+    SectionOffset,
+)
 from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection
-from symd.model.arguments import wrong_query
+from symd.model.arguments import ColumnQuestion, wrong_query
 from symd.model.columns import U32, U64
-from symd.model.identities import ObjectPath
-from symd.rpc.wire.columns import KINDS, WIDTHS, column_width
-from symd.rpc.wire.fields import bad_field, digest_and_path, wrong_field
+from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Origin, Times
+from symd.model.identities import Digest, ObjectPath, checked_digest
+from symd.rpc.wire.columns import KINDS, WIDTHS, column_width, pack
+from symd.rpc.wire.fields import (
+    bad_field,
+    context_id,
+    context_name,
+    module_digest,
+    module_name,
+    optional_digest,
+    optional_path,
+    wrong_field,
+)
 from symd.v1 import query_pb2
 from symd.v1.symbol_service_pb2 import ANSWER_FORM_COLUMNS, ANSWER_FORM_ROWS, SymbolizeRequest
-
-NARROW = 1 << 32
-"""Numbers below this travel in 4 bytes."""
-
-
-class AddressColumn(NamedTuple):
-    """Many addresses of one kind: kernel offsets when ``kernel`` is given, section offsets when ``section`` is,
-    object addresses otherwise."""
-
-    values: U64
-    kernel: str | None = None
-    section: str | int | None = None
 
 
 def to_query(query: Query) -> query_pb2.Query:
@@ -74,11 +83,33 @@ def from_query(message: query_pb2.Query, field: str = "queries") -> Query:
     if kind == "section_offset":
         in_section = message.section_offset
         return BySection(_section(in_section, field), SectionOffset(in_section.offset))
-    raise bad_field(field, "a query has no address", "set address, kernel_offset or section_offset")
+    if kind == "device_address":
+        raise bad_field(
+            field, "a device address cannot be asked for here", "ask by address, kernel_offset or section_offset"
+        )
+    raise bad_field(field, "a query has no address", "set address, kernel_offset, section_offset or device_address")
 
 
-def from_queries(messages: Iterable[query_pb2.Query]) -> list[Query]:
-    return [from_query(message) for message in messages]
+def from_any_query(message: query_pb2.Query, field: str = "queries") -> Query | ByDevice:
+    """A query of any kind, also of a device address, which stands in the request's ``field``. Raises ``BadQuery`` when no kind is set."""
+    if message.WhichOneof("kind") != "device_address":
+        return from_query(message, field)
+    device = message.device_address
+    context = context_id(device.context, f"{field}.device_address.context")
+    return ByDevice(context, DeviceAddress(device.address), device.time_ns if device.HasField("time_ns") else None)
+
+
+def add_any_query(queries: Any, query: Query | ByDevice) -> None:
+    """Append a query, also of a device address, to a field of queries. Raises ``BadQuery`` for a number outside 64 bits and a name that is not
+    UTF-8."""
+    if not isinstance(query, ByDevice):
+        add_query(queries, query)
+        return
+    context = context_name(query.context.removeprefix("contexts/"))
+    try:
+        queries.add(device_address=query_pb2.DeviceAddress(context=context, address=query.address, time_ns=query.time))
+    except ValueError:
+        raise BadQuery(f"{query} does not fit", hint="addresses and times have 64 bits") from None
 
 
 def _section(message: query_pb2.SectionOffset, field: str) -> str | int:
@@ -90,34 +121,92 @@ def _section(message: query_pb2.SectionOffset, field: str) -> str | int:
     raise bad_field(field, "a section offset names no section", "set section_name or section_index")
 
 
-def write_column(message: query_pb2.QueryColumn, column: AddressColumn) -> None:
-    """The column into an empty message, in 4 bytes a number where they fit. Raises ``BadQuery`` for a name or number that
-    cannot be."""
-    width = 4 if not len(column.values) or column.values.max() < NARROW else 8
-    message.count = len(column.values)
-    message.values = column.values.astype(WIDTHS[width], copy=False).tobytes()
+def write_column(message: query_pb2.QueryColumn, question: ColumnQuestion) -> None:
+    """A column with its origins into an empty message, its numbers as narrow as they go. Raises ``BadQuery`` for a name or number
+    that cannot be."""
+    message.count = len(question.values)
+    message.values = pack(question.values)
+    if list(question.origins) != [Origin()]:
+        for origin in question.origins:
+            _write_origin(message.origins.add(), origin)
+    if question.origin is not None:
+        message.origin = pack(question.origin)
+    if isinstance(question.times, np.ndarray):
+        message.times_ns = question.times.astype("<u8").tobytes()
+    elif question.times is not None:
+        try:
+            message.time_ns = question.times
+        except ValueError:
+            raise BadQuery(f"{question.times} is not a time", hint="times are nanoseconds from 0 on") from None
+
+
+def _write_origin(message: query_pb2.Origin, origin: Origin) -> None:
     try:
-        if column.kernel is not None:
-            message.kernel = column.kernel
-        elif isinstance(column.section, str):
-            message.section_name = column.section
-        elif column.section is not None:
-            message.section_index = column.section
+        if origin.module:
+            message.module = module_name(checked_digest(origin.module))
+        if origin.path is not None:
+            message.path = origin.path
+        if origin.context:
+            message.context = context_name(origin.context)
+        elif origin.kernel is not None:
+            message.kernel = origin.kernel
+        elif isinstance(origin.section, str):
+            message.section_name = origin.section
+        elif origin.section is not None:
+            message.section_index = origin.section
+        message.shift = origin.form.shift
+        message.known_bits = 0 if origin.form.known_bits == WHOLE_ADDRESS.known_bits else origin.form.known_bits
     except ValueError:
-        raise BadQuery(f"{column.kernel or column.section!r} names no kernel or section") from None
+        raise BadQuery(f"{origin} does not fit", hint="names are UTF-8, numbers have 32 bits") from None
 
 
-def from_column(message: query_pb2.QueryColumn) -> AddressColumn:
-    """Raises ``BadQuery`` when the bytes are no column of so many numbers."""
+def from_column(message: query_pb2.QueryColumn, digest: str = "", path: ObjectPath | None = None) -> ColumnQuestion:
+    """The column of a request that names the module ``digest`` ("": none) and its code object at ``path``. Raises ``BadQuery`` when the
+    bytes are no column of so many numbers, or a number has no origin."""
     values = from_numbers(message.values, message.count, "column.values")
-    match message.WhichOneof("origin"):
-        case "kernel":
-            return AddressColumn(values, kernel=message.kernel)
-        case "section_name":
-            return AddressColumn(values, section=message.section_name)
-        case "section_index":
-            return AddressColumn(values, section=message.section_index)
-    return AddressColumn(values)
+    origins = [_from_origin(each, digest, path) for each in message.origins] or [Origin(digest, path)]
+    origin = None
+    if message.origin:
+        origin = from_numbers(message.origin, message.count, "column.origin").astype(np.uint32)
+        top = int(origin.max()) if len(origin) else 0
+        if top >= len(origins):
+            raise bad_field(
+                "column.origin", f"there is no origin {top}: there are {len(origins)}", "number them from 0"
+            )
+    return ColumnQuestion(values, origins, origin if len(origins) > 1 else None, _times(message))
+
+
+def _times(message: query_pb2.QueryColumn) -> Times:
+    match message.WhichOneof("as_of"):
+        case "time_ns":
+            return message.time_ns
+        case "times_ns":
+            times = from_numbers(message.times_ns, message.count, "column.times_ns").view(np.int64)
+            if len(times) and int(times.min()) < 0:
+                raise bad_field("column.times_ns", "a time is above 2^63 - 1", "times are nanoseconds, up to 2^63 - 2")
+            return times
+    return None
+
+
+def _from_origin(message: query_pb2.Origin, digest: str, path: ObjectPath | None) -> Origin:
+    kind = message.WhichOneof("kind")
+    if kind == "context":
+        form = AddressForm(message.shift, message.known_bits or WHOLE_ADDRESS.known_bits)
+        return Origin(context=context_id(message.context, "column.origins.context"), form=form)
+    within = optional_path(message)
+    if message.module:
+        module = module_digest(message.module, "column.origins.module")
+    elif not digest:
+        raise wrong_field(
+            "name", "the request names no module, and an origin neither a module nor a context", "name one"
+        )
+    else:
+        module, within = Digest(digest), path if within is None else within
+    if kind is None:
+        return Origin(module, within)
+    if kind == "kernel":
+        return Origin(module, within, kernel=message.kernel)
+    return Origin(module, within, section=message.section_name if kind == "section_name" else message.section_index)
 
 
 def from_numbers(packed: bytes, count: int, field: str) -> U64:
@@ -248,33 +337,71 @@ class _Table:
 
 
 class Batch(NamedTuple):
-    """Addresses in the module ``digest``, or in its code object at ``path``: one by one as ``queries`` or, where that is not
-    None, as a ``column``. ``as_columns`` says how the answers are wanted. ``known_tables`` are the names of the tables that
-    the client has kept; None: it keeps none. ``as_written``: what rows and scopes say, unreconciled."""
+    """Addresses in the module ``digest`` ("": none is named), or in its code object at ``path``: ``queries`` one by one, or where
+    that is not None, the ``column``, which may also be made of queries for device addresses. ``asked`` are the queries as they came.
+    ``as_columns`` says how the answers are wanted. ``known_tables`` are the names of the tables that the client has kept; None: it keeps none.
+    ``as_written``: what rows and scopes say, unreconciled."""
 
     digest: str
-    path: str | None
+    path: ObjectPath | None
     queries: Sequence[Query]
-    column: AddressColumn | None
+    column: ColumnQuestion | None
     as_columns: bool
     known_tables: Collection[bytes] | None
     as_written: bool
+    asked: Sequence[Query | ByDevice] = ()
+
+    @property
+    def one(self) -> Origin | None:
+        """What all values of the column count from, where that is in the module that the request names."""
+        first = self.column.origins[0] if self.column is not None and len(self.column.origins) == 1 else None
+        return first if first is not None and first.module and first.module == self.digest else None
 
 
 def from_request(request: SymbolizeRequest, most: int) -> Batch:
     """Raises ``LimitExceeded`` for more than ``most`` addresses before it looks at them, and ``InvalidInput``."""
-    digest, path = digest_and_path(request)
+    digest, path = optional_digest(request.name), optional_path(request)
     form = request.form
     known = request.known_tables if request.keeps_tables else None
     if not request.HasField("column"):
         check_count(len(request.queries), most)
-        queries, as_columns = from_queries(request.queries), form == ANSWER_FORM_COLUMNS
-        return Batch(digest, path, queries, None, as_columns, known, request.as_written)
+        asked = [from_any_query(message) for message in request.queries]
+        plain = [query for query in asked if not isinstance(query, ByDevice)]
+        if not digest and (plain or not asked):
+            digest = module_digest(request.name)  # which says what is wrong
+        column = None if len(plain) == len(asked) else of_queries(asked, digest, path)
+        queries = plain if column is None else ()
+        return Batch(digest, path, queries, column, form == ANSWER_FORM_COLUMNS, known, request.as_written, asked)
     if request.queries:
         raise wrong_field("queries", "a batch has both queries and a column", "send one of them")
     check_count(request.column.count, most)
-    column, as_columns = from_column(request.column), form != ANSWER_FORM_ROWS
+    if not digest and not request.column.origins:
+        digest = module_digest(request.name)
+    column, as_columns = from_column(request.column, digest, path), form != ANSWER_FORM_ROWS
     return Batch(digest, path, (), column, as_columns, known, request.as_written)
+
+
+def of_queries(queries: Sequence[Query | ByDevice], digest: str, path: str | None) -> ColumnQuestion:
+    """Queries of several kinds as a column."""
+    numbers: dict[Origin, int] = {}
+    columns = [_as_value(query, digest, path) for query in queries]
+    origin = np.array([numbers.setdefault(each, len(numbers)) for each, _, _ in columns], np.uint32)
+    values = np.array([value for _, value, _ in columns], np.uint64)
+    times = np.array([LATEST_TIME if time is None else min(time, LATEST_TIME) for _, _, time in columns], np.int64)
+    return ColumnQuestion(values, list(numbers), origin, times)
+
+
+def _as_value(query: Query | ByDevice, digest: str, path: str | None) -> tuple[Origin, int, int | None]:
+    """(what its number counts from, the number, as of when)."""
+    match query:
+        case ByDevice(context, address, time):
+            return Origin(context=context), address, time
+        case ByKernel(kernel, offset):
+            return Origin(digest, path, kernel), offset, None
+        case BySection(section, offset):
+            return Origin(digest, path, None, section), offset, None
+        case ByAddress(address):
+            return Origin(digest, path), address, None
 
 
 def check_count(count: int, most: int) -> None:

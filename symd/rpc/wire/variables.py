@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from symd.errors import Malformed
-from symd.model.addresses import Query
+from symd.model.addresses import ByDevice, DeviceAddress, Query
 from symd.model.variables import (
     InScope,
     Kind,
@@ -28,16 +28,18 @@ from symd.model.variables import (
 )
 from symd.rpc.wire.answers import from_answer, to_answer
 from symd.rpc.wire.fields import (
-    digest_and_path,
     i64_or_none,
+    module_digest,
     module_name,
+    optional_digest,
+    optional_path,
     u64_or_none,
     utf8,
     utf8s,
     wrapped_i64,
     wrong_field,
 )
-from symd.rpc.wire.queries import from_query, to_query
+from symd.rpc.wire.queries import add_any_query, from_any_query
 from symd.v1 import variable_service_pb2 as pb
 
 
@@ -272,26 +274,35 @@ MOST_PLACES = 256
 """Addresses of one request."""
 
 
-def to_requests(digest: str, queries: Sequence[Query], path: str | None) -> Iterator[pb.GetVariablesRequest]:
-    """The requests for the variables at some addresses: as many as ``MOST_PLACES`` asks for."""
+def to_requests(digest: str, queries: Sequence[Query | ByDevice], path: str | None) -> Iterator[pb.GetVariablesRequest]:
+    """The requests for the variables at some addresses: as many as ``MOST_PLACES`` asks for. ``digest`` may be "" where all are in device
+    memory."""
     for start in range(0, len(queries), MOST_PLACES):
-        some = map(to_query, queries[start : start + MOST_PLACES])
-        yield pb.GetVariablesRequest(name=module_name(digest), path=path, queries=some)
+        request = pb.GetVariablesRequest(name=module_name(digest) if digest else "", path=path)
+        for each in queries[start : start + MOST_PLACES]:
+            add_any_query(request.queries, each)
+        yield request
 
 
-def from_request(request: pb.GetVariablesRequest) -> tuple[str, list[Query], str | None]:
-    """(the module's digest, the addresses, the code object's path or None). Raises ``BadQuery`` and ``InvalidInput``."""
-    digest, path = digest_and_path(request)
+def from_request(request: pb.GetVariablesRequest) -> tuple[str, list[Query | ByDevice], str | None]:
+    """(the module's digest or "", the addresses, the code object's path or None). Raises ``BadQuery`` and ``InvalidInput``."""
     if not 0 < len(request.queries) <= MOST_PLACES:
         what = f"the request has {len(request.queries)} addresses"
         raise wrong_field("queries", what, hint=f"ask about 1 to {MOST_PLACES} addresses at a time")
-    return digest, [from_query(each) for each in request.queries], path
+    queries = [from_any_query(each) for each in request.queries]
+    in_memory = all(isinstance(each, ByDevice) for each in queries)
+    digest = optional_digest(request.name) if in_memory else module_digest(request.name)
+    return digest, queries, optional_path(request)
 
 
 def to_place(found: InScope) -> pb.VariablesInScope:
-    visible = found.visible
+    visible, answer = found.visible, to_answer(found.at)
+    if found.device_address is not None:
+        answer.device_address = found.device_address
+    if found.module is not None:
+        answer.module = module_name(found.module)
     return pb.VariablesInScope(
-        answer=to_answer(found.at),
+        answer=answer,
         variables=map(_to_variable, visible.variables),
         types=[pb.VariableType(), *map(to_type, visible.types)],
         simd_width=visible.simd_width,
@@ -312,7 +323,13 @@ def from_place(message: pb.VariablesInScope) -> InScope:
         message.simd_width if message.HasField("simd_width") else None,
         tuple(message.notes),
     )
-    return InScope(from_answer(message.answer), visible)
+    answer = message.answer
+    return InScope(
+        from_answer(answer),
+        visible,
+        module_digest(answer.module) if answer.module else None,
+        DeviceAddress(answer.device_address) if answer.HasField("device_address") else None,
+    )
 
 
 def _to_variable(variable: Variable) -> pb.Variable:

@@ -1,4 +1,4 @@
-"""ContextService: what a process or device had loaded and when, and device addresses in it."""
+"""ContextService: what a process or device had loaded and when."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ from symd.model.contexts import ContextRecord
 from symd.rpc.wire.contexts import (
     from_context,
     from_record_request,
-    from_request,
     to_context_record,
-    to_device_columns,
     to_load,
 )
 from symd.rpc.wire.fields import context_id, context_name
 from symd.server.answering import method
-from symd.server.batches import check_device_candidates
 from symd.server.call import Call
-from symd.server.guard import while_waited_for
 from symd.server.paging import bad_token, filled, from_token, to_token
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
@@ -37,8 +33,6 @@ from symd.v1.context_service_pb2 import (
     ListLoadsResponse,
     RecordEventsRequest,
     RecordEventsResponse,
-    SymbolizeAddressesRequest,
-    SymbolizeAddressesResponse,
 )
 
 
@@ -108,15 +102,3 @@ def list_loads(service: ServiceContext, request: ListLoadsRequest, _call: Call) 
         loads, request.page_size, lambda each: LoadInContext(context=context, number=each[0], load=to_load(each[1]))
     )
     return ListLoadsResponse(loads=page.entries, next_page_token=to_token(of, page.last[0]) if page.last else "")
-
-
-@method(work=Work.BATCH)
-def symbolize_addresses(
-    service: ServiceContext, request: SymbolizeAddressesRequest, call: Call
-) -> SymbolizeAddressesResponse:
-    with service.addresses_at_work.acquired(request.count):
-        question = from_request(request, service.config.limits.batch)
-        check_cancelled = while_waited_for(call, service.config.limits)
-        answers = service.engine.contexts.symbolize(*question, check_cancelled=check_cancelled)
-        check_device_candidates(answers, service.config.limits)
-        return SymbolizeAddressesResponse(answers=to_device_columns(answers))

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symd.engine.contexts.timeline import FOREVER, MAX_NAMED, MAX_TIED, STEPS, Target, Timeline
+from symd.engine.contexts.timeline import FOREVER, MAX_NAMED, MAX_TIED, QUESTIONS_ONE_BY_ONE, STEPS, Timeline
 from symd.model.answers import Reason
+from symd.model.contexts import Origin
 
 TOP = 1 << 64
 
@@ -39,7 +40,7 @@ def append(timeline, batch):
         columns = list(zip(*batch, strict=True))
         signed = [np.array(column, np.int64) for column in columns[:3]]
         unsigned = [np.array(column, np.uint64) for column in columns[3:6]]
-        timeline.append(*signed, *unsigned, [Target(module) for module in columns[6]])
+        timeline.append(*signed, *unsigned, [Origin(module) for module in columns[6]])
 
 
 def naive(mapped, address, time):
@@ -76,11 +77,25 @@ mapped = st.builds(
 steps = st.lists(st.one_of(st.lists(mapped, max_size=6), st.tuples(small, small), st.just("ask")), max_size=14)
 
 
+@pytest.fixture(params=[QUESTIONS_ONE_BY_ONE, 0], ids=["one by one", "cells"])
+def few(request, monkeypatch):
+    """Also with questions of one cell asked once, as many are."""
+    monkeypatch.setattr("symd.engine.contexts.timeline.QUESTIONS_ONE_BY_ONE", request.param)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("dense", [0, 4])
 @pytest.mark.parametrize("origin", [0, (1 << 63) - 5, TOP - 40])
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps, seed=st.integers(0, 1 << 32))
-def test_an_address_at_a_time_is_what_a_naive_map_says(origin, steps, seed):
+def test_an_address_at_a_time_is_what_a_naive_map_says(origin, dense, steps, seed):
     """Loads come in any order of time, overlap, share times, end late or early, and questions come between."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("symd.engine.contexts.timeline.DENSE", dense)
+        _check_with_a_naive_map(origin, steps, seed)
+
+
+def _check_with_a_naive_map(origin, steps, seed):
     timeline, known, chance = Timeline(), [], np.random.default_rng(seed)
     for step in [*steps, "ask"]:
         if isinstance(step, list):

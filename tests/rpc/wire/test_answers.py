@@ -12,11 +12,19 @@ from hypothesis import strategies as st
 from symd.errors import Malformed
 from symd.model.addresses import ByAddress
 from symd.model.answers import Answers, Reason, TextSection
-from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, from_answer, from_columns, to_answer, to_columns
+from symd.model.arguments import ColumnQuestion
+from symd.model.contexts import DeviceAnswers, Origin
+from symd.rpc.wire.answers import (
+    PLAIN_PYTHON_ANSWERS,
+    from_answer,
+    from_columns,
+    from_device_columns,
+    to_answer,
+    to_columns,
+)
 from symd.rpc.wire.columns import concatenated, pack, unpack
-from symd.rpc.wire.contexts import from_device_columns
 from symd.rpc.wire.location_tables import from_table, pack_few
-from symd.v1 import answer_pb2, context_pb2, location_pb2
+from symd.v1 import answer_pb2, location_pb2
 from tests.server.fakes import AMBIGUOUS, CANDIDATES, DIGEST, GOOD, LOCATIONS, FakeEngine
 
 
@@ -30,10 +38,14 @@ def asked(*addresses):
     return engine().symbolize_column(DIGEST, np.array(addresses, np.uint64))
 
 
+def question(values):
+    return None if values is None else ColumnQuestion(values, ())
+
+
 def travelled(answers, values=None):
     """Through bytes, as on a socket."""
-    data = to_columns(answers, values).SerializeToString()
-    return from_columns(answer_pb2.AnswerColumns.FromString(data), values)
+    data = to_columns(answers, question(values)).SerializeToString()
+    return from_columns(answer_pb2.AnswerColumns.FromString(data), question(values))
 
 
 ADDRESSES = st.one_of(st.integers(0, 0x400), st.just(AMBIGUOUS), st.integers(0, 2**64 - 1))
@@ -64,7 +76,7 @@ def test_the_inlined_frame_brings_its_caller_and_nothing_else_travels(copies):
     ) == ["", "/src/vadd.cl", "_Z6helperi", "helper", "vadd"]
     assert "unused" not in message.locations.strings
     assert [each.section for each in message.text_sections] == ["", ".text.vadd"]
-    assert (message.common_section, message.text_section) == (1, b"")  # every answer lies in the only section
+    assert (len(message.place), message.place_by_origin) == (4 if copies == 1 else 1, True)  # the only place of all
     frames = travelled(asked(*[0x150] * copies))[0].frames
     assert [(f.function, f.linkage_name, f.line, f.column, f.inlined) for f in frames] == [
         ("helper", "_Z6helperi", 3, 23, True),
@@ -74,8 +86,8 @@ def test_the_inlined_frame_brings_its_caller_and_nothing_else_travels(copies):
 
 def test_offsets_that_follow_from_the_question_do_not_travel():
     values = np.arange(0x100, 0x300, dtype=np.uint64)
-    message = to_columns(asked(*values), values)
-    assert (message.offset, message.base) == (b"", 0x100)
+    message = to_columns(asked(*values), question(values))
+    assert (message.offset, [each.base for each in message.places]) == (b"", [0, 0x100])
 
 
 def test_an_offset_that_wraps_below_zero_still_follows_from_its_base():
@@ -85,8 +97,8 @@ def test_an_offset_that_wraps_below_zero_still_follows_from_its_base():
     place = TextSection("", ".text", 1, 0)
     one, offset = np.ones(count, np.uint32), values + np.uint64(0x40)
     before = Answers(one, one, offset, LOCATIONS, (place,))
-    message = to_columns(before, values)
-    assert message.base == 2**64 - 0x40
+    message = to_columns(before, question(values))
+    assert [each.base for each in message.places] == [0, 2**64 - 0x40]
     assert travelled(before, values).offset.tolist() == offset.tolist()
 
 
@@ -94,7 +106,7 @@ def test_offsets_that_do_not_follow_travel():
     values = np.zeros(2 * PLAIN_PYTHON_ANSWERS, np.uint64)
     one, offset = np.ones(2 * PLAIN_PYTHON_ANSWERS, np.uint32), np.arange(2 * PLAIN_PYTHON_ANSWERS, dtype=np.uint64)
     before = Answers(one, one, offset, LOCATIONS, (TextSection("", ".text", 1, 0),))
-    assert not to_columns(before, values).HasField("base")
+    assert to_columns(before, question(values)).offset
     assert travelled(before, values).offset.tolist() == offset.tolist()
 
 
@@ -128,10 +140,10 @@ def test_a_name_that_is_no_utf8_arrives_with_replacement_characters():
     assert to_answer(answers[0]).frames[0].function == "v\ufffddd"
 
 
-@pytest.mark.parametrize("field", ["location", "text_section", "offset"])
+@pytest.mark.parametrize("field", ["location", "place", "offset"])
 def test_a_column_that_does_not_fit_its_count_is_malformed(field):
     message = to_columns(asked(*range(0x100, 0x300)))
-    message.ClearField("common_section")
+    message.place_by_origin = False
     setattr(message, field, b"123")
     with pytest.raises(Malformed):
         from_columns(message)
@@ -168,7 +180,7 @@ def test_a_table_whose_callers_end_is_taken_in_any_order(count, data):
 def told_wrongly(at: str, number: int) -> answer_pb2.AnswerColumns:
     """Answers whose column ``at`` has this number in its last place."""
     message = to_columns(asked(0x100, 0x150, 0x190, 1, 0x100, 0x150, 0x190, 1, 2))
-    of = message if at in ("location", "text_section") else message.locations
+    of = message if at in ("location", "place") else message.locations
     column = unpack(getattr(of, at), of.count, np.uint32).copy()
     column[-1] = number
     setattr(of, at, pack(column))
@@ -181,7 +193,7 @@ def told_wrongly(at: str, number: int) -> answer_pb2.AnswerColumns:
         ("location", 9, "there is no location 9: there are"),
         ("location", (1 << 32) - 1, "there is no location 4294967295"),
         ("location", 0, "an answer has no location"),
-        ("text_section", 200, "there is no text section 200"),
+        ("place", 200, "there is no place 200"),
         ("kernel", 50, "there is no string for the kernel 50"),
         ("function", 50, "there is no string for the function 50"),
         ("linkage_name", 50, "there is no string for the linkage_name 50"),
@@ -195,24 +207,45 @@ def test_a_number_that_stands_for_nothing_is_malformed(at, number, said):
         from_columns(told_wrongly(at, number))
 
 
-def test_a_common_section_and_strings_that_never_came_are_malformed():
+def test_a_place_in_a_section_or_module_that_never_came_and_strings_that_did_not_are_malformed():
     message = to_columns(asked(*range(0x100, 0x110)))
-    assert message.common_section == 1
-    message.common_section = 2
+    assert [each.text_section for each in message.places] == [0, 1]
+    message.places[1].text_section = 2
     with pytest.raises(Malformed, match="no text section 2"):
         from_columns(message)
     message = to_columns(asked(1))
     del message.locations.strings[:]
     with pytest.raises(Malformed, match="no string"):
         from_columns(message)
-
-
-def test_a_device_answer_in_a_module_that_never_came_is_malformed():
-    message = context_pb2.DeviceAnswerColumns(
-        answers=to_columns(asked(0x100, 0x150)), modules=["", f"modules/{DIGEST}"], module=pack_few([1, 2])
-    )
+    values = np.array([0x100, 0x150], np.uint64)
+    found = DeviceAnswers(asked(*values), np.array([1, 1], np.uint32), values, [DIGEST])
+    message = to_columns(found, question(values))
+    assert from_device_columns(message, question(values)).module.tolist() == [1, 1]
+    message.places[1].module = 2
     with pytest.raises(Malformed, match="no module 2"):
-        from_device_columns(message)
+        from_device_columns(message, question(values))
+
+
+KINDS = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 3), st.integers(0, 2**64 - 1), st.booleans())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(KINDS, max_size=40))
+def test_wherever_answers_lie_each_arrives_in_its_module_section_and_offset(rows):
+    """Origins and sections whose bases agree, or not; modules without a section; offsets that follow from nothing."""
+    origin = np.array([row[0] for row in rows], np.uint32)
+    section = np.array([row[1] for row in rows], np.uint32)
+    module = np.where(section, section, [row[2] for row in rows]).astype(np.uint32)
+    values = np.array([row[3] for row in rows], np.uint64)
+    bases = np.array([[origin * 7 + section * 0x100 for section in range(3)] for origin in range(4)], np.uint64)
+    offset = np.where([row[4] for row in rows], values - bases[origin, section], np.uint64(3)).astype(np.uint64)
+    offset = np.where(section, offset, np.uint64(0))
+    sections = [TextSection("", f".text.{number}", number, 0) for number in range(2)]
+    answers = Answers(np.ones(len(rows), np.uint32), section, offset, LOCATIONS, sections)
+    before = DeviceAnswers(answers, module, values, ["a" * 64, "b" * 64, "c" * 64])
+    asked_for = ColumnQuestion(values, [Origin(DIGEST, None, str(number)) for number in range(4)], origin)
+    message = answer_pb2.AnswerColumns.FromString(to_columns(before, asked_for).SerializeToString())
+    assert list(from_device_columns(message, asked_for)) == list(before)
 
 
 @pytest.mark.parametrize("number", [99, 1000, -1])

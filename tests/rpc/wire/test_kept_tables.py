@@ -10,6 +10,7 @@ import pytest
 
 from symd.errors import Malformed
 from symd.model.answers import Answers, Locations, TextSection
+from symd.model.arguments import ColumnQuestion
 from symd.rpc.wire.answers import from_columns, write_columns
 from symd.rpc.wire.columns import concatenated
 from symd.rpc.wire.location_tables import ENTRIES_PER_ADDRESS, MIN_NAMED_ENTRIES, NamedTables, TableCache
@@ -47,7 +48,7 @@ class Daemon:
     def message(self, given, known=(), sent=None):
         message = self.tables.message(given.locations, len(given), known, set() if sent is None else sent)
         written = answer_pb2.AnswerColumns()
-        write_columns(written, given, given.offset, message)
+        write_columns(written, given, ColumnQuestion(given.offset, ()), message)
         return answer_pb2.AnswerColumns.FromString(written.SerializeToString())
 
 
@@ -59,7 +60,10 @@ def test_a_table_that_is_met_again_comes_whole_and_then_by_name():
     third = daemon.message(given, known=[second.locations.name])
     assert third.locations == location_pb2.LocationTable(name=second.locations.name)
     call = kept.of("module")
-    parts = [from_columns(each, given.offset, call.take(each.locations)) for each in (first, second, third)]
+    parts = [
+        from_columns(each, ColumnQuestion(given.offset, ()), call.take(each.locations))
+        for each in (first, second, third)
+    ]
     assert parts[2].locations is parts[1].locations
     for part in parts:
         assert list(part) == list(given)

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from symd.errors import BadQuery, InvalidInput, Malformed
 from symd.formats.containers.lazy import LazyMapping
-from symd.model.addresses import ByAddress, ByKernel, BySection
+from symd.model.addresses import ByAddress, ByDevice, ByKernel, BySection, DeviceAddress
+from symd.model.arguments import ColumnQuestion
+from symd.model.contexts import AddressForm, Origin
 from symd.model.grabs import GrabRequest
 from symd.model.line_tables import LineLevel
 from symd.model.summaries import KernelSummary, ModuleRecord
@@ -34,9 +36,9 @@ from symd.rpc.wire.modules import (
     to_module,
     to_value,
 )
-from symd.rpc.wire.queries import AddressColumn, from_column, from_query, to_query, write_column
+from symd.rpc.wire.queries import add_any_query, from_any_query, from_column, from_query, to_query, write_column
 from symd.v1 import fact_pb2, module_service_pb2, query_pb2, symbol_service_pb2
-from tests.server.fakes import GOOD, line_table, summary
+from tests.server.fakes import DIGEST, GOOD, line_table, summary
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(),
@@ -182,12 +184,68 @@ def test_a_query_without_an_address_is_refused(message):
     st.sampled_from([(None, None), ("vadd", None), (None, ".text"), (None, 3), (None, 0), (None, "")]),
 )
 def test_a_column_of_queries_comes_back(numbers, which):
-    column = AddressColumn(np.array(numbers, np.uint64), *which)
+    column = ColumnQuestion(np.array(numbers, np.uint64), [Origin("", None, *which)])
     message = query_pb2.QueryColumn()
     write_column(message, column)
-    back = from_column(query_pb2.QueryColumn.FromString(message.SerializeToString()))
-    assert (back.values.tolist(), back.kernel, back.section) == (numbers, *which)
+    back = from_column(query_pb2.QueryColumn.FromString(message.SerializeToString()), DIGEST)
+    assert back.values.tolist() == numbers
+    assert back.origins == [Origin(DIGEST, None, *which)]
     assert message.count == len(numbers)
+
+
+ORIGINS = [
+    Origin(DIGEST, None, "vadd"),
+    Origin(DIGEST, "inner/1", None, 3),
+    Origin("b" * 64, "", None, ".text"),
+    Origin("b" * 64),
+    Origin(context="c" * 32, form=AddressForm(3, 32)),
+]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 4), st.integers(0, 2**63 - 2))),
+    st.sampled_from(["none", "one", "each"]),
+)
+def test_a_column_of_several_origins_comes_back(rows, timed):
+    values, origin, each = (
+        np.array(column, kind)
+        for column, kind in zip(
+            zip(*rows, strict=True) if rows else ((), (), ()), (np.uint64, np.uint32, np.int64), strict=True
+        )
+    )
+    times = {"none": None, "one": 7, "each": each}[timed]
+    message = query_pb2.QueryColumn()
+    write_column(message, ColumnQuestion(values, ORIGINS, origin, times))
+    back = from_column(query_pb2.QueryColumn.FromString(message.SerializeToString()))
+    assert (back.values.tolist(), list(back.origins)) == (values.tolist(), ORIGINS)
+    assert back.numbers.tolist() == origin.tolist()
+    assert np.array_equal(back.times, times) if timed == "each" else back.times == times
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (query_pb2.QueryColumn(count=1, origins=[query_pb2.Origin(kernel="k")]), "name"),
+        (query_pb2.QueryColumn(count=1, origins=[query_pb2.Origin(module="modules/x")]), "column.origins.module"),
+        (query_pb2.QueryColumn(count=1, origins=[query_pb2.Origin(context="x")]), "column.origins.context"),
+        (query_pb2.QueryColumn(count=1, origin=b"\1"), "column.origin"),
+        (query_pb2.QueryColumn(count=2, origin=b"\1"), "column.origin"),
+    ],
+)
+def test_an_origin_that_cannot_be_is_refused_and_its_field_named(message, field):
+    with pytest.raises(InvalidInput) as caught:
+        from_column(message)
+    assert caught.value.metadata["field"] == field
+
+
+@pytest.mark.parametrize("time", [None, 0, 2**63 - 2])
+def test_a_device_address_comes_back_where_it_may_be_asked_for(time):
+    query = ByDevice("c" * 32, DeviceAddress(2**64 - 1), time)
+    request = symbol_service_pb2.SymbolizeRequest()
+    add_any_query(request.queries, query)
+    assert from_any_query(request.queries[0]) == query
+    with pytest.raises(BadQuery, match="cannot be asked for here"):
+        from_query(request.queries[0])
 
 
 @pytest.mark.parametrize(
@@ -196,8 +254,7 @@ def test_a_column_of_queries_comes_back(numbers, which):
         query_pb2.QueryColumn(values=b"1234567"),
         query_pb2.QueryColumn(values=b"12345", count=4),
         query_pb2.QueryColumn(values=b"123", count=1),
-        query_pb2.QueryColumn(values=b"123", kernel="vadd", count=4),
-        query_pb2.QueryColumn(values=bytes(16), section_index=1, count=1),
+        query_pb2.QueryColumn(values=bytes(16), count=1),
     ],
 )
 def test_a_column_that_cannot_be_is_refused_and_its_field_named(message):

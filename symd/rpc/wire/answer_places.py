@@ -1,0 +1,114 @@
+"""Where the answers to a batch lie, as few places: what all answers of one origin, or of one text section, have in common need not
+travel with each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from symd.model.answers import Answers
+from symd.model.arguments import ColumnQuestion
+from symd.model.columns import I64, U32
+
+COMPARED_AT_ONCE = 1 << 15
+"""Answers that are compared at a time, so that what is made on the way stays in the processor's cache."""
+DENSE = 1 << 22
+"""The most numbers of places that are told apart without sorting; more are not tried."""
+
+
+class Placement(NamedTuple):
+    """Places by number, from 1 on: the number of each one's ``text_section`` among the answers' (0: none) and of its ``module``, and
+    the ``base`` that a value minus its section offset is there; None where the two have not one difference. ``place`` has the number of
+    each answer's, or if ``by_origin`` of each origin's."""
+
+    place: U32
+    by_origin: bool
+    text_section: Sequence[int]
+    module: Sequence[int]
+    base: Sequence[int] | None
+
+
+def placed(answers: Answers, question: ColumnQuestion | None, module: U32 | None) -> Placement:
+    """The places of answers to ``question``, where that was a column; ``module`` has the number of each one's, where there are several."""
+    if question is not None and len(answers):
+        origins = len(question.origins) or 1
+        for key, count in _groupings(answers, question, module, origins):
+            found = _in_groups(answers, question, module, key, count)
+            if found is not None:
+                return found
+    return _without_bases(answers, question, module)
+
+
+def _groupings(
+    answers: Answers, question: ColumnQuestion, module: U32 | None, origins: int
+) -> Iterator[tuple[I64 | U32 | None, int]]:
+    """Ways to number the answers, so that all of one number may lie in one place: by origin (None: all have one), by what they lie in, and
+    by both."""
+    yield question.origin, origins
+    lies = _lying_in(answers, module)
+    count = int(lies.max()) + 1
+    if count <= DENSE:
+        yield lies, count
+    if question.origin is not None and count * origins <= DENSE:
+        yield lies * origins + question.origin, count * origins
+
+
+def _lying_in(answers: Answers, module: U32 | None) -> I64:
+    """A number for the text section that each answer lies in, or where it lies in none for its module."""
+    lies = answers.text_section.astype(np.int64)
+    if module is None:
+        return lies
+    nowhere = answers.text_section == 0
+    if nowhere.any():
+        lies[nowhere] = len(answers.text_sections) + 1 + module[nowhere]
+    return lies
+
+
+def _in_groups(
+    answers: Answers, question: ColumnQuestion, module: U32 | None, key: I64 | U32 | None, count: int
+) -> Placement | None:
+    """The places, where all answers of one number lie in one place. Of each number some answer is taken, and all are compared with it."""
+    of_origins = key is question.origin
+    some: I64 = np.full(count, -1, np.int64)
+    parts = [slice(start, start + COMPARED_AT_ONCE) for start in range(0, len(answers), COMPARED_AT_ONCE)]
+    if key is None:
+        some[:] = 0
+    else:
+        for part in parts:
+            some[key[part]] = np.arange(part.start, min(part.stop, len(answers)))
+    used = some >= 0
+    section = answers.text_section[some]
+    base = np.where(section, question.values[some] - answers.offset[some], np.uint64(0))
+    modules = np.zeros(count, np.uint32) if module is None else module[some]
+    one_module = module is None or module.strides == (0,)
+    for part in parts:
+        number = 0 if key is None else key[part]
+        lies = answers.text_section[part]
+        same = question.values[part] - answers.offset[part] == base[number]
+        if not lies.all():
+            same |= lies == 0
+        same &= lies == section[number]
+        if module is not None and not one_module:
+            same &= module[part] == modules[number]
+        if not same.all():
+            return None
+    numbers: U32 = np.where(used, np.cumsum(used), 0).astype(np.uint32)
+    columns = section[used].tolist(), modules[used].tolist(), base[used].tolist()
+    return Placement(numbers if key is None or of_origins else numbers[key], of_origins, *columns)
+
+
+def _without_bases(answers: Answers, question: ColumnQuestion | None, module: U32 | None) -> Placement:
+    lies = _lying_in(answers, module)
+    if not len(lies):
+        return Placement(np.zeros(0, np.uint32), False, (), (), None)
+    used, place = np.unique(lies, return_inverse=True)
+    some = np.empty(len(used), np.int64)
+    some[place] = np.arange(len(lies))
+    modules = [0] * len(used) if module is None else module[some].tolist()
+    place = (place + 1).astype(np.uint32)
+    one = len(used) == 1
+    if one:
+        place = np.ones(1 if question is None or question.origin is None else len(question.origins), np.uint32)
+    return Placement(place.astype(np.uint32), one, answers.text_section[some].tolist(), modules, None)
