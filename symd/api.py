@@ -35,7 +35,7 @@ from symd.model.contexts import (
 )
 from symd.model.cores import CoreDump
 from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
-from symd.model.line_tables import WHOLE_MODULE, LineLevel, LineTable, Listing, ListingPart, RowsInParts
+from symd.model.line_tables import WHOLE_MODULE, CodePart, LineLevel, LineTable, Listing, ListingPart, RowsInParts
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
@@ -186,9 +186,14 @@ class Symbolizer(Protocol):
         ...
 
     def lines(
-        self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
+        self,
+        digest: ModuleName,
+        path: str | None = None,
+        level: LineLevel = LineLevel.SOURCE,
+        within: CodePart | None = None,
     ) -> Iterator[LineTable]:
-        """The decoded line table of one level, one for each code object that has it (or only the one at ``path``)."""
+        """The decoded line table of one level, one for each code object that has it (or only the one at ``path``). With
+        ``within`` only the rows that cover a function, are around a place, or cover a range."""
         ...
 
     def symbolize(
@@ -388,7 +393,9 @@ class Host(Symbolizer, Protocol):
         None where only the open index has it."""
         ...
 
-    def stored_lines(self, digest: str, path: str | None = None) -> Iterator[RowsInParts]:
+    def stored_lines(
+        self, digest: str, path: str | None = None, within: CodePart | None = None
+    ) -> Iterator[RowsInParts]:
         """``lines`` of the source, each of which is made in the parts that are asked for."""
         ...
 

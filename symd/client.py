@@ -51,6 +51,7 @@ from symd.model.arguments import (
     checked_rules,
     checked_section,
     checked_targets,
+    checked_within,
     is_one_query,
 )
 from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
@@ -69,7 +70,7 @@ from symd.model.contexts import (
 from symd.model.cores import CoreDump
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.identities import ObjectPath, checked_digest
-from symd.model.line_tables import WHOLE_MODULE, LineLevel, LineTable, Listing, ListingPart
+from symd.model.line_tables import WHOLE_MODULE, CodePart, LineLevel, LineTable, Listing, ListingPart
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
@@ -115,7 +116,8 @@ from symd.rpc.wire.cores import to_request as to_core_request
 from symd.rpc.wire.failures import from_status
 from symd.rpc.wire.fields import checked_module_name, context_id, context_name, module_digest, module_name
 from symd.rpc.wire.grabs import GrabParts, to_grab_request
-from symd.rpc.wire.line_tables import from_chunks, to_level
+from symd.rpc.wire.line_tables import from_chunks
+from symd.rpc.wire.line_tables import to_request as to_lines_request
 from symd.rpc.wire.listings import from_chunks as from_listing_chunks
 from symd.rpc.wire.listings import to_request as to_listing_request
 from symd.rpc.wire.location_tables import TableCache, TableReceiver
@@ -157,7 +159,6 @@ from symd.v1.module_service_pb2 import (
 from symd.v1.server_service_pb2 import GetServerInfoRequest, ServerInfo
 from symd.v1.symbol_service_pb2 import (
     ANSWER_FORM_COLUMNS,
-    GetLineTableRequest,
     SymbolizeRequest,
     SymbolizeStreamRequest,
 )
@@ -294,11 +295,15 @@ class Client:
         return b"".join([response.chunk for response in stream])
 
     def lines(
-        self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
+        self,
+        digest: ModuleName,
+        path: str | None = None,
+        level: LineLevel = LineLevel.SOURCE,
+        within: CodePart | None = None,
     ) -> Iterator[LineTable]:
-        """The decoded line tables of one level, one for each code object that has it."""
-        name = checked_module_name(digest)
-        request = GetLineTableRequest(name=name, path=checked_path(path), level=to_level(checked_level(level)))
+        """The decoded line tables of one level, one for each code object that has it, or of each the rows ``within`` some part of the code."""
+        asked = checked_path(path), checked_level(level), checked_within(within)
+        request = to_lines_request(checked_digest(checked_name(digest)), *asked)
         return _read(self._calls.stream(self._calls.stubs.symbols.GetLineTable, request), from_chunks)
 
     def symbolize(

@@ -49,7 +49,7 @@ from symd.model.cores import CoreDump
 from symd.model.data_frames import table
 from symd.model.frame_text import printable
 from symd.model.identities import ObjectPath
-from symd.model.line_tables import LineLevel, LineTable, Listing, ListingPart
+from symd.model.line_tables import CodePart, LineLevel, LineTable, Listing, ListingPart
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
@@ -288,11 +288,12 @@ class Module:
         return self._symbolizer.variables(self.sha256, query, path)
 
     def listing(
-        self, kernel: str | None = None, *, path: str | None = None, target: str | None = None
+        self, within: CodePart | None = None, *, path: str | None = None, target: str | None = None
     ) -> list[Listing]:
-        """The instructions with the frames that each comes from, code object by code object. Needs the disassembler of the code's
+        """The instructions with the frames that each comes from, code object by code object: all, or those of one function, around a place
+        or in a range of a section (``symd.model.line_tables``). Needs the disassembler of the code's
         vendor; raises ``ToolMissing``, which says what to install. ``target`` is the device, for code that does not say."""
-        part = ListingPart(None if path is None else ObjectPath(path), kernel, target)
+        part = ListingPart(None if path is None else ObjectPath(path), within, target)
         return list(self._symbolizer.listing(self.sha256, part))
 
     def sources(self, files: Iterable[str], path: str | None = None) -> list[SourceText]:

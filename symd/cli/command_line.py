@@ -330,10 +330,11 @@ def _advice(error: click.ClickException, said: str, context: click.Context | Non
 
 
 def _misplaced(message: str, context: click.Context | None) -> str:
-    """How a kernel is named, where its name stands behind FILE alone."""
+    """How a kernel or another function is named, where its name stands behind FILE alone."""
     extra = re.fullmatch(r"Got unexpected extra argument \((.+)\)", message, re.DOTALL)
-    takes = context is not None and any("--kernel" in each.opts for each in context.command.params)
-    return f"; a kernel is named so: --kernel {shlex.quote(extra[1])}" if extra and takes else ""
+    options = {option for each in context.command.params for option in each.opts} if context is not None else set()
+    option = next((each for each in ("--kernel", "--function") if each in options), None)
+    return f"; a kernel is named so: {option} {shlex.quote(extra[1])}" if extra and option else ""
 
 
 def _speak_utf8(stream: TextIO) -> None:

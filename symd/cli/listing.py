@@ -29,11 +29,12 @@ from symd.cli.output import NO, is_coloured, printable, write_line
 from symd.config import Limits
 from symd.engine.files.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.engine.files.module import OpenModule, open_module
-from symd.errors import NoDebugData, SymdError
+from symd.errors import KernelNotFound, NoDebugData, SymdError
+from symd.model.addresses import parse_query
 from symd.model.answers import Answers, Frame
 from symd.model.identities import ObjectPath
 from symd.model.json.answers import instruction_lines
-from symd.model.line_tables import Listing, ListingPart
+from symd.model.line_tables import MOST_AROUND, Around, CodePart, Listing, ListingPart
 from symd.model.reasons import LINED
 from symd.model.sources import Origin, PathRule, SourceText
 from symd.model.texts import counted, plural
@@ -55,6 +56,7 @@ STYLES = {
 CONTEXT_LINES = 8
 """Source lines without instructions between two that have some are shown when they are no more than this."""
 _INDENT = " " * 8
+_AROUND = 5
 
 
 @dataclass(slots=True)
@@ -239,14 +241,20 @@ disassembled is one line {"object": "", "target": "dg2", "problem": "..."}.
     epilog=f"{_JSON_HELP}\n"
     + example(
         "symd listing program.bin\n"
-        "symd listing --kernel vadd --source-root ~/src program.bin\n"
+        "symd listing --function vadd --source-root ~/src program.bin\n"
+        "symd listing --around vadd+0x1b0 --before 2 --after 2 program.bin\n"
         "symd listing --map /build/src=src --json program.bin | jq 'select(.frames[0].line == 8).text'"
     ),
 )
 @file_verb
 @object_option
 @debug_option
-@click.option("--kernel", metavar="NAME", help="Only this kernel; NAME as symd symbolize takes it.")
+@click.option("--function", metavar="NAME", help="Only this kernel or other function; NAME as symd symbolize takes it.")
+@click.option("--around", metavar="QUERY", help="Only what is around this place, as symd symbolize takes it.")
+@click.option(
+    "--before", type=click.IntRange(0, MOST_AROUND), help="So many instructions in front of it.  [default: 5]"
+)
+@click.option("--after", type=click.IntRange(0, MOST_AROUND), help="So many instructions behind it.  [default: 5]")
 @click.option("--target", metavar="DEVICE", help="The device, for code that does not say: dg2, gfx90a, sm_90 ...")
 @source_root_option
 @rules_option
@@ -258,7 +266,10 @@ def command(
     as_json: bool,
     path: str | None,
     debug: str | None,
-    kernel: str | None,
+    function: str | None,
+    around: str | None,
+    before: int | None,
+    after: int | None,
     target: str | None,
     roots: tuple[Path, ...],
     rules: tuple[PathRule, ...],
@@ -271,7 +282,7 @@ def command(
     some code objects there are no instructions, in too little time for instance; the last line on standard error says of how many.
     """
     allowed = allowed_folders(roots, rules)
-    part = ListingPart(None if path is None else ObjectPath(path), kernel, target)
+    part = ListingPart(None if path is None else ObjectPath(path), _within(function, around, before, after), target)
     with open_module(file, server, limits, debug, path) as opened:
         module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
         found = -1
@@ -290,12 +301,24 @@ def command(
     return _completeness(file, found + 1, problems)
 
 
+def _within(function: str | None, around: str | None, before: int | None, after: int | None) -> CodePart | None:
+    if around is None:
+        if before is not None or after is not None:
+            raise click.UsageError("--before and --after are for --around QUERY")
+        return function
+    if function is not None:
+        raise click.UsageError("--function and --around exclude each other")
+    return Around(parse_query(around), _AROUND if before is None else before, _AROUND if after is None else after)
+
+
 def _listings(module: OpenModule, part: ListingPart) -> Iterator[Listing]:
     """The module's listings; what its code did to a disassembler is told with the name that the user gave it."""
     try:
         yield from module.symbolizer.listing(module.digest, part)
     except SymdError as error:
         error.where = error.where.replace(f"modules/{module.digest}", module.name)
+        if isinstance(error, KernelNotFound) and not error.hint:
+            error.hint = "symd names FILE --kind kernel --kind function '*' lists them"
         raise
 
 

@@ -37,6 +37,7 @@ from symd.engine.reading.questions import (
     VariablesAtEach,
     WriteObject,
 )
+from symd.engine.recent_code import RecentCode
 from symd.errors import (
     OF_ONE_MODULE,
     DriverMissing,
@@ -82,6 +83,7 @@ from symd.model.arguments import (
     checked_rules,
     checked_section,
     checked_targets,
+    checked_within,
     is_one_query,
 )
 from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
@@ -89,7 +91,7 @@ from symd.model.contexts import DeviceAnswers, Origin
 from symd.model.cores import CoreDump
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
 from symd.model.kinds import of_kind
-from symd.model.line_tables import WHOLE_MODULE, LineLevel, LineTable, Listing, ListingPart, RowsInParts
+from symd.model.line_tables import WHOLE_MODULE, CodePart, LineLevel, LineTable, Listing, ListingPart, RowsInParts
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
@@ -98,8 +100,9 @@ from symd.model.variables import InScope, Visible
 from symd.model.waiting import never_cancelled
 from symd.model.watches import BreakpointChange, Watch
 from symd.query.breakpoints import locate
-from symd.query.lines import lines, stored_tables
-from symd.query.listing import Disassemble, listings, with_kernel_name
+from symd.query.code_spans import spans
+from symd.query.lines import lines, ptx_within, stored_tables
+from symd.query.listing import Disassemble, Disassembled, listings, of_part
 from symd.query.names import find_names
 from symd.query.source_text import with_named
 from symd.query.symbolize import QueryBudget, symbolize, symbolize_column
@@ -142,6 +145,7 @@ class Engine:
         self._grab = grab
         self._disassemble = disassemble
         self._indexes = IndexManager(store, self.limits, reader or InProcessReader(self.limits))
+        self._recent_code = RecentCode()
         self._open_index = self._indexes.get_open
         self._stopping = threading.Event()
         self._contexts = Contexts(store.context_log, self._indexes.whole)
@@ -260,14 +264,24 @@ class Engine:
         return self._indexes.ask(digest, SectionBytes(path, name))
 
     def lines(
-        self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
+        self,
+        digest: ModuleName,
+        path: str | None = None,
+        level: LineLevel = LineLevel.SOURCE,
+        within: CodePart | None = None,
     ) -> Iterator[LineTable]:
         digest, path, level = checked_name(digest), checked_path(path), checked_level(level)
-        index = self._indexes.whole(digest)
-        return iter(self._indexes.ask(digest, PtxLinesRequest(path))) if level is LineLevel.PTX else lines(index, path)
+        index, within = self._indexes.whole(digest), checked_within(within)
+        if level is LineLevel.SOURCE:
+            return lines(index, path, within)
+        tables = self._indexes.ask(digest, PtxLinesRequest(path))
+        return iter(tables) if within is None else ptx_within(index, tables, path, within)
 
-    def stored_lines(self, digest: str, path: str | None = None) -> Iterator[RowsInParts]:
-        return stored_tables(self._indexes.whole(digest), path)
+    def stored_lines(
+        self, digest: str, path: str | None = None, within: CodePart | None = None
+    ) -> Iterator[RowsInParts]:
+        index = self._indexes.whole(digest)
+        return stored_tables(index, path) if within is None else lines(index, path, within)
 
     def symbolize(
         self,
@@ -477,11 +491,23 @@ class Engine:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
         digest = checked_name(digest)
         index = self._indexes.whole(digest)
-        part = with_kernel_name(index, part, QueryBudget(check_cancelled))
+        wanted = (
+            None if part.within is None else tuple(spans(index, part.within, part.path, QueryBudget(check_cancelled)))
+        )
         check_cancelled()
-        codes = self._indexes.ask(digest, ListedCode(part))
-        found = self._disassemble(codes, part.kernel, self.limits, check_cancelled)
-        return listings(index, codes, found, f"modules/{digest}")
+        alone = wanted[0] if wanted is not None and len(wanted) == 1 else None
+        kept = None if alone is None else self._recent_code.get(digest, part.target, alone)
+        if kept is None:
+            codes = self._indexes.ask(digest, ListedCode(part.path, wanted, part.target))
+            texts = self._disassemble(codes, wanted, self.limits, check_cancelled)
+            found = [Disassembled(code.path, code.target, text) for code, text in zip(codes, texts, strict=True)]
+            if alone is not None:
+                self._recent_code.keep(digest, part.target, alone, found)
+        else:
+            found = [kept]
+        if part.within is not None and wanted is not None:
+            found = [of_part(each, part.within, wanted) for each in found]
+        return listings(index, found, f"modules/{digest}")
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         digest = checked_name(digest)

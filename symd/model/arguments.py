@@ -5,6 +5,7 @@ interpreter."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from operator import index
 from typing import Final, NamedTuple, SupportsIndex, TypeAlias, cast
 
@@ -18,7 +19,7 @@ from symd.model.columns import I64, U32, U64, no_numbers
 from symd.model.contexts import AddressForm, ContextRecord, Origin, Times
 from symd.model.identities import named_digest
 from symd.model.kinds import kind_of, of_kind, several
-from symd.model.line_tables import LineLevel, ListingPart
+from symd.model.line_tables import MOST_AROUND, Around, CodePart, LineLevel, ListingPart, SectionRange
 from symd.model.names import NameQuery, parse_name_query
 from symd.model.sources import PathRule
 from symd.model.summaries import ModuleRecord, ModuleSummary
@@ -180,12 +181,31 @@ def checked_modules(modules: Iterable[ModuleName]) -> list[str]:
 
 def checked_part(part: ListingPart) -> ListingPart:
     """Raises BadQuery for what is no part of a module."""
-    of_kind(part, ListingPart, 'one kernel is ListingPart(kernel="vadd"), of symd.model.line_tables')
+    of_kind(part, ListingPart, 'one function is ListingPart(within="vadd"), of symd.model.line_tables')
     checked_path(part.path)
-    checked_kernel(part.kernel)
     if part.target is not None and not isinstance(part.target, str):
         raise BadQuery(f"{kind_of(part.target)} is not the name of a device", hint='pass a text such as "dg2"')
-    return part
+    return replace(part, within=checked_within(part.within))
+
+
+def checked_within(within: CodePart | None) -> CodePart | None:
+    """Raises BadQuery for what says no part of the code; None: all of it."""
+    if within is None or isinstance(within, str):
+        return within
+    of_kind(
+        within, (Around, SectionRange), "pass the name of a function, Around or SectionRange (symd.model.line_tables)"
+    )
+    if isinstance(within, SectionRange):
+        checked_section(within.section)
+        if not 0 <= within.start < within.end < 1 << 64:
+            raise BadQuery(
+                "the range has no bytes", hint="its start is less than its end, and neither has more than 64 bits"
+            )
+        return within
+    for name, count in (("before", within.before), ("after", within.after)):
+        if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_AROUND:
+            raise BadQuery(f"{name} is no number from 0 to {MOST_AROUND}", hint="pass how many are wanted")
+    return replace(within, query=checked_query(within.query))
 
 
 def checked_path(path: str | None) -> str | None:

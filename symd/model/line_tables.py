@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.model.addresses import Query, SectionOffset
 from symd.model.answers import Answers, TextSection
 from symd.model.columns import U8, U32, U64
 from symd.model.identities import ObjectPath
@@ -83,6 +84,22 @@ class LineTable:
         """Rows ``start`` to ``end``, or to the last."""
         return self._of_rows(slice(start, end))
 
+    def at(self, rows: NDArray[np.intp]) -> LineTable:
+        """The rows of these numbers, with no more sections and strings than they need."""
+        few = self._of_rows(rows)
+        sections, section = np.unique(few.text_section, return_inverse=True)
+        named = ("kernel", "function", "file", *(("text",) if few.text is not None else ()))
+        columns = [getattr(few, name) for name in named]
+        used, number = np.unique(np.concatenate([np.zeros(1, np.uint32), *columns]), return_inverse=True)
+        renumbered = np.split(number[1:].astype(np.uint32), len(columns))
+        return replace(
+            few,
+            **dict(zip(named, renumbered, strict=True)),
+            text_section=section.astype(np.uint32),
+            text_sections=[self.text_sections[each] for each in sections.tolist()],
+            strings=[self.strings[each] for each in used.tolist()],
+        )
+
     def _of_rows(self, rows: slice | NDArray[np.intp]) -> LineTable:
         columns = ("text_section", "offset", "kernel", "function", "file", "line", "column", "flags")
         text = None if self.text is None else self.text[rows]
@@ -143,14 +160,56 @@ class Instructions:
     def __len__(self) -> int:
         return len(self.offset)
 
+    def at(self, rows: NDArray[np.intp]) -> Instructions:
+        """The instructions of these numbers."""
+        text = [self.text[number] for number in rows.tolist()]
+        return replace(self, section=self.section[rows], offset=self.offset[rows], size=self.size[rows], text=text)
+
+
+MOST_AROUND: Final = 1_000_000
+"""The most instructions, or rows, that may be asked for in front of one, and behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The instruction, or the row of a line table, that covers the place ``query``, with at most ``before`` in front of it and
+    ``after`` behind it."""
+
+    query: Query
+    before: int = 0
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SectionRange:
+    """The bytes from ``start`` up to, but not with, ``end`` of the section that has this name, or this number in the section table."""
+
+    section: str | int
+    start: SectionOffset
+    end: SectionOffset
+
+
+CodePart = str | Around | SectionRange
+"""Which code is meant: that of the function of this name (a kernel, or another one with code of its own), what is around a place, or a range."""
+
+
+class CodeSpan(NamedTuple):
+    """Bytes ``start`` to ``end`` of the section whose number is ``section``, in the code object at ``path``."""
+
+    path: ObjectPath
+    section: int
+    start: int
+    end: int
+
 
 @dataclass(frozen=True, slots=True)
 class ListingPart:
-    """What of a module to list: the code object at ``path`` (None: all but the SPIR-V that machine code was made from),
-    and in it ``kernel`` (None: everything). ``target`` is the device of code objects that do not say theirs."""
+    """What of a module to list: the code object at ``path`` (None: all but the SPIR-V that machine code was made from), and in it
+    what is ``within`` a function, around a place, or in a range (None: everything). ``target`` is the device of code objects that
+    do not say theirs."""
 
     path: ObjectPath | None = None
-    kernel: str | None = None
+    within: CodePart | None = None
     target: str | None = None
 
 

@@ -17,13 +17,19 @@ from symd.model.answers import TextSection
 from symd.model.code import CodeObject, Function, Kernel
 from symd.model.columns import U32
 from symd.model.debug_info import LineRows, RowFlag
-from symd.model.line_tables import LineTable
+from symd.model.line_tables import CodePart, CodeSpan, LineTable
+from symd.query.code_spans import Rows, rows_within, spans
 
 
-def lines(index: Index, path: str | None = None) -> Iterator[LineTable]:
+def lines(index: Index, path: str | None = None, within: CodePart | None = None) -> Iterator[LineTable]:
     """A table for each code object that has rows, in module order; only the one at ``path`` when it is given.
-    SPIR-V beside machine code has its table only when it is named."""
-    return (each.part(0, len(each)) for each in stored_tables(index, path))
+    SPIR-V beside machine code has its table only when it is named. With ``within`` only the rows that are meant, of the code objects that
+    have some. Raises ObjectNotFound, and what ``code_spans.spans`` raises."""
+    if within is None:
+        return (each.part(0, len(each)) for each in stored_tables(index, path))
+    wanted = spans(index, within, path)
+    tables = [each for path in dict.fromkeys(span.path for span in wanted) for each in stored_tables(index, path)]
+    return (each.at(rows) for each in tables if len(rows := each.rows_within(within, wanted)))
 
 
 def stored_tables(index: Index, path: str | None = None) -> Iterator[StoredTable]:
@@ -55,7 +61,20 @@ class StoredTable:
 
     def part(self, start: int, end: int) -> LineTable:
         """Rows ``start`` to ``end``, or to the last."""
-        rows = slice(self._first + start, min(self._first + end, self._end))
+        return self._of_rows(slice(self._first + start, min(self._first + end, self._end)))
+
+    def rows_within(self, within: CodePart, wanted: Sequence[CodeSpan]) -> Rows:
+        """The numbers of the rows that are meant by ``within``, whose bytes are ``wanted``."""
+        table, rows = self._index.rows, slice(self._first, self._end)
+        spans = _numbered(self.text_sections, self.path, wanted)
+        return rows_within(table.section[rows], table.offset[rows].astype(np.uint64), table.flags[rows], within, spans)
+
+    def at(self, rows: Rows) -> LineTable:
+        """The rows of these numbers, with no more sections and strings than they need."""
+        few = self._of_rows(rows + self._first)
+        return few.at(np.arange(len(rows)))
+
+    def _of_rows(self, rows: slice | Rows) -> LineTable:
         index = self._index
         own = RowTable(*(column[rows] for column in index.rows))
         location = _locations(index, own)
@@ -73,6 +92,23 @@ class StoredTable:
             text_sections=self.text_sections,
             strings=self.strings,
         )
+
+
+def _numbered(sections: Sequence[TextSection], path: str, wanted: Sequence[CodeSpan]) -> list[tuple[int, int, int]]:
+    """(number in ``sections``, start, end) of each span of the code object at ``path``."""
+    numbers = {each.section_index: number for number, each in enumerate(sections) if each.path == path}
+    return [(numbers[each.section], each.start, each.end) for each in wanted if each.path == path]
+
+
+def ptx_within(index: Index, tables: Iterable[LineTable], path: str | None, within: CodePart) -> Iterator[LineTable]:
+    """Give the rows of each line table of PTX that are meant by ``within``; tables without such a row are left out. Raises what
+    ``code_spans.spans`` raises."""
+    wanted = spans(index, within, path)
+    for table in tables:
+        numbered = _numbered(table.text_sections, table.path, wanted)
+        rows = rows_within(table.text_section, table.offset, table.flags, within, numbered)
+        if len(rows):
+            yield table.at(rows)
 
 
 def _locations(index: Index, rows: RowTable) -> Column:

@@ -15,6 +15,18 @@ LINE_LEVEL_UNSPECIFIED: LineLevel
 LINE_LEVEL_SOURCE: LineLevel
 LINE_LEVEL_PTX: LineLevel
 
+class SectionRange(_message.Message):
+    __slots__ = ("section_name", "section_index", "start", "end")
+    SECTION_NAME_FIELD_NUMBER: _ClassVar[int]
+    SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    section_name: str
+    section_index: int
+    start: int
+    end: int
+    def __init__(self, section_name: _Optional[str] = ..., section_index: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
 class LineTableHeader(_message.Message):
     __slots__ = ("path", "target", "row_count")
     PATH_FIELD_NUMBER: _ClassVar[int]

@@ -69,14 +69,24 @@ class SymbolizeStreamResponse(_message.Message):
     def __init__(self, id: _Optional[int] = ..., answers: _Optional[_Union[SymbolizeResponse, _Mapping]] = ..., failure: _Optional[_Union[_status_pb2.Status, _Mapping]] = ...) -> None: ...
 
 class GetLineTableRequest(_message.Message):
-    __slots__ = ("name", "path", "level")
+    __slots__ = ("name", "path", "level", "function", "around", "section_range", "before", "after")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    AROUND_FIELD_NUMBER: _ClassVar[int]
+    SECTION_RANGE_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     name: str
     path: str
     level: _line_table_pb2.LineLevel
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., level: _Optional[_Union[_line_table_pb2.LineLevel, str]] = ...) -> None: ...
+    function: str
+    around: _query_pb2.Query
+    section_range: _line_table_pb2.SectionRange
+    before: int
+    after: int
+    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., level: _Optional[_Union[_line_table_pb2.LineLevel, str]] = ..., function: _Optional[str] = ..., around: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., section_range: _Optional[_Union[_line_table_pb2.SectionRange, _Mapping]] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
 
 class GetLineTableResponse(_message.Message):
     __slots__ = ("header", "text_sections", "strings", "rows")

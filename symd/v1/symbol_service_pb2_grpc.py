@@ -100,7 +100,8 @@ class SymbolServiceServicer:
 
     def GetLineTable(self, request, context):
         """The decoded line tables of a module, code object after code object: for each a header, then text sections and
-        strings, then rows.
+        strings, then rows. NOT_FOUND with UNKNOWN_KERNEL: there is no such function. INVALID_ARGUMENT with BAD_QUERY: several
+        functions or places could be meant.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

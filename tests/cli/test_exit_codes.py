@@ -71,7 +71,7 @@ NAMES_NOTHING = {
     "locate": ["FILE", "nothing.cl:1"],
     "variables": ["FILE", "nothing+1"],
     "names": ["FILE", "nothing"],
-    "listing": ["--kernel", "nothing", "FILE"],
+    "listing": ["--function", "nothing", "FILE"],
 }
 """What asks for a name that nothing in FILE has."""
 NO_FILE_NO_DAEMON = {

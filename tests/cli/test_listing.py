@@ -132,7 +132,7 @@ def test_json_has_one_instruction_a_line(listed, run: Run, module: Path) -> None
 
 
 def test_what_is_asked_for_reaches_the_engine(listed, run: Run, module: Path) -> None:
-    run("listing", "--object", "a/b", "--kernel", "vadd", "--target", "dg2", module)
+    run("listing", "--object", "a/b", "--function", "vadd", "--target", "dg2", module)
     run("listing", module)
     assert listed.parts == [ListingPart("a/b", "vadd", "dg2"), ListingPart()]
 
@@ -238,7 +238,7 @@ def test_a_kernel_may_be_named_as_symbolize_takes_it(run: Run, server: str, serv
     require("llvm-objdump")
     host = ROOT / "samples" / "amdgpu" / "bin" / "host"
     more = ("--server", server) if server_side else ()
-    outcome = run("listing", *more, "--json", "--kernel", "shade", host)
+    outcome = run("listing", *more, "--json", "--function", "shade", host)
     assert outcome.code == 0
     assert {line["kernel"] for line in outcome.json if "kernel" in line} == {"_Z5shadePfPKfi"}
 

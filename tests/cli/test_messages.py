@@ -64,7 +64,10 @@ HINTS = {
     "a file to collect": (("collect", "--once", "--out", "{folder}/out", SHADE), "symd info --server default"),
     "a file behind its address": (("symbolize", "0x1640", SHADE), "FILE comes first"),
     "an address alone": (("symbolize", "0x1640"), "'0x1640' is an address (FILE comes first"),
-    "a kernel behind a file": (("listing", SHADE, "shade"), "; a kernel is named so: --kernel shade (see symd listing"),
+    "a kernel behind a file": (
+        ("listing", SHADE, "shade"),
+        "; a kernel is named so: --function shade (see symd listing",
+    ),
     "a process by name": (("attach", "nosuch"), "'nosuch' is no number of a process"),
     "no process": (("attach", "0"), "'0' is no number of a process"),
     "a process of many digits": (("attach", "9" * 5000), "9' is no number of a process"),

@@ -62,7 +62,7 @@ NO_UTF8 = {
 }
 ASKED_NO_UTF8 = {
     "a code object": ("symbolize", SHADE, "0x1978", "--object", "\udcff"),
-    "a kernel": ("listing", SHADE, "--kernel", "\udcff"),
+    "a kernel": ("listing", SHADE, "--function", "\udcff"),
     "a function": ("symbolize", SHADE, "\udcff+0x10"),
     "a service": ("health", "--service", "\udcff"),
     "build flags": ("grab", ROOT / "samples/kernels/vadd.cl", "-o", "vadd.dbg", "--build-flags=-D\udcff"),

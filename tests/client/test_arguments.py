@@ -93,7 +93,7 @@ WRONG = {
     "a kernel as part": (
         lambda s, sha: list(s.listing(sha, "vadd")),
         BadQuery,
-        "the text 'vadd' is not a ListingPart (one kernel is ListingPart(kernel=\"vadd\"), of symd.model.line_tables)",
+        "the text 'vadd' is not a ListingPart (one function is ListingPart(within=\"vadd\"), of symd.model.line_tables)",
     ),
     "no level of lines": (lambda s, sha: list(s.lines(sha, None, "sass")), BadQuery, "'sass' is not a level of lines"),
     "text as rules": (lambda s, sha: s.locate(sha, "a.cl:1", rules=["/a=/b"]), BadQuery, "PathRule("),
@@ -154,7 +154,7 @@ WRONG = {
     "a number as kernel of a listing": (
         lambda s, sha: list(s.listing(sha, ListingPart(None, 5))),
         BadQuery,
-        "an int is not the name of a kernel",
+        "an int is not an Around",
     ),
     "a number as device": (
         lambda s, sha: list(s.listing(sha, ListingPart(None, None, 5))),

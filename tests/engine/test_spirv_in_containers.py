@@ -16,7 +16,6 @@ from symd.errors import KernelNotFound
 from symd.formats import containers
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
 from symd.model.answers import Reason
-from symd.model.line_tables import ListingPart
 from symd.model.names import parse_name_query
 from symd.query.listing import chosen
 from symd.store import Store
@@ -71,8 +70,12 @@ def test_an_offset_is_one_of_spirv_only_where_that_is_named(engine: Engine, quer
 
 def test_its_listing_needs_no_path() -> None:
     codes = containers.unpack(archive(INLINE)).objects
-    assert [code.path for code in chosen(codes, ListingPart())] == ["m0"]
-    assert [code.path for code in chosen(codes, ListingPart(kernel="fade"))] == ["m0"]
+    assert [code.path for code in chosen(codes, None, None, None)] == ["m0"]
+
+
+def test_a_function_of_it_needs_no_path(engine: Engine) -> None:
+    digest = engine.add(archive(INLINE)).sha256
+    assert {each.path for each in engine.lines(digest, within="fade")} == {"m0"}
 
 
 def test_two_modules_have_the_names_of_both(engine: Engine) -> None:
@@ -87,15 +90,15 @@ def test_beside_machine_code_it_is_asked_by_its_path_alone(engine: Engine) -> No
     assert "m1" not in {each.path for each in engine.names(digest, ALL)}
     assert "m1" not in {each.path for each in engine.lines(digest)}
     assert "m1" not in {
-        code.path for code in chosen(containers.unpack(archive(MACHINE, INLINE)).objects, ListingPart())
+        code.path for code in chosen(containers.unpack(archive(MACHINE, INLINE)).objects, None, None, None)
     }
 
 
-def test_a_kernel_that_only_the_spirv_beside_machine_code_has_is_told_with_its_path() -> None:
-    codes = containers.unpack(archive(MACHINE, INLINE)).objects
+def test_a_kernel_that_only_the_spirv_beside_machine_code_has_is_told_with_its_path(engine: Engine) -> None:
+    digest = engine.add(archive(MACHINE, INLINE)).sha256
     with pytest.raises(KernelNotFound, match="fade") as raised:
-        chosen(codes, ListingPart(kernel="fade"))
-    assert "--object m1" in (raised.value.hint or "")
+        engine.lines(digest, within="fade")
+    assert raised.value.hint == "the SPIR-V has it: ask for the code object 'm1'"
 
 
 def test_the_verbs_name_the_object_that_has_a_kernel(engine: Engine) -> None:

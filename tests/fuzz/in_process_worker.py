@@ -17,7 +17,7 @@ from symd.engine.reading.questions import MakeIndex, WorkerRequest
 from symd.engine.reading.served import decode
 from symd.errors import SymdError, described, from_description
 from symd.model.code import CodeObject
-from symd.model.line_tables import Instructions
+from symd.model.line_tables import CodeSpan, Instructions
 from symd.query.disasm.disassembler import code_ranges
 
 T = TypeVar("T")
@@ -68,16 +68,16 @@ def _told(error: SymdError) -> SymdError:
 
 
 def disassembled(
-    codes: Sequence[CodeObject], kernel: str | None, limits: Limits, check_cancelled: Callable[[], None]
+    codes: Sequence[CodeObject], spans: Sequence[CodeSpan] | None, limits: Limits, check_cancelled: Callable[[], None]
 ) -> list[Instructions | SymdError]:
     """What disassemblers, which are programs, could say: an instruction every few bytes of all that is code."""
     del limits, check_cancelled
-    return [_instructions(code, kernel) for code in codes]
+    return [_instructions(code, spans) for code in codes]
 
 
-def _instructions(code: CodeObject, kernel: str | None) -> Instructions | SymdError:
+def _instructions(code: CodeObject, spans: Sequence[CodeSpan] | None) -> Instructions | SymdError:
     try:
-        ranges = code_ranges(code, kernel)
+        ranges = code_ranges(code, spans)
     except SymdError as error:
         return error
     places = [

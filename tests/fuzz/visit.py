@@ -105,7 +105,7 @@ def _questions(symbolizer: Symbolizer, module: ModuleSummary) -> Iterator[tuple[
     if "core" in module.format:
         yield "core", partial(symbolizer.core, digest)
     if digest[0] in _FEW:
-        yield "listing", partial(_all, partial(symbolizer.listing, digest, ListingPart(kernel=kernel)))
+        yield "listing", partial(_all, partial(symbolizer.listing, digest, ListingPart(within=kernel)))
         yield "context", partial(_loaded, symbolizer, module)
 
 

@@ -13,7 +13,7 @@ from symd.formats import containers
 from symd.model.addresses import BySection, SectionOffset
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
-from symd.model.line_tables import WHOLE_MODULE, Instructions, ListingPart
+from symd.model.line_tables import WHOLE_MODULE, CodeSpan, Instructions, ListingPart
 from symd.query.listing import chosen
 from symd.store import Store
 from tests.query.disasm.objects import SAMPLES, made
@@ -77,14 +77,13 @@ def test_where_nothing_can_be_disassembled_the_reason_is_raised(engine: Engine) 
 
 def test_a_part_is_one_object_one_kernel_and_a_device_for_those_that_name_none() -> None:
     codes = list(containers.unpack(PARTICLES.read_bytes()).objects)
-    assert [code.path for code in chosen(codes, ListingPart(kernel="attract"))] == ["debug/attract"]
-    assert [code.path for code in chosen(codes, ListingPart(path="spirv"))] == ["spirv"]
-    assert {code.target for code in chosen(codes, ListingPart(target="dg2"))} == {"gen9"}
-    assert [code.target for code in chosen([made(b"", target=None)], ListingPart(target="dg2"))] == ["dg2"]
-    with pytest.raises(KernelNotFound):
-        chosen(codes, ListingPart(kernel="nowhere"))
+    (attract,) = (CodeSpan(code.path, 1, 0, 8) for code in codes if code.path == "debug/attract")
+    assert [code.path for code in chosen(codes, None, [attract], None)] == ["debug/attract"]
+    assert [code.path for code in chosen(codes, "spirv", None, None)] == ["spirv"]
+    assert {code.target for code in chosen(codes, None, None, "dg2")} == {"gen9"}
+    assert [code.target for code in chosen([made(b"", target=None)], None, None, "dg2")] == ["dg2"]
     with pytest.raises(ObjectNotFound):
-        chosen(codes, ListingPart(path="nowhere"))
+        chosen(codes, "nowhere", None, None)
 
 
 def test_an_engine_without_disassemblers_refuses(tmp_path: Path) -> None:
@@ -115,10 +114,10 @@ def test_code_without_debug_information_is_listed_with_the_names_of_its_symbols(
 @pytest.mark.parametrize(
     ("file", "asked", "said"),
     [
-        ("amdgpu/bin/v4-gfx900.co", "shad", "there is no kernel 'shad' (did you mean shade?)"),
-        ("kernels/bin/filters/igc2-dg2-opt.zebin", "smoth", "there is no kernel 'smoth' (did you mean smooth?)"),
-        ("cuda/bin/raycast.sm_90.debug.cubin", "raycst", "(did you mean _Z7raycastPfi6float3?)"),
-        ("amdgpu/bin/v4-gfx900.co", "qqqq", "there is no kernel 'qqqq' (symd names FILE --kind kernel '*' lists them)"),
+        ("amdgpu/bin/v4-gfx900.co", "shad", "there is no function 'shad' (did you mean shade?)"),
+        ("kernels/bin/filters/igc2-dg2-opt.zebin", "smoth", "there is no function 'smoth' (did you mean smooth?)"),
+        ("cuda/bin/raycast.sm_90.debug.cubin", "raycst", "(did you mean raycast?)"),
+        ("amdgpu/bin/v4-gfx900.co", "qqqq", "there is no function 'qqqq'"),
     ],
 )
 def test_a_kernel_that_is_not_there_is_told_with_those_like_it(
@@ -126,11 +125,12 @@ def test_a_kernel_that_is_not_there_is_told_with_those_like_it(
 ) -> None:
     digest = engine.add((SAMPLES / file).read_bytes()).sha256
     with pytest.raises(KernelNotFound) as refused:
-        engine.listing(digest, ListingPart(kernel=asked))
+        engine.listing(digest, ListingPart(within=asked))
     assert said in str(refused.value)
+    assert "symd " not in str(refused.value)
 
 
 def test_a_code_object_that_is_not_there_is_told_before_its_kernel(engine: Engine) -> None:
     digest = engine.add((SAMPLES / "cuda/bin/raycast.sm_90.debug.cubin").read_bytes()).sha256
     with pytest.raises(ObjectNotFound, match="there is no code object 'nowhere'"):
-        engine.listing(digest, ListingPart(path="nowhere", kernel="squared"))
+        engine.listing(digest, ListingPart(path="nowhere", within="squared"))

@@ -182,7 +182,7 @@ def test_each_of_two_frames_of_one_name_has_its_own_variables(editor: Editor) ->
 
 def test_instructions_are_exactly_as_many_as_wanted(stopped: Editor) -> None:
     require("llvm-objdump")
-    listed = [row for row in symd("listing", "--json", "--kernel", "shade", SHADE) if "address" in row]
+    listed = [row for row in symd("listing", "--json", "--function", "shade", SHADE) if "address" in row]
     [place] = symd("symbolize", "--json", SHADE, PLACE)
     at = next(number for number, row in enumerate(listed) if row["address"] >= place["address"])
     wanted = {"memoryReference": hex(place["address"]), "instructionOffset": -3, "instructionCount": 8}

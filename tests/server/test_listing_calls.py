@@ -76,9 +76,9 @@ def test_listings_are_those_of_the_engine(both, data):
 def test_a_part_is_asked_for_by_name(both):
     _, client = both
     digest = client.add(PARTICLES).sha256
-    assert [each.path for each in client.listing(digest, ListingPart(kernel="attract"))] == ["debug/attract"]
+    assert [each.path for each in client.listing(digest, ListingPart(within="attract"))] == ["debug/attract"]
     with pytest.raises(KernelNotFound):
-        [*client.listing(digest, ListingPart(kernel="nowhere"))]
+        [*client.listing(digest, ListingPart(within="nowhere"))]
     with pytest.raises(ObjectNotFound):
         [*client.listing(digest, ListingPart(path="nowhere"))]
     with pytest.raises(ToolMissing, match="not installed"):
@@ -187,6 +187,6 @@ def test_texts_of_a_listing_are_counted_before_they_are_read(config: Config, mon
     for engine, client in served(replace(config, limits=config.limits._replace(response_bytes=20))):
         digest = engine.add(SHADE).sha256
         with pytest.raises(LimitExceeded) as caught:
-            list(client.listing(digest, ListingPart(kernel="shade")))
+            list(client.listing(digest, ListingPart(within="shade")))
         assert caught.value.metadata["limit"] == "response_bytes"
         assert "texts" in caught.value.message

@@ -41,7 +41,8 @@ from symd.errors import (
     WorkerDied,
 )
 from symd.index.module import build_index
-from symd.model.line_tables import ListingPart
+from symd.model.identities import ObjectPath
+from symd.model.line_tables import CodeSpan
 from symd.server import workers as workers_module
 from symd.server.workers import Workers
 from symd.store import Store
@@ -95,8 +96,8 @@ def test_the_index_is_the_one_that_this_process_would_make(workers, raycast, tmp
         Outline(),
         IndexFor(()),
         VariablesAt("raycast", 1, 0x368),
-        ListedCode(ListingPart()),
-        ListedCode(ListingPart(None, "raycast", "dg2")),
+        ListedCode(),
+        ListedCode("raycast", (CodeSpan(ObjectPath("raycast"), 1, 0, 8),), "dg2"),
         EmbeddedSources(("/tmp/raycast.cl", "nowhere.cl")),
         ObjectBytes("raycast"),
         PtxLinesRequest(),
@@ -261,12 +262,12 @@ def test_bytes_that_are_not_the_digests_are_refused_and_a_file_that_is_gone_is_s
 
 
 def test_an_exception_of_nobodys_is_malformed_under_an_id_that_the_log_has(workers, raycast, tmp_path, caplog):
-    """Nobody foresees a question about no part, as nobody foresees what a library does with some bytes."""
+    """Nobody foresees a question about a number, as nobody foresees what a library does with some bytes."""
     with caplog.at_level(logging.ERROR), pytest.raises(Malformed) as caught:
-        workers.ask(raycast, ListedCode(None))
+        workers.ask(raycast, ListedCode(None, 5))
     number = caught.value.metadata["id"]
     assert number in str(caught.value)
-    assert caught.value.metadata["exception"] == "AttributeError"
+    assert caught.value.metadata["exception"] == "TypeError"
     assert number in caplog.text
     assert "Traceback" in caplog.text
 

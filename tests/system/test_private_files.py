@@ -265,7 +265,7 @@ def test_a_daemon_and_who_asks_it(machine: Machine) -> None:
     metrics = f"unix:{machine.folders[3]}/symd/metrics"
     with machine.lasting("serve", "--metrics", metrics, ready="serves") as daemon:
         machine.run("info", "--server", "default", str(MODULE))
-        machine.run("listing", "--server", "default", str(MODULE), "--kernel", "shade")
+        machine.run("listing", "--server", "default", str(MODULE), "--function", "shade")
         with machine.lasting("run", "--way", "folder", "--", sys.executable, "-c", PROGRAM, ready="ready") as run:
             run.communicate("")
         assert daemon.poll() is None
@@ -277,7 +277,7 @@ def test_a_daemon_and_who_asks_it(machine: Machine) -> None:
 def test_what_is_shown_collected_and_looked_for(machine: Machine) -> None:
     with machine.lasting("view", "--no-browser", str(MODULE), ready="http"):
         pass
-    machine.run("listing", str(MODULE), "--kernel", "shade")
+    machine.run("listing", str(MODULE), "--function", "shade")
     machine.run("collect", "--once", "--caches", "--out", str(machine.place / "collected"))
     machine.run("doctor")
     with machine.lasting("view", "--no-browser", str(MODULE), ready="http") as view:

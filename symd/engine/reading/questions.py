@@ -22,7 +22,8 @@ from symd.index.file_header import VERSION
 from symd.index.summary import pack
 from symd.model.addresses import Query
 from symd.model.code import NO_FACTS, CodeObject, Kernel, Section
-from symd.model.line_tables import LineTable, ListingPart
+from symd.model.identities import ObjectPath
+from symd.model.line_tables import CodeSpan, LineTable
 from symd.model.sources import SourceText
 from symd.model.variables import Visible
 from symd.query.lines import ptx_tables
@@ -97,15 +98,16 @@ class VariablesAt(WorkerRequest["Visible | str"]):
 
 @dataclass(frozen=True, slots=True)
 class ListedCode(WorkerRequest[tuple[CodeObject, ...]]):
-    """The code objects of ``part``, with what disassembling needs of them and nothing else. Raises ``ObjectNotFound``,
-    ``KernelNotFound``."""
+    """The code object at ``path``, or those that ``spans`` reach into, or all but SPIR-V that machine code was made from, with what
+    disassembling needs of them and nothing else. ``target`` is the device of those that do not say theirs. Raises ``ObjectNotFound``."""
 
-    part: ListingPart
+    path: ObjectPath | None = None
+    spans: tuple[CodeSpan, ...] | None = None
+    target: str | None = None
 
     def answer(self, module: OpenedModule) -> tuple[CodeObject, ...]:
-        return tuple(
-            _code_alone(code, self.part.kernel) for code in chosen(module.objects_at(self.part.path), self.part)
-        )
+        codes = chosen(module.objects_at(self.path), self.path, self.spans, self.target)
+        return tuple(_code_alone(code, self.spans) for code in codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,10 +284,10 @@ def _file(question: MakeIndex | WriteObject) -> Iterator[BinaryIO]:
         raise StoreUnavailable(refusal(error), where=into, metadata=metadata) from error
 
 
-def _code_alone(code: CodeObject, kernel: str | None) -> CodeObject:
-    """A code object with its text, functions and kernels; of the texts that hold ``kernel`` alone where that is given."""
-    held = {each.section_index for each in code.kernels if each.name == kernel}
-    texts = (each for each in code.sections if each.executable and (kernel is None or each.index in held))
+def _code_alone(code: CodeObject, spans: Sequence[CodeSpan] | None) -> CodeObject:
+    """A code object with its text, functions and kernels; of the texts that ``spans`` reach into alone where there are any."""
+    held = {each.section for each in spans or () if each.path == code.path}
+    texts = (each for each in code.sections if each.executable and (spans is None or each.index in held))
     return code._replace(
         data=b"",
         sections=tuple(_text(section) for section in texts),

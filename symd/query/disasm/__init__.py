@@ -11,7 +11,7 @@ import numpy as np
 from symd.config import Limits
 from symd.errors import SymdError, ToolFailed, Unsupported
 from symd.model.code import CodeObject
-from symd.model.line_tables import Instructions
+from symd.model.line_tables import CodeSpan, Instructions
 from symd.query.disasm import iga, llvm, nvidia, spirv
 from symd.query.disasm.disassembler import (
     Decoded,
@@ -31,14 +31,14 @@ DISASSEMBLERS: tuple[Disassembler, ...] = (iga, llvm, nvidia, spirv)
 
 def disassemble(
     codes: Sequence[CodeObject],
-    kernel: str | None = None,
+    spans: Sequence[CodeSpan] | None = None,
     limits: Limits | None = None,
     check_cancelled: Callable[[], None] | None = None,
     *,
     starter: Starter | None = None,
 ) -> list[Instructions | SymdError]:
-    """For each code object its instructions, or only those of one kernel; in place of them the error that says why there
-    are none: ToolMissing, Unsupported, KernelNotFound, DeadlineExceeded, LimitExceeded, ToolFailed, ToolCrashed.
+    """For each code object its instructions, or only those of the ranges of code that ``spans`` reach into, each whole; in place of them
+    the error that says why there are none: ToolMissing, Unsupported, NotFound, DeadlineExceeded, LimitExceeded, ToolFailed, ToolCrashed.
 
     A code object without a target is refused: no disassembler notices that it reads for the wrong device. Every byte that
     symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such. Programs are started
@@ -46,17 +46,17 @@ def disassemble(
     """
     with ExitStack() as stack:
         starter = starter or stack.enter_context(Starter())
-        budget = DisassemblyBudget(limits or Limits(), starter, check_cancelled, of_kernel=kernel is not None)
-        return _disassembled(codes, kernel, budget)
+        budget = DisassemblyBudget(limits or Limits(), starter, check_cancelled, of_part=spans is not None)
+        return _disassembled(codes, spans, budget)
 
 
 def _disassembled(
-    codes: Sequence[CodeObject], kernel: str | None, budget: DisassemblyBudget
+    codes: Sequence[CodeObject], spans: Sequence[CodeSpan] | None, budget: DisassemblyBudget
 ) -> list[Instructions | SymdError]:
     results: dict[int, Instructions | SymdError] = {}
     for disassembler in DISASSEMBLERS:
         own = {number: code for number, code in enumerate(codes) if disassembler.takes(code)}
-        results |= dict(zip(own, _with_one(disassembler, list(own.values()), kernel, budget), strict=True))
+        results |= dict(zip(own, _with_one(disassembler, list(own.values()), spans, budget), strict=True))
     return [results[number] if number in results else _no_disassembler(code) for number, code in enumerate(codes)]
 
 
@@ -65,10 +65,10 @@ def _no_disassembler(code: CodeObject) -> SymdError:
 
 
 def _with_one(
-    disassembler: Disassembler, codes: Sequence[CodeObject], kernel: str | None, budget: DisassemblyBudget
+    disassembler: Disassembler, codes: Sequence[CodeObject], spans: Sequence[CodeSpan] | None, budget: DisassemblyBudget
 ) -> list[Instructions | SymdError]:
     """All ranges of all code objects go to the disassembler together."""
-    ranges: list[list[InstructionBytes] | SymdError] = [_ranges(code, kernel) for code in codes]
+    ranges: list[list[InstructionBytes] | SymdError] = [_ranges(code, spans) for code in codes]
     together = [each for own in ranges if not isinstance(own, SymdError) for each in own]
     try:
         outcomes = iter(disassembler.disassemble(together, budget) if together else [])
@@ -80,9 +80,9 @@ def _with_one(
     ]
 
 
-def _ranges(code: CodeObject, kernel: str | None) -> list[InstructionBytes] | SymdError:
+def _ranges(code: CodeObject, spans: Sequence[CodeSpan] | None) -> list[InstructionBytes] | SymdError:
     try:
-        return code_ranges(code, kernel)
+        return code_ranges(code, spans)
     except SymdError as error:
         return error
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from symd.config import Limits
-from symd.errors import DeadlineExceeded, KernelNotFound, LimitExceeded, SymdError, ToolFailed
+from symd.errors import DeadlineExceeded, LimitExceeded, NotFound, SymdError, ToolFailed
 from symd.model.code import CodeObject, Function, Kernel, Section
+from symd.model.line_tables import CodeSpan
 from symd.system.process.process import ProcessLimits
 from symd.system.process.run import Ended
 from symd.system.process.starter import Starter
@@ -117,20 +118,30 @@ class InstructionBytes:
         return self.code.target
 
 
-def code_ranges(code: CodeObject, kernel: str | None = None) -> list[InstructionBytes]:
-    """The ranges of a code object in the order of its sections, or only those of one kernel (with what its range holds of
-    other functions). A text section that no symbol reaches into is one range. Raises KernelNotFound."""
-    if kernel is not None and not any(each.name == kernel for each in code.kernels):
-        raise KernelNotFound(f"there is no kernel {kernel!r}", where=code.path, hint="symd info FILE lists them")
-    entries = _by_section(each for each in code.kernels if kernel in (None, each.name))
-    functions = _by_section(code.functions if kernel is None else ())
+def code_ranges(code: CodeObject, spans: Sequence[CodeSpan] | None = None) -> list[InstructionBytes]:
+    """The ranges of a code object in the order of its sections, or only those that ``spans`` reach into. A text section that no symbol
+    reaches into is one range. Raises NotFound where spans reach into none."""
+    entries, functions = _by_section(code.kernels), _by_section(code.functions)
     found = []
     for section in code.sections:
         if section.executable and section.data:
-            here = entries.get(section.index, []), functions.get(section.index, [])
-            ranges = _ranges(section, *here, whole=kernel is None)
+            ranges = _ranges(
+                section,
+                entries.get(section.index, []),
+                functions.get(section.index, []),
+                spans_in(code, section, spans),
+            )
             found += [InstructionBytes(code, section.index, start, section.data[start:end]) for start, end in ranges]
+    if spans is not None and not found:
+        raise NotFound("there is no code in what was asked for", where=code.path, hint="no function has these bytes")
     return found
+
+
+def spans_in(code: CodeObject, section: Section, spans: Sequence[CodeSpan] | None) -> list[tuple[int, int]] | None:
+    """The bytes of a section that are wanted; None: all of them."""
+    if spans is None:
+        return None
+    return [(each.start, each.end) for each in spans if (each.path, each.section) == (code.path, section.index)]
 
 
 def _by_section(symbols: Iterable[_Symbol]) -> dict[int, list[_Symbol]]:
@@ -141,14 +152,20 @@ def _by_section(symbols: Iterable[_Symbol]) -> dict[int, list[_Symbol]]:
 
 
 def _ranges(
-    section: Section, entries: Sequence[Kernel], functions: Sequence[Function], *, whole: bool
+    section: Section,
+    entries: Sequence[Kernel],
+    functions: Sequence[Function],
+    wanted: Sequence[tuple[int, int]] | None,
 ) -> list[tuple[int, int]]:
-    """``whole``: a section without entries and functions is a range too."""
     covered = [(each.offset, each.offset + each.size) for each in entries]
     covered += [(each.offset, each.offset + each.size) for each in functions]
-    if not covered and whole:
+    if not covered:
         covered = [(0, len(section.data))]
     merged = _merged((start, min(end, len(section.data))) for start, end in covered)
+    if wanted is not None:
+        merged = [(start, end) for start, end in merged if any(first < end and start < last for first, last in wanted)]
+    if len(merged) > MAX_RANGES_PER_SECTION:
+        merged = [(merged[0][0], merged[-1][1])]
     descriptors = {k.offset: k.offset + k.facts["entry_offset"] for k in entries if k.facts.get("entry_offset")}
     return [piece for each in merged for piece in _without(each, descriptors)]
 
@@ -161,7 +178,7 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
             merged[-1] = merged[-1][0], max(merged[-1][1], end)
         elif start < end:
             merged.append((start, end))
-    return merged if len(merged) <= MAX_RANGES_PER_SECTION else [(merged[0][0], merged[-1][1])]
+    return merged
 
 
 def _without(whole: tuple[int, int], descriptors: dict[int, int]) -> Iterable[tuple[int, int]]:
@@ -237,7 +254,7 @@ class Disassembler(Protocol):
 
 class DisassemblyBudget:
     """What is left to one request, over all the runs that it takes: seconds, bytes of address space of each, and bytes of text.
-    ``of_kernel``: the request is for one kernel, which may stand in many code objects. ``check_cancelled`` as for ``disassemble``."""
+    ``of_part``: the request is for a part of the code, such as a kernel, which may stand in many code objects. ``check_cancelled`` as for ``disassemble``."""
 
     def __init__(
         self,
@@ -245,10 +262,10 @@ class DisassemblyBudget:
         starter: Starter | None = None,
         check_cancelled: Callable[[], None] | None = None,
         *,
-        of_kernel: bool = False,
+        of_part: bool = False,
     ) -> None:
         self._check_wanted = check_cancelled
-        self._smaller = "ask for one code object (--object)" if of_kernel else "ask for one kernel"
+        self._smaller = "ask for one code object" if of_part else "ask for one function"
         self._hint = f"{self._smaller}, or raise disassembly_seconds"
         self._starter = starter
         self._seconds = seconds = limits.disassembly_seconds

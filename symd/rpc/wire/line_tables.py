@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from symd.errors import Malformed
 from symd.model.identities import ObjectPath
-from symd.model.line_tables import LineLevel, LineTable, RowsInParts
+from symd.model.line_tables import CodePart, LineLevel, LineTable, RowsInParts
 from symd.rpc.wire.answers import from_text_section, to_text_section
+from symd.rpc.wire.code_parts import from_within, write_within
 from symd.rpc.wire.columns import check_below, pack, unpack
-from symd.rpc.wire.fields import by_header, digest_and_path, utf8, utf8s, wrong_field
+from symd.rpc.wire.fields import by_header, digest_and_path, module_name, utf8, utf8s, wrong_field
 from symd.v1 import line_table_pb2, location_pb2, symbol_service_pb2
 
 ROWS = 1 << 14
@@ -42,13 +43,23 @@ LEVELS: Mapping[int, LineLevel] = {
 }
 
 
-def from_request(request: symbol_service_pb2.GetLineTableRequest) -> tuple[str, str | None, LineLevel]:
-    """(the module's digest, the code object's path or None, the level). Raises ``InvalidInput``, also for a level that
-    this version does not know."""
+def to_request(
+    digest: str, path: str | None, level: LineLevel, within: CodePart | None
+) -> symbol_service_pb2.GetLineTableRequest:
+    request = symbol_service_pb2.GetLineTableRequest(name=module_name(digest), path=path, level=to_level(level))
+    write_within(request, within)
+    return request
+
+
+def from_request(
+    request: symbol_service_pb2.GetLineTableRequest,
+) -> tuple[str, str | None, LineLevel, CodePart | None]:
+    """(the module's digest, the code object's path or None, the level, which rows). Raises ``InvalidInput``, also for a level
+    that this version does not know."""
     level = LEVELS.get(request.level)
     if level is None:
         raise wrong_field("level", f"level {request.level} is not known", "ask for LINE_LEVEL_SOURCE or LINE_LEVEL_PTX")
-    return *digest_and_path(request), level
+    return *digest_and_path(request), level, from_within(request)
 
 
 def to_level(level: LineLevel) -> line_table_pb2.LineLevel:

@@ -14,6 +14,7 @@ from symd.model.answers import Answers
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import Listing, ListingPart
 from symd.rpc.wire.answers import from_columns, to_columns
+from symd.rpc.wire.code_parts import from_within, write_within
 from symd.rpc.wire.columns import concatenated, pack, unpack
 from symd.rpc.wire.fields import by_header, digest_and_path, module_name, utf8, utf8s
 from symd.v1 import listing_service_pb2 as pb
@@ -25,14 +26,16 @@ TEXT = 1 << 20
 
 
 def to_request(digest: str, part: ListingPart) -> pb.GetListingRequest:
-    return pb.GetListingRequest(name=module_name(digest), path=part.path, kernel=part.kernel, target=part.target)
+    request = pb.GetListingRequest(name=module_name(digest), path=part.path, target=part.target)
+    write_within(request, part.within)
+    return request
 
 
 def from_request(request: pb.GetListingRequest) -> tuple[str, ListingPart]:
-    """(the module's digest, what of it). Raises ``BadQuery``."""
+    """(the module's digest, what of it). Raises ``InvalidInput``."""
     digest, path = digest_and_path(request)
-    kernel, target = (getattr(request, name) if request.HasField(name) else None for name in ("kernel", "target"))
-    return digest, ListingPart(path, kernel, target)
+    target = request.target if request.HasField("target") else None
+    return digest, ListingPart(path, from_within(request), target)
 
 
 INSTRUCTION_BYTES = 100

@@ -222,7 +222,7 @@ class Tools:
         where = parse_source_line(line) if line is not None else None
         module = self._open(file)
         summary = module.symbolizer.module(module.digest)
-        part = ListingPart(kernel=kernel)
+        part = ListingPart(within=kernel)
         objects = [
             self._listed(module, listing, summary, where, first, count)
             for listing in islice(module.symbolizer.listing(module.digest, part), LISTED_OBJECTS)

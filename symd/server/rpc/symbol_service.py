@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from symd.errors import SymdError
-from symd.model.line_tables import LineLevel, LineTable, RowsInParts
+from symd.model.line_tables import CodePart, LineLevel, LineTable, RowsInParts
 from symd.rpc.wire.failures import to_status
 from symd.rpc.wire.line_tables import from_request, to_chunks
 from symd.server.answering import method
@@ -55,12 +55,13 @@ _ROW_BYTES = 40
 
 
 def get_line_table(service: ServiceContext, request: GetLineTableRequest, call: Call) -> Iterator[GetLineTableResponse]:
-    digest, path, level = from_request(request)
+    digest, path, level, within = from_request(request)
     if level is LineLevel.PTX:
-        chunks = _chunks(_ptx(service, digest, path, call))
+        chunks = _chunks(_ptx(service, digest, path, within, call))
     else:
         work = Work.BATCH if service.engine.is_open(digest) else Work.CACHE_MISS
-        chunks = _chunks(service.work_queues[work].run_for(call, partial(service.engine.stored_lines, digest, path)))
+        stored = partial(service.engine.stored_lines, digest, path, within)
+        chunks = _chunks(service.work_queues[work].run_for(call, stored))
     yield from service.work_queues[Work.BATCH].each_for(call, chunks)
 
 
@@ -69,8 +70,11 @@ def _chunks(tables: Iterable[RowsInParts]) -> Iterator[GetLineTableResponse]:
         yield from to_chunks(table)
 
 
-def _ptx(service: ServiceContext, digest: str, path: str | None, call: Call) -> list[LineTable]:
+def _ptx(
+    service: ServiceContext, digest: str, path: str | None, within: CodePart | None, call: Call
+) -> list[LineTable]:
     """Line tables of PTX, which are made of the module's bytes, and kept until the client has taken them."""
-    tables = service.work_queues[Work.LARGE].run_for(call, lambda: [*service.engine.lines(digest, path, LineLevel.PTX)])
+    made = partial(service.engine.lines, digest, path, LineLevel.PTX, within)
+    tables = service.work_queues[Work.LARGE].run_for(call, lambda: [*made()])
     service.flight.keep(call, sum(_ROW_BYTES * len(each) + sum(map(len, each.strings)) for each in tables))
     return tables

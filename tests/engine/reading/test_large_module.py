@@ -13,7 +13,6 @@ from symd.engine.reading import opened_module
 from symd.engine.reading.opened_module import ModuleFile, OpenedModules
 from symd.engine.reading.questions import ListedCode, MakeIndex, ObjectBytes, Outline, VariablesAt
 from symd.errors import DataLoss, ObjectNotFound, SymdError
-from symd.model.line_tables import ListingPart
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 EVERY = sorted(path for path in SAMPLES.glob("*/bin/**/*") if path.is_file() and path.stat().st_size)[::5]
@@ -52,7 +51,7 @@ def answers(path: Path, into: Path) -> list[object]:
         return [str(error)]
     found: list[object] = [type(ObjectBytes(each).answer(opened)) for each in paths[:3]]
     found += [ObjectBytes(each).answer(opened) for each in paths[:3]]
-    found += [ListedCode(ListingPart(path=each)).answer(opened) for each in paths[:3]]
+    found += [ListedCode(each).answer(opened) for each in paths[:3]]
     found += [VariablesAt(each, 1, 0).answer(opened) for each in paths[:3]]
     return [*found, index(path, into)]
 
@@ -76,11 +75,11 @@ def test_a_question_about_one_code_object_opens_no_other(monkeypatch):
     path = SAMPLES / "amdgpu/bin/shade.kpack"
     opened = OpenedModules().open(module_file(path), Limits())
     wanted = "lib_libshade.so#0-gfx1100"
-    (code,) = ListedCode(ListingPart(path=wanted)).answer(opened)
+    (code,) = ListedCode(wanted).answer(opened)
     assert (code.path, code.target) == (wanted, "gfx1100")
     assert "unpacked" not in vars(opened)
     with pytest.raises(ObjectNotFound):
-        ListedCode(ListingPart(path="nowhere")).answer(opened)
+        ListedCode("nowhere").answer(opened)
 
 
 def test_the_bytes_of_a_large_module_are_compared_with_its_digest(tmp_path, monkeypatch):

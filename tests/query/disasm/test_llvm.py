@@ -15,7 +15,7 @@ from symd.config import Limits
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import Function, Kernel, Vendor
 from symd.model.debug_info import RowFlag
-from symd.model.line_tables import Instructions
+from symd.model.line_tables import CodeSpan, Instructions
 from symd.query.disasm import disassemble, disassembler, llvm
 from symd.query.disasm.disassembler import InstructionBytes, code_ranges
 from tests.query.disasm.objects import SAMPLES, made, objects
@@ -190,15 +190,15 @@ def test_a_program_that_hangs_is_ended(program) -> None:
     program("while :; do :; done")
     (result,) = disassemble([CODE], limits=Limits(disassembly_seconds=0.3))
     assert isinstance(result, DeadlineExceeded)
-    assert result.hint == "ask for one kernel, or raise disassembly_seconds"
+    assert result.hint == "ask for one function, or raise disassembly_seconds"
 
 
 def test_who_asked_for_one_kernel_is_told_to_ask_for_one_code_object(program) -> None:
     program("while :; do :; done")
     named = made(bytes(64), vendor=Vendor.AMD, target="gfx900", kernels=(Kernel("k", 1, 0, 64),))
-    (result,) = disassemble([named], "k", Limits(disassembly_seconds=0.3))
+    (result,) = disassemble([named], [CodeSpan(named.path, 1, 8, 16)], Limits(disassembly_seconds=0.3))
     assert isinstance(result, DeadlineExceeded)
-    assert result.hint == "ask for one code object (--object), or raise disassembly_seconds"
+    assert result.hint == "ask for one code object, or raise disassembly_seconds"
 
 
 def test_a_program_that_writes_without_end_is_stopped(program) -> None:

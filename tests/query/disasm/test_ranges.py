@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.errors import KernelNotFound
+from symd.errors import NotFound
 from symd.model.code import CodeObject, Function, Kernel
+from symd.model.identities import ObjectPath
+from symd.model.line_tables import CodeSpan
 from symd.query.disasm.disassembler import MAX_RANGES_PER_SECTION, InstructionBytes, code_ranges
 from tests.query.disasm.objects import made
 
@@ -35,11 +37,17 @@ def test_symbols_that_leave_their_section_are_cut() -> None:
     assert code_ranges(made(DATA, functions=(function(190, 1 << 60), function(500, 10)))) == [code_range(190, 200)]
 
 
-def test_one_kernel_is_its_range() -> None:
+def test_what_is_asked_for_is_the_range_that_has_a_byte_of_it() -> None:
     code = made(DATA, kernels=(Kernel("a", 1, 0, 64), Kernel("b", 1, 64, 32)), functions=(function(100, 8),))
-    assert code_ranges(code, "b") == [code_range(64, 96)]
-    with pytest.raises(KernelNotFound):
-        code_ranges(code, "c")
+    assert code_ranges(code, [CodeSpan(code.path, 1, 95, 96)]) == [code_range(0, 96)]
+    assert code_ranges(code, [CodeSpan(code.path, 1, 90, 101)]) == [code_range(0, 96), code_range(100, 108)]
+    for nowhere in (
+        CodeSpan(code.path, 1, 96, 100),
+        CodeSpan(code.path, 2, 0, 8),
+        CodeSpan(ObjectPath("other"), 1, 0, 8),
+    ):
+        with pytest.raises(NotFound):
+            code_ranges(code, [nowhere])
 
 
 def test_the_descriptor_in_front_of_an_old_amd_kernel_is_no_code() -> None:

@@ -10,6 +10,7 @@ import pytest
 from symd.config import Limits
 from symd.errors import ToolFailed, ToolMissing
 from symd.formats import containers
+from symd.model.line_tables import CodeSpan
 from symd.query.disasm import disassemble
 from tests.tools import require
 
@@ -64,11 +65,11 @@ def test_a_kernel_alone():
     require("spirv-dis")
     code = code_of((KERNELS / "raycast" / "opt.spv").read_bytes())
     (kernel,) = code.kernels
-    (found,) = disassemble([code], kernel.name)
-    assert found.offset[0] == kernel.offset
-    assert found.offset[-1] + found.size[-1] == kernel.offset + kernel.size
-    assert found.text[0].startswith("%raycast = OpFunction")
-    assert found.text[-1] == "OpFunctionEnd"
+    (found,) = disassemble([code], [CodeSpan(code.path, kernel.section_index, kernel.offset, kernel.offset + 4)])
+    at = found.offset.tolist().index(kernel.offset)
+    end = found.offset.tolist().index(kernel.offset + kernel.size)
+    assert found.text[at].startswith("%raycast = OpFunction")
+    assert found.text[end - 1] == "OpFunctionEnd"
 
 
 def test_a_program_that_refuses_is_told(tmp_path, monkeypatch):

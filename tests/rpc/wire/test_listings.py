@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from symd.errors import Malformed
+from symd.errors import InvalidInput, Malformed
+from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, SectionOffset
 from symd.model.answers import Answers
-from symd.model.line_tables import Listing, ListingPart
+from symd.model.line_tables import Around, LineLevel, Listing, ListingPart, SectionRange
 from symd.model.sources import Origin, SourceText
-from symd.rpc.wire import listings, sources
+from symd.rpc.wire import line_tables, listings, sources
 from symd.v1 import listing_service_pb2 as pb
+from symd.v1.line_table_pb2 import SectionRange as pb_range
+from symd.v1.query_pb2 import Query
 from tests.server.fakes import LOCATIONS, PLACES
 
 
@@ -62,8 +65,31 @@ def test_long_texts_make_small_chunks():
 
 
 def test_a_part_comes_back():
-    for part in (ListingPart(), ListingPart("", "k", "dg2"), ListingPart("a/b")):
+    places = ByAddress(ObjectAddress(8)), ByKernel("k", KernelOffset(8)), BySection(2, SectionOffset(8))
+    ranges = [SectionRange(section, SectionOffset(0), SectionOffset((1 << 64) - 1)) for section in (".text", 2)]
+    for within in (None, "k", "", *ranges, *(Around(place, 3, 5) for place in places)):
+        part = ListingPart("a/b", within, "dg2")
         assert listings.from_request(listings.to_request("a" * 64, part)) == ("a" * 64, part)
+        asked = "a" * 64, "a/b", LineLevel.PTX, within
+        assert line_tables.from_request(line_tables.to_request(*asked)) == asked
+    assert listings.from_request(listings.to_request("a" * 64, ListingPart())) == ("a" * 64, ListingPart())
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"before": 1}, "before"),
+        ({"function": "k", "after": 1}, "after"),
+        ({"around": Query(address=8), "after": 1_000_001}, "after"),
+        ({"around": Query()}, "around"),
+        ({"section_range": pb_range(end=8)}, "section_range"),
+        ({"section_range": pb_range(section_index=1, start=8, end=8)}, "section_range.end"),
+    ],
+)
+def test_a_part_that_cannot_be_is_blamed_on_its_field(fields, field):
+    with pytest.raises(InvalidInput) as refused:
+        listings.from_request(pb.GetListingRequest(name=f"modules/{'a' * 64}", **fields))
+    assert refused.value.metadata["field"] == field
 
 
 def test_fewer_instructions_than_announced_are_refused():

@@ -93,19 +93,19 @@ def _listing(site: Site, asked: HttpRequest) -> Reply:
     try:
         found = next(site.symbolizer.listing(digest, part, asked.check_is_there), None)
     except (ToolMissing, ToolFailed, Unsupported) as error:
-        found = _without_text(site, digest, part, error)
+        found = _without_text(site, digest, part, kernel, error)
     if found is None:
         raise NotFound("there is no code to list", where=path or "")
     return json_reply(listing_json(found))
 
 
-def _without_text(site: Site, digest: str, part: ListingPart, error: SymdError) -> Listing:
+def _without_text(site: Site, digest: str, part: ListingPart, named: str | None, error: SymdError) -> Listing:
     """Where nothing disassembles the code: the places at which its line table begins a row, without text; none where there is no such table."""
     error.where = error.where.removeprefix(f"modules/{digest}: ")  # the page is the module's
     table = next(iter(site.symbolizer.lines(digest, part.path)), None)
     if table is None or not len(table):
         return _without_instructions(site, digest, part, error)
-    kernel = _kernel(site, digest, table.path, part.kernel)
+    kernel = _kernel(site, digest, table.path, named)
     best = np.zeros(0, np.uint64), 0
     for number, section in enumerate(table.text_sections):
         offset = np.unique(table.offset[table.text_section == number])
