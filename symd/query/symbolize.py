@@ -260,7 +260,7 @@ class _Batch:
     def count_from_each(self, starts: _Starts, origin: Column, values: U64) -> None:
         """Resolve values that count from origins which have one beginning; what others get is to be resolved again."""
         for part in parts_of(len(values)):
-            numbers, value = origin[part], values[part]
+            numbers, value = origin[part].astype(np.intp), values[part]  # else each look-up makes them so
             self.section[part] = starts.section[numbers]
             self.offset[part] = value + starts.offset[numbers]
             outside = value >= starts.room[numbers]

@@ -100,6 +100,21 @@ def test_the_client_has_every_verb_with_the_same_parameters(parts, verbs, part):
             assert given == list(wanted.parameters.values())[1:], name
 
 
+def test_a_time_that_is_absent_is_now_and_after_the_end_the_nanosecond_before_it(symd, context):
+    """A load of which nobody knows where it is also lives."""
+    vadd = symd.add(VADD).sha256
+    here = Load(vadd, 100, (at_kernel(HEAP, "vadd"),), key="here", unload_time=200)
+    symd.contexts.record(context, [here, Load(vadd, 100, key="somewhere")])
+    assert kernels(symd.contexts.symbolize(context, HEAP)) == ["UNLOADED"]
+    symd.contexts.record(context, [Unload("somewhere", 150)])
+    assert kernels(symd.contexts.symbolize(context, HEAP)) == ["vadd"]
+    assert kernels(symd.contexts.symbolize(context, HEAP, 200)) == ["UNLOADED"]
+    mixed = symd.contexts.symbolize(context, column(HEAP, HEAP, HEAP), times(LATEST_TIME, 200, 99))
+    assert kernels(mixed) == ["vadd", "UNLOADED", "UNLOADED"]
+    symd.contexts.record(context, [Load(vadd, 300, (at_kernel(HEAP + 0x10000, "vadd"),), key="again")])
+    assert kernels(symd.contexts.symbolize(context, column(HEAP, HEAP + 0x10000))) == ["UNLOADED", "vadd"]
+
+
 def test_one_address_is_two_kernels_at_two_times(symd, context):
     """The first module goes, the second comes to the same memory; what is asked in one batch is answered as of its own
     time, with the frames that the module itself gives."""

@@ -197,7 +197,7 @@ def told(chance: Any, modules: list[Any], count: int, base: int) -> tuple[list[A
     return events, mapped
 
 
-@pytest.mark.parametrize("count", [60, 9000])
+@pytest.mark.parametrize("count", [60, 15_000])
 def test_device_addresses_of_contexts_among_offsets_are_what_a_search_through_the_loads_finds(
     symd, parts, modules, count
 ):

@@ -44,7 +44,7 @@ from symd.model.answers import (
 )
 from symd.model.arguments import ColumnQuestion
 from symd.model.columns import I32, I64, U8, U32, U64, in_groups, no_numbers
-from symd.model.contexts import AddressForm, DeviceAnswers, DeviceCandidate, DevicePlace, Origin, Times
+from symd.model.contexts import WHOLE_ADDRESS, AddressForm, DeviceAnswers, DeviceCandidate, DevicePlace, Origin, Times
 from symd.model.identities import Digest, ObjectPath
 from symd.model.waiting import never_cancelled
 from symd.query.symbolize import QueryBudget, symbolize_origins
@@ -110,6 +110,7 @@ def _bytes(text: str) -> int:
 
 OpenIndexOf = Callable[[str], Index]
 """Opens the index of a module by its digest."""
+_UINT64_BITS = 64
 WORK = 1 << 26
 """Truncated addresses of a batch, times the places each could stand for."""
 
@@ -162,7 +163,7 @@ def meaning_of(
     reason = np.zeros(len(values), np.uint8)
     if not any(origin.context for origin in origins):
         return _Meant(origins, question.numbers, values, values, reason, {})
-    target, value, address = question.numbers.astype(np.int32), values.copy(), values.copy()
+    target, value, address = question.numbers.astype(np.int32), values.copy(), values
     targets, candidates = [*origins], _NamedCandidates()
     for number, origin in enumerate(origins):
         if not origin.context:
@@ -180,7 +181,9 @@ def meaning_of(
             of_part[found.row < 0] = NONE
             target[at], reason[at] = of_part, found.reason
             value[at] = known.timeline.values_of(found.row, found.address)
-            address[at] = _whole(found.address, known.width)
+            if form != WHOLE_ADDRESS or known.width < _UINT64_BITS:
+                address = values.copy() if address is values else address
+                address[at] = _whole(found.address, known.width)
             candidates.add(known, part.start if rows is None else rows[part], found)
         targets += known.timeline.targets
     return _Meant(targets, target, value, address, reason, candidates.by_query)

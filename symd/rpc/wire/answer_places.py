@@ -82,14 +82,14 @@ def _in_groups(
     section = answers.text_section[some]
     base = np.where(section, question.values[some] - answers.offset[some], np.uint64(0))
     modules = np.zeros(count, np.uint32) if module is None else module[some]
-    one_module = module is None or module.strides == (0,)
+    one_section, one_module = len(set(section[used].tolist())) == 1, module is None or module.strides == (0,)
     for part in parts:
-        number = 0 if key is None else key[part]
+        number = 0 if key is None else key[part].astype(np.intp)
         lies = answers.text_section[part]
         same = question.values[part] - answers.offset[part] == base[number]
         if not lies.all():
             same |= lies == 0
-        same &= lies == section[number]
+        same &= lies == (section[number] if not one_section else section[used][0])
         if module is not None and not one_module:
             same &= module[part] == modules[number]
         if not same.all():
