@@ -68,7 +68,6 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("samples", "Copy modules, sources and clients to try symd with."),
     ("mcp", "Answer an assistant's questions over the Model Context Protocol."),
     ("completion", "Print what makes a shell complete verbs, options and files."),
-    ("man", "Write the manual pages."),
     ("doctor", "Say which drivers, devices and tools are here, and what to install."),
 )
 """Verb and summary. The verb's module, of the same name with "_" for "-", has a click command of the
@@ -84,7 +83,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Check and change", ("check", "verify", "slim")),
     ("A daemon", ("serve", "status", "modules", "rm", "contexts", "watch", "record", "health", "token", "store")),
     ("For other tools", ("addr2line", "llvm-symbolizer", "install-shim", "gdb-script", "lldb-script", "mcp")),
-    ("Help", ("samples", "doctor", "completion", "man")),
+    ("Help", ("samples", "doctor", "completion")),
 )
 """Headings of the help with their verbs; what stands under none comes last."""
 

@@ -75,7 +75,7 @@ NAMES_NOTHING = {
 }
 """What asks for a name that nothing in FILE has."""
 NO_FILE_NO_DAEMON = {
-    "serve", "token", "fetch", "run", "attach", "install-shim", "gdb-script", "lldb-script", "annotate", "store", "samples", "mcp", "completion", "man", "doctor",
+    "serve", "token", "fetch", "run", "attach", "install-shim", "gdb-script", "lldb-script", "annotate", "store", "samples", "mcp", "completion", "doctor",
 }  # fmt: skip
 """Verbs that take neither FILE nor a daemon's answer; what they refuse has tests of its own."""
 
