@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli import VERBS
+from symd.cli.command_line import VERBS
 from tests.cli.conftest import ROOT, Run
 
 SAMPLES = ROOT / "samples"
