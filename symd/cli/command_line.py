@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import NoReturn, TextIO
 
 import click
+from click.shell_completion import shell_complete
 
 from symd.cli.options import documented, first_example
 from symd.cli.output import MISUSED, write_build_log
@@ -203,8 +204,6 @@ def main() -> NoReturn:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # symd says itself why there is no connection
     instruction = os.environ.get("_SYMD_COMPLETE")
     if instruction:
-        from click.shell_completion import shell_complete  # noqa: PLC0415 - a command does without
-
         sys.exit(shell_complete(GROUP, {}, "symd", "_SYMD_COMPLETE", instruction))
     with cleaned_up():
         code = invoke(sys.argv[1:])

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from symd.config import DEFAULT_LIMITS, SERVER_VARIABLE, Limits, default_server
 from symd.errors import Unavailable
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from symd.model.sources import PathRule
 
 
@@ -49,8 +48,6 @@ def parse_rules(_context: click.Context, _parameter: click.Parameter, values: tu
 
 def complete_files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Let the shell complete the name of a file."""
-    from click.shell_completion import CompletionItem  # noqa: PLC0415 - a command does without
-
     return [CompletionItem(incomplete, type="file")]
 
 
