@@ -38,7 +38,6 @@ from symd.model.answers import Answer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from symd.engine.files.module import OpenModule
     from symd.model.sources import PathRule
     from symd.query.demangler import Demangler
 
@@ -192,36 +191,20 @@ def _answering(
     debug: str | None,
     store: str | None,
     sources: tuple[Sequence[Path], Sequence[PathRule]],
-) -> Iterator[tuple[Callable[..., Sequence[Answer]], AskedKernels]]:
+) -> Iterator[tuple[Callable[..., Sequence[Answer]], Callable[[], AskedKernels]]]:
     """What answers, and what knows of kernels: this process, as directly as it can, where it needs neither a daemon nor two
     files."""
     if server is None and debug is None and module_digest(file) is None:
         with hints_name(file):
             asked = LocalModule(file, limits, store, sources)
-            yield asked.symbolize, asked
+            yield asked.symbolize, asked.kernels
         return
     from symd.engine.files.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - likewise
     from symd.engine.files.module import open_module  # noqa: PLC0415 - the engine is slow to import and not needed for one file
 
     with open_module(file, server, limits, debug) as module:
         named = with_python_names(module.symbolizer, allowed_folders(*sources), limits)
-        yield partial(named.symbolize, module.digest), _KernelsOf(module)
-
-
-class _KernelsOf:
-    """The module is described once somebody wants it."""
-
-    def __init__(self, module: OpenModule) -> None:
-        self._module = module
-
-    def spirv_with(self, kernel: str) -> str:
-        return self._module.summary().spirv_with(kernel)
-
-    def unread(self, path: str | None) -> str:
-        return self._module.summary().unread(path)
-
-    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        return self._module.summary().kernel_sizes(kernel, path)
+        yield partial(named.symbolize, module.digest), module.summary
 
 
 def _demangler() -> Demangler:

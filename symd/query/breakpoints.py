@@ -21,7 +21,6 @@ from symd.index.format import Column
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.answers import Reason
 from symd.model.breakpoints import Breakpoint, BreakpointLocation, Located, Refusal, Resolved, SourceLine
-from symd.model.breakpoints import parse_source_line as parse_source_line  # noqa: PLC0414 - whoever locates reads one
 from symd.model.columns import I64, U64
 from symd.model.debug_info import RowFlag
 from symd.model.identities import Digest

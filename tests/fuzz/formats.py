@@ -24,8 +24,8 @@ from symd.formats.elf.constants import SHT_DYNSYM, SHT_SYMTAB
 from symd.formats.spirv.grammar import Op
 from symd.formats.spirv.words import split
 from symd.model.addresses import parse_query
+from symd.model.breakpoints import parse_source_line
 from symd.model.code import CodeObject
-from symd.query.breakpoints import parse_source_line
 from symd.query.function_spellings import ways_to_read, words_in
 from tests.core.uncompiled import uncompiled
 from tests.fuzz import bundle, seeds, vulkan

@@ -28,16 +28,17 @@ from symd.model.addresses import (
     SectionOffset,
     parse_query,
 )
-from symd.model.breakpoints import SourceLine
+from symd.model.breakpoints import SourceLine, parse_source_line
 from symd.model.columns import U64
 from symd.model.names import Match, NameQuery
 from symd.model.variables import Visible
-from symd.query.breakpoints import locate, parse_source_line
+from symd.query.breakpoints import locate
 from symd.query.lines import lines, ptx_table
 from symd.query.names import find_names
 from symd.query.source_text import from_module
-from symd.query.symbolize import symbolize, symbolize_column, symbolize_one
-from symd.query.variables import variables, visible_in
+from symd.query.symbolize import symbolize, symbolize_column
+from symd.query.variables import variables
+from tests.query.asked import symbolize_one, visible_in
 
 LIMITS = Limits()
 REFUSED = {"INVALID_ARGUMENT", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}

@@ -8,9 +8,9 @@ from symd.config import Limits
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.index.module import build_index
-from symd.model.breakpoints import Located, Refusal, SourceLine
+from symd.model.breakpoints import Located, Refusal, SourceLine, parse_source_line
 from symd.model.sources import PathRule
-from symd.query.breakpoints import locate, parse_source_line
+from symd.query.breakpoints import locate
 from tests.formats.containers.amd import objects
 from tests.query.small import E, Object, P, S, Scope, index
 

@@ -11,7 +11,8 @@ from symd.index import Index
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answers, Reason
 from symd.query import symbolize
-from symd.query.symbolize import MAX_CANDIDATES, MAX_EXPLAINED, Part, symbolize_column, symbolize_one, symbolize_parts
+from symd.query.symbolize import MAX_CANDIDATES, MAX_EXPLAINED, Part, symbolize_column, symbolize_parts
+from tests.query.asked import symbolize_one
 from tests.query.small import Object, index
 
 SEVERAL = index(*(Object(f"o{number}") for number in range(MAX_CANDIDATES + 6)))

@@ -45,7 +45,7 @@ from symd.server.authentication import STRANGERS, AuditLog, build_authenticator
 from symd.server.call import Call
 from symd.server.config import Config, ListenConfig
 from symd.server.listening import listening
-from symd.server.server import build_daemon
+from symd.server.server import _said, build_daemon
 from symd.system.process import confinement
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.module_service_pb2 import DeleteModuleRequest
@@ -421,7 +421,7 @@ def test_health_that_is_watched_ends_when_its_token_is_revoked(access) -> None:
         told = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), metadata=metadata, timeout=20)
         assert next(told).status == health_pb2.HealthCheckResponse.SERVING
         access("write")
-        daemon.set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        daemon.server.wait_for(_said(daemon.health, health_pb2.HealthCheckResponse.NOT_SERVING, None))
         with pytest.raises(grpc.RpcError) as caught:
             next(told)
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from sys import getsizeof
 
@@ -21,7 +21,7 @@ from symd.model.breakpoints import (
 from symd.model.identities import ObjectPath
 from symd.model.sources import PathRule
 from symd.rpc.wire.contexts import from_load_in_context, to_load_in_context
-from symd.rpc.wire.fields import bad_field, module_digest, module_name, optional_path, utf8, utf8s
+from symd.rpc.wire.fields import bad_field, cuts, module_digest, module_name, optional_path, utf8, utf8s
 from symd.v1 import breakpoint_service_pb2 as pb
 
 LOCATIONS = 1000
@@ -176,7 +176,8 @@ def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
         yield pb.WatchBreakpointsResponse(watching=pb.Watching(), position=event.position)
         return
     locations = event.answer.locations
-    for start, end in _cuts(locations):
+    parts = list(cuts(map(_characters, locations), LOCATIONS, LOCATIONS_TEXT))
+    for start, end in parts or [(0, 0)]:
         part = pb.BreakpointEvent(
             id=event.id,
             module=module_name(event.digest),
@@ -188,17 +189,9 @@ def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
         yield pb.WatchBreakpointsResponse(answer=part, position="" if part.more else event.position)
 
 
-def _cuts(locations: Sequence[BreakpointLocation]) -> Iterator[tuple[int, int]]:
-    """Where each message's locations begin and end; of none one that has none."""
-    start = length = 0
-    for at, each in enumerate(locations):
-        texts = each.path, each.kernel, each.function, each.section, each.file
-        length += sum(len(text or "") for text in texts)
-        if at + 1 - start == LOCATIONS or length >= LOCATIONS_TEXT:
-            yield start, at + 1
-            start, length = at + 1, 0
-    if start < len(locations) or not locations:
-        yield start, len(locations)
+def _characters(location: BreakpointLocation) -> int:
+    texts = location.path, location.kernel, location.function, location.section, location.file
+    return sum(len(text or "") for text in texts)
 
 
 def from_events(messages: Iterable[pb.WatchBreakpointsResponse], lines: dict[str, SourceLine]) -> Iterator[Event]:

@@ -15,7 +15,7 @@ from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.addresses import parse_query
 from symd.model.answers import Answer, Candidate, Frame, Reason
-from symd.model.breakpoints import SourceLine
+from symd.model.breakpoints import SourceLine, parse_source_line
 from symd.model.compile_advice import compile_advice
 from symd.model.identities import ObjectPath
 from symd.model.json.answers import answer_json, located_json, named_item_json, variable_json
@@ -26,7 +26,6 @@ from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 from symd.profiles.hot import HotPlace, hot_lines
 from symd.profiles.resolver import NamedModule, Resolver
 from symd.profiles.samples import SampledProfile
-from symd.query.breakpoints import parse_source_line
 
 
 @dataclass(frozen=True, slots=True)
