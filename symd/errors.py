@@ -46,50 +46,6 @@ TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from typing import Any, ClassVar, Final
 
-__all__ = (
-    "OF_ONE_MODULE",
-    "AliasNotFound",
-    "BadQuery",
-    "BuildFailed",
-    "Busy",
-    "CallRefused",
-    "ContextNotFound",
-    "DataLoss",
-    "DeadlineExceeded",
-    "DriverCrashed",
-    "DriverFailed",
-    "DriverMissing",
-    "DriverNotConfigured",
-    "DriverTimeout",
-    "FailedPrecondition",
-    "HashMismatch",
-    "InvalidInput",
-    "KernelNotFound",
-    "LimitExceeded",
-    "Malformed",
-    "ModuleNotFound",
-    "NoDebugData",
-    "NotFound",
-    "ObjectNotFound",
-    "PermissionDenied",
-    "PositionLost",
-    "ServerUnavailable",
-    "StoreUnavailable",
-    "SymdError",
-    "ToolCrashed",
-    "ToolFailed",
-    "ToolMissing",
-    "Unauthenticated",
-    "Unavailable",
-    "UnknownFormat",
-    "Unsupported",
-    "WorkerDied",
-    "by_reason",
-    "described",
-    "extra_hint",
-    "from_description",
-)
-
 
 class SymdError(Exception):
     """What went wrong, where, and what to do about it.

@@ -17,11 +17,12 @@ from importlib import import_module
 from typing import NoReturn, TextIO
 
 import click
+from click.shell_completion import shell_complete
 
 from symd.cli.options import documented, first_example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
-from symd.cli.start.ending import end
+from symd.cli.start import INTERRUPTED, end, version_text
 from symd.engine.files.gc_control import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
 from symd.system.messages import complain, os_error_text
@@ -68,11 +69,19 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("samples", "Copy modules, sources and clients to try symd with."),
     ("mcp", "Answer an assistant's questions over the Model Context Protocol."),
     ("completion", "Print what makes a shell complete verbs, options and files."),
-    ("man", "Write the manual pages."),
     ("doctor", "Say which drivers, devices and tools are here, and what to install."),
 )
 """Verb and summary. The verb's module, of the same name with "_" for "-", has a click command of the
-name ``command``."""
+name ``command``, but for those of ``_SHARED``."""
+_SHARED = {
+    "status": ("status", "status"),
+    "health": ("status", "health"),
+    "modules": ("modules", "modules"),
+    "rm": ("modules", "remove"),
+    "gdb-script": ("debugger_scripts", "gdb_script"),
+    "lldb-script": ("debugger_scripts", "lldb_script"),
+}
+"""Module and name of commands that share a module with others."""
 
 SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
@@ -84,7 +93,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Check and change", ("check", "verify", "slim")),
     ("A daemon", ("serve", "status", "modules", "rm", "contexts", "watch", "record", "health", "token", "store")),
     ("For other tools", ("addr2line", "llvm-symbolizer", "install-shim", "gdb-script", "lldb-script", "mcp")),
-    ("Help", ("samples", "doctor", "completion", "man")),
+    ("Help", ("samples", "doctor", "completion")),
 )
 """Headings of the help with their verbs; what stands under none comes last."""
 
@@ -98,8 +107,6 @@ def verb_sections() -> list[tuple[str, list[tuple[str, str]]]]:
 
 DEFECT = 3
 """Exit code: symd itself is wrong, as where an outside part failed."""
-INTERRUPTED = 130
-"""Exit code: what a shell reports of a program that SIGINT ended."""
 _ANSWERING = (["symbolize"], ["addr2line"], ["llvm-symbolizer"])
 """Verbs that programs run for a few answers: the process ends at once."""
 BROKEN_PIPE = 141
@@ -149,7 +156,8 @@ class Verbs(click.Group):
         if cmd_name not in (verb for verb, _ in VERBS):
             return None
         with gc_frozen():
-            command: click.Command = import_module(f"symd.cli.{cmd_name.replace('-', '_')}").command
+            module, name = _SHARED.get(cmd_name, (cmd_name.replace("-", "_"), "command"))
+            command: click.Command = getattr(import_module(f"symd.cli.{module}"), name)
         return documented(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
@@ -160,8 +168,6 @@ class Verbs(click.Group):
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from symd.cli.version import version_text  # noqa: PLC0415 - nobody else needs it
-
         click.echo(f"symd {version_text()}")
         context.exit()
 
@@ -198,8 +204,6 @@ def main() -> NoReturn:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # symd says itself why there is no connection
     instruction = os.environ.get("_SYMD_COMPLETE")
     if instruction:
-        from click.shell_completion import shell_complete  # noqa: PLC0415 - a command does without
-
         sys.exit(shell_complete(GROUP, {}, "symd", "_SYMD_COMPLETE", instruction))
     with cleaned_up():
         code = invoke(sys.argv[1:])

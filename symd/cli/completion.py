@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from symd.cli import GROUP
+from symd.cli.command_line import GROUP
 from symd.cli.options import example
 from symd.errors import InvalidInput
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_SYMD_COMPLETE"
-"""The environment variable in which the completion script tells symd what to do (``symd.cli.main``)."""
+"""The environment variable in which the completion script tells symd what to do (``symd.cli.command_line.main``)."""
 
 
 @click.command(

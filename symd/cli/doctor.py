@@ -21,7 +21,7 @@ from symd.capture.drivers import DriverReport, survey
 from symd.capture.drivers.discover import cuda_report
 from symd.cli.options import example, json_option
 from symd.cli.output import NO, printable, write_json, write_line, write_rich
-from symd.cli.version import built_commit, version_text
+from symd.cli.start import built_commit, version_text
 from symd.client import Client
 from symd.config import default_server
 from symd.errors import SymdError

@@ -1,19 +1,26 @@
-"""``symd modules``: what a daemon has."""
+"""``symd modules`` and ``symd rm``: what a daemon has, and what it is to forget."""
 
 from __future__ import annotations
 
+import hashlib
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import click
 
 from symd.cli.options import daemon_option, example, json_option
-from symd.cli.output import NO, printable, write_json, write_line
+from symd.cli.output import NO, write_json, write_line
 from symd.client import Client
-from symd.engine.files.module import SHORT
+from symd.config import DEFAULT_LIMITS
+from symd.engine.files.input import read_input
+from symd.engine.files.module import SHORT, chosen_module
+from symd.errors import BadQuery, ModuleNotFound, SymdError
 from symd.model.json.modules import record_json
 from symd.model.summaries import ModuleRecord
+from symd.system.messages import complain
 
 HEADING = f"{'SHA-256':<{SHORT}}  {'format':<14}  {'bytes':>12}  {'came (UTC)':<19}  label"
 """The heading of the columns, written on a terminal only: elsewhere each line is a module."""
@@ -23,14 +30,13 @@ HEADING = f"{'SHA-256':<{SHORT}}  {'format':<14}  {'bytes':>12}  {'came (UTC)':<
 @daemon_option
 @json_option
 @click.argument("pattern", required=False)
-def command(server: str | None, as_json: bool, pattern: str | None) -> int:
+def modules(server: str | None, as_json: bool, pattern: str | None) -> int:
     """List the modules of a daemon, oldest first: the beginning of their SHA-256, format, bytes, when they came, and what whoever brought
     them called them.
 
     With PATTERN only those whose label it fits (with "*", "?" or "[...]"), or whose SHA-256 begins so. Wherever a module is named the
     beginning of its SHA-256 is enough, as long as no other begins so. Exit code 1: PATTERN fits none.
     """
-
     shown = 0
     with Client(server) as client:
         for record in client.modules():
@@ -40,19 +46,14 @@ def command(server: str | None, as_json: bool, pattern: str | None) -> int:
                 shown += 1
                 write_json(record_json(record)) if as_json else write_line(record_text(record))
     if not shown and pattern is None:
-        click.echo(
-            f"symd: the daemon has no modules yet; symd info --server {printable(server or 'default')} FILE adds one",
-            err=True,
-        )
+        complain(f"the daemon has no modules yet; symd info --server {server or 'default'} FILE adds one")
     if shown or pattern is None:
         return 0
-    said = f"no module's SHA-256 begins with {pattern!r}, and no label fits it; symd modules lists what there is"
-    click.echo(f"symd: {printable(said)}", err=True)
+    complain(f"no module's SHA-256 begins with {pattern!r}, and no label fits it; symd modules lists what there is")
     return NO
 
 
 def _fits(record: ModuleRecord, pattern: str) -> bool:
-
     return fnmatchcase(record.label, pattern) or record.sha256.startswith(pattern.removeprefix("modules/"))
 
 
@@ -62,3 +63,41 @@ def record_text(record: ModuleRecord) -> str:
     form = record.format or "not read yet"
     failure = f"  cannot be read: {record.failure}" if record.failure else ""
     return f"{record.sha256[:SHORT]}  {form:<14}  {record.size:>12}  {came}  {record.label}{failure}".rstrip()
+
+
+@click.command("rm", epilog=example("symd rm 9b74c989\nsymd rm --json modules/9b74c989 modules/1f2e3d4c"))
+@daemon_option
+@json_option
+@click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
+def remove(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
+    """Let a daemon forget modules, with their indexes and aliases; what was loaded of them in contexts stays told.
+
+    MODULE is a SHA-256 as symd modules shows it, with or without modules/ in front, or the beginning that it alone has; a beginning that
+    several have removes none. Exit code 1: there is no such module; the others are removed.
+    """
+    gone = 0
+    with Client(server) as client:
+        for text in modules:
+            try:
+                digest = _chosen(client, text)
+                client.remove(digest)
+            except ModuleNotFound as error:
+                complain(str(error))
+                continue
+            gone += 1
+            write_json({"module": f"modules/{digest}", "removed": True}) if as_json else write_line(
+                f"removed modules/{digest}"
+            )
+    return 0 if gone == len(modules) else NO
+
+
+def _chosen(client: Client, text: str) -> str:
+    """The module's digest. Raises what ``chosen_module`` raises; of a file it says which module that is."""
+    try:
+        return chosen_module(client, text)
+    except BadQuery as error:
+        if Path(text).is_file():
+            with suppress(SymdError):
+                digest = hashlib.sha256(read_input(text, DEFAULT_LIMITS)).hexdigest()
+                error.hint = f"this is a file; a module is named by its SHA-256: symd rm {digest}"
+        raise

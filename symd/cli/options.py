@@ -1,23 +1,20 @@
-"""Arguments and options that several verbs share, spelled the same everywhere, and what a help has at its end: examples, folded to the width
-of the terminal so that a shell takes them as they are shown, and where the pages are that it names (a wheel has them in the package, a
-clone beside it)."""
+"""Arguments and options that several verbs share, spelled the same everywhere, and what a help has at its end: examples, and where the pages are
+that it names (a wheel has them in the package, a clone beside it)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from symd.config import DEFAULT_LIMITS, SERVER_VARIABLE, Limits, default_server
 from symd.errors import Unavailable
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from symd.model.sources import PathRule
 
 
@@ -51,8 +48,6 @@ def parse_rules(_context: click.Context, _parameter: click.Parameter, values: tu
 
 def complete_files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Let the shell complete the name of a file."""
-    from click.shell_completion import CompletionItem  # noqa: PLC0415 - a command does without
-
     return [CompletionItem(incomplete, type="file")]
 
 
@@ -169,52 +164,8 @@ def example(text: str) -> str:
     return EXAMPLE + "\n".join(f"  {line}" for line in text.splitlines())
 
 
-_WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+\s*""")
-"""A word of a shell's command line, quotes and all, with the space behind it."""
-_FURTHER = 4
-"""Columns by which the rest of a command line is indented further than its beginning."""
-
-
-class ExampleFormatter(click.HelpFormatter):
-    """click's, which keeps the lines of examples however long they are."""
-
-    def write_text(self, text: str) -> None:
-        """Called by click for the paragraphs of a help."""
-        before, found, examples = text.partition(EXAMPLE)
-        room = self.width - self.current_indent
-        lines = [each for line in examples.split("\n") for each in folded(line, room)]
-        super().write_text(before + found + "\n".join(lines))
-
-
-def folded(line: str, width: int) -> list[str]:
-    r"""A command line as lines of so many columns, each but the last with a ``\`` behind it; words are kept whole."""
-    indent = line[: len(line) - len(line.lstrip())]
-    found, room = [indent], width
-    words = _with_values(_WORD.findall(line))
-    for number, word in enumerate(words):
-        is_last = number == len(words) - 1
-        if found[-1].strip() and len(found[-1]) + len(word.rstrip()) > room - (0 if is_last else len(" \\")):
-            found[-1] = f"{found[-1].rstrip()} \\"
-            found.append(indent + " " * _FURTHER)
-        found[-1] += word
-    return found
-
-
-def _with_values(words: Sequence[str]) -> list[str]:
-    """Words, with what follows an option, its value as a rule, behind it."""
-    found: list[str] = []
-    for word in words:
-        if found and found[-1].startswith("-") and found[-1].count(" ") == 1 and not word.startswith(("-", "|")):
-            found[-1] += word
-        else:
-            found.append(word)
-    return found
-
-
 class DocumentedContext(click.Context):
-    """The context of a command whose help ends with where ``docs/`` is, if it names a page, and whose examples fit the terminal."""
-
-    formatter_class = ExampleFormatter
+    """The context of a command whose help ends with where ``docs/`` is, if it names a page."""
 
     def get_help(self) -> str:
         """Called by click for --help."""

@@ -14,6 +14,7 @@ import click
 
 from symd.errors import InvalidInput
 from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as verbs know it
+from symd.model.json import to_json
 from symd.model.texts import counted
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ PLAIN_COLUMNS = 100_000
 
 def write_json(value: Any) -> None:
     """One line of JSON."""
-    from symd.model.json import to_json  # noqa: PLC0415 - most commands write text
-
     sys.stdout.write(to_json(value) + "\n")
 
 

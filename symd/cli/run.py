@@ -164,7 +164,7 @@ def _environment(
 
 
 def _own_environment() -> dict[str, str]:
-    """The environment of this process without what was set since it began: by ``symd.cli.main``, and by Python's
+    """The environment of this process without what was set since it began: by ``symd.cli.command_line.main``, and by Python's
     coercion of the locale (PEP 538)."""
     environment = dict(os.environ)
     with contextlib.suppress(OSError):

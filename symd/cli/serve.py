@@ -22,6 +22,7 @@ from typing import Any, Final
 import click
 
 from symd.cli.auth_options import listen_options
+from symd.cli.limit_values import contradictions
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
 from symd.cli.process import write
@@ -29,6 +30,7 @@ from symd.cli.store_places import is_url
 from symd.config import Limits, default_cache, default_drivers, default_socket, default_store, parse_driver
 from symd.model.sources import PathRule
 from symd.server.config import Config, ListenConfig
+from symd.system.process.resources import tune_malloc_for_daemon
 
 _TCP = "give --address HOST:PORT or --http HOST:PORT too"
 
@@ -360,9 +362,7 @@ def command(
         # gRPC's older listener answers one address an eighth sooner (`make bench`), but its own user last where strangers connect without end,
         # whom this socket keeps out. A gRPC that has only the newer one ignores the name.
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
-    from symd.cli.limit_values import contradictions  # noqa: PLC0415 - likewise
     from symd.system.process.process import allow_open_files  # noqa: PLC0415 - likewise
-    from symd.system.process.resources import tune_malloc_for_daemon  # noqa: PLC0415 - likewise
 
     tune_malloc_for_daemon()
     from symd.server.lifecycle import serve  # noqa: PLC0415 - the help need not wait for gRPC

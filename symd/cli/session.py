@@ -111,9 +111,9 @@ class Session:
         )
         return next(inside, None)
 
-    def say_what_was_meant(self, file: str, kernels: AskedKernels, path: str | None = None) -> None:
+    def say_what_was_meant(self, file: str, kernels: Callable[[], AskedKernels], path: str | None = None) -> None:
         """Tell the user how the names of ``file`` are found, where one that was asked for is like none, how large a kernel is that an offset lies
-        behind, which number may have been meant, and why debug data is not read. ``path`` is the code object that was asked."""
+        behind, which number may have been meant, and why debug data is not read. ``kernels`` is called where that is wanted; ``path`` is the code object that was asked."""
         hints = [
             self._unread_hint(kernels),
             self._unlike_hint(file, kernels, path),
@@ -122,18 +122,18 @@ class Session:
         for hint in filter(None, hints):
             click.echo(printable(f"symd: {hint}"), err=True)
 
-    def _unread_hint(self, kernels: AskedKernels) -> str:
+    def _unread_hint(self, kernels: Callable[[], AskedKernels]) -> str:
         if self._unread is not None:
-            why = kernels.unread(self._unread)
+            why = kernels().unread(self._unread)
             return f"{why}; {WHERE_CUT_OFF}" if why.startswith(NO_SECTIONS) else why
-        return kernels.unread(None) if self._asked_without_object else ""
+        return kernels().unread(None) if self._asked_without_object else ""
 
-    def _unlike_hint(self, file: str, kernels: AskedKernels, path: str | None) -> str:
+    def _unlike_hint(self, file: str, kernels: Callable[[], AskedKernels], path: str | None) -> str:
         if not self.unlike:
             return ""
 
         query = parse_query(self.unlike)
-        spirv = kernels.spirv_with(query.kernel) if path is None and isinstance(query, ByKernel) else ""
+        spirv = kernels().spirv_with(query.kernel) if path is None and isinstance(query, ByKernel) else ""
         if spirv:
             return f"SPIR-V alone has that: symd symbolize {quote(file)} --object {quote(spirv)} {quote(self.unlike)}"
         if isinstance(query, ByKernel) and query.kernel.startswith("."):
@@ -141,9 +141,9 @@ class Session:
             return f"a section stands in parentheses: symd symbolize {quote(file)} {quote(place)}"
         return f"nothing is called like that; symd names {quote(file)} '*' shows all names"
 
-    def _beyond_hint(self, kernels: AskedKernels, path: str | None) -> str:
+    def _beyond_hint(self, kernels: Callable[[], AskedKernels], path: str | None) -> str:
         query = self._beyond
-        sizes = sorted(kernels.kernel_sizes(query.kernel, path)) if query else []
+        sizes = sorted(kernels().kernel_sizes(query.kernel, path)) if query else []
         if query is None or not sizes:
             return ""
         if sizes == [0]:

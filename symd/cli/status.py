@@ -1,10 +1,11 @@
-"""``symd status``: how a daemon is.
+"""``symd status`` and ``symd health``: how a daemon is, and whether it serves, for people and as the probe of whatever runs it.
 
 Why a daemon does not serve, in words: its health is a status for each service, and what follows from several of them together.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -15,15 +16,17 @@ from symd.client import Client
 from symd.config import MIB
 from symd.errors import SymdError
 from symd.model.texts import counted
+from symd.system.messages import complain
 
 if TYPE_CHECKING:
-    from symd.client import Client
     from symd.v1.server_service_pb2 import Limit
 
 
 WRITING: Final = "symd.v1.ModuleService"
 """One of the services that write; they do not serve while the store takes nothing."""
 NOT_SERVING: Final = "NOT_SERVING"
+_PAUSE = 0.1
+"""Seconds between two questions to a daemon that is waited for."""
 
 
 def why_not(client: Client, service: str) -> str:
@@ -56,7 +59,7 @@ def _store(client: Client) -> str:
 @click.command("status", epilog=example("symd status\nsymd status --json"))
 @daemon_option
 @json_option
-def command(server: str | None, as_json: bool) -> None:
+def status(server: str | None, as_json: bool) -> None:
     """Say how a daemon is: where it listens, its version, whether it serves, where its store is (told to the user who runs it),
     how many modules it has and of how many bytes, what it can grab and disassemble with. The exit code is 3 where no daemon answers; symd health is the probe with exit codes of its own.
     """
@@ -104,3 +107,64 @@ def size_text(size: int) -> str:
 def _amount(limit: Limit) -> float:
     """Bytes, a count, or seconds."""
     return limit.amount if limit.HasField("amount") else limit.time.ToTimedelta().total_seconds()
+
+
+@click.command(
+    "health",
+    epilog=example(
+        "symd health\nsymd health --wait 10\nsymd health --server tls:host:50051 --service ModuleService --json"
+    ),
+)
+@daemon_option
+@click.option(
+    "--service",
+    default="",
+    metavar="NAME",
+    help="One service, such as ModuleService, which writes; else the daemon as a whole.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the answer.",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(0),
+    default=0,
+    metavar="SECONDS",
+    help="Ask again until the daemon serves, but no longer than this: for scripts that have just started it.",
+)
+@json_option
+def health(server: str | None, service: str, timeout: float, wait: float, as_json: bool) -> int:
+    """Ask a daemon for its health. The exit code is 0 when it serves; 1 when it does not, or does not answer.
+
+    A daemon whose disk is full, or whose store was moved away, serves on, but not its services that write: ModuleService, AliasService,
+    ContextService. Tokens and certificates come from the same variables as for every verb ($SYMD_TOKEN_FILE, $SYMD_TLS_CA, ...).
+    """
+    name = service if "." in service or not service else f"symd.v1.{service}"
+    until = time.monotonic() + wait
+    facts = _health_facts(server, name, timeout)
+    while facts["status"] != "SERVING" and time.monotonic() < until:
+        time.sleep(_PAUSE)
+        facts = _health_facts(server, name, timeout)
+    if as_json:
+        write_json(facts)
+    elif facts["status"] is not None:
+        write_line(facts["status"])
+    if not as_json and facts.get("message"):
+        complain(facts["message"] or "")
+    return 0 if facts["status"] == "SERVING" else 1  # those who probe know no third: to Docker 2 means nothing
+
+
+def _health_facts(server: str | None, name: str, timeout: float) -> dict[str, str | None]:
+    try:
+        with Client(server, timeout=timeout) as client:
+            facts: dict[str, str | None] = {"service": name, "status": client.health(name)}
+            if facts["status"] != "SERVING":
+                facts["message"] = why_not(client, name)
+            return facts
+    except SymdError as error:
+        return {"service": name, "status": None, "reason": error.reason, "message": str(error)}

@@ -16,6 +16,7 @@ from symd.cli.options import (
     debug_option,
     demangle_option,
     example,
+    file_argument,
     json_option,
     limit_option,
     object_option,
@@ -25,7 +26,6 @@ from symd.cli.options import (
 )
 from symd.cli.question_lines import arriving_lines, arriving_pieces
 from symd.cli.session import AskedKernels, Session
-from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
 from symd.engine.files.file_notices import hints_name
 from symd.engine.files.gc_control import gc_frozen
@@ -38,7 +38,6 @@ from symd.model.answers import Answer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from symd.engine.files.module import OpenModule
     from symd.model.sources import PathRule
     from symd.query.demangler import Demangler
 
@@ -81,7 +80,7 @@ _NO_QUERY = "no query came: addresses stand behind FILE, or on standard input, o
     metavar="NANOSECONDS",
     help="With --context: as of when, by the context's clock.  [default: now, or when the last module went]",
 )
-@style_options
+@file_argument
 @click.argument("queries", nargs=-1, metavar="[QUERY... | -]")
 def command(
     file: str,
@@ -98,7 +97,6 @@ def command(
     context: str | None,
     time: int | None,
     queries: tuple[str, ...],
-    styled: Styled | None,
 ) -> int:
     """Turn addresses of FILE into source frames, innermost first.
 
@@ -110,10 +108,8 @@ def command(
     exist; an address with a reason and no line, such as OUTSIDE_TEXT or AMBIGUOUS, is answered with it.
     """
     if context is not None:
-        if path is not None or debug is not None or store is not None or as_written or styled:
-            raise click.UsageError(
-                "--object, --debug, --store, --as-written and --style are about a FILE, not about --context"
-            )
+        if path is not None or debug is not None or store is not None or as_written:
+            raise click.UsageError("--object, --debug, --store and --as-written are about a FILE, not about --context")
         return _device_addresses(
             context, server, time, (file, *queries), _demangler() if demangle else None, as_json=as_json
         )
@@ -128,16 +124,15 @@ def command(
     if store is not None and (server is not None or debug is not None):
         raise click.UsageError("--store is for a FILE that is read here, without --server and --debug")
     with _answering(file, server, limits, debug, store, (roots, rules)) as (answers, kernels):
-        ask = partial(answers, path=path, as_written=as_written or styled is not None)
-        demangler = _demangler() if demangle and not styled else None
-        lines = styled or _lines(demangler, as_json=as_json)
-        session = Session(styled.asking(ask) if styled else ask, lines, demangler)
+        ask = partial(answers, path=path, as_written=as_written)
+        demangler = _demangler() if demangle else None
+        session = Session(ask, _lines(demangler, as_json=as_json), demangler)
         if asked:
             with gc_frozen():  # the process ends after the answer; a session goes on and collects
                 session.answer(queries, asked)
         else:
             _follow_input(session, is_asked_for=bool(queries))
-        if not as_json and not styled:
+        if not as_json:
             session.say_what_was_meant(file, kernels, path)
     return session.finish()
 
@@ -196,36 +191,20 @@ def _answering(
     debug: str | None,
     store: str | None,
     sources: tuple[Sequence[Path], Sequence[PathRule]],
-) -> Iterator[tuple[Callable[..., Sequence[Answer]], AskedKernels]]:
+) -> Iterator[tuple[Callable[..., Sequence[Answer]], Callable[[], AskedKernels]]]:
     """What answers, and what knows of kernels: this process, as directly as it can, where it needs neither a daemon nor two
     files."""
     if server is None and debug is None and module_digest(file) is None:
         with hints_name(file):
             asked = LocalModule(file, limits, store, sources)
-            yield asked.symbolize, asked
+            yield asked.symbolize, asked.kernels
         return
     from symd.engine.files.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - likewise
     from symd.engine.files.module import open_module  # noqa: PLC0415 - the engine is slow to import and not needed for one file
 
     with open_module(file, server, limits, debug) as module:
         named = with_python_names(module.symbolizer, allowed_folders(*sources), limits)
-        yield partial(named.symbolize, module.digest), _KernelsOf(module)
-
-
-class _KernelsOf:
-    """The module is described once somebody wants it."""
-
-    def __init__(self, module: OpenModule) -> None:
-        self._module = module
-
-    def spirv_with(self, kernel: str) -> str:
-        return self._module.summary().spirv_with(kernel)
-
-    def unread(self, path: str | None) -> str:
-        return self._module.summary().unread(path)
-
-    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        return self._module.summary().kernel_sizes(kernel, path)
+        yield partial(named.symbolize, module.digest), module.summary
 
 
 def _demangler() -> Demangler:

@@ -20,6 +20,7 @@ from symd.model.frame_text import frame_text
 from symd.model.json.answers import unanswered_json, variable_json, variable_types_json
 from symd.model.reasons import ANSWERED, Reason
 from symd.model.variables import InScope, Variable, Visible
+from symd.query.demangler import Demangler
 
 _ANSWERED = ANSWERED - {Reason.CONTRADICTORY, Reason.DEBUG_DATA_ELSEWHERE}
 """Reasons with which no variables is an answer."""
@@ -151,8 +152,6 @@ def _type(variable: Variable) -> str:
 
 def _readable(found: InScope) -> InScope:
     """The frames, and the functions of their variables, by the names that were written."""
-    from symd.query.demangler import Demangler  # noqa: PLC0415 - who does not want it starts nothing
-
     at = Demangler().answers([found.at])[0]
     named = (
         each if each.frame is None else replace(each, function=at.frames[each.frame].function)

@@ -34,7 +34,6 @@ from symd.engine.reading.questions import (
     SectionBytes,
     StoppedWaves,
     VariablesAt,
-    VariablesAtEach,
     WriteObject,
 )
 from symd.engine.recent_code import RecentCode
@@ -461,7 +460,7 @@ class Engine:
         name, path = checked_name(digest), checked_path(path)
 
         def read(within: str, section: int, offset: int) -> Visible | str:
-            return self._indexes.ask(name, VariablesAt(within, section, offset))
+            return self._visible_at_each(name, within, ((section, offset),))[0]
 
         asked = checked_query(query)  # type: ignore[arg-type] # one, as was asked
         return variables(self._indexes.whole(name), asked, read, path, QueryBudget())
@@ -539,7 +538,7 @@ class Engine:
         return self._indexes.ask(digest, FrameAddresses(path, tuple(places)))
 
     def _visible_at_each(self, digest: str, path: str, places: Sequence[tuple[int, int]]) -> tuple[Visible | str, ...]:
-        return self._indexes.ask(digest, VariablesAtEach(path, tuple(places)))
+        return self._indexes.ask(digest, VariablesAt(path, tuple(places)))
 
     def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         digest, path = checked_name(digest), checked_path(path)

@@ -38,13 +38,13 @@ class AddressBatch:
         self._handles: dict[tuple[int, int], int] = {}
         self._refused: dict[Reason, int] = {}
 
-    def target(self, target: LookupTarget) -> int:
-        """The number of a target, for ``add``."""
-        return self._targets.setdefault(target, len(self._targets))
+    def target(self, target: LookupTarget | Reason) -> int | Reason:
+        """The number of a target, for ``add``; the reason why there is none as it is."""
+        return target if isinstance(target, Reason) else self._targets.setdefault(target, len(self._targets))
 
-    def add(self, target: int, offset: int) -> int:
-        """The handle of the address ``offset`` bytes into a target."""
-        key = (target, offset)
+    def add(self, target: int | Reason, offset: int) -> int:
+        """The handle of the address ``offset`` bytes into a target, or of the reason why there is none."""
+        key = (-1, int(target)) if isinstance(target, Reason) else (target, offset)
         handle = self._handles.get(key)
         if handle is None:
             handle = self._handles[key] = len(self._handles)
@@ -52,7 +52,7 @@ class AddressBatch:
 
     def refuse(self, reason: Reason) -> int:
         """A handle whose answer is this reason: there is no address to look up."""
-        return self.add(-1, int(reason))
+        return self.add(reason, 0)
 
     def ask(self, resolver: Resolver, progress: Progress) -> list[ResolvedAddress]:
         """The answers, by handle."""

@@ -21,7 +21,7 @@ from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.json_text import Edit, JsonCursor, Span
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
-from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
+from symd.profiles.resolver import LookupTarget, Resolver
 from symd.profiles.samples import (
     TIMES,
     AddressTable,
@@ -199,14 +199,9 @@ class _CodeObjects:
             found = self._resolver.identified(str(owner)) if owner else Reason.UNKNOWN_MODULE
             if found is Reason.UNKNOWN_MODULE and owner:
                 self.notes.append(f"no module was given for code object {owner}")
-            if isinstance(found, IdentifiedModule):
-                self._targets[owner] = self._batch.target(LookupTarget(found.digest, path=found.path))
-            else:
-                self._targets[owner] = found
-        target_or_reason = self._targets[owner]
-        if isinstance(target_or_reason, Reason):
-            return self._batch.refuse(target_or_reason)
-        return self._batch.add(target_or_reason, address)
+            known = found if isinstance(found, Reason) else LookupTarget(found.digest, path=found.path)
+            self._targets[owner] = self._batch.target(known)
+        return self._batch.add(self._targets[owner], address)
 
 
 VALUES = (

@@ -117,12 +117,8 @@ class _FunctionTargets:
             return self._batch.refuse(Reason.MALFORMED)
         key = (crc, function)
         if key not in self._known:
-            target = self._target(crc, f".text.{function}")
-            self._known[key] = target if isinstance(target, Reason) else self._batch.target(target)
-        target_or_reason = self._known[key]
-        if isinstance(target_or_reason, Reason):
-            return self._batch.refuse(target_or_reason)
-        return self._batch.add(target_or_reason, offset)
+            self._known[key] = self._batch.target(self._target(crc, f".text.{function}"))
+        return self._batch.add(self._known[key], offset)
 
     def _target(self, crc: int, section: str) -> LookupTarget | Reason:
         target = section_target(self._resolver, [str(crc), f"{crc:#x}", f"{crc:#018x}"], section)

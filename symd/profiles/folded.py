@@ -107,8 +107,6 @@ def _handle(found: re.Match[str], resolver: Resolver, batch: AddressBatch, place
     if file is not None:
         return _in_file(file, int(file_offset, 16), resolver, batch, placer)
     target = resolver.kernel(bracketed) if bracketed is not None else _bare(bare, resolver)
-    if isinstance(target, Reason):
-        return batch.refuse(target)
     return batch.add(batch.target(target), int(offset or bare_offset, 16))
 
 

@@ -243,9 +243,7 @@ class _Dictionary:
     def _ask(self, entry: _Location, batch: AddressBatch, resolver: Resolver, placer: MappingPlacer) -> int:
         if entry.kernel is not None and entry.mapping:
             target = self._kernel_target(entry.mapping, entry.kernel, resolver)
-            return (
-                batch.refuse(target) if isinstance(target, Reason) else batch.add(batch.target(target), entry.address)
-            )
+            return batch.add(batch.target(target), entry.address)
         known = self._mapping(entry.mapping, resolver, placer) if entry.mapping else None
         if known is None:
             return batch.refuse(Reason.UNKNOWN_MODULE)

@@ -193,7 +193,7 @@ class _CodeObjectTargets:
         self.notes: list[str] = []
         self._process = process
         self._resolver = resolver
-        self._targets: dict[int, tuple[int, int] | Reason] = {}
+        self._targets: dict[int, tuple[int | Reason, int]] = {}
 
     def handle(self, sample: RocprofSample) -> int:
         """The handle of a sample's address; MALFORMED where the sample has none, or nothing can be added to its process."""
@@ -202,12 +202,10 @@ class _CodeObjectTargets:
             return self.batch.refuse(Reason.MALFORMED)
         if owner not in self._targets:
             self._targets[owner] = self._target(owner)
-        target = self._targets[owner]
-        if isinstance(target, Reason):
-            return self.batch.refuse(target)
-        return self.batch.add(target[0], target[1] + sample.offset)
+        target, bias = self._targets[owner]
+        return self.batch.add(target, bias + sample.offset)
 
-    def _target(self, owner: int) -> tuple[int, int] | Reason:
+    def _target(self, owner: int) -> tuple[int | Reason, int]:
         """(target, what to add to offsets) of a code object."""
         item = self._process.objects.get(owner, {})
         base, delta, uri = _hashable(item.get("load_base")), _hashable(item.get("load_delta")), item.get("uri")
@@ -216,10 +214,10 @@ class _CodeObjectTargets:
         if found is Reason.UNKNOWN_MODULE:
             found = self._at_uri(owner, uri) or found
         if isinstance(found, Reason):
-            return found
+            return found, 0
         if base is None or delta is None:
             self.notes.append(f"code object {owner} has no load_base and load_delta: its samples cannot be placed")
-            return Reason.MALFORMED
+            return Reason.MALFORMED, 0
         return self.batch.target(LookupTarget(found.digest, path=found.path)), base - delta
 
     def _at_uri(self, owner: int, uri: str) -> IdentifiedModule | None:

@@ -116,11 +116,8 @@ class _KernelTargets:
             target = self._resolver.kernel(name)
             if target is Reason.UNKNOWN_KERNEL:
                 target = self._resolver.kernel(_SUFFIX.sub("", name))
-            self._known[name] = target if isinstance(target, Reason) else self._batch.target(target)
-        target_or_reason = self._known[name]
-        if isinstance(target_or_reason, Reason):
-            return self._batch.refuse(target_or_reason)
-        return self._batch.add(target_or_reason, int(offset, 16))
+            self._known[name] = self._batch.target(target)
+        return self._batch.add(self._known[name], int(offset, 16))
 
     def notes(self) -> tuple[str, ...]:
         """The names that could not be used."""

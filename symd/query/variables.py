@@ -164,11 +164,6 @@ class VisibleIn:
             return str(error)
 
 
-def visible_in(codes: Iterable[CodeObject], path: str, section: int, offset: int) -> Visible | str:
-    """``ReadVisible`` over code objects that are open. Raises ObjectNotFound."""
-    return VisibleIn(first_at(codes, path)).at(section, offset)
-
-
 def first_at(codes: Iterable[CodeObject], path: str) -> CodeObject:
     """The first code object at ``path``. Raises ObjectNotFound."""
     code = next((code for code in codes if code.path == path), None)

@@ -7,11 +7,12 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 from symd.api import Host
+from symd.engine.debuginfod_client import Upstream
 from symd.errors import BadQuery, LimitExceeded, ServerUnavailable, SymdError
 from symd.formats.debug_ids import ALIAS_KIND, LONGEST, checked_name, other_build_ids
 from symd.model.contexts import Alias
@@ -75,19 +76,10 @@ MIN_DIGITS: Final = 16
 """Hexadecimal digits that a build ID has at least, here: servers know nothing by the beginning of one."""
 
 
-Result = TypeVar("Result")
-
-
-class Servers(Protocol):
-    """Debuginfod's servers, as ``symd.engine.debuginfod_client.Upstream`` asks them."""
-
-    def executable_kept(self, build_id: str, keep: Callable[[Iterator[bytes]], Result]) -> Result | None: ...
-
-
 class ModuleFetcher:
     """Fetches modules by build ID into the store. Safe to use from several threads."""
 
-    def __init__(self, engine: Host, servers: Servers) -> None:
+    def __init__(self, engine: Host, servers: Upstream) -> None:
         self._engine, self._servers = engine, servers
         self._missing: dict[str, float] = {}
         self._lock = threading.Lock()

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from grpc.aio import BaseError, InternalError
@@ -17,9 +17,9 @@ from symd.errors import DeadlineExceeded, SymdError
 from symd.rpc.wire.failures import to_status
 from symd.server.authentication import CANCELLED, OK, Authenticator
 from symd.server.call import Call, CallEnded, next_number
-from symd.server.logs import log_request
+from symd.server.logs import defect, log_request
 from symd.server.metrics import Metrics
-from symd.server.waiting import deadline_check
+from symd.server.waiting import waited_for_at_most
 from symd.store.catalogue import is_locked
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def guard(
         except CallEnded:
             raise asyncio.CancelledError from None  # likewise: what ended it has told the caller why
         except Exception as error:  # noqa: BLE001 - the last guard: logged whole, and the caller gets its id
-            found = defect(error)
+            found = defect(error, log)
             outcome, metadata = found.reason, found.metadata
             await fail(context, found)
         else:
@@ -114,15 +114,6 @@ def without_frames(error: BaseException) -> None:
         cause = cause.__cause__ or cause.__context__
 
 
-def defect(error: Exception) -> SymdError:
-    """What the caller learns of an exception nobody expected: an id under which the log has all of it."""
-    number = uuid.uuid4().hex[:12]
-    log.error("defect %s", number, exc_info=error)
-    return SymdError(
-        f"symd has a defect (id {number})", hint="the daemon's log has the details", metadata={"id": number}
-    )
-
-
 def check_deadline(call: Call) -> None:
     """Raises ``DeadlineExceeded`` when nobody can be waiting any more: cheap, and done before work begins."""
     remaining = call.time_remaining()
@@ -133,13 +124,7 @@ def check_deadline(call: Call) -> None:
 def while_waited_for(call: Call, limits: Limits) -> Callable[[], None]:
     """What a question that may take long calls between its steps, in a thread of its work queue. It raises ``CallEnded`` once nobody waits,
     ``DeadlineExceeded``, and ``LimitExceeded`` where the question takes longer than ``question_seconds``."""
-    check_time = deadline_check(limits)
-
-    def check() -> None:
-        check_waited_for(call)
-        check_time()
-
-    return check
+    return waited_for_at_most(limits, partial(check_waited_for, call))
 
 
 def check_waited_for(call: Call) -> None:

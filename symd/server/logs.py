@@ -16,12 +16,14 @@ import json
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from grpc.aio import BaseError
 
+from symd.errors import SymdError
 from symd.server.call import Call
 
 AUDIT: Final = "symd.audit"
@@ -166,3 +168,12 @@ class QuietLog:
             self._told = now
             count = self._count
         self._log.warning("%s: %s (%d so far)", self._what, reason, count)
+
+
+def defect(error: Exception, log: logging.Logger) -> SymdError:
+    """What the caller learns of an exception nobody expected: an id under which ``log`` has all of it."""
+    number = uuid.uuid4().hex[:12]
+    log.error("defect %s", number, exc_info=error)
+    return SymdError(
+        f"symd has a defect (id {number})", hint="the daemon's log has the details", metadata={"id": number}
+    )

@@ -166,12 +166,6 @@ class Daemon:
     flight: BytesInFlight
     waiting: WaitingCalls
 
-    def set_health(
-        self, status: health_pb2.HealthCheckResponse.ServingStatus, names: Iterable[str] | None = None
-    ) -> None:
-        """Say the status of the services with these full names, or of all."""
-        self.server.wait_for(_said(self.health, status, names))
-
     def set_writable(self, writable: bool) -> None:
         """Say whether the services that write can do so; questions are answered all the same. From any thread, at any
         time."""
@@ -189,11 +183,6 @@ class Daemon:
         with suppress(TooSlow):
             self.server.wait_for(_said(self.health, NOT_SERVING, None), LAST_WAIT)
             self.server.stop(grace, grace + LAST_WAIT)
-
-
-def build_server(engine: Host, config: Config) -> Server:
-    """The server with every service, without an address. ``engine`` is called from several threads at once."""
-    return build_daemon(engine, config).server
 
 
 def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, spans: Spans | None = None) -> Daemon:

@@ -33,11 +33,13 @@ WRITE_SECONDS = 60.0
 """The longest a client may take to take a message of a stream."""
 
 
-def deadline_check(limits: Limits) -> Callable[[], None]:
-    """What a question that may take long calls between its steps. It raises ``LimitExceeded`` where ``question_seconds`` have passed since now."""
+def waited_for_at_most(limits: Limits, check_is_there: Callable[[], None]) -> Callable[[], None]:
+    """What a question that may take long calls between its steps. It raises what ``check_is_there`` raises where nobody waits any more, and ``LimitExceeded``
+    where ``question_seconds`` have passed since now."""
     end = time.monotonic() + limits.question_seconds
 
     def check() -> None:
+        check_is_there()
         if time.monotonic() > end:
             raise LimitExceeded(
                 f"the question takes longer than {limits.question_seconds:g} seconds",

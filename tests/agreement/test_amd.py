@@ -16,11 +16,12 @@ from symd.model.answers import Answer, Reason
 from symd.model.names import Match, NameKind, NameQuery
 from symd.query.lines import lines
 from symd.query.names import find_names
-from symd.query.symbolize import symbolize_column, symbolize_one
+from symd.query.symbolize import symbolize_column
 from symd.rpc.wire.answers import from_answer, to_answer
 from tests import tools
 from tests.agreement import ours
 from tests.formats.containers.amd import objects
+from tests.query.asked import symbolize_one
 
 STEP = 4
 """AMDGPU instructions start at multiples of 4 bytes."""

@@ -81,7 +81,7 @@ class Run:
         words = ["--out", str(self.out), "--way", "folder", "--", sys.executable, "-c", PROGRAM, str(said), drop]
         clean = {"PYTHONPATH": str(ROOT), "TMPDIR": str(place), "XDG_CACHE_HOME": str(place / "cache")}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from symd.cli import main; main()", "run", *words],
+            [sys.executable, "-c", "from symd.cli.command_line import main; main()", "run", *words],
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

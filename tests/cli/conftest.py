@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from symd import cli
+from symd.cli import command_line
 from symd.model.addresses import Query
 from symd.model.answers import Answer
 from tests.cli.fake import FakeSymbolizer
 from tests.cli.forked import Parent
 
 ROOT = Path(__file__).parent.parent.parent
-SYMD = [sys.executable, "-c", "from symd.cli import main; main()"]
+SYMD = [sys.executable, "-c", "from symd.cli.command_line import main; main()"]
 
 
 @dataclass
@@ -41,7 +41,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command line in this process."""
 
     def call(*arguments: object) -> Outcome:
-        code = cli.invoke([str(argument) for argument in arguments])
+        code = command_line.invoke([str(argument) for argument in arguments])
         return Outcome(code, *capsys.readouterr())
 
     return call

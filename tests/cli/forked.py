@@ -30,7 +30,7 @@ _BEFORE_THE_IMPORT = {
     "GRPC_VERBOSITY": "NONE",
     "GRPC_EXPERIMENTS": "-event_engine_listener",
 }
-"""As ``symd.cli.main`` and ``symd serve`` at a Unix socket have them, which gRPC reads as it is imported; a thread would not be forked."""
+"""As ``symd.cli.command_line.main`` and ``symd serve`` at a Unix socket have them, which gRPC reads as it is imported; a thread would not be forked."""
 _OF_EXTRAS = frozenset({"symd.cli.mcp"})
 
 
@@ -185,6 +185,6 @@ if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as requests:
         is_command = _forked_for_a_command(requests)
     if is_command:
-        from symd.cli import main
+        from symd.cli.command_line import main
 
         main()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from symd.cli import GROUP, VERBS
+from symd.cli.command_line import GROUP, VERBS
 from symd.store import Store
 from tests.cli.conftest import ROOT, server  # noqa: F401 - a fixture
 from tests.docs.test_calls import refusal
@@ -98,7 +98,6 @@ NOT_TYPED = {
     "claude mcp": "needs Claude",
     "gdb -x": "needs gdb and a program",
     "lldb -o": "needs LLDB and a program",
-    "symd man symbolize | man": "needs a pager; tests/cli/test_man.py",
     "symd samples": "writes everything; tests/cli/test_samples.py",
 }
 """How an example begins that is only parsed, and why."""
@@ -150,9 +149,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(pa.table({"address": [0x1978, 0x10]}), tmp_path / "samples.parquet")
     for name in ("bin/symd", "your_program"):
         (tmp_path / name).chmod(0o755)
-    for name in ("share/bash-completion/completions", "share/man"):
-        (tmp_path / "home" / ".local" / name).mkdir(parents=True)
-    for name in (".zfunc", ".config/fish/completions"):
+    for name in (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions"):
         (tmp_path / "home" / name).mkdir(parents=True)
     Store(tmp_path / "store", durable=False).close()
     for before in (

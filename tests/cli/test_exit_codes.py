@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli import VERBS
+from symd.cli.command_line import VERBS
 from tests.cli.conftest import ROOT, Run
 
 SAMPLES = ROOT / "samples"
@@ -75,7 +75,7 @@ NAMES_NOTHING = {
 }
 """What asks for a name that nothing in FILE has."""
 NO_FILE_NO_DAEMON = {
-    "serve", "token", "fetch", "run", "attach", "install-shim", "gdb-script", "lldb-script", "annotate", "store", "samples", "mcp", "completion", "man", "doctor",
+    "serve", "token", "fetch", "run", "attach", "install-shim", "gdb-script", "lldb-script", "annotate", "store", "samples", "mcp", "completion", "doctor",
 }  # fmt: skip
 """Verbs that take neither FILE nor a daemon's answer; what they refuse has tests of its own."""
 

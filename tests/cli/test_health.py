@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.health import command
+from symd.cli.status import health as command
 from symd.errors import ServerUnavailable
 from tests.cli.conftest import Run
 

@@ -328,7 +328,6 @@ def test_a_file_that_is_put_in_the_place_of_a_pipe_meanwhile_stays_as_it_is(
     [
         ("extract", AMD),
         ("samples",),
-        ("man", "--directory"),
         ("install-shim",),
         ("collect", "--once", AMD.parent, "--out"),
         ("serve", "--store"),

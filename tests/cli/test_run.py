@@ -16,7 +16,7 @@ from symd.capture.run_folder import in_use
 from tests.tools import require
 
 ROOT = Path(__file__).parents[2]
-MAIN = "from symd.cli import main; main()"
+MAIN = "from symd.cli.command_line import main; main()"
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from symd import cli
+from symd.cli import command_line
 from symd.server.http.site import Site
 from symd.server.http.viewing import Presence, viewed
 from tests.server.http.sites import RAYCAST, LargeModule, raycast, sources
@@ -148,5 +148,5 @@ def test_nobody_is_gone_who_was_never_there():
 )
 def test_what_cannot_be_shown_is_told(words, code, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert cli.invoke([*words, *(["--no-browser"] if words[0] == "view" else [])]) == code
+    assert command_line.invoke([*words, *(["--no-browser"] if words[0] == "view" else [])]) == code
     assert capsys.readouterr().err.startswith("symd: ")

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from symd.cli import GROUP
+from symd.cli.command_line import GROUP
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [

@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 import pytest
 
-from symd.cli import GROUP
+from symd.cli.command_line import GROUP
 from symd.engine.files.module import SHORT
 from tests.docs.shell import LONG, Shell, commands, shows, steps
 from tests.live.conftest import missing

@@ -33,13 +33,13 @@ from symd.query.lines import lines, ptx_tables
 from symd.query.names import find_names
 from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize
-from symd.query.variables import visible_in
 from tests.builders.index_file import with_fitting_checksums
 from tests.core.uncompiled import uncompiled
 from tests.fuzz import nested, seeds
 from tests.fuzz.mutations import Change
 from tests.fuzz.questions import ask_everything
 from tests.fuzz.target import Refused, Target, fitting
+from tests.query.asked import visible_in
 
 LIMITS = Limits()
 

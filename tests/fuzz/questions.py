@@ -36,8 +36,9 @@ from symd.query.breakpoints import locate
 from symd.query.lines import lines, ptx_table
 from symd.query.names import find_names
 from symd.query.source_text import from_module
-from symd.query.symbolize import symbolize, symbolize_column, symbolize_one
-from symd.query.variables import variables, visible_in
+from symd.query.symbolize import symbolize, symbolize_column
+from symd.query.variables import variables
+from tests.query.asked import symbolize_one, visible_in
 
 LIMITS = Limits()
 REFUSED = {"INVALID_ARGUMENT", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}

@@ -106,3 +106,10 @@ def test_a_question_about_one_file_imports_nothing_that_it_does_not_need(file: s
     assert "symd.query.symbolize" in imported
     others = [name for name, folder in NOT_FOR_EVERY_MAKER.items() if not file.startswith(f"{folder}/")]
     assert not [name for name in sorted(imported) for each in (*NEVER, *others) if f"{name}.".startswith(f"{each}.")]
+
+
+@pytest.mark.parametrize("module", ["symd.server.access_file", "symd.server.http.colouring"])
+def test_what_tokens_and_colours_need_of_the_server_is_not_the_daemon(module: str) -> None:
+    script = f"import sys, {module}; sys.exit(repr([name for name in ('grpc', 'symd.engine') if name in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stderr.strip() == "[]"

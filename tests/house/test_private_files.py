@@ -24,7 +24,6 @@ ALLOWED = {
     ("cli/samples.py", "shutil.copytree"): NAMED,
     ("cli/samples.py", "shutil.copy2"): NAMED,
     ("cli/install_shim.py", "os.fchmod"): f"a program for PATH; {NAMED}",
-    ("cli/options.py", "super().write_text"): "text of click's help",
     ("cli/command_line.py", "open"): "the null device",
     ("query/disasm/iga_child.py", "open"): NONE,
     ("engine/reading/questions.py", "open"): NONE,

@@ -33,9 +33,10 @@ from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddres
 from symd.model.answers import Answer, Frame, Reason
 from symd.model.debug_info import BODY
 from symd.model.reasons import KNOWN
-from symd.query.symbolize import symbolize, symbolize_column, symbolize_one
+from symd.query.symbolize import symbolize, symbolize_column
 from tests.builders.index_file import encode, pack_ranges, with_fitting_checksums
 from tests.core.uncompiled import uncompiled
+from tests.query.asked import symbolize_one
 
 UNCOMPILED = uncompiled("index_lookup")
 BOTH = pytest.mark.parametrize("core", [index_lookup, UNCOMPILED], ids=["compiled", "uncompiled"])

@@ -12,7 +12,7 @@ from symd.model.answers import Reason
 from symd.model.code import CodeObject, DebugScheme, Kernel, Section
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
 from symd.model.summaries import ModuleSummary
-from symd.query.symbolize import symbolize_one
+from tests.query.asked import symbolize_one
 
 
 def u32(*values: int) -> np.ndarray:

@@ -12,7 +12,13 @@ from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answers, Reason
 from symd.model.contexts import Origin
 from symd.query import symbolize
-from symd.query.symbolize import MAX_CANDIDATES, MAX_EXPLAINED, symbolize_column, symbolize_one, symbolize_origins
+from symd.query.symbolize import (
+    MAX_CANDIDATES,
+    MAX_EXPLAINED,
+    symbolize_column,
+    symbolize_origins,
+)
+from tests.query.asked import symbolize_one
 from tests.query.small import Object, index
 
 SEVERAL = index(*(Object(f"o{number}") for number in range(MAX_CANDIDATES + 6)))

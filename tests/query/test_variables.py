@@ -17,7 +17,8 @@ from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.model.variables import FunctionScope, InScope, Variable, Visible
 from symd.query.symbolize import symbolize
-from symd.query.variables import variables, visible_in
+from symd.query.variables import variables
+from tests.query.asked import visible_in
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 VADD = "kernels/bin/vadd/dg2-opt.dbg"

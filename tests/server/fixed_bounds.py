@@ -11,7 +11,7 @@ import pytest
 from symd.config import Limits
 from symd.server import answering, batches, server, standard_services, waiting, work_queues
 
-MODULES = (answering, batches, waiting, standard_services, server, waiting, work_queues)
+MODULES = (answering, batches, waiting, standard_services, server, work_queues)
 
 
 @contextmanager

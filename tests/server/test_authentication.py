@@ -23,8 +23,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from symd import cli
 from symd.async_client import AsyncClient
+from symd.cli import command_line
 from symd.client import Client
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import (
@@ -45,7 +45,7 @@ from symd.server.authentication import STRANGERS, AuditLog, build_authenticator
 from symd.server.call import Call
 from symd.server.config import Config, ListenConfig
 from symd.server.listening import listening
-from symd.server.server import build_daemon
+from symd.server.server import _said, build_daemon
 from symd.system.process import confinement
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.module_service_pb2 import DeleteModuleRequest
@@ -421,7 +421,7 @@ def test_health_that_is_watched_ends_when_its_token_is_revoked(access) -> None:
         told = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), metadata=metadata, timeout=20)
         assert next(told).status == health_pb2.HealthCheckResponse.SERVING
         access("write")
-        daemon.set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        daemon.server.wait_for(_said(daemon.health, health_pb2.HealthCheckResponse.NOT_SERVING, None))
         with pytest.raises(grpc.RpcError) as caught:
             next(told)
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
@@ -565,7 +565,14 @@ def test_a_certificate_that_no_daemon_of_several_has_right_is_told(
 def test_a_command_says_in_one_line_that_a_daemon_is_not_trusted(tls, tmp_path: Path) -> None:
     other = Authority(tmp_path, "other").certificate
     with served("127.0.0.1:0", **tls) as address:
-        command = [sys.executable, "-c", "from symd.cli import main; main()", "health", "--server", address]
+        command = [
+            sys.executable,
+            "-c",
+            "from symd.cli.command_line import main; main()",
+            "health",
+            "--server",
+            address,
+        ]
         environment = {**os.environ, "SYMD_TLS_CA": str(other)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
@@ -791,7 +798,7 @@ def test_health_is_asked_from_a_shell_with_a_token_over_tls(
         outcomes = {}
         for token in ("read", "write", "wrong", ""):
             monkeypatch.setenv("SYMD_TOKEN", token)
-            outcomes[token] = cli.invoke(ask), *capsys.readouterr()
+            outcomes[token] = command_line.invoke(ask), *capsys.readouterr()
     assert outcomes["read"] == (0, "SERVING\n", "")
     assert [code for code, _, _ in outcomes.values()] == [0, 1, 1, 1]
     assert "it takes the right 'read'" in outcomes["write"][2]

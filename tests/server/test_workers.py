@@ -95,7 +95,7 @@ def test_the_index_is_the_one_that_this_process_would_make(workers, raycast, tmp
     [
         Outline(),
         IndexFor(()),
-        VariablesAt("raycast", 1, 0x368),
+        VariablesAt("raycast", ((1, 0x368),)),
         ListedCode(),
         ListedCode("raycast", (CodeSpan(ObjectPath("raycast"), 1, 0, 8),), "dg2"),
         EmbeddedSources(("/tmp/raycast.cl", "nowhere.cl")),

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 
-from symd.cli.start.ending import end
+from symd import __version__
 from symd.cli.start.plain_text import names_server, plain_questions
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as ``symd.cli`` has it, which may not be imported yet."""
+"""The exit code after Ctrl-C, as a shell reports it."""
+_COMMIT = f"{__file__.rpartition('/cli/')[0]}/shipped/commit"
 
 
 def main() -> NoReturn:
@@ -34,11 +37,9 @@ def _begin() -> NoReturn:
             _write(text)
             end(0, at_once=True)
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
-        from symd.cli.version import version_text  # noqa: PLC0415 - hardly anybody asks for it
-
         _write(f"symd {version_text()}\n")
         end(0, at_once=True)
-    from symd.cli import main as command_line  # noqa: PLC0415 - slow to import
+    from symd.cli.command_line import main as command_line  # noqa: PLC0415 - slow to import
 
     command_line()
 
@@ -72,3 +73,34 @@ def _write(text: str) -> None:
             return 0
 
         end(ended(write_rest), at_once=True)
+
+
+def end(code: int, *, at_once: bool) -> NoReturn:
+    """End the process with an exit code. ``at_once``: nobody waits for the end, and to take modules and indexes apart takes as long as to answer thousands."""
+    gc.freeze()  # the process gives all its memory back at once: nothing is looked through before
+    gc.disable()
+    if at_once and not atexit._ncallbacks() and not _has_other_threads():  # noqa: SLF001 - nothing else tells
+        if sys.stderr is not None:
+            sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _has_other_threads() -> bool:
+    threading = sys.modules.get("threading")  # most who answer a file need no thread, and do not import it
+    return threading is not None and threading.active_count() > 1
+
+
+def built_commit() -> str:
+    """The commit of which this was built, with "-dirty" where files were changed; "" where nobody knows, as in a checkout."""
+    try:
+        with open(_COMMIT, encoding="ascii") as file:  # noqa: PTH123 - pathlib is slow to import
+            return file.read().strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def version_text() -> str:
+    """The version and, of a wheel that was built of a checkout, its commit, as a person reads them."""
+    commit = built_commit()
+    return f"{__version__} (commit {commit})" if commit else __version__

@@ -22,6 +22,7 @@ from symd.formats.containers import compressed_file, uri
 from symd.model.frame_text import printable
 from symd.model.identities import named_digest
 from symd.system.messages import complain, os_error_text
+from symd.system.symlinks import opened_below
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +52,6 @@ class AllowedFiles:
 
     def opened(self, path: str) -> BinaryIO:
         """The regular file at a path. Raises PermissionDenied, and OSError where it cannot be read."""
-
-        from symd.system.symlinks import opened_below  # noqa: PLC0415 - likewise
 
         real = _led_to(path)
         root = self._root_of(real)

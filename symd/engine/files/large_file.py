@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from symd.config import Limits
+from symd.engine.files.file_notices import working
 from symd.engine.files.gc_control import gc_paused
 from symd.engine.files.input import called
 from symd.engine.files.opened_file import Queries, file_answers, first_answer, mapped_file, stored_index
@@ -18,6 +19,7 @@ from symd.index.partial import MAX_PARTIAL_QUERIES, FileIndex
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
 from symd.model.code import CodeObject
+from symd.model.frame_text import printable
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
 from symd.query.function_names import symbols_meant
@@ -82,11 +84,10 @@ class LargeFile:
         return known in (None, functions) and (path is None or self._index.has_object(path))
 
     def spirv_with(self, kernel: str) -> str:
-        """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has. The file
-        is gone through once more."""
+        """As ``ModuleSummary`` has it; the file is gone through once more."""
         if self._stored is not None:
             return self._stored.spirv_with(kernel)
-        with gc_paused():
+        with working(f"reading {printable(called(self._file))}"), gc_paused():
             for code in ContainerUnpacker(self.data, self._limits):
                 if code.is_compiler_input and code.has_kernel(kernel):
                     return code.path
@@ -94,15 +95,12 @@ class LargeFile:
         return ""
 
     def unread(self, path: str | None) -> str:
-        """Why the debug data of the code object at ``path`` cannot be read or found, or, where ``path`` is None, why
-        the module has no code object; "" where neither is so. Only code objects that the last questions needed are
-        known."""
+        """As ``ModuleSummary`` has it; only code objects that the last questions needed are known."""
         known = self._stored or self._index
         return known.unread(path) if known else ""
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """Sizes in bytes of the kernels of that name in the code object at ``path``; where ``path`` is None, in all
-        code objects but SPIR-V inside a container. Only code objects that the last questions needed are known."""
+        """As ``ModuleSummary`` has it; only code objects that the last questions needed are known."""
         known = self._stored or self._index
         return known.kernel_sizes(kernel, path) if known else set()
 
@@ -169,5 +167,4 @@ def _names_meant(code: CodeObject, names: frozenset[str], effort: QueryBudget) -
     same = names & symbols
     if same == names:
         return same
-
     return same.union(symbols_meant(names - same, symbols, effort))

@@ -148,17 +148,12 @@ class SmallFile:
         return first_answer(self._index, query, path, as_written=as_written)
 
     def spirv_with(self, kernel: str) -> str:
-        """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has."""
         return self._index.spirv_with(kernel)
 
     def unread(self, path: str | None) -> str:
-        """Why the debug data of the code object at ``path`` cannot be read or found, or, where ``path`` is None, why
-        the module has no code object; "" where neither is so."""
         return self._index.unread(path)
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """Sizes in bytes of the kernels of that name in the code object at ``path``; where ``path`` is None, in all
-        code objects but SPIR-V inside a container."""
         return self._index.kernel_sizes(kernel, path)
 
 
@@ -178,13 +173,11 @@ def opened_file(file: str | bytes, limits: Limits, store: str | None = None) -> 
         from symd.engine.files.large_file import LargeFile  # noqa: PLC0415 - few files are large
 
         return LargeFile(file, limits, store)
-
     return SmallFile(file, limits, store)
 
 
 def _may_be_split(file: str) -> bool:
     """Whether split debug data of code objects inside it may lie beside it."""
-
     return has_split_files(Path(file).parent)
 
 
@@ -265,7 +258,6 @@ class LocalModule:
 
     def _texts(self, files: list[str]) -> dict[str, str | None]:
         """The texts of sources: the file itself may carry some."""
-
         from symd.engine.files.listing_sources import allowed_folders, texts_of, texts_on_disk  # noqa: PLC0415 - likewise
         from symd.engine.files.module import open_module  # noqa: PLC0415 - likewise
 
@@ -275,20 +267,9 @@ class LocalModule:
         with open_module(self._file, None, self._limits) as module:
             return texts_of(module.symbolizer, module.digest, files, allowed, self._limits)
 
-    def spirv_with(self, kernel: str) -> str:
-        """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has."""
-        with working(self._working):
-            return self._opened.spirv_with(kernel)
-
-    def unread(self, path: str | None) -> str:
-        """Why the debug data of the code object at ``path`` cannot be read or found, or, where ``path`` is None, why
-        the module has no code object; "" where neither is so."""
-        return self._opened.unread(path)
-
-    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """Sizes in bytes of the kernels of that name in the code object at ``path``; where ``path`` is None, in all
-        code objects but SPIR-V inside a container."""
-        return self._opened.kernel_sizes(kernel, path)
+    def kernels(self) -> LargeFile | SmallFile:
+        """What knows of its kernels: as much of it as was opened."""
+        return self._opened
 
 
 def _lack_names(answers: Sequence[Answer]) -> bool:

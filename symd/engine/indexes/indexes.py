@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from copy import copy
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from symd.api import Pending
 from symd.config import Limits
@@ -34,15 +34,7 @@ from symd.model.summaries import ModuleSummary
 
 if TYPE_CHECKING:
     from symd.store import ModuleStore, Upload
-
-
-class IndexScratch(Protocol):
-    """What is used here of ``symd.store.files.IncomingFile``."""
-
-    @property
-    def path(self) -> os.PathLike[str]: ...
-
-    def mapped(self) -> memoryview: ...
+    from symd.store.files import IncomingFile
 
 
 class IndexAhead:
@@ -50,11 +42,11 @@ class IndexAhead:
     which is closed in the end. Whoever leaves does not wait."""
 
     def __init__(
-        self, reader: Reader, module: ModuleFile, scratch: Callable[[], AbstractContextManager[IndexScratch]]
+        self, reader: Reader, module: ModuleFile, scratch: Callable[[], AbstractContextManager[IncomingFile]]
     ) -> None:
         self._reader, self._module, self._scratch = reader, module, scratch
         self._made, self._left = threading.Event(), threading.Event()
-        self._file: IndexScratch | None = None
+        self._file: IncomingFile | None = None
         self._error: SymdError = Unavailable("the index was not made", hint="add the module again")
 
     def __enter__(self) -> Self:

@@ -15,6 +15,7 @@ from typing import BinaryIO, cast
 from symd.config import Limits
 from symd.errors import DataLoss, ModuleNotFound, ObjectNotFound, StoreUnavailable
 from symd.formats import containers
+from symd.formats.containers.expanded_size import expanded_size
 from symd.formats.containers.file_part import LARGE, MAPPED, sha256_of
 from symd.index.module import described, write_index, write_index_in_turn
 from symd.index.module_tables import DecodedObject
@@ -64,8 +65,6 @@ class OpenedModule:
     def _is_large(self) -> bool:
         """As it is, or as its compressed code objects expand."""
         if MAPPED <= len(self.data) < LARGE:
-            from symd.formats.containers.expanded_size import expanded_size  # noqa: PLC0415 - few modules are of that size
-
             return expanded_size(self.data, self.limits) >= LARGE
         return len(self.data) >= LARGE
 

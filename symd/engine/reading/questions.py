@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, Protocol, TypeVar
 
 from symd.config import Limits
 from symd.cores.stopped import identity_of, shared
+from symd.debuginfo.variables.registers import frame_addresses
 from symd.engine.reading.opened_module import ModuleFile, OpenedModule, OpenedModules
 from symd.errors import Malformed, NotFound, StoreUnavailable
 from symd.formats import elf
@@ -84,16 +85,15 @@ class IndexFor(WorkerRequest["bytes | None"]):
 
 
 @dataclass(frozen=True, slots=True)
-class VariablesAt(WorkerRequest["Visible | str"]):
-    """The variables in scope ``offset`` bytes from the start of section ``section`` of the code object at ``path``; text
+class VariablesAt(WorkerRequest["tuple[Visible | str, ...]"]):
+    """The variables in scope at each of several places, (section, offset from its start), of the code object at ``path``; text
     where the debug data cannot be trusted: why. Raises ``ObjectNotFound``."""
 
     path: str
-    section: int
-    offset: int
+    places: tuple[tuple[int, int], ...]
 
-    def answer(self, module: OpenedModule) -> Visible | str:
-        return module.visible(self.path, ((self.section, self.offset),))[0]
+    def answer(self, module: OpenedModule) -> tuple[Visible | str, ...]:
+        return module.visible(self.path, self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +229,6 @@ class FrameAddresses(WorkerRequest["tuple[tuple[int, int] | None, ...]"]):
     places: tuple[tuple[int, int], ...]
 
     def answer(self, module: OpenedModule) -> tuple[tuple[int, int] | None, ...]:
-        from symd.debuginfo.variables.registers import frame_addresses  # noqa: PLC0415 - asked for core dumps only
-
         return frame_addresses(module.object(self.path), self.places)
 
 
@@ -255,17 +253,6 @@ class CodeIdentities(WorkerRequest["tuple[tuple[str, CodeIdentity], ...]"]):
 
         known = ((code.path, identity_of(code)) for code in module.objects)
         return tuple((path, identity) for path, identity in known if identity is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class VariablesAtEach(WorkerRequest["tuple[Visible | str, ...]"]):
-    """The variables in scope at each of several places, (section, offset), of one code object."""
-
-    path: str
-    places: tuple[tuple[int, int], ...]
-
-    def answer(self, module: OpenedModule) -> tuple[Visible | str, ...]:
-        return module.visible(self.path, self.places)
 
 
 @contextmanager
@@ -323,7 +310,6 @@ QUESTIONS: Sequence[type[WorkerRequest[object]]] = (
     FrameAddresses,
     CallFrameData,
     CodeIdentities,
-    VariablesAtEach,
 )
 """Every question that there is."""
 

@@ -10,6 +10,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from ctypes.util import find_library
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
@@ -63,8 +64,6 @@ def has_library(file: str) -> bool:
 
 def library(name: str) -> str | None:
     """The file name under which the system's loader finds library ``name`` ("iga64" for libiga64.so), or None."""
-    from ctypes.util import find_library  # noqa: PLC0415 - it starts compilers' tools, and few ask
-
     return find_library(name)
 
 

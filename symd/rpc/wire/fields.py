@@ -238,3 +238,15 @@ def context_id(name: str, field: str = "name") -> str:
 def optional_context_id(name: str, field: str = "context") -> str:
     """The id in a context's name, which stands in the request's ``field``; "" where the name is empty. Raises ``BadQuery``."""
     return context_id(name, field) if name else ""
+
+
+def cuts(lengths: Iterable[int], most: int, characters: int) -> Iterator[tuple[int, int]]:
+    """Where each message's entries begin and end, of entries of these lengths: ``most`` of them, of ``characters`` together, give or take one."""
+    start = end = length = 0
+    for each in lengths:
+        end, length = end + 1, length + each
+        if end - start == most or length >= characters:
+            yield start, end
+            start, length = end, 0
+    if start < end:
+        yield start, end

@@ -14,7 +14,7 @@ from symd.model.line_tables import CodePart, LineLevel, LineTable, RowsInParts
 from symd.rpc.wire.answers import from_text_section, to_text_section
 from symd.rpc.wire.code_parts import from_within, write_within
 from symd.rpc.wire.columns import check_below, pack, unpack
-from symd.rpc.wire.fields import by_header, digest_and_path, module_name, utf8, utf8s, wrong_field
+from symd.rpc.wire.fields import by_header, cuts, digest_and_path, module_name, utf8, utf8s, wrong_field
 from symd.v1 import line_table_pb2, location_pb2, symbol_service_pb2
 
 ROWS = 1 << 14
@@ -73,8 +73,8 @@ def to_chunks(table: RowsInParts) -> Iterator[symbol_service_pb2.GetLineTableRes
     sections = [location_pb2.TextSection(), *map(to_text_section, table.text_sections)]
     for start in range(0, len(sections), SECTIONS):
         yield symbol_service_pb2.GetLineTableResponse(text_sections=sections[start : start + SECTIONS])
-    for strings in _in_chunks(table.strings):
-        yield symbol_service_pb2.GetLineTableResponse(strings=strings)
+    for start, end in cuts((len(string) + 4 for string in table.strings), TEXT, TEXT):
+        yield symbol_service_pb2.GetLineTableResponse(strings=utf8s(table.strings[start:end]))
     for start in range(0, len(table), ROWS):
         yield symbol_service_pb2.GetLineTableResponse(rows=_rows(table.part(start, start + ROWS)))
 
@@ -83,19 +83,6 @@ def from_chunks(chunks: Iterable[symbol_service_pb2.GetLineTableResponse]) -> It
     """The tables of a stream. Raises ``Malformed`` when chunks contradict their header, or a number stands for nothing."""
     for group in by_header(chunks):
         yield _table(group)
-
-
-def _in_chunks(strings: Sequence[str]) -> Iterator[list[str]]:
-    chunk: list[str] = []
-    length = 0
-    for string in utf8s(strings):
-        chunk.append(string)
-        length += len(string) + 4
-        if length >= TEXT:
-            yield chunk
-            chunk, length = [], 0
-    if chunk:
-        yield chunk
 
 
 def _rows(part: LineTable) -> line_table_pb2.LineRows:

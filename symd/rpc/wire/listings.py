@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from symd.model.line_tables import Listing, ListingPart
 from symd.rpc.wire.answers import from_columns, to_columns
 from symd.rpc.wire.code_parts import from_within, write_within
 from symd.rpc.wire.columns import concatenated, pack, unpack
-from symd.rpc.wire.fields import by_header, digest_and_path, module_name, utf8, utf8s
+from symd.rpc.wire.fields import by_header, cuts, digest_and_path, module_name, utf8, utf8s
 from symd.v1 import listing_service_pb2 as pb
 
 ROWS = 8192
@@ -57,23 +56,13 @@ def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
         instruction_count=len(listing),
     )
     yield pb.GetListingResponse(header=header)
-    for start, end in _cuts(listing.text):
+    for start, end in cuts(map(len, listing.text), ROWS, TEXT):
         rows = pb.ListingRows(
             answers=to_columns(_part(listing.answers, slice(start, end))),
             size_bytes=pack(listing.size[start:end]),
             texts=utf8s(listing.text[start:end]),
         )
         yield pb.GetListingResponse(rows=rows)
-
-
-def _cuts(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    start = 0
-    while start < len(texts):
-        lengths = accumulate(len(text) for text in texts[start : start + ROWS])
-        fitting = sum(length <= TEXT for length in lengths)
-        end = start + max(fitting, 1)
-        yield start, end
-        start = end
 
 
 def _part(answers: Answers, rows: slice) -> Answers:

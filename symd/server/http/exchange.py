@@ -10,7 +10,6 @@ import gzip
 import logging
 import threading
 import time
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,12 +22,12 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from symd.config import Limits
 from symd.errors import DeadlineExceeded, LimitExceeded, PermissionDenied, SymdError, Unavailable
 from symd.server import waiting
 from symd.server.http.connections import client_time
 from symd.server.http.principals import HttpPrincipal
 from symd.server.http.site import CostClass, HttpRequest, HttpWorkQueue, Lacking, Reply, Site, WebRoute, json_reply
+from symd.server.logs import defect
 
 CANCELLED = "CANCELLED"
 """The outcome of a request whose answer did not leave whole."""
@@ -236,9 +235,9 @@ async def _answered(site: Site, work_queue: HttpWorkQueue, route: WebRoute, requ
         exchange.failed(error)
         reply = error_reply(error)
     except Exception as error:  # noqa: BLE001 - the last guard: logged whole, and the visitor gets its id
-        defect = _defect(error)
-        exchange.failed(defect)
-        reply = error_reply(defect)
+        found = defect(error, log)
+        exchange.failed(found)
+        reply = error_reply(found)
     more = headers_for(route, request)
     if isinstance(reply.body, bytes):
         return _whole(reply, reply.body, more)
@@ -287,7 +286,7 @@ async def _reply(
         def work() -> Reply:
             is_there = partial(_check_is_there, left)
             waited_for = asked._replace(
-                check_cancelled=_while_waited_for(is_there, site.limits), check_is_there=is_there
+                check_cancelled=waiting.waited_for_at_most(site.limits, is_there), check_is_there=is_there
             )
             return _compressed(route.handle(by, waited_for), small)
 
@@ -304,18 +303,6 @@ async def _reply(
 def _check_is_there(left: threading.Event) -> None:
     if left.is_set():
         raise ClientDisconnect
-
-
-def _while_waited_for(check_is_there: Callable[[], None], limits: Limits) -> Callable[[], None]:
-    """What work calls between its steps. It raises ClientDisconnect once the client has left, and LimitExceeded where it takes longer than
-    ``question_seconds``."""
-    check_time = waiting.deadline_check(limits)
-
-    def check() -> None:
-        check_is_there()
-        check_time()
-
-    return check
 
 
 def _whole(reply: Reply, body: bytes, more: Mapping[str, str]) -> Response:
@@ -392,9 +379,3 @@ def _compressed(reply: Reply, wanted: bool) -> Reply:
         return reply
     headers = {**reply.headers, "content-encoding": "gzip", "vary": "accept-encoding"}
     return reply._replace(body=gzip.compress(reply.body, _GZIP_LEVEL), headers=headers)
-
-
-def _defect(error: Exception) -> SymdError:
-    number = uuid.uuid4().hex[:12]
-    log.error("defect %s", number, exc_info=error)
-    return SymdError(f"symd has a defect (id {number})", hint="its log has the details", metadata={"id": number})

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from starlette.datastructures import Headers, QueryParams
 
-from symd.api import Symbolizer
+from symd.api import Host, Symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import InvalidInput
 from symd.formats.debug_ids import ModuleNames, NamedObject
@@ -66,23 +66,6 @@ ReadSources = Callable[[str, Sequence[str], str | None], Sequence[SourceText]]
 """Given a module's digest, names of files as frames have them, and a code object's path or None: their texts, in order."""
 
 
-class PageContents(Protocol):
-    """Bytes of modules, piece by piece, for who passes them on."""
-
-    def module_pieces(self, digest: str, size: int) -> Iterator[bytes]:
-        """The bytes of a module in pieces of ``size`` bytes. Raises ModuleNotFound."""
-        ...
-
-    def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:
-        """The bytes of the code object at ``path`` in pieces of ``size`` bytes. Raises ObjectNotFound."""
-        ...
-
-    def section_data(self, digest: str, path: str | None, name: str) -> bytes:
-        """The bytes of a section as they stand in the file of the code object at ``path``, or (None) of the module.
-        Raises NotFound."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Site:
     """What the routes of a server work with. ``symbolizer`` answers, ``sources`` gives texts by the rules of whoever
@@ -96,7 +79,7 @@ class Site:
     limits: Limits = DEFAULT_LIMITS
     only: tuple[str, ...] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    contents: PageContents | None = None
+    contents: Host | None = None
     fetch: Callable[[str], bool] | None = None
     colour: Callable[[str, str], Rows] = uncoloured
     names: ModuleNames = field(init=False)
@@ -142,10 +125,6 @@ class HttpRequest(NamedTuple):
         if not is_digest(name):
             raise InvalidInput("a module is named by the 64 hexadecimal digits of its SHA-256", where=name)
         return name
-
-    def only(self, name: str) -> str | None:
-        """A parameter of the query; None where it is not given."""
-        return self.query.get(name)
 
     def required(self, name: str) -> str:
         """A parameter of the query that has to be there. Raises InvalidInput."""

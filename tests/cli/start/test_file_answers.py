@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.start import plain_answers
-from symd.cli.version import version_text
+from symd.cli.start import plain_answers, version_text
 from symd.config import Limits
 from symd.formats import elf
 from symd.formats.budget import Budget

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from symd import cli
+from symd.cli import command_line
 from symd.cli.start import stored_answers as stored
 from symd.cli.start.stored_answers import stored_answers
 from symd.config import default_store
@@ -55,7 +55,7 @@ def test_answers_are_those_of_the_file(
     assert sum(text is not None for text in written) > 30
     for text, said in zip(asked, written, strict=True):
         if said is None:
-            cli.invoke(["symbolize", str(file), text])
+            command_line.invoke(["symbolize", str(file), text])
         else:
             sys.stdout.write(said)
     assert capsys.readouterr().out == expected

@@ -27,7 +27,7 @@ from symd.model.answers import Answer, Frame, Reason
 ROOT = Path(__file__).parents[3]
 CODE = ROOT / "samples" / "amdgpu" / "bin" / "v3-gfx906-xnack-off.co"
 CUBIN = ROOT / "samples" / "cuda" / "bin" / "raycast.sm_90.debug.cubin"
-SYMD = [sys.executable, "-c", "from symd.cli import main; main()", "annotate"]
+SYMD = [sys.executable, "-c", "from symd.cli.command_line import main; main()", "annotate"]
 AGENT = f"""\
 wave_1: pc=0x7f1200001940 (kernel_code_entry=0x7f1200001900 <shade>, kernargs=0x0) (stopped, reason: MEMORY_VIOLATION)
 

@@ -52,7 +52,7 @@ def answers(path: Path, into: Path) -> list[object]:
     found: list[object] = [type(ObjectBytes(each).answer(opened)) for each in paths[:3]]
     found += [ObjectBytes(each).answer(opened) for each in paths[:3]]
     found += [ListedCode(each).answer(opened) for each in paths[:3]]
-    found += [VariablesAt(each, 1, 0).answer(opened) for each in paths[:3]]
+    found += [VariablesAt(each, ((1, 0),)).answer(opened)[0] for each in paths[:3]]
     return [*found, index(path, into)]
 
 

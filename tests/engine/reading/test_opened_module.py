@@ -14,7 +14,7 @@ from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.variables import visible
 from symd.engine.reading import opened_module
 from symd.engine.reading.opened_module import ModuleFile, OpenedModules
-from symd.engine.reading.questions import ObjectBytes, VariablesAt, VariablesAtEach
+from symd.engine.reading.questions import ObjectBytes, VariablesAt
 from symd.errors import Malformed, ObjectNotFound
 from symd.formats import containers
 from symd.formats.budget import DebugBudget
@@ -90,17 +90,17 @@ def test_debug_data_is_opened_once_for_questions_about_variables_of_one_code_obj
     opened = OpenedModules().open(module, Limits())
     one, other = (code.path for code in opened.objects)
     section = next(section.index for section in opened.objects[0].sections if section.executable)
-    found = [VariablesAt(one, section, offset).answer(opened) for offset in range(0, 0x100, 0x20)]
-    found += VariablesAtEach(one, tuple((section, offset) for offset in range(0x100, 0x220, 0x20))).answer(opened)
+    found = [VariablesAt(one, ((section, offset),)).answer(opened)[0] for offset in range(0, 0x100, 0x20)]
+    found += VariablesAt(one, tuple((section, offset) for offset in range(0x100, 0x220, 0x20))).answer(opened)
     assert relocated == [one]
-    assert VariablesAt(other, section, 0).answer(opened) == found[0]
+    assert VariablesAt(other, ((section, 0),)).answer(opened)[0] == found[0]
     assert relocated == [one, other]
-    assert VariablesAt(one, section, 0x20).answer(opened) == found[1]
+    assert VariablesAt(one, ((section, 0x20),)).answer(opened)[0] == found[1]
     assert relocated == [one, other, one]
     assert found == [visible.visible_at(opened.objects[0], section, offset) for offset in range(0, 0x220, 0x20)]
     assert len({len(each.variables) for each in found if isinstance(each, Visible)}) > 1
     with pytest.raises(ObjectNotFound):
-        VariablesAt("elsewhere", section, 0).answer(opened)
+        VariablesAt("elsewhere", ((section, 0),)).answer(opened)[0]
 
 
 def test_debug_data_of_a_large_module_does_not_stay_open(
@@ -109,7 +109,7 @@ def test_debug_data_of_a_large_module_does_not_stay_open(
     monkeypatch.setattr(opened_module, "LARGE", 1000)
     module = stored(tmp_path, (SAMPLES / "amdgpu/bin/v4-gfx900.co").read_bytes())
     opened = OpenedModules().open(module, Limits())
-    first, second = (VariablesAt(opened.objects[0].path, 7, 0).answer(opened) for _ in range(2))
+    first, second = (VariablesAt(opened.objects[0].path, ((7, 0),)).answer(opened)[0] for _ in range(2))
     assert first == second
     assert len(relocated) == 2
 
@@ -121,5 +121,5 @@ def test_debug_data_that_cannot_be_read_says_why_each_time(tmp_path: Path, monke
     monkeypatch.setattr(visible, "relocated", refuse)
     opened = OpenedModules().open(stored(tmp_path, (SAMPLES / "amdgpu/bin/v4-gfx900.co").read_bytes()), Limits())
     path = opened.objects[0].path
-    assert VariablesAt(path, 7, 0).answer(opened) == VariablesAt(path, 7, 0).answer(opened)
-    assert "the relocation has no symbol" in str(VariablesAt(path, 7, 0).answer(opened))
+    assert VariablesAt(path, ((7, 0),)).answer(opened)[0] == VariablesAt(path, ((7, 0),)).answer(opened)[0]
+    assert "the relocation has no symbol" in str(VariablesAt(path, ((7, 0),)).answer(opened)[0])

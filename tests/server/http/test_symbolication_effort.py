@@ -15,9 +15,10 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.formats.debug_ids import ModuleNames, debug_id
+from symd.model.waiting import never_cancelled
 from symd.server.http.exchange import _waited_for
 from symd.server.http.site import CostClass, WebRoute
-from symd.server.waiting import deadline_check
+from symd.server.waiting import waited_for_at_most
 from symd.server.work_queues import Work
 from symd.store import Store
 from tests.query.test_listing import every_eight
@@ -101,9 +102,9 @@ def test_a_request_takes_no_longer_than_a_question(tmp_path, engine):
 
 
 def test_the_time_of_a_question_is_over_at_some_time():
-    deadline_check(Limits())()
+    waited_for_at_most(Limits(), never_cancelled)()
     with pytest.raises(LimitExceeded, match="longer than 0 seconds"):
-        deadline_check(Limits(question_seconds=0.0))()
+        waited_for_at_most(Limits(question_seconds=0.0), never_cancelled)()
 
 
 @contextlib.contextmanager

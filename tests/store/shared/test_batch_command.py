@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import symd
-from symd import cli
+from symd.cli import command_line
 from symd.engine.engine import Engine
 from tests.object_server import BUCKET
 from tests.store.shared.conftest import prefix_of
@@ -33,7 +33,7 @@ def test_a_store_in_an_object_storage_answers_and_its_index_is_fetched(
     source, out, cache = tmp_path / "in.parquet", tmp_path / "out.parquet", tmp_path / "cache"
     pq.write_table(SAMPLES, source)
     monkeypatch.setenv("SYMD_CATALOGUE", database)
-    assert cli.invoke(["batch", "--store", url, "--cache", str(cache), str(source), str(out)]) == 0
+    assert command_line.invoke(["batch", "--store", url, "--cache", str(cache), str(source), str(out)]) == 0
     with symd.BatchSymbolizer(f"shade={OBJECT}") as own:
         assert pq.read_table(out)["frames"].to_pylist() == own(SAMPLES)["frames"].to_pylist()
     fetched = [path.suffix for path in (cache / "files").rglob("*") if path.is_file()]

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from symd import cli
+from symd.cli import command_line
 from symd.engine.engine import Engine
 from symd.index.file_header import VERSION
 from symd.store.shared.catalogue import MIGRATIONS
@@ -35,7 +35,7 @@ def check(
     modules: list[str], database: str, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> Check:
     def call() -> tuple[int, list[tuple[str, str]]]:
-        code = cli.invoke(
+        code = command_line.invoke(
             ["store", "check", "--store", f"s3://{BUCKET}/{prefix_of(request)}", "--catalogue", database, "--json"]
         )
         *findings, counts = map(json.loads, capsys.readouterr().out.splitlines())
@@ -104,7 +104,7 @@ def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]
     """Runs the command where it refuses: its exit code, and what it says."""
 
     def call(*arguments: object) -> tuple[int, str]:
-        code = cli.invoke(["store", "check", *map(str, arguments)])
+        code = command_line.invoke(["store", "check", *map(str, arguments)])
         said = capsys.readouterr()
         assert said.out == ""
         return code, said.err

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from symd import cli
+from symd.cli import command_line
 from symd.model.contexts import Alias, Context, Load
 from symd.model.identities import Digest
 from symd.store import Store
@@ -24,7 +24,7 @@ def copy(capsys: pytest.CaptureFixture[str], proxy: Proxy) -> Copy:
     """Runs the command in this process: its exit code, and what it says."""
 
     def call(*arguments: object) -> tuple[int, str, str]:
-        code = cli.invoke(["store", "copy", *map(str, arguments)])
+        code = command_line.invoke(["store", "copy", *map(str, arguments)])
         return code, *capsys.readouterr()
 
     return call
@@ -152,10 +152,10 @@ def test_gc_of_a_shared_store_keeps_what_no_bound_was_given_for(
 ):
     assert copy(root, url, "--catalogue", database)[0] == 0
     gc = ["store", "gc", "--store", url, "--catalogue", database]
-    assert cli.invoke(gc) == 0
+    assert command_line.invoke(gc) == 0
     said = "removed 0 leftovers, 0 indexes of older formats, {} beyond store_size, 0 damaged files\n"
     assert capsys.readouterr().out == said.format("0 modules")
-    assert cli.invoke([*gc, "--limit", "store_size=8500"]) == 0
+    assert command_line.invoke([*gc, "--limit", "store_size=8500"]) == 0
     assert capsys.readouterr().out == said.format("2 modules")
     assert "10 modules were there" in copy(root, url, "--catalogue", database)[1]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symd import cli
+from symd.cli import command_line
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import DataLoss, StoreUnavailable
@@ -206,15 +206,15 @@ def test_a_command_with_a_file_is_answered_while_the_storage_is_gone(
         daemon.server.start()
         try:
             ask = ["symbolize", "--server", address, str(file), "0x1978"]
-            assert cli.invoke(ask) == 0
+            assert command_line.invoke(ask) == 0
             before = capsys.readouterr().out
 
             def refused(_: Asked) -> ExitStatus:
                 return ExitStatus.REFUSE
 
             proxy.plan = refused
-            assert (cli.invoke(ask), capsys.readouterr().out) == (0, before)
-            assert cli.invoke(["symbolize", "--server", address, str(other), "0x1978"]) == 3
+            assert (command_line.invoke(ask), capsys.readouterr().out) == (0, before)
+            assert command_line.invoke(["symbolize", "--server", address, str(other), "0x1978"]) == 3
             assert "object storage refused" in capsys.readouterr().err
         finally:
             daemon.stop(0.2)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd import cli
+from symd.cli import command_line
 from symd.config import Limits
 from symd.errors import FailedPrecondition
 from symd.store import Store
@@ -48,6 +48,6 @@ def test_a_copy_into_another_storage_does_not_find_everything_there_already(
         store.put(b"module", "label", "raw")
     first, second = (f"s3://{BUCKET}/other-storage/{name}" for name in ("first", "second"))
     both = ["--catalogue", database, "--to-catalogue", database]
-    assert cli.invoke(["store", "copy", str(tmp_path / "store"), first, "--catalogue", database]) == 0
-    assert cli.invoke(["store", "copy", first, second, *both]) == 3
+    assert command_line.invoke(["store", "copy", str(tmp_path / "store"), first, "--catalogue", database]) == 0
+    assert command_line.invoke(["store", "copy", first, second, *both]) == 3
     assert f"symd: {second}: {OTHER}" in capsys.readouterr().err

@@ -17,7 +17,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from symd import Client, cli
+from symd import Client
+from symd.cli import command_line
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import (
@@ -565,11 +566,11 @@ def test_a_client_with_a_file_is_answered_while_the_catalogue_is_gone(
     other.write_bytes(OBJECT.read_bytes() + bytes(1))
     with Engine(store, config.limits) as engine, served(engine, config) as address:
         ask = ["symbolize", "--server", address, str(OBJECT), "0x1978"]
-        assert cli.invoke(ask) == 0
+        assert command_line.invoke(ask) == 0
         before = capsys.readouterr().out
         own_server.stop()
-        assert (cli.invoke(ask), capsys.readouterr().out) == (0, before)
-        assert cli.invoke(["symbolize", "--server", address, str(other), "0x1978"]) == 3
+        assert (command_line.invoke(ask), capsys.readouterr().out) == (0, before)
+        assert command_line.invoke(["symbolize", "--server", address, str(other), "0x1978"]) == 3
         assert "catalogue refused" in capsys.readouterr().err
         with Client(address) as client, pytest.raises(StoreUnavailable):
             client.missing([hashlib.sha256(file.read_bytes()).hexdigest() for file in (OBJECT, other)])

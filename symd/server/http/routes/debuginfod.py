@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from symd.api import Host
 from symd.errors import NotFound, Unsupported
 from symd.formats.debug_ids import NamedObject
 from symd.model.code import DebugScheme
-from symd.server.http.site import CostClass, HttpRequest, PageContents, Reply, Site, WebRoute
+from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute
 
 BINARY: Final = "application/octet-stream"
 PIECE: Final = 1 << 18
@@ -63,7 +64,7 @@ def _file(site: Site, named: NamedObject) -> Reply:
     return Reply(pieces, BINARY, headers={"x-debuginfod-size": str(size)})
 
 
-def _pieces(site: Site, contents: PageContents, named: NamedObject) -> tuple[int, Iterator[bytes]]:
+def _pieces(site: Site, contents: Host, named: NamedObject) -> tuple[int, Iterator[bytes]]:
     if named.path is None:
         return site.symbolizer.record(named.digest).size, contents.module_pieces(named.digest, PIECE)
     objects = site.symbolizer.module(named.digest).objects
@@ -71,7 +72,7 @@ def _pieces(site: Site, contents: PageContents, named: NamedObject) -> tuple[int
     return size, contents.object_pieces(named.digest, named.path, PIECE)
 
 
-def _contents(site: Site) -> PageContents:
+def _contents(site: Site) -> Host:
     if site.contents is None:
         raise Unsupported("this server does not give modules away")
     return site.contents

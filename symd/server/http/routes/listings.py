@@ -88,8 +88,8 @@ def _used(locations: Locations, location: I64) -> tuple[list[int], I64]:
 
 
 def _listing(site: Site, asked: HttpRequest) -> Reply:
-    digest, path, kernel = checked(site, asked), asked.only("object"), asked.only("kernel")
-    part = ListingPart(None if path is None else ObjectPath(path), kernel, asked.only("target"))
+    digest, path, kernel = checked(site, asked), asked.query.get("object"), asked.query.get("kernel")
+    part = ListingPart(None if path is None else ObjectPath(path), kernel, asked.query.get("target"))
     try:
         found = next(site.symbolizer.listing(digest, part, asked.check_is_there), None)
     except (ToolMissing, ToolFailed, Unsupported) as error:
@@ -144,7 +144,7 @@ SPIRV: Final = "SPIR-V"
 
 def _level(site: Site, asked: HttpRequest) -> Reply:
     """``{"level": null}`` where there is none, or where what shows it is not installed: ``problem`` says so."""
-    digest, path, kernel = checked(site, asked), asked.required("object"), asked.only("kernel")
+    digest, path, kernel = checked(site, asked), asked.required("object"), asked.query.get("kernel")
     table = next(iter(site.symbolizer.lines(digest, path, LineLevel.PTX)), None)
     if table is not None:
         return json_reply(_ptx(site, digest, table))

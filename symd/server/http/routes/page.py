@@ -138,7 +138,7 @@ MOST_TEXT: Final = 1 << 20
 
 def _place(site: Site, asked: HttpRequest) -> Reply:
     """The answer to a query as ``symd symbolize`` takes it, with the variables in scope; where those cannot be read, why."""
-    digest, text, path = checked(site, asked), asked.required("query"), asked.only("object")
+    digest, text, path = checked(site, asked), asked.required("query"), asked.query.get("object")
     query = parse_query(text)
     answer = site.symbolizer.symbolize_one(digest, query, path)
     most = site.limits.response_bytes
@@ -162,7 +162,7 @@ def _names(site: Site, asked: HttpRequest) -> Reply:
     pattern = asked.required("pattern")
     match = Match.GLOB if set("*?[") & set(pattern) else Match.PREFIX
     try:
-        names = site.symbolizer.names(checked(site, asked), NameQuery(pattern, match), asked.only("object"))
+        names = site.symbolizer.names(checked(site, asked), NameQuery(pattern, match), asked.query.get("object"))
     except NotFound:
         names = ()
     found: list[dict[str, Any]] = []
@@ -234,7 +234,7 @@ def _columns(places: Mapping[InstructionPlace, list[Value]], width: int) -> dict
 
 def _source(site: Site, asked: HttpRequest) -> Reply:
     digest = checked(site, asked)
-    (found,) = site.sources(digest, [asked.required("file")], asked.only("object"))
+    (found,) = site.sources(digest, [asked.required("file")], asked.query.get("object"))
     asked.check_cancelled()
     text = None if found.text is None else "\n".join(found.text.splitlines())
     return json_reply(source_json(found, text, None if text is None else site.colour(found.file, text)))

@@ -1,0 +1,23 @@
+"""Questions as tests ask them: of one query, and of code objects that are open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from symd.index.lookup import Index
+from symd.model.addresses import Query
+from symd.model.answers import Answer
+from symd.model.code import CodeObject
+from symd.model.variables import Visible
+from symd.query.symbolize import symbolize
+from symd.query.variables import VisibleIn, first_at
+
+
+def symbolize_one(index: Index, query: Query, path: str | None = None) -> Answer:
+    """The answer to one query; where it is plain, without making a column."""
+    return index.answer(query, path) or symbolize(index, [query], path)[0]
+
+
+def visible_in(codes: Iterable[CodeObject], path: str, section: int, offset: int) -> Visible | str:
+    """``ReadVisible`` over code objects that are open. Raises ObjectNotFound."""
+    return VisibleIn(first_at(codes, path)).at(section, offset)
