@@ -68,7 +68,6 @@ def command(
     there, in each as it is added, and again with device addresses as a process loads it; modules without such a file are passed over.
     Runs until it is interrupted. Where the connection breaks, the error says after which position to go on.
     """
-
     if lines and (contexts or apis):
         raise click.UsageError("--context and --api are about modules, not about SOURCE:LINE")
     wanted = {text: Breakpoint(text, parse_source_line(text), every_address, None, rules) for text in lines}
