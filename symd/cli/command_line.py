@@ -139,7 +139,7 @@ class Verbs(click.Group):
         except click.UsageError as error:
             if args[0] == "version":
                 raise click.UsageError("no verb 'version'; write symd --version", ctx) from error
-            from difflib import get_close_matches  # noqa: PLC0415 - a mistyped verb
+            from difflib import get_close_matches  # noqa: PLC0415 - 1 ms: a mistyped verb
 
             like = get_close_matches(args[0], [verb for verb, _ in VERBS], 3)
             if not like and os.path.exists(args[0]):  # noqa: PTH110 - pathlib is slow to load

@@ -44,7 +44,6 @@ def _own_shell() -> str:
 
 def script(shell: str) -> str:
     """What the shell is to run."""
-
     kind = get_completion_class(shell)
     if kind is None:
         raise InvalidInput("click completes for no such shell", where=shell)

@@ -260,7 +260,6 @@ def command(server: str | None, process: int | None, as_json: bool, context: str
     nanoseconds of the context's clock, in text its seconds. symd symbolize --context asks what is at a device address. Exit code
     1: there is none of that id or process.
     """
-
     with Client(server) as client:
         if context is not None:
             return _show_loads(client.contexts, chosen_context(client.contexts, context), as_json=as_json)

@@ -125,7 +125,6 @@ def _library(tool: Tool) -> str | None:
 
 def daemon_report() -> dict[str, str]:
     """Whether a daemon answers where commands and clients look for one by default."""
-
     address = ""
     try:
         address = default_server()

@@ -83,7 +83,6 @@ def command(
 
 
 def _added(name: str, data: bytes, server: str | None) -> str:
-
     with Client(server) as client:
         digest = client.add(data, f"build-id {name}").sha256
         if others := other_build_ids(client.module(digest), name):
@@ -115,7 +114,6 @@ def _others(name: str, data: bytes, limits: Limits) -> list[str]:
 
 def _summary(data: bytes, limits: Limits) -> ModuleSummary:
     """What a stranger's file is, read by a confined process within limits."""
-
     with closing(Workers(limits, 1, 1)) as workers, Engine(Store.temporary(limits), limits, reader=workers) as engine:
         return engine.add(data)
 

@@ -128,7 +128,6 @@ def _check_name(name: str) -> None:
 
 def _page() -> str:
     """The page that describes the limits, where it is on this machine."""
-
     try:
         return str(shipped("docs") / "reliability.md")
     except Unavailable:

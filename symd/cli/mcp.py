@@ -21,10 +21,11 @@ from typing import Final
 
 import click
 
+from symd.cli.module_objects import is_of_daemon
 from symd.cli.options import complete_files, example, limit_option, rules_option, server_option
 from symd.cli.process import AWAKE_SECONDS
 from symd.config import Limits
-from symd.engine.files.input import AllowedFiles, module_beginning, module_digest, read_input
+from symd.engine.files.input import AllowedFiles, read_input
 from symd.engine.files.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.engine.files.module import add_module, open_symbolizer
 from symd.errors import InvalidInput, ToolMissing, extra_hint
@@ -114,7 +115,7 @@ def command(
             "the Model Context Protocol is spoken by the Python package mcp, which is not installed",
             hint=extra_hint("mcp"),
         )
-    from symd.server.mcp.server import serve  # noqa: PLC0415 - the extra may be missing, and is slow to import
+    from symd.server.mcp.server import serve  # noqa: PLC0415 - 517 ms: the extra may be missing, and is slow to import
 
     allowed = _allowed(roots, files, server)
     folders = allowed_folders([Path(root) for root in allowed.roots], rules)
@@ -122,7 +123,7 @@ def command(
         symbolizer = with_python_names(opened_symbolizer, folders, limits)
 
         def opened(file: str) -> AskedModule:
-            if not _is_daemons(file, server):
+            if not is_of_daemon(file, server):
                 _check(file, allowed)
             return AskedModule(symbolizer, add_module(symbolizer, file, server, limits, allowed=allowed))
 
@@ -140,7 +141,7 @@ def _allowed(roots: Sequence[Path], files: Sequence[str], server: str | None) ->
     try:
         return AllowedFiles(
             roots,
-            [_path_of(file) for file in files if not _is_daemons(file, server)],
+            [_path_of(file) for file in files if not is_of_daemon(file, server)],
             _HINT if server is None else _DAEMON_HINT,
         )
     except (OSError, ValueError) as error:
@@ -157,11 +158,6 @@ def _check(file: str, allowed: AllowedFiles) -> None:
 
 def _path_of(file: str) -> str:
     return uri.parse(file).path if uri.is_uri(file) else file
-
-
-def _is_daemons(file: str, server: str | None) -> bool:
-    """Whether this is the name of a module of the daemon's, and of no file."""
-    return server is not None and bool(module_digest(file) or module_beginning(file))
 
 
 def _told(allowed: AllowedFiles) -> str:

@@ -41,7 +41,6 @@ _LATER = Digest("")
 def large_file_summary(file: str, limits: Limits, *, object_digests: bool) -> ModuleSummary:
     """The module in ``file`` described, its code objects with their digests or without. Raises what opening it raises. Debug data is looked at
     where Intel's compiler wrote it, whose contradictions are noted; that of large libraries of others takes minutes."""
-
     with mapped_file(file) as mapped, gc_frozen():
         data = cast("bytes", mapped)
         opening, budget = ContainerUnpacker(data, limits), DebugBudget(limits, len(data))
@@ -119,7 +118,6 @@ def is_of_daemon(file: str, server: str | None) -> bool:
 
 def daemon_object(file: str, server: str | None, limits: Limits) -> bytes:
     """The bytes of a module that is one code object. Raises ``ObjectNotFound`` where it holds several, ``ModuleNotFound``."""
-
     with open_module(file, server, limits) as module:
         try:
             return module.symbolizer.object_data(module.digest, "")
@@ -130,7 +128,6 @@ def daemon_object(file: str, server: str | None, limits: Limits) -> bytes:
 
 def daemon_objects(file: str, server: str | None, limits: Limits) -> Iterator[CodeObject]:
     """Every code object of a module, each at its nesting path, read here. Raises ``ModuleNotFound``."""
-
     with open_module(file, server, limits) as module:
         for each in module.summary().objects:
             data = module.symbolizer.object_data(module.digest, each.path)

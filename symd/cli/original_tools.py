@@ -43,7 +43,7 @@ def _is_host_program(file: str) -> bool:
 def original(name: str) -> str:
     """The program that is really called so: in a folder of SYMD_TOOLS, else the first in PATH, else the newest ``name-VERSION``.
     Raises ToolMissing."""
-    from symd.query.disasm.disassembler import programs  # noqa: PLC0415 - GPU modules are answered without
+    from symd.query.disasm.disassembler import programs  # noqa: PLC0415 - 16 ms: GPU modules are answered without
 
     for path in (*_called(name), *programs(name)):
         if not _is_shim(path):
@@ -56,7 +56,7 @@ def original(name: str) -> str:
 
 
 def _called(name: str) -> Iterator[str]:
-    from symd.query.disasm.disassembler import chosen_folders  # noqa: PLC0415 - likewise
+    from symd.query.disasm.disassembler import chosen_folders  # noqa: PLC0415 - 16 ms: likewise
 
     for folder in (*chosen_folders(), *os.environ.get("PATH", os.defpath).split(os.pathsep)):
         found = shutil.which(name, path=folder) if folder else None

@@ -67,7 +67,7 @@ def is_coloured(stream: TextIO) -> bool:
 
 def write_rich(what: RenderableType, columns: int = PLAIN_COLUMNS) -> None:
     """A tree or a table: coloured and folded on a terminal; elsewhere plain, folded at ``columns``, by default one line each, however long."""
-    from rich.console import Console  # noqa: PLC0415 - slow to import, and most verbs write lines
+    from rich.console import Console  # noqa: PLC0415 - 15 ms: slow to import, and most verbs write lines
 
     coloured = is_coloured(sys.stdout)
     console = Console(
@@ -127,8 +127,8 @@ def _add_lines(tree: Branch, guide: str, below: str, lines: list[str]) -> None:
 
 
 def _rich(branch: Branch) -> Tree:
-    from rich.text import Text  # noqa: PLC0415 - slow to import
-    from rich.tree import Tree  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415 - 9 ms: slow to import
+    from rich.tree import Tree  # noqa: PLC0415 - 15 ms
 
     words = [(word, "") if isinstance(word, str) else word for word in branch.words]
     tree = Tree(Text("  ").join(Text(printable(text), style) for text, style in words))
@@ -160,8 +160,8 @@ Show = Callable[[str, int, int], None]
 @contextmanager
 def progress_bar() -> Iterator[Show]:
     """A bar on stderr while it lasts, and only on a terminal."""
-    from rich.console import Console  # noqa: PLC0415 - slow to import, and few verbs have a bar
-    from rich.progress import (  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415 - 15 ms: slow to import, and few verbs have a bar
+    from rich.progress import (  # noqa: PLC0415 - 27 ms
         BarColumn,
         Progress,
         TaskProgressColumn,
@@ -183,7 +183,7 @@ def progress_bar() -> Iterator[Show]:
 def check_output_is_not_input(targets: Iterable[Path | str | None], files: Iterable[str | None]) -> None:
     """Raises ``InvalidInput`` where one of ``targets`` is one of the ``files`` that the verb was given: paths, code object URIs, "-". None is a
     file that nobody named."""
-    from symd.system.atomic_output import check_no_input  # noqa: PLC0415 - few verbs write files
+    from symd.system.atomic_output import check_no_input  # noqa: PLC0415 - 6 ms: few verbs write files
 
     check_no_input(
         (each for each in targets if each is not None), (path_of(each) for each in files if each is not None)
@@ -192,7 +192,7 @@ def check_output_is_not_input(targets: Iterable[Path | str | None], files: Itera
 
 def path_of(file: str) -> str:
     """The path in a code object URI; anything else as it is."""
-    from symd.formats.containers import uri  # noqa: PLC0415 - likewise
+    from symd.formats.containers import uri  # noqa: PLC0415 - 2 ms: likewise
 
     try:
         return uri.parse(file).path if uri.is_uri(file) else file

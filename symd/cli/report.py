@@ -78,7 +78,7 @@ def command(
     """
     check_output_is_not_input((target,), (file, debug, profile))
     with shown_module(file, server, limits, debug, profile, identity, roots, rules) as shown:
-        from symd.server.http.report import answers_of, kernels_of, report  # noqa: PLC0415 - the help need not wait for the page
+        from symd.server.http.report import answers_of, kernels_of, report  # noqa: PLC0415 - 4 ms: the help need not wait for the page
 
         site = shown.site()
         names = [name for each in kernels for name in _kernels_called(shown, each)]

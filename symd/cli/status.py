@@ -63,7 +63,6 @@ def status(server: str | None, as_json: bool) -> None:
     """Say how a daemon is: where it listens, its version, whether it serves, where its store is (told to the user who runs it),
     how many modules it has and of how many bytes, what it can grab and disassemble with. The exit code is 3 where no daemon answers; symd health is the probe with exit codes of its own.
     """
-
     with Client(server) as client:
         info = client.server_info()
         records = list(client.modules())

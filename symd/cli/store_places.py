@@ -78,7 +78,6 @@ def store_places(source: str, target: str, catalogue: str, target_catalogue: str
 
 def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress: Progress | None) -> Transferred:
     """Bring what one store has into another (``symd.store.shared.transfer``)."""
-
     unbounded = limits._replace(store_size=UNBOUNDED_STORE)  # a copy holds what the store holds
     if source.folder:
         with disk(Path(source.folder)):
@@ -114,13 +113,11 @@ def is_shared(store: str, catalogue: str, *, by_environment: bool) -> bool:
 
 def inspected(store: str, catalogue: str, limits: Limits, progress: Progress | None) -> Inspection:
     """Look through a store that several daemons share."""
-
     return inspect_by_urls(store, catalogue, limits, progress)
 
 
 def collected(store: str, catalogue: str, limits: Limits) -> Collected:
     """Remove what nobody needs of a store that several daemons share, and modules beyond ``Limits.store_size``."""
-
     with _opened_shared(StorePlace("", store, catalogue), limits, make=False) as shared:
         gone = shared.collect(VERSION)
     return Collected(0, gone.indexes, gone.modules, ())
@@ -138,7 +135,6 @@ def _opened(place: StorePlace, limits: Limits, *, make: bool) -> Iterator[Module
 
 @contextmanager
 def _opened_shared(place: StorePlace, limits: Limits, *, make: bool) -> Iterator[SharedStore]:
-
     bounded = limits._replace(cache_size=min(limits.cache_size, _CACHE_SIZE))
     with (
         temporary_folder() as cache,

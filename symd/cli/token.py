@@ -162,7 +162,6 @@ def _make(
     rotate: bool,
     old_until: datetime | None,
 ) -> None:
-
     token = new_token()
     if access is None:
         line = token_line(name, rights or frozenset((Right.READ,)), token, expires)
@@ -193,12 +192,10 @@ def _make(
 
 
 def _revoke(access: Path, name: str, *, only_old: bool) -> None:
-
     edit(access, lambda text: without_older(text, name) if only_old else without(text, name))
 
 
 def _list(access: Path, name: str | None, *, as_json: bool) -> None:
-
     entries = [entry for entry in read_access(access).lines if name is None or entry.name == name]
     rows = [
         (

@@ -190,7 +190,7 @@ def command(
     disassembler of the code's vendor (symd doctor).
     """
     with shown_module(file, server, limits, debug, profile, identity, roots, rules) as shown:
-        from symd.server.http.viewing import viewed  # noqa: PLC0415 - the help need not wait for a server
+        from symd.server.http.viewing import viewed  # noqa: PLC0415 - 56 ms: the help need not wait for a server
 
         with viewed(lambda presence: shown.site(presence=presence), address) as view:
             write_line(f"symd shows {file} at {view.url}")

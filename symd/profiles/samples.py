@@ -103,16 +103,16 @@ class SampledProfile:
     def to_pandas(self, *, frames: bool = False) -> DataFrame:
         """A table with a sample a row, or with ``frames`` a frame a row (``symd.profiles.tables``). Raises ToolMissing where pandas is not
         installed."""
-        from symd.model import data_frames  # noqa: PLC0415 - few make tables
-        from symd.profiles import tables  # noqa: PLC0415
+        from symd.model import data_frames  # noqa: PLC0415 - 2 ms: few make tables
+        from symd.profiles import tables  # noqa: PLC0415 - 2 ms
 
         return data_frames.to_pandas(tables.of_profile(self, frames=frames))
 
     def to_arrow(self, *, frames: bool = False) -> ArrowTable:
         """The profile as a table of Apache Arrow: a row for each sample, or with ``frames`` for each frame
         (``symd.profiles.tables``). Raises ToolMissing where pyarrow is not installed."""
-        from symd.model import data_frames  # noqa: PLC0415 - few make tables
-        from symd.profiles import tables  # noqa: PLC0415
+        from symd.model import data_frames  # noqa: PLC0415 - 2 ms: few make tables
+        from symd.profiles import tables  # noqa: PLC0415 - 2 ms
 
         return data_frames.to_arrow(tables.of_profile(self, frames=frames))
 

@@ -193,7 +193,7 @@ def _key_of(query: Query) -> _QueryKey:
 
 
 def _no_query(query: object) -> BadQuery:
-    from symd.model.arguments import wrong_query  # noqa: PLC0415 - a caller's mistake
+    from symd.model.arguments import wrong_query  # noqa: PLC0415 - 16 ms: a caller's mistake
 
     return wrong_query(query)
 

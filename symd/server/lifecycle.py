@@ -148,7 +148,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
 
 
 def _page_served(daemon: Daemon, config: Config, metrics: Metrics | None, stack: ExitStack) -> Page:
-    from symd.server.http_server import web_served  # noqa: PLC0415 - a daemon without --http starts without the web server
+    from symd.server.http_server import web_served  # noqa: PLC0415 - 78 ms: a daemon without --http starts without the web server
 
     return stack.enter_context(web_served(daemon, config, metrics))
 
@@ -227,7 +227,6 @@ class _OwnEngine(NamedTuple):
 def _opened(config: Config, metrics: Metrics | None, spans: Spans | None) -> Iterator[_OwnEngine]:
     """The engine over the configured store, with the real drivers and disassemblers. What its workers do is told to ``metrics`` and
     ``spans``."""
-
     observers = [each.read for each in (metrics, spans) if each is not None]
     with ExitStack() as stack:
         workers = stack.enter_context(Workers(config.limits, config.readers, config.builders, observers))

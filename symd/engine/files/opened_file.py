@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 def stored_index(store: str, data: bytes) -> Index | None:
     """The index of a module's bytes in a store's folder, "default" for that of the daemon that runs here; None where it has none that is sound.
     Raises ``FailedPrecondition`` where others may write in the folder, and StoreUnavailable."""
-    from symd.store.files import disk, mapped  # noqa: PLC0415 - few ask for a store, whose catalogue is slow to import
-    from symd.store.folder import StorePaths, check_private  # noqa: PLC0415 - likewise
+    from symd.store.files import disk, mapped  # noqa: PLC0415 - 26 ms: few ask for a store, whose catalogue is slow to import
+    from symd.store.folder import StorePaths, check_private  # noqa: PLC0415 - 24 ms: likewise
 
     folder = default_store() if store == "default" else Path(store)
     digest = sha256_of(data)
@@ -106,7 +106,7 @@ def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, 
     symbols = index.symbols(path) if names else set()
     if names <= symbols:
         return questions
-    from symd.query.function_names import symbols_meant  # noqa: PLC0415 - most people name kernels
+    from symd.query.function_names import symbols_meant  # noqa: PLC0415 - 4 ms: most people name kernels
 
     found = symbols_meant(names - symbols, symbols, effort)
     plain = {name: each[0] for name, each in found.items() if len(each) == 1}
@@ -160,7 +160,7 @@ class SmallFile:
 def _read(file: str, limits: Limits) -> bytes:
     data = read_input(file, limits, amdgpu.claims)  # can be large; its reader takes sections alone
     if not amdgpu.claims(data):
-        from symd.engine.files.kernel_packs import with_kernel_packs  # noqa: PLC0415 - only a host's program has any
+        from symd.engine.files.kernel_packs import with_kernel_packs  # noqa: PLC0415 - 4 ms: only a host's program has any
 
         data = with_kernel_packs(data, file, limits)
     return with_dwo_files(with_debug_file(data, file, limits), file, limits)
@@ -194,8 +194,8 @@ def is_large(file: str, limits: Limits) -> bool:
         try:
             if amdgpu.claims(data):
                 return not (dwo.skeletons(data, Budget(limits, size)) or debug_files(data, file, limits))
-            from symd.formats.containers import host_elf  # noqa: PLC0415 - likewise
-            from symd.formats.containers.amd import kpack  # noqa: PLC0415 - likewise
+            from symd.formats.containers import host_elf  # noqa: PLC0415 - 4 ms: likewise
+            from symd.formats.containers.amd import kpack  # noqa: PLC0415 - 1 ms: likewise
 
             return not (host_elf.claims(data) and kpack.reference(elf.parse(data, Budget(limits, size))))
         except SymdError:
@@ -206,7 +206,7 @@ def _is_long(data: bytes, limits: Limits) -> bool:
     """Whether these are 64 MiB or more, as they are or as its compressed code objects expand."""
     if not MAPPED <= len(data) < LARGE:
         return len(data) >= LARGE
-    from symd.formats.containers.expanded_size import expanded_size  # noqa: PLC0415 - few files are of that size
+    from symd.formats.containers.expanded_size import expanded_size  # noqa: PLC0415 - 4 ms: few files are of that size
 
     return expanded_size(data, limits) >= LARGE
 
@@ -258,8 +258,8 @@ class LocalModule:
 
     def _texts(self, files: list[str]) -> dict[str, str | None]:
         """The texts of sources: the file itself may carry some."""
-        from symd.engine.files.listing_sources import allowed_folders, texts_of, texts_on_disk  # noqa: PLC0415 - likewise
-        from symd.engine.files.module import open_module  # noqa: PLC0415 - likewise
+        from symd.engine.files.listing_sources import allowed_folders, texts_of, texts_on_disk  # noqa: PLC0415 - 35 ms: likewise
+        from symd.engine.files.module import open_module  # noqa: PLC0415 - 118 ms: likewise
 
         allowed = allowed_folders(*self._sources or ((Path(),), ()))
         if not os.path.isfile(self._file):  # noqa: PTH113 - what came through a pipe comes once

