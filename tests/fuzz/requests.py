@@ -55,13 +55,13 @@ def _page(request: module_service_pb2.ListKernelsRequest) -> None:
 
 DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (symbol_service_pb2.SymbolizeRequest, lambda request: queries.from_request(request, LIMITS.batch)),
+    (context_service_pb2.CreateContextRequest, lambda request: contexts.from_context(request.context)),
     (symbol_service_pb2.GetLineTableRequest, line_tables.from_request),
     (name_service_pb2.FindNamesRequest, names.from_request),
     (variable_service_pb2.GetVariablesRequest, variables.from_request),
     (listing_service_pb2.GetListingRequest, listings.from_request),
     (breakpoint_service_pb2.ResolveBreakpointRequest, breakpoints.from_resolve_request),
     (breakpoint_service_pb2.WatchBreakpointsRequest, breakpoints.from_watch_request),
-    (context_service_pb2.CreateContextRequest, lambda request: contexts.from_context(request.context)),
     (context_service_pb2.RecordEventsRequest, contexts.from_record_request),
     (alias_service_pb2.CreateAliasesRequest, contexts.from_create_request),
     (alias_service_pb2.GetAliasRequest, contexts.from_key),
