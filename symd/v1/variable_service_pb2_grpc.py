@@ -29,8 +29,8 @@ if _version_not_supported:
 class VariableServiceStub:
     """Says which variables are in scope at an address, of what type, and where each lives.
 
-    Failures look as ModuleService says. Codes beside those: NOT_FOUND with reason UNKNOWN_MODULE or UNKNOWN_OBJECT;
-    INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
+    Failures look as ModuleService says. Codes beside those: NOT_FOUND with reason UNKNOWN_MODULE, UNKNOWN_OBJECT or, of a
+    device address, UNKNOWN_CONTEXT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
     """
 
     def __init__(self, channel):
@@ -49,8 +49,8 @@ class VariableServiceStub:
 class VariableServiceServicer:
     """Says which variables are in scope at an address, of what type, and where each lives.
 
-    Failures look as ModuleService says. Codes beside those: NOT_FOUND with reason UNKNOWN_MODULE or UNKNOWN_OBJECT;
-    INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
+    Failures look as ModuleService says. Codes beside those: NOT_FOUND with reason UNKNOWN_MODULE, UNKNOWN_OBJECT or, of a
+    device address, UNKNOWN_CONTEXT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
     """
 
     def GetVariables(self, request, context):
@@ -81,8 +81,8 @@ def add_VariableServiceServicer_to_server(servicer, server):
 class VariableService:
     """Says which variables are in scope at an address, of what type, and where each lives.
 
-    Failures look as ModuleService says. Codes beside those: NOT_FOUND with reason UNKNOWN_MODULE or UNKNOWN_OBJECT;
-    INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
+    Failures look as ModuleService says. Codes beside those: NOT_FOUND with reason UNKNOWN_MODULE, UNKNOWN_OBJECT or, of a
+    device address, UNKNOWN_CONTEXT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
     """
 
     @staticmethod

@@ -56,6 +56,7 @@ def _page(request: module_service_pb2.ListKernelsRequest) -> None:
 
 DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (symbol_service_pb2.SymbolizeRequest, lambda request: queries.from_request(request, LIMITS.batch)),
+    (context_service_pb2.CreateContextRequest, lambda request: contexts.from_context(request.context)),
     (symbol_service_pb2.GetLineTableRequest, line_tables.from_request),
     (name_service_pb2.FindNamesRequest, names.from_request),
     (variable_service_pb2.GetVariablesRequest, variables.from_request),

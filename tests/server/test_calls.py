@@ -23,6 +23,7 @@ from symd import __version__
 from symd.engine.engine import Engine
 from symd.errors import BadQuery, ModuleNotFound
 from symd.model.answers import Answers
+from symd.model.arguments import ColumnQuestion
 from symd.model.summaries import ModuleRecord
 from symd.rpc.wire.answers import from_columns
 from symd.rpc.wire.failures import from_status
@@ -455,7 +456,7 @@ def test_a_column_is_answered_in_columns(symbols):
     values = np.arange(0, 0x400, dtype="<u8")
     request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=values.tobytes(), count=len(values)))
     columns = symbols.Symbolize(request).columns
-    answers = from_columns(columns, values)
+    answers = from_columns(columns, ColumnQuestion(values, ()))
     assert [answer.reason.name for answer in answers].count("EXACT") == 0x80
     assert answers[0x150].frames[0].function == "helper"
     assert answers[0x150].address == 0x150

@@ -151,11 +151,11 @@ def symbolize_question(
     errors are raised instead. Raises ``LimitExceeded`` when truncated addresses could stand for too many places. ``check_cancelled`` is called
     now and then, and raises when nobody waits any more.
     """
-    meant = meaning_of(question, context, check_cancelled)
+    meant = _meaning_of(question, context, check_cancelled)
     return _answered(meant, opener, check_cancelled, own)
 
 
-def meaning_of(
+def _meaning_of(
     question: ColumnQuestion, context: Callable[[str], ContextMap], check_cancelled: Callable[[], None]
 ) -> _Meant:
     """What the numbers mean in modules. Raises ``ContextNotFound`` and ``LimitExceeded``."""
@@ -176,7 +176,7 @@ def meaning_of(
             check_cancelled()
             at = part if rows is None else rows[part]
             times = question.times[at] if isinstance(question.times, np.ndarray) else question.times
-            found = _found(known, values[at], as_of(times, known.now, part.stop - part.start), form, check_cancelled)
+            found = _found(known, values[at], _as_of(times, known.now, part.stop - part.start), form, check_cancelled)
             of_part = known.timeline.targets_of(found.row) + len(targets)
             of_part[found.row < 0] = NONE
             target[at], reason[at] = of_part, found.reason
@@ -198,7 +198,7 @@ def _whole(addresses: U64, width: int) -> U64:
 def place_of(query: ByDevice, context: Callable[[str], ContextMap], check_cancelled: Callable[[], None]) -> DevicePlace:
     """What one device address means in which module."""
     column = np.array([query.address], np.uint64)
-    meant = meaning_of(
+    meant = _meaning_of(
         ColumnQuestion(column, (Origin(context=query.context),), None, query.time), context, check_cancelled
     )
     address, number = DeviceAddress(int(meant.address[0])), int(meant.target[0])
@@ -208,7 +208,7 @@ def place_of(query: ByDevice, context: Callable[[str], ContextMap], check_cancel
     return DevicePlace(address, None, Digest(target.module), _path(target), _place(target, int(meant.value[0])))
 
 
-def as_of(times: Times, now: int, count: int) -> I64:
+def _as_of(times: Times, now: int, count: int) -> I64:
     """The time as of which each of ``count`` device addresses is meant, in nanoseconds of the context's clock: ``now`` for those without
     one. Raises ``BadQuery``."""
     if isinstance(times, np.ndarray):
