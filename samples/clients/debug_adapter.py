@@ -22,11 +22,11 @@ from symd import Client
 from symd.api import Symbolizer
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.errors import SymdError
+from symd.errors import NotFound, SymdError
 from symd.model.addresses import ByAddress, ObjectAddress, parse_query
 from symd.model.answers import Answer, Frame
 from symd.model.breakpoints import SourceLine
-from symd.model.line_tables import ListingPart
+from symd.model.line_tables import MOST_AROUND, Around, Listing, ListingPart
 from symd.model.variables import Variable
 from symd.query.disasm import disassemble
 from symd.store import Store
@@ -36,6 +36,7 @@ LARGEST_HEADER = 4096
 MOST_LINES = 500
 """Lines that one breakpointLocations request is about."""
 MOST_INSTRUCTIONS = 10_000
+INVALID = {"address": "0x0", "instruction": "", "presentationHint": "invalid"}
 THREAD = 1
 
 
@@ -239,26 +240,28 @@ class Adapter:
         if not 0 <= count <= MOST_INSTRUCTIONS:
             raise ValueError(f"at most {MOST_INSTRUCTIONS} instructions")
         address = int(arguments["memoryReference"], 0) + (arguments.get("offset") or 0)
-        place = self.symd.symbolize_one(self.digest, ByAddress(ObjectAddress(address)), self.stop.path)
-        part = ListingPart(place.path, place.kernel)
-        listed = [
-            (answer, text)
-            for listing in self.symd.listing(self.digest, part)
-            for answer, text in zip(listing.answers, listing.text, strict=True)
-            if answer.section_index == place.section_index
-        ]
-        at = next(
-            (number for number, (answer, _) in enumerate(listed) if (answer.address or 0) >= address), len(listed)
-        )
-        first = at + (arguments.get("instructionOffset") or 0)
-        numbers = range(first, first + count)
-        return {"instructions": [self._instruction(listed, number) for number in numbers]}
+        first = arguments.get("instructionOffset") or 0
+        before, after = (min(max(number, 0), MOST_AROUND) for number in (-first, first + count - 1))
+        part = ListingPart(self.stop.path, Around(ByAddress(ObjectAddress(address)), before, after))
+        try:
+            (listing,) = self.symd.listing(self.digest, part)
+        except NotFound:
+            return {"instructions": [INVALID] * count}
+        starts = [answer.address or 0 for answer in listing.answers]
+        at = sum(start <= address for start in starts) - 1
+        numbers = range(at + first, at + first + count)
+        return {"instructions": [self._instruction(listing, number) for number in numbers]}
 
-    def _instruction(self, listed: list[tuple[Answer, str]], number: int) -> dict[str, Any]:
-        if not 0 <= number < len(listed):
-            return {"address": "0x0", "instruction": "", "presentationHint": "invalid"}
-        answer, text = listed[number]
-        shown: dict[str, Any] = {"address": reference(answer), "instruction": text, "symbol": answer.kernel or ""}
+    def _instruction(self, listing: Listing, number: int) -> dict[str, Any]:
+        if not 0 <= number < len(listing):
+            return INVALID
+        answer, text = listing.answers[number], listing.text[number]
+        shown: dict[str, Any] = {
+            "address": reference(answer),
+            "instructionBytes": listing.code[number].hex(" "),
+            "instruction": text,
+            "symbol": answer.kernel or "",
+        }
         if answer.frames and answer.frames[0].file:
             shown |= {"line": answer.frames[0].line, "location": {"path": answer.frames[0].file}}
         return shown

@@ -227,9 +227,11 @@ _JSON_HELP = """\b
 With --json one instruction a line, in the order of the code:
   {"object": "", "kernel": "vadd", "function": "vadd",
    "section": ".text.vadd", "section_index": 1, "section_offset": 432,
-   "address": 432, "size": 16, "text": "add (16|M0) ...", "reason": "EXACT",
+   "address": 432, "size": 16, "text": "add (16|M0) ...",
+   "bytes": "4000...", "flow": [], "targets": [], "reason": "EXACT",
    "frames": [...], "source": "    return x + y;"}
 
+flow is branch, call or end, targets count from the section's start;
 function is the one whose code it is; reason and frames (innermost first) are those of symd symbolize;
 source is the innermost frame's line, null where it is not found. A code object that cannot be
 disassembled is one line {"object": "", "target": "dg2", "problem": "..."}.

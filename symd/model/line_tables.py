@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from enum import IntFlag, StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,12 +143,21 @@ class LineTable:
         return self.text_sections[int(self.text_section[at])].address + int(self.offset[at])
 
 
+class Flow(IntFlag):
+    """How an instruction leads elsewhere: it branches (with a condition or without), calls, or returns or ends the thread."""
+
+    BRANCH = 1
+    CALL = 2
+    END = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Instructions:
     """Machine code as text: equally long columns, in the order of the code, each instruction once.
 
     ``section`` holds ELF section indexes, ``offset`` bytes from that section's start, ``size`` bytes. ``disassembler``
-    names what wrote the text.
+    names what wrote the text. ``code`` has the bytes of each, ``flow`` its ``Flow`` bits, ``targets`` where it branches or calls to, in bytes
+    from the section's start; what is empty is not known.
     """
 
     section: U32
@@ -156,14 +165,19 @@ class Instructions:
     size: U32
     text: Sequence[str]
     disassembler: str
+    code: Sequence[bytes] = field(default=(), repr=False)
+    flow: Sequence[int] = field(default=(), repr=False)
+    targets: Sequence[tuple[int, ...]] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.offset)
 
     def at(self, rows: NDArray[np.intp]) -> Instructions:
         """The instructions of these numbers."""
-        text = [self.text[number] for number in rows.tolist()]
-        return replace(self, section=self.section[rows], offset=self.offset[rows], size=self.size[rows], text=text)
+        numbers = rows.tolist()
+        names = [name for name in ("text", "code", "flow", "targets") if getattr(self, name)]
+        lists: dict[str, Any] = {name: [getattr(self, name)[number] for number in numbers] for name in names}
+        return replace(self, section=self.section[rows], offset=self.offset[rows], size=self.size[rows], **lists)
 
 
 MOST_AROUND: Final = 1_000_000
@@ -222,7 +236,8 @@ class Listing:
     """The instructions of one code object: equally long columns.
 
     ``answers[i]`` says where instruction i is and its frames, innermost first; ``size`` is in bytes; ``text`` is the
-    disassembler's. Where there are none, ``problem`` says why.
+    disassembler's, with targets as queries. ``code`` has the bytes of each, ``flow`` its ``Flow`` bits, ``targets`` where it branches or calls to,
+    in bytes from the start of its section; what is empty is not known. Where there are no instructions, ``problem`` says why.
     """
 
     path: ObjectPath
@@ -232,6 +247,9 @@ class Listing:
     size: U32
     text: Sequence[str] = field(repr=False)
     problem: str = ""
+    code: Sequence[bytes] = field(default=(), repr=False)
+    flow: Sequence[int] = field(default=(), repr=False)
+    targets: Sequence[tuple[int, ...]] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.size)

@@ -3,7 +3,7 @@ rows of a line table, and which instructions, cover these."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 import numpy as np
@@ -27,7 +27,7 @@ Rows = NDArray[np.intp]
 
 
 def spans(index: Index, within: CodePart, path: str | None, effort: QueryBudget | None = None) -> list[CodeSpan]:
-    """The bytes that are meant, in the order of the index; of a place one byte. Raises ObjectNotFound where there is no code
+    """The bytes that are meant, in the order of the index; of a place one byte, of a kernel without code none. Raises ObjectNotFound where there is no code
     object at ``path``, KernelNotFound where there is no such function or it has no code, NotFound where there is no code
     there, BadQuery where several functions or places could be meant, and what ``effort`` raises."""
     if path is not None and not index.has_object(path):
@@ -53,7 +53,7 @@ def _of_function(index: Index, name: str, path: str | None, effort: QueryBudget)
     places = [place for each in paths for place in function_names.starts(index, name, each, effort)]
     if not places:
         raise _no_function(index, name, path, effort)
-    found = [(each, _extent(index, each)) for each in places if each.room]
+    found = [(each, _extent(index, each)) for each in places if each.room or index.kernels_named(name)]
     if not found:
         raise KernelNotFound(f"{name!r} has no code", hint="the compiler left no instructions of it")
     names = sorted({called for _, (called, _) in found})
@@ -147,7 +147,8 @@ def instructions_within(found: Instructions, within: CodePart, spans: Sequence[C
             kept |= (
                 (found.section == span.section) & (found.offset < np.uint64(span.end)) & (end > np.uint64(span.start))
             )
-        return np.flatnonzero(kept) if kept.any() else None
+        nothing = any(span.start < span.end for span in spans) and not kept.any()
+        return None if nothing else np.flatnonzero(kept)
     (span,) = spans
     holders = np.flatnonzero(
         (found.section == span.section) & (found.offset <= np.uint64(span.start)) & (end > np.uint64(span.start))
@@ -194,3 +195,26 @@ def rows_within(section: U32, offset: U64, flags: U8, within: CodePart, spans: S
         return numbers
     at = int(numbers[-1])
     return np.arange(max(at - within.before, 0), min(at + within.after + 1, len(offset)))
+
+
+def places(index: Index, section: NDArray[np.int64], offset: U64) -> Iterator[str]:
+    """How each place of a text section is asked for: from the nearest function in front of it that reaches so far and whose name has one place,
+    else from the section's start."""
+    functions = index.functions
+    rows = np.flatnonzero((functions.section > 0) & (functions.size > 0))
+    name = np.where(functions.linkage_name[rows] > 0, functions.linkage_name[rows], functions.name[rows])
+    bases = np.array(index.bases, np.uint64)
+    start = bases[functions.section[rows].astype(np.int64) - 1] + functions.offset[rows].astype(np.uint64)
+    order = np.lexsort((functions.size[rows], start))
+    rows, name, start = rows[order], name[order], start[order]
+    end = start + functions.size[rows].astype(np.uint64)
+    _, first = np.unique(np.stack([name.astype(np.uint64), start]), axis=1, return_index=True)
+    called, times = np.unique(name[first], return_counts=True)
+    at = bases[section] + offset
+    near = np.searchsorted(start, at, side="right").astype(np.int64) - 1
+    for number, row in enumerate(near.tolist()):
+        if row >= 0 and at[number] < end[row] and name[row] and times[np.searchsorted(called, name[row])] == 1:
+            yield f"{index.strings[name.item(row)]}+{int(at[number] - start[row]):#x}"
+        else:
+            text = index.sections[int(section[number])]
+            yield f"({text.section or f'#{text.section_index}'})+{int(offset[number]):#x}"

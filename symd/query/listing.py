@@ -3,7 +3,9 @@ code, with the frames that it comes from. What disassembles is given; nothing he
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from symd.model.code import CodeObject
 from symd.model.columns import U64
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import CodePart, CodeSpan, Instructions, Listing
-from symd.query.code_spans import instructions_within
+from symd.query.code_spans import instructions_within, places
 
 Disassemble = Callable[
     [Sequence[CodeObject], Sequence[CodeSpan] | None, Limits, Callable[[], None]], list[Instructions | SymdError]
@@ -70,7 +72,7 @@ def listings(index: Index, found: Sequence[Disassembled], module: str) -> Iterat
             errors[0].prefix_where(module)
         raise errors[0]
     if not found:
-        raise Unsupported("there is no machine code in the module", hint="symd info FILE shows what is")
+        raise Unsupported("there is no machine code in the module")
     sections = {(text.path, text.section_index): number for number, text in enumerate(index.sections)}
     for path, target, each in found:
         if isinstance(each, SymdError):
@@ -78,7 +80,41 @@ def listings(index: Index, found: Sequence[Disassembled], module: str) -> Iterat
             yield Listing(path, target, "", nothing, np.zeros(0, np.uint32), (), str(each))
             continue
         section = np.array([sections[path, number] for number in each.section.tolist()], np.int64)
-        yield Listing(path, target, each.disassembler, _answers(index, section, each.offset), each.size, each.text)
+        yield Listing(
+            *(
+                path,
+                target,
+                each.disassembler,
+                _answers(index, section, each.offset),
+                each.size,
+                _texts(index, section, each),
+            ),
+            code=each.code,
+            flow=each.flow,
+            targets=each.targets,
+        )
+
+
+def _texts(index: Index, section: NDArray[np.int64], each: Instructions) -> Sequence[str]:
+    """The instructions' text, with targets as queries."""
+    wanted = [(number, target) for number, targets in enumerate(each.targets) for target in targets]
+    if not wanted:
+        return each.text
+    numbers, targets = np.array(wanted, np.uint64).T
+    texts = list(each.text)
+    for number, target, query in zip(
+        numbers.tolist(), targets.tolist(), places(index, section[numbers.astype(np.int64)], targets), strict=True
+    ):
+        texts[number] = _LABEL.sub(partial(_named, f"{target:#x}", f"L{target}", query), texts[number])
+    return texts
+
+
+_LABEL = re.compile(r"(?<![\w.])(?:0x[0-9a-f]+|L[0-9]+)(?![\w.])")
+"""As LLVM and nvdisasm, and as IGA write a target."""
+
+
+def _named(number: str, label: str, query: str, hit: re.Match[str]) -> str:
+    return query if hit[0] in (number, label) else hit[0]
 
 
 def _answers(index: Index, section: NDArray[np.int64], offset: U64) -> Answers:

@@ -63,14 +63,22 @@ class ListingHeader(_message.Message):
     def __init__(self, path: _Optional[str] = ..., target: _Optional[str] = ..., disassembler: _Optional[str] = ..., problem: _Optional[str] = ..., instruction_count: _Optional[int] = ...) -> None: ...
 
 class ListingRows(_message.Message):
-    __slots__ = ("answers", "size_bytes", "texts")
+    __slots__ = ("answers", "size_bytes", "texts", "code", "flags", "target_counts", "targets")
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     TEXTS_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    FLAGS_FIELD_NUMBER: _ClassVar[int]
+    TARGET_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
     answers: _answer_pb2.AnswerColumns
     size_bytes: bytes
     texts: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, answers: _Optional[_Union[_answer_pb2.AnswerColumns, _Mapping]] = ..., size_bytes: _Optional[bytes] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
+    code: bytes
+    flags: bytes
+    target_counts: bytes
+    targets: bytes
+    def __init__(self, answers: _Optional[_Union[_answer_pb2.AnswerColumns, _Mapping]] = ..., size_bytes: _Optional[bytes] = ..., texts: _Optional[_Iterable[str]] = ..., code: _Optional[bytes] = ..., flags: _Optional[bytes] = ..., target_counts: _Optional[bytes] = ..., targets: _Optional[bytes] = ...) -> None: ...
 
 class ReadSourcesRequest(_message.Message):
     __slots__ = ("name", "path", "files")

@@ -119,6 +119,9 @@ def test_json_has_one_instruction_a_line(listed, run: Run, module: Path) -> None
         "address": 0x110,
         "size": 16,
         "text": "op1",
+        "bytes": None,
+        "flow": [],
+        "targets": [],
         "reason": "EXACT",
         "frames": [
             {"function": "_Z6helperf", "linkage_name": None, "file": "/src/inc.h", "line": 2, "column": 0, "inlined": True},

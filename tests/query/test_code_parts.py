@@ -3,11 +3,14 @@ are those that LLVM's tools print."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,7 @@ from symd.engine.engine import Engine
 from symd.errors import BadQuery, KernelNotFound, NotFound, ObjectNotFound
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, SectionOffset
 from symd.model.debug_info import RowFlag
-from symd.model.line_tables import Around, CodePart, Listing, ListingPart, SectionRange
+from symd.model.line_tables import Around, CodePart, Flow, Listing, ListingPart, SectionRange
 from symd.query.disasm import disassemble
 from symd.store import Store
 from tests.query.disasm.objects import SAMPLES
@@ -211,3 +214,109 @@ def test_a_code_object_that_is_not_there_is_told_first(engine: Engine) -> None:
     digest = engine.add(AMD.read_bytes()).sha256
     with pytest.raises(ObjectNotFound):
         list(engine.lines(digest, "elsewhere", within="march"))
+
+
+def section_bytes(path: Path, section: int) -> bytes:
+    """The content of a section, found by readelf."""
+    command = [require("readelf"), "-SW", path]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    _, offset, size = re.search(
+        rf"\[ *{section}\] .*? ([0-9a-f]+) ([0-9a-f]+) ([0-9a-f]+) [0-9a-f]+ ", printed
+    ).groups()
+    return path.read_bytes()[int(offset, 16) : int(offset, 16) + int(size, 16)]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_instruction_has_its_own_bytes(engine: Engine, name: str) -> None:
+    path = FILES[name]
+    (listing,) = engine.listing(engine.add(path.read_bytes()).sha256)
+    for answer, size, code in zip(listing.answers, listing.size.tolist(), listing.code, strict=True):
+        section = path.read_bytes() if path is SPIRV else section_bytes_of(path, answer.section_index or 0)
+        assert code == section[answer.section_offset : (answer.section_offset or 0) + size]
+
+
+section_bytes_of = lru_cache(section_bytes)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_targets_are_written_so_that_they_can_be_asked_again(engine: Engine, name: str) -> None:
+    digest = engine.add(FILES[name].read_bytes()).sha256
+    (listing,) = engine.listing(digest)
+    flow = {Flow(each) for each in listing.flow}
+    assert flow > {Flow(0), Flow.BRANCH, Flow.END}
+    asked = 0
+    for answer, text, targets in zip(listing.answers, listing.text, listing.targets, strict=True):
+        for target in targets if name != "spirv" else ():
+            places = [engine.symbolize_one(digest, query) for query in re.findall(r"[\w.()$]+\+0x[0-9a-f]+", text)]
+            assert (answer.section_index, target) in [(each.section_index, each.section_offset) for each in places]
+            asked += 1
+    assert asked or name == "spirv"
+
+
+def test_amd_targets_are_the_labels_that_objdump_prints(engine: Engine) -> None:
+    program = require("llvm-objdump")
+    printed = subprocess.run([program, "-d", "--mcpu=gfx900", AMD], capture_output=True, text=True, check=True).stdout
+    pattern = r"^\t(s_\w*(?:branch|call)\w*) .*// ([0-9A-F]{12}): [0-9A-F]{8} <(\w+)(?:\+0x([0-9a-f]+))?>$"
+    branches = re.findall(pattern, printed, re.MULTILINE)
+    labels = {int(at, 16): symbol(AMD, name)[0] + int(delta or "0", 16) for _, at, name, delta in branches}
+    (listing,) = engine.listing(engine.add(AMD.read_bytes()).sha256)
+    base = listing.answers[0].address - listing.answers[0].section_offset
+    targets = zip(listing.answers, listing.targets, strict=True)
+    assert {each.address: base + found[0] for each, found in targets if found} == labels != {}
+    flow = zip(listing.text, listing.flow, strict=True)
+    assert {text.split()[0]: Flow(each) for text, each in flow if each} == {
+        **{mnemonic: Flow.BRANCH for mnemonic, _, _, _ in branches},
+        "s_setpc_b64": Flow.BRANCH,
+        "s_swappc_b64": Flow.CALL,
+        "s_endpgm": Flow.END,
+    }
+
+
+def test_intel_targets_are_the_distances_in_the_encoding(engine: Engine) -> None:
+    """The third and fourth word of an instruction that is not compacted are UIP and JIP, in bytes from its start."""
+    (listing,) = engine.listing(engine.add(INTEL.read_bytes()).sha256)
+    seen = set()
+    for answer, code, text, flow, targets in zip(
+        listing.answers, listing.code, listing.text, listing.flow, listing.targets, strict=True
+    ):
+        mnemonic = re.search(r"(?:^|\) )\s*([a-z]+)", text)[1]
+        if mnemonic in ("goto", "call", "join"):
+            uip, jip = struct.unpack("<8xii", code)
+            distances = (jip, uip) if mnemonic == "goto" else (jip,)
+            assert targets == tuple(dict.fromkeys(answer.section_offset + each for each in distances))
+            assert flow == (Flow.CALL if mnemonic == "call" else Flow.BRANCH)
+            seen.add(mnemonic)
+        elif mnemonic == "ret" or "EOT" in text:
+            assert (flow, targets) == (Flow.END, ())
+            seen.add(mnemonic)
+    assert seen >= {"goto", "call", "join", "ret"}
+
+
+def test_nvidia_targets_are_those_that_nvdisasm_prints(engine: Engine) -> None:
+    runs = json.loads((GOLDEN / f"{CUBIN.name}.json").read_text())["runs"].values()
+    printed = [
+        each
+        for run in runs
+        for each in re.findall(r"/\*([0-9a-f]{4,})\*/ +(?:@!?U?P\d )?(?:BRA|CALL\.REL\.NOINC) .*?0x([0-9a-f]+) ?;", run)
+    ]
+    (listing,) = engine.listing(engine.add(CUBIN.read_bytes()).sha256)
+    found = [(each.section_offset, to[0]) for each, to in zip(listing.answers, listing.targets, strict=True) if to]
+    assert sorted(found) == sorted((int(at, 16), int(target, 16)) for at, target in printed) != []
+    ends = {
+        text.split()[-1] if text.startswith("@") else text.split()[0]
+        for text, flow in zip(listing.text, listing.flow, strict=True)
+        if flow == Flow.END
+    }
+    assert "EXIT" in ends
+
+
+def test_spirv_targets_are_its_labels(engine: Engine) -> None:
+    (listing,) = engine.listing(engine.add(SPIRV.read_bytes()).sha256)
+    text_at = {each.section_offset: text for each, text in zip(listing.answers, listing.text, strict=True)}
+    branches = [
+        (text.split()[1], to)
+        for text, to in zip(listing.text, listing.targets, strict=True)
+        if text.startswith("OpBranch ")
+    ]
+    assert branches
+    assert [text_at[target] for _, (target,) in branches] == [f"{label} = OpLabel" for label, _ in branches]

@@ -190,6 +190,11 @@ def test_instructions_are_exactly_as_many_as_wanted(stopped: Editor) -> None:
     assert [(int(each["address"], 16), each["instruction"]) for each in found] == [
         (row["address"], row["text"]) for row in listed[at - 3 : at + 5]
     ]
+    assert [bytes.fromhex(each["instructionBytes"]).hex() for each in found] == [
+        row["bytes"] for row in listed[at - 3 : at + 5]
+    ]
+    nowhere = stopped.ask("disassemble", {"memoryReference": "0x7fffffff", "instructionCount": 2})["instructions"]
+    assert [each.get("presentationHint") for each in nowhere] == ["invalid", "invalid"]
     outside = stopped.ask("disassemble", {**wanted, "instructionOffset": -at - 2, "instructionCount": 4})[
         "instructions"
     ]

@@ -17,7 +17,7 @@ from symd.model.breakpoints import Located
 from symd.model.columns import U32, U64
 from symd.model.debug_info import RowFlag
 from symd.model.json import to_ascii_json, to_json
-from symd.model.line_tables import LineTable, Listing
+from symd.model.line_tables import Flow, LineTable, Listing
 from symd.model.names import NamedItem
 from symd.model.reasons import LINED
 from symd.model.rendered_answers import (
@@ -183,7 +183,16 @@ def instruction_lines(listing: Listing, sources: Mapping[str, SourceText]) -> It
         answer = answers[number]
         if location not in endings:
             endings[location] = _of_location(answer, texts)
-        yield f'{_of_address(answer)}, "size": {size}, "text": {to_json(text)}, {endings[location]}}}\n'
+        own = f'"size": {size}, "text": {to_json(text)}, {_of_instruction(listing, number)}'
+        yield f"{_of_address(answer)}, {own}, {endings[location]}}}\n"
+
+
+def _of_instruction(listing: Listing, number: int) -> str:
+    """The members that say what an instruction is made of and where it leads, without braces; none of a listing that does not know."""
+    code = listing.code[number].hex() if listing.code else None
+    flow = [each.name.lower() for each in Flow if each.name and listing.flow and listing.flow[number] & each]
+    targets = list(listing.targets[number]) if listing.targets else []
+    return to_json({"bytes": code, "flow": flow, "targets": targets}).removeprefix("{").removesuffix("}")
 
 
 def _of_address(answer: Answer) -> str:

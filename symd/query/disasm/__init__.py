@@ -109,4 +109,11 @@ def _instructions(
         size=np.array([size for decoded in done for size in decoded.size], np.uint32),
         text=[text for decoded in done for text in decoded.text],
         disassembler=done[0].by if done else name,
+        code=[
+            bytes(each.data[at - each.offset : at - each.offset + size])
+            for each, decoded in zip(ranges, done, strict=True)
+            for at, size in zip(decoded.offset, decoded.size, strict=True)
+        ],
+        flow=[flow for decoded in done for flow in decoded.flow],
+        targets=[targets for decoded in done for targets in decoded.targets],
     )

@@ -131,7 +131,7 @@ def code_ranges(code: CodeObject, spans: Sequence[CodeSpan] | None = None) -> li
                 spans_in(code, section, spans),
             )
             found += [InstructionBytes(code, section.index, start, section.data[start:end]) for start, end in ranges]
-    if spans is not None and not found:
+    if not found and any(each.start < each.end for each in spans or ()):
         raise NotFound("there is no code in what was asked for", where=code.path, hint="no function has these bytes")
     return found
 
@@ -210,11 +210,15 @@ class Decoded:
     offset: list[int] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
+    flow: list[int] = field(default_factory=list)
+    targets: list[tuple[int, ...]] = field(default_factory=list)
 
-    def add(self, offset: int, size: int, text: str) -> None:
+    def add(self, offset: int, size: int, text: str, flow: int = 0, targets: tuple[int, ...] = ()) -> None:
         self.offset.append(offset)
         self.size.append(size)
         self.text.append(text)
+        self.flow.append(flow)
+        self.targets.append(targets)
 
 
 DecodeOutcome = Decoded | SymdError

@@ -12,6 +12,7 @@ from pathlib import Path
 from symd.errors import SymdError, ToolFailed, ToolMissing, Unsupported
 from symd.formats.containers.intel.targets import product_core
 from symd.model.code import CodeObject, Vendor
+from symd.model.line_tables import Flow
 from symd.query.disasm.disassembler import (
     DAMAGED_CODE,
     Decoded,
@@ -44,6 +45,16 @@ GENERATIONS = {
 }
 """iga_gen_t of iga.h by graphics core."""
 _LABEL = re.compile(r"(?<![\w.])L([0-9]+)(?![\w.])")
+_MNEMONIC = re.compile(r"\s*(?:\([^)]*\)\s*)?([a-z][a-z0-9]*)")
+"""Behind the predicate."""
+_END_OF_THREAD = re.compile(r"\{[^}]*\bEOT\b")
+_FLOW = {
+    **dict.fromkeys(
+        ("jmpi", "if", "else", "endif", "while", "break", "cont", "halt", "goto", "join", "brd", "brc"), Flow.BRANCH
+    ),
+    **dict.fromkeys(("call", "calla"), Flow.CALL),
+    "ret": Flow.END,
+}
 _EXIT_NO_LIBRARY = 3
 """The child's exit status when it can load no library."""
 IGA_UNSUPPORTED_PLATFORM = 10
@@ -136,7 +147,8 @@ def _understood(lines: Iterable[str], ranges: Sequence[InstructionBytes]) -> lis
             given = ranges[len(outcomes)]
             if not 0 <= int(first) < int(first) + int(size) <= len(given.data):
                 raise ValueError(f"an instruction of {size} bytes at {first}")
-            current.add(given.offset + int(first), int(size), _with_labels(text, given.offset))
+            text = _with_labels(text, given.offset)
+            current.add(given.offset + int(first), int(size), text, *_flow(text))
     return outcomes
 
 
@@ -145,6 +157,16 @@ def _with_labels(text: str, start: int) -> str:
     start."""
     code, comment, rest = text.partition("//")
     return _LABEL.sub(lambda hit: f"L{int(hit[1]) + start}", code) + comment + rest if start else text
+
+
+def _flow(text: str) -> tuple[int, tuple[int, ...]]:
+    """How an instruction leads elsewhere, and the section offsets of its labels, which only such instructions have (IGA's OpSpec)."""
+    code = text.partition("//")[0]
+    hit = _MNEMONIC.match(code)
+    flow = _FLOW.get(hit[1], 0) if hit else 0
+    if flow in (Flow.BRANCH, Flow.CALL):
+        return flow, tuple(dict.fromkeys(int(label) for label in _LABEL.findall(code)))
+    return flow or (Flow.END if _END_OF_THREAD.search(code) else 0), ()
 
 
 def _refusal(status: str, refused: InstructionBytes) -> SymdError:

@@ -22,6 +22,7 @@ from symd.formats.elf.constants import (
 )
 from symd.formats.elf.writer import SECTION_NAMES, OutputSection, image_of
 from symd.model.code import CodeObject, Vendor
+from symd.model.line_tables import Flow
 from symd.query.disasm.disassembler import (
     DAMAGED_CODE,
     Decoded,
@@ -45,10 +46,20 @@ RANGES_PER_RUN = 5000
 _SECTION_NUMBER_SHIFT = 32
 """Each text section gets addresses of its own: its number in the bits from here on, the section offset below."""
 _UNKNOWN_PROCESSOR = ("is not a recognized processor", "unable to get target", "Disassembly not yet supported")
-_LINE = re.compile(
-    r"\t(?P<text>.*?)\s*// (?P<address>[0-9A-F]{12,16}): (?P<words>[0-9A-F]+(?: [0-9A-F]+)*)"
-    r"(?: <\.text\.(?P<label>[0-9]+)(?:\+0x(?P<delta>[0-9a-f]+))?>)?"
-)
+_LINE = re.compile(r"\t(?P<text>.*?)\s*// (?P<address>[0-9A-F]{12,16}): (?P<words>[0-9A-F]+(?: [0-9A-F]+)*)")
+_FLOW = {
+    "s_branch": Flow.BRANCH,
+    "s_cbranch_": Flow.BRANCH,
+    "s_subvector_loop_": Flow.BRANCH,
+    "s_setpc_b64": Flow.BRANCH,
+    "s_call_b64": Flow.CALL,
+    "s_swappc_b64": Flow.CALL,
+    "s_endpgm": Flow.END,
+    "s_rfe_": Flow.END,
+}
+"""What mnemonics begin with; that a branch to a register returns is a convention, which no encoding says."""
+_COMPUTED = ("s_setpc_b64", "s_swappc_b64", "s_cbranch_g_fork", "s_cbranch_join", "s_endpgm", "s_rfe_")
+"""Those of ``_FLOW`` without a target of their own."""
 _WAVE_CHOICE = re.compile(r"gfx1[0-9]")
 """Processors whose kernels choose between 32 and 64 lanes."""
 
@@ -153,16 +164,24 @@ def _understood(ended: Ended, ranges: Sequence[InstructionBytes], program: str) 
         if hit and current >= 0:
             offset = int(hit["address"], 16) - bases[current]
             size = sum(len(word) // 2 for word in hit["words"].split())
-            results[current].add(offset, size, _text(hit, ranges))
+            text = hit["text"].strip()
+            flow, targets = _flow(text, offset, size, hit["words"])
+            results[current].add(offset, size, f"{text} <{targets[0]:#x}>" if targets else text, flow, targets)
     return list(results)
 
 
-def _text(hit: re.Match[str], ranges: Sequence[InstructionBytes]) -> str:
-    """The instruction, with the section offset that it jumps to."""
-    text = hit["text"].strip()
-    if hit["label"] is None:
-        return text
-    return f"{text} <{ranges[int(hit['label'])].offset + int(hit['delta'] or '0', 16):#x}>"
+def _flow(text: str, offset: int, size: int, words: str) -> tuple[int, tuple[int, ...]]:
+    """How an instruction leads elsewhere, and the section offset where to: those of the formats SOPP and SOPK have it in the low 16 bits
+    of their first word, in words from their end (LLVM's SOPInstructions.td)."""
+    mnemonic = text.partition(" ")[0]
+    if not mnemonic.startswith("s_"):
+        return 0, ()
+    flow = next((each for prefix, each in _FLOW.items() if mnemonic.startswith(prefix)), 0)
+    if not flow or mnemonic.startswith(_COMPUTED):
+        return flow, ()
+    low = int(words.partition(" ")[0], 16) & 0xFFFF
+    target = offset + 4 + 4 * (low - ((low & 0x8000) << 1))
+    return flow, (target,) if size == 4 and target >= 0 else ()
 
 
 def _image(ranges: Sequence[InstructionBytes]) -> bytes:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from symd.errors import SymdError, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import CodeObject, Vendor
+from symd.model.line_tables import Flow
 from symd.query.disasm.disassembler import (
     DAMAGED_CODE,
     NOT_DECODED,
@@ -28,6 +29,14 @@ INSTALL = "install the CUDA toolkit, or pip install triton"
 
 _TARGET = re.compile(r"sm_([0-9]{2,3})([af]?)")
 _LINE = re.compile(r"\s*(?:\{\s*)?/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*\}?\s*(?:/\*.*)?")
+_OPERATION = re.compile(r"(?:@!?U?P[0-9T]+ +)?([A-Z][A-Z0-9]*)((?:\.[A-Z0-9_]+)*)")
+_TARGET_NUMBER = re.compile(r" 0x([0-9a-f]+)$")
+_FLOW = {
+    **dict.fromkeys(("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU", "BRK", "CONT", "SYNC"), Flow.BRANCH),
+    **dict.fromkeys(("CALL", "CAL", "JCAL"), Flow.CALL),
+    **dict.fromkeys(("EXIT", "RET", "KILL"), Flow.END),
+}
+"""By the mnemonics of NVIDIA's CUDA Binary Utilities."""
 _ADDRESS_IN_ERROR = re.compile(r"at address 0x([0-9a-f]+)")
 _UNKNOWN_ARCHITECTURE = "is not defined for option 'binary'"
 _LAST_TOOLKITS = ((75, None), (50, "12"), (35, "11"), (30, "10"), (20, "8"))
@@ -147,8 +156,18 @@ def _understood(ended: Ended, program: str, width: int, bad: set[int]) -> Decode
         hit = _LINE.fullmatch(line)
         if hit:
             offset = int(hit[1], 16)
-            decoded.add(offset, width, NOT_DECODED if offset in bad else hit[2])
+            text = NOT_DECODED if offset in bad else hit[2]
+            decoded.add(offset, width, text, *_flow(text))
     return decoded
+
+
+def _flow(text: str) -> tuple[int, tuple[int, ...]]:
+    """How an instruction leads elsewhere, and the section offset where to, which nvdisasm writes as the last number of a relative one."""
+    hit = _OPERATION.match(text)
+    flow = _FLOW.get(hit[1], 0) if hit else 0
+    relative = hit and (hit[1] == "BRA" or ".REL" in hit[2] or hit[1] in ("CAL", "BRK", "CONT"))
+    target = _TARGET_NUMBER.search(text) if relative and flow in (Flow.BRANCH, Flow.CALL) else None
+    return flow, (int(target[1], 16),) if target else ()
 
 
 def _add_tail(decoded: Decoded, given: InstructionBytes, whole: int) -> None:

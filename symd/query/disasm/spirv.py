@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from symd.errors import SymdError, ToolMissing
 from symd.formats.spirv.grammar import Op
 from symd.formats.spirv.words import parse
 from symd.model.code import CodeKind, CodeObject
+from symd.model.line_tables import Flow
 from symd.query.disasm.disassembler import (
     DAMAGED_CODE,
     Decoded,
@@ -30,6 +31,26 @@ INSTALL: Final = "apt-get install spirv-tools; for what DPC++ 2026 writes v2025.
 
 NEWEST_LANGUAGE: Final = 6
 """The last source language that every spirv-dis in use knows: C++ for OpenCL."""
+_PLACE: Final = re.compile(r"(%\S+) = Op(?:Label|Function) ?")
+_FLOW: Final = {
+    **dict.fromkeys(("OpBranch", "OpBranchConditional", "OpSwitch"), Flow.BRANCH),
+    "OpFunctionCall": Flow.CALL,
+    **dict.fromkeys(
+        (
+            "OpReturn",
+            "OpReturnValue",
+            "OpKill",
+            "OpUnreachable",
+            "OpTerminateInvocation",
+            "OpIgnoreIntersectionKHR",
+            "OpTerminateRayKHR",
+            "OpEmitMeshTasksEXT",
+            "OpAbortKHR",
+        ),
+        Flow.END,
+    ),
+}
+"""The instructions that end a block (SPIR-V 2.16, Termination Instruction), and calls."""
 _DAMAGED_OR_NEW: Final = f"{DAMAGED_CODE}, or newer than this {PROGRAM}: v2025.5 knows what DPC++ 2026 writes, docs/listing.md says how to install it"
 """Hint for a module that it refuses: each version knows the capabilities and instructions of its day."""
 _LINE: Final = re.compile(r"(.*) ; 0x([0-9a-f]{8,})", re.DOTALL)
@@ -105,7 +126,17 @@ def _understood(ended: Ended) -> list[tuple[int, str]]:
 def _within(given: InstructionBytes, instructions: Sequence[tuple[int, str]], program: str) -> Decoded:
     decoded = Decoded(program.rpartition("/")[2])
     ends = [*(offset for offset, _ in instructions[1:]), given.end]
+    places = {hit[1]: offset for offset, text in instructions if (hit := _PLACE.match(text))}
     for (offset, text), end in zip(instructions, ends, strict=False):  # of no instructions there is an end
         if given.offset <= offset < given.end:
-            decoded.add(offset, min(end, given.end) - offset, text)
+            decoded.add(offset, min(end, given.end) - offset, text, *_flow(text, places))
     return decoded
+
+
+def _flow(text: str, places: Mapping[str, int]) -> tuple[int, tuple[int, ...]]:
+    """How an instruction leads elsewhere, and the bytes of the module at which the labels and functions that it names begin."""
+    words = text.split()
+    operation = words[2] if words[1:2] == ["="] else words[0]
+    flow = _FLOW.get(operation, 0)
+    named = (word for word in words if word in places) if flow in (Flow.BRANCH, Flow.CALL) else ()
+    return flow, tuple(dict.fromkeys(places[word] for word in named))

@@ -37,7 +37,9 @@ def from_request(request: pb.GetListingRequest) -> tuple[str, ListingPart]:
     return digest, ListingPart(path, from_within(request), target)
 
 
-INSTRUCTION_BYTES = 100
+MOST_TARGETS = 1 << 22
+"""The most targets in a chunk."""
+INSTRUCTION_BYTES = 200
 """About what an instruction takes beside its text: its place, its location, a Python object."""
 
 
@@ -61,6 +63,10 @@ def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
             answers=to_columns(_part(listing.answers, slice(start, end))),
             size_bytes=pack(listing.size[start:end]),
             texts=utf8s(listing.text[start:end]),
+            code=b"".join(listing.code[start:end]),
+            flags=pack(np.array(listing.flow[start:end], np.uint8)),
+            target_counts=pack(np.array([len(each) for each in listing.targets[start:end]], np.uint32)),
+            targets=pack(np.array([at for each in listing.targets[start:end] for at in each], np.uint64)),
         )
         yield pb.GetListingResponse(rows=rows)
 
@@ -89,6 +95,9 @@ def _listing(chunks: Sequence[pb.GetListingResponse]) -> Listing:
     size = np.concatenate([_sizes(each) for each in rows])
     if not chunks[0].HasField("header") or not len(answers) == len(text) == header.instruction_count:
         raise Malformed("the instructions of a listing are not as many as its header says")
+    code = [code for each in rows for code in _codes(each)]
+    if len(code) not in (0, len(text)):
+        raise Malformed("some instructions of a listing have no bytes")
     return Listing(
         path=ObjectPath(header.path),
         target=header.target if header.HasField("target") else None,
@@ -97,7 +106,28 @@ def _listing(chunks: Sequence[pb.GetListingResponse]) -> Listing:
         size=size,
         text=text,
         problem=header.problem,
+        code=code,
+        flow=[flow for each in rows for flow in unpack(each.flags, each.answers.count, np.uint8).tolist()],
+        targets=[targets for each in rows for targets in _targets(each)],
     )
+
+
+def _codes(rows: pb.ListingRows) -> Iterator[bytes]:
+    if not rows.code:
+        return iter(())
+    ends = np.cumsum(_sizes(rows), dtype=np.uint64).tolist()
+    if len(rows.code) != (ends[-1] if ends else 0):
+        raise Malformed("the bytes of instructions are not as many as their sizes say")
+    return (rows.code[start:end] for start, end in zip([0, *ends], ends, strict=False))
+
+
+def _targets(rows: pb.ListingRows) -> Iterator[tuple[int, ...]]:
+    counts = unpack(rows.target_counts, rows.answers.count, np.uint32)
+    ends = np.cumsum(counts, dtype=np.uint64).tolist()
+    if ends and ends[-1] > MOST_TARGETS:
+        raise Malformed("the targets of instructions are more than a message holds")
+    found = unpack(rows.targets, ends[-1] if ends else 0, np.uint64).tolist()
+    return (tuple(found[start:end]) for start, end in zip([0, *ends], ends, strict=False))
 
 
 def _sizes(rows: pb.ListingRows) -> NDArray[Any]:

@@ -30,7 +30,6 @@ NONSENSE = {
     "an address behind the code": SECTION + r"printf '\tx // 0000FFFFFFFF: 00000000\n'",
     "an instruction longer than the code": SECTION + rf"printf '\tx // 000000000000: {' '.join(['00000000'] * 17)}\n'",
     "an address of no machine": SECTION + r"printf '\tx // FFFFFFFFFFFFFFFF: 00000000\n'",
-    "a label of nowhere": SECTION + r"printf '\tx // 000000000000: 00000000 <.text.7+0x4>\n'",
 }
 DYING = {
     "SIGSEGV": ("kill -SEGV $$", "TOOL_CRASHED", {"signal": "SIGSEGV"}, "it died of SIGSEGV"),

@@ -25,7 +25,16 @@ def listing(count: int, **fields: str) -> Listing:
     )
     texts = [f"op r{number}, “é”" for number in range(count)]
     given = {"path": "inner/1", "target": "dg2", "disassembler": "IGA", "problem": ""} | fields
-    return Listing(**given, answers=answers, size=(1 + at % 16).astype(np.uint32), text=texts)
+    sizes = (1 + at % 16).tolist()
+    return Listing(
+        **given,
+        answers=answers,
+        size=(1 + at % 16).astype(np.uint32),
+        text=texts,
+        code=[bytes([number % 256] * size) for number, size in enumerate(sizes)],
+        flow=[number % 8 for number in range(count)],
+        targets=[tuple(range(number, number + number % 3)) for number in range(count)],
+    )
 
 
 def same(one: Listing, other: Listing) -> None:
@@ -33,6 +42,8 @@ def same(one: Listing, other: Listing) -> None:
     assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
     assert list(one.text) == list(other.text)
     assert one.size.tolist() == other.size.tolist()
+    for name in ("code", "flow", "targets"):
+        assert list(getattr(one, name)) == list(getattr(other, name))
     assert list(one.answers) == list(other.answers)
 
 
@@ -56,7 +67,8 @@ def test_several_come_back_in_order_with_what_has_no_instructions():
 
 def test_long_texts_make_small_chunks():
     given = listing(100)
-    long = Listing("", None, "IGA", given.answers, given.size, ["x" * 300_000] * 100)
+    more = {name: getattr(given, name) for name in ("code", "flow", "targets")}
+    long = Listing("", None, "IGA", given.answers, given.size, ["x" * 300_000] * 100, **more)
     chunks = sent(listings.to_chunks(long))
     assert max(chunk.ByteSize() for chunk in chunks) < 2_000_000
     (back,) = listings.from_chunks(chunks)
@@ -98,6 +110,11 @@ def test_fewer_instructions_than_announced_are_refused():
         [*listings.from_chunks(chunks[:-1])]
     with pytest.raises(Malformed):
         [*listings.from_chunks(chunks[1:])]
+    for field, value in (("code", b"x"), ("target_counts", b"\x01" * listings.ROWS), ("targets", b"x")):
+        damaged = sent(chunks)
+        setattr(damaged[1].rows, field, value)
+        with pytest.raises(Malformed):
+            [*listings.from_chunks(damaged)]
     chunks[1].rows.texts.pop()
     with pytest.raises(Malformed):
         [*listings.from_chunks(chunks)]
