@@ -195,8 +195,8 @@ class Adapter:
     def _breakpoint(self, where: SourceLine | FunctionName, asked: dict[str, Any]) -> dict[str, Any]:
         located = self.symd.locate(self.digest, where)
         if not located.locations:
-            said = [located.refusal.name if located.refusal is not None else "NO_CODE_AT_LINE", *located.candidates]
-            return {"verified": False, **asked, "message": " ".join(said)}
+            refusal = located.refusal.name if located.refusal is not None else "NO_CODE_AT_LINE"
+            return {"verified": False, **asked, "message": refusal}
         first = located.locations[0]
         more = len(located.locations) - 1
         return {
