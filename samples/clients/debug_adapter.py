@@ -27,6 +27,8 @@ from symd.model.addresses import ByAddress, ObjectAddress, parse_query
 from symd.model.answers import Answer, Frame
 from symd.model.breakpoints import SourceLine
 from symd.model.line_tables import MOST_AROUND, Around, Listing, ListingPart
+from symd.model.breakpoints import FunctionName, SourceLine
+from symd.model.line_tables import ListingPart
 from symd.model.variables import Variable
 from symd.query.disasm import disassemble
 from symd.store import Store
@@ -109,6 +111,7 @@ class Adapter:
         return {
             "supportsConfigurationDoneRequest": True,
             "supportsBreakpointLocationsRequest": True,
+            "supportsFunctionBreakpoints": True,
             "supportsDisassembleRequest": True,
         }
 
@@ -184,19 +187,26 @@ class Adapter:
 
     def on_setBreakpoints(self, arguments: dict[str, Any]) -> dict[str, Any]:
         source = arguments["source"]
-        return {"breakpoints": [self._breakpoint(source, each["line"]) for each in arguments.get("breakpoints") or ()]}
+        wanted = arguments.get("breakpoints") or ()
+        lines = [SourceLine(source["path"], each["line"], each.get("column") or 0) for each in wanted]
+        return {"breakpoints": [self._breakpoint(each, {"line": each.line, "source": source}) for each in lines]}
 
-    def _breakpoint(self, source: dict[str, Any], line: int) -> dict[str, Any]:
-        located = self.symd.locate(self.digest, SourceLine(source["path"], line))
+    def on_setFunctionBreakpoints(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        names = [FunctionName(each["name"]) for each in arguments.get("breakpoints") or ()]
+        return {"breakpoints": [self._breakpoint(each, {}) for each in names]}
+
+    def _breakpoint(self, where: SourceLine | FunctionName, asked: dict[str, Any]) -> dict[str, Any]:
+        located = self.symd.locate(self.digest, where)
         if not located.locations:
             refusal = located.refusal.name if located.refusal is not None else "NO_CODE_AT_LINE"
-            return {"verified": False, "line": line, "source": source, "message": refusal}
+            return {"verified": False, **asked, "message": refusal}
         first = located.locations[0]
         more = len(located.locations) - 1
         return {
             "verified": True,
-            "line": first.line,
-            "source": source,
+            **asked,
+            **({"line": first.line} if first.line else {}),
+            **({"column": first.column} if first.column else {}),
             "instructionReference": hex(first.address),
             **({"message": f"and {more} more places"} if more else {}),
         }

@@ -15,7 +15,7 @@ from pathlib import Path
 from symd import Client
 from symd.model.addresses import BySection
 from symd.model.answers import Reason
-from symd.model.breakpoints import BreakpointLocation, parse_source_line
+from symd.model.breakpoints import BreakpointLocation, parse_place
 from symd.model.line_tables import ListingPart
 
 
@@ -27,8 +27,8 @@ class Backend:
         self.digest = symd.add(module.read_bytes(), module.name).sha256
 
     def breakpoints(self, line: str) -> tuple[BreakpointLocation, ...]:
-        """One place for each function and inlined copy that has the line."""
-        located = self.symd.locate(self.digest, parse_source_line(line))
+        """One place for each function and inlined copy that has the line; or of a function, kernel or address."""
+        located = self.symd.locate(self.digest, parse_place(line))
         if located.refusal is not None:
             raise SystemExit(f"{line}: {located.refusal.name} {', '.join(located.candidates)}".rstrip())
         return located.locations

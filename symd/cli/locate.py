@@ -24,7 +24,7 @@ from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
 from symd.engine.files.module import OpenModule, open_module
 from symd.errors import BadQuery
-from symd.model.breakpoints import BreakpointLocation, Located, Place, Refusal, parse_place
+from symd.model.breakpoints import BreakpointLocation, Located, LocationSpec, Refusal, parse_place
 from symd.model.code import DebugScheme
 from symd.model.compile_advice import compile_advice
 from symd.model.json.answers import located_json
@@ -92,7 +92,7 @@ def command(
     return NO if any(answer.refusal for answer in answers) else 0
 
 
-def _wanted(file: str, words: Sequence[str]) -> list[Place]:
+def _wanted(file: str, words: Sequence[str]) -> list[LocationSpec]:
     """The places that words name. Raises BadQuery, which says what to write where a module, a source and a number stand in another order."""
     if meant := _in_order([file, *words]):
         raise BadQuery(f"{words[0]!r} is no place in {file}", hint=meant)

@@ -17,6 +17,10 @@ from symd.model.addresses import ByAddress, ByDevice, ByKernel, BySection, Objec
 from symd.model.breakpoints import PLACE_HINT, FunctionName, KernelName, Place, SourceLine, parse_place
 from symd.model.columns import I64, U32, U64, no_numbers
 from symd.model.contexts import AddressForm, ContextRecord, Origin, Times
+from symd.model.addresses import ByAddress, ByKernel, BySection, ObjectAddress, Query, parse_query
+from symd.model.breakpoints import PLACE_HINT, FunctionName, KernelName, LocationSpec, SourceLine, parse_place
+from symd.model.columns import I64, U64
+from symd.model.contexts import AddressForm, ContextRecord, Times
 from symd.model.identities import named_digest
 from symd.model.kinds import kind_of, of_kind, several
 from symd.model.line_tables import MOST_AROUND, Around, CodePart, LineLevel, ListingPart, SectionRange
@@ -31,7 +35,7 @@ AnyQuery: TypeAlias = Query | str | SupportsIndex
 """A query; text as ``symd symbolize`` takes it ("vadd+0x1b0"); or a number, which is an object address."""
 AnyColumn: TypeAlias = NDArray[np.integer] | Iterable[SupportsIndex]
 """Whole numbers of 64 bits."""
-AnyPlace: TypeAlias = Place | str
+AnyPlace: TypeAlias = LocationSpec | str
 """What a breakpoint is set at; as text what ``parse_place`` reads: "vadd.cl:8", "vadd.cl:8:5", a function's name, "kernel:vadd", "vadd+0x10"."""
 AnyNames: TypeAlias = NameQuery | str
 """A question for names; as text a name, or a pattern where it holds ``*``, ``?`` or ``[``."""
@@ -138,7 +142,7 @@ def _number(value: SupportsIndex) -> int:
     return number
 
 
-def checked_place(where: AnyPlace) -> Place:
+def checked_place(where: AnyPlace) -> LocationSpec:
     """Raises BadQuery for what no breakpoint can be set at."""
     if isinstance(where, str):
         return parse_place(where)

@@ -83,7 +83,7 @@ class KernelName:
         return f"{_KERNEL}{self.name}"
 
 
-Place = SourceLine | FunctionName | KernelName | Query
+LocationSpec = SourceLine | FunctionName | KernelName | Query
 """What a breakpoint is set at."""
 
 _KERNEL = "kernel:"
@@ -104,7 +104,7 @@ def parse_source_line(text: str) -> SourceLine:
     return SourceLine(found[1], int(found[2]), int(found[3] or 0))
 
 
-def parse_place(text: str) -> Place:
+def parse_place(text: str) -> LocationSpec:
     """``FILE:LINE``, ``FILE:LINE:COLUMN``, a query such as ``vadd+0x10``, ``kernel:NAME``, or else the name of a function. Raises
     ``BadQuery``."""
     text = text.strip()
@@ -149,7 +149,7 @@ class Located:
     """The answer to one place: ``locations`` by kernel and address, or a refusal. ``last_line`` is the last line of
     the file that has a statement, where a refusal knows it."""
 
-    requested: Place
+    requested: LocationSpec
     locations: tuple[BreakpointLocation, ...] = ()
     refusal: Refusal | None = None
     candidates: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ class Breakpoint:
     that are watched; the rest is what ``locate`` takes."""
 
     id: str
-    where: Place
+    where: LocationSpec
     every_address: bool = False
     path: ObjectPath | None = None
     rules: tuple[PathRule, ...] = ()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
-from symd.model.breakpoints import SILENT, Breakpoint, BreakpointLocation, Located, Place, Refusal, SourceLine
+from symd.model.breakpoints import SILENT, Breakpoint, BreakpointLocation, Located, LocationSpec, Refusal, SourceLine
 from symd.model.columns import I64
 from symd.model.debug_info import RowFlag
 from symd.model.sources import PathRule
@@ -23,7 +23,7 @@ from symd.query.paths import Remapping, base_name, matching
 
 def locate(
     index: Index,
-    wanted: Place,
+    wanted: LocationSpec,
     path: str | None = None,
     *,
     every_address: bool = False,

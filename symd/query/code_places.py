@@ -1,4 +1,4 @@
-"""Whose code is it, and where does it begin? The functions and inlined copies that locations belong to, where functions begin and
+"""Owners of code, and where it begins: the functions and inlined copies that locations belong to, where functions begin and
 end, and places in text with what is known of them."""
 
 from __future__ import annotations

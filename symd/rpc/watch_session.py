@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from symd.model.breakpoints import Breakpoint, Place
+from symd.model.breakpoints import Breakpoint, LocationSpec
 from symd.model.watches import BreakpointChange, ChangeAcknowledged, WatchEvent
 from symd.rpc.wire.watches import EventReader, WatchRequest, to_change, to_start
 
@@ -26,7 +26,7 @@ class WatchSession:
         self._first = to_start(self._request)  # it says at once what is wrong
         self._watched = {each.id: each for each in breakpoints}
         self._pending: deque[BreakpointChange] = deque()
-        self._places: dict[str, Place] = {each.id: each.where for each in breakpoints}
+        self._places: dict[str, LocationSpec] = {each.id: each.where for each in breakpoints}
         self._lock = threading.Lock()
         self._requests = _Requests()
         self._reader = EventReader(self._places)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -359,10 +359,15 @@ class Asked(Iterator[Any]):
         data = self._requests.poll()
         return None if data is None else self._read(data)
 
-    def notify(self, callback: Callable[[], None]) -> None:
-        """Have ``callback``, which must not wait, called on the event loop whenever a request has come."""
-        self._requests.notify = callback
-        callback()
+    @contextmanager
+    def notifying(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Have ``callback``, which must not wait, called on the event loop whenever a request has come, while it lasts."""
+        silent, self._requests.notify = self._requests.notify, callback
+        try:
+            callback()
+            yield
+        finally:
+            self._requests.notify = silent
 
     def _read(self, data: bytes) -> Message:
         if self._begun:

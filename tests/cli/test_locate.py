@@ -151,7 +151,7 @@ def test_a_server_answers_alike_and_a_watch_hears_of_what_it_is_given(run: Run, 
                 waiting.terminate()
             assert remote == run("locate", "--json", BLUR, "blur.cl:8").out
             assert [
-                {key: value for key, value in each.items() if key not in ("module", "position")} for each in heard
+                {key: value for key, value in each.items() if key not in ("module", "resume_token")} for each in heard
             ] == [json.loads(line) for line in remote.splitlines()]
             assert {each["module"] for each in heard} == {f"modules/{record.sha256}" for record in engine.modules()}
             daemon.stop(1)

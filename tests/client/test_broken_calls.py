@@ -115,27 +115,28 @@ def _frame(kind: int, body: bytes = b"", *, flags: int = 0, stream: int = 0) -> 
 
 
 @pytest.fixture
-def dying(tmp_path: Path) -> Iterator[Callable[[str], str]]:
+def dying(tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Starts a server that is gone when it is asked something; its address, of that scheme."""
     numbers = itertools.count()
     with ExitStack() as stack:
 
-        def start(scheme: str) -> str:
+        def start(scheme: str, end: int = END_STREAM) -> str:
             family, place = (
                 (socket.AF_UNIX, str(tmp_path / f"s{next(numbers)}"))
                 if scheme == "unix:"
                 else (socket.AF_INET, ("127.0.0.1", 0))
             )
             listener = stack.enter_context(socket.create_server(place, family=family))
-            threading.Thread(target=_die, args=(listener,), daemon=True).start()
+            threading.Thread(target=_die, args=(listener, end), daemon=True).start()
             bound = listener.getsockname()
             return f"unix:{bound}" if scheme == "unix:" else f"{scheme}127.0.0.1:{bound[1]}"
 
         yield start
 
 
-def _die(listener: socket.socket) -> None:
-    """Not before all of a request has come: one that gRPC has not sent yet it sends again, to whoever listens then."""
+def _die(listener: socket.socket, end: int) -> None:
+    """Not before all of a request has come, whose last frame has the flag ``end`` (0: its first, of one that stays open): one that gRPC has not sent
+    yet it sends again, to whoever listens then."""
     taken, _ = listener.accept()
     with taken, taken.makefile("rb") as read:
         taken.sendall(_frame(SETTINGS) + _frame(SETTINGS, flags=ACK))
@@ -144,9 +145,14 @@ def _die(listener: socket.socket) -> None:
             body = read.read(int.from_bytes(header[:3], "big"))
             if header[3] == PING and not header[4] & ACK:
                 taken.sendall(_frame(PING, body, flags=ACK))
-            if header[3] == DATA and header[4] & END_STREAM:
+            if header[3] == DATA and header[4] & end == end:
                 break
         listener.close()
+
+
+def _end_of(ask: Callable[[Client], Any]) -> int:
+    """The flag of the last frame that the client sends before it waits: a watch stays open."""
+    return 0 if ask is ASKED[-1] else END_STREAM
 
 
 ASKED: list[Callable[[Client], Any]] = [
@@ -200,10 +206,10 @@ def test_the_same_awaited(nonsense: str, breaking: Callable[[int], str], ask: Ca
 @pytest.mark.parametrize("scheme", ["unix:", ""])
 @pytest.mark.parametrize("ask", ASKED)
 def test_a_daemon_that_dies_in_the_middle_of_a_call_is_told_as_that(
-    dying: Callable[[str], str], ask: Callable[[Client], Any], scheme: str
+    dying: Callable[..., str], ask: Callable[[Client], Any], scheme: str
 ) -> None:
     """gRPC may begin a call anew by itself (seen in 5 of 100 watches over a Unix socket): then nobody listens there any more."""
-    assert any(_is_told_as_broken(dying(scheme), ask) for _ in range(TRIES))
+    assert any(_is_told_as_broken(dying(scheme, _end_of(ask)), ask) for _ in range(TRIES))
 
 
 def _is_told_as_broken(address: str, ask: Callable[[Client], Any]) -> bool:
@@ -227,10 +233,10 @@ def test_the_same_behind_tls() -> None:
 
 @pytest.mark.parametrize("ask", ASKED)
 def test_a_call_ends_whose_last_daemon_of_several_dies(
-    dying: Callable[[str], str], ask: Callable[[Client], Any], monkeypatch: pytest.MonkeyPatch
+    dying: Callable[..., str], ask: Callable[[Client], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     be_impatient(monkeypatch)
-    with Client(dying("ipv4:")) as client, pytest.raises(ServerUnavailable):
+    with Client(dying("ipv4:", _end_of(ask))) as client, pytest.raises(ServerUnavailable):
         ask(client)
 
 

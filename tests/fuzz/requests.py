@@ -64,7 +64,6 @@ DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (breakpoint_service_pb2.ResolveBreakpointRequest, breakpoints.from_resolve_request),
     (breakpoint_service_pb2.WatchRequest, watches.from_start),
     (breakpoint_service_pb2.WatchRequest, watches.from_change),
-    (context_service_pb2.CreateContextRequest, lambda request: contexts.from_context(request.context)),
     (context_service_pb2.RecordEventsRequest, contexts.from_record_request),
     (alias_service_pb2.CreateAliasesRequest, contexts.from_create_request),
     (alias_service_pb2.GetAliasRequest, contexts.from_key),

@@ -13,7 +13,7 @@ from symd.model.breakpoints import (
     FunctionName,
     KernelName,
     Located,
-    Place,
+    LocationSpec,
     Refusal,
     SourceLine,
     parse_place,
@@ -300,7 +300,7 @@ def test_only_code_objects_for_a_target_are_meant() -> None:
         ("4", ByAddress(ObjectAddress(4))),
     ],
 )
-def test_a_place_is_written_as_one_line(text: str, wanted: Place) -> None:
+def test_a_place_is_written_as_one_line(text: str, wanted: LocationSpec) -> None:
     assert parse_place(text) == wanted
 
 

@@ -13,7 +13,7 @@ from symd.model.breakpoints import (
     FunctionName,
     KernelName,
     Located,
-    Place,
+    LocationSpec,
     Refusal,
     SourceLine,
 )
@@ -83,7 +83,7 @@ def from_breakpoint(message: pb.Breakpoint, name: str = "", contexts: Iterable[s
     )
 
 
-def _place(message: pb.Breakpoint) -> Place:
+def _place(message: pb.Breakpoint) -> LocationSpec:
     which = message.WhichOneof("where")
     if which == "address":
         return from_query(message.address, "breakpoint.address")
@@ -194,7 +194,7 @@ def to_refusal(answer: Located) -> pb.BreakpointRefusal | None:
 
 
 def from_answer(
-    requested: Place, locations: Iterable[pb.BreakpointLocation], refusal: pb.BreakpointRefusal | None
+    requested: LocationSpec, locations: Iterable[pb.BreakpointLocation], refusal: pb.BreakpointRefusal | None
 ) -> Located:
     """An answer; ``refusal`` None, or one that says nothing, stands for locations. Raises ``Malformed``."""
     found = tuple(map(from_location, locations))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symd.errors import LimitExceeded, Malformed
-from symd.model.breakpoints import Breakpoint, BreakpointLocation, Located, Place
+from symd.model.breakpoints import Breakpoint, BreakpointLocation, Located, LocationSpec
 from symd.model.contexts import LoadInContext
 from symd.model.watches import (
     BreakpointChange,
@@ -170,7 +170,7 @@ class EventReader:
     """Events of a watch, each whole, from its messages. ``places`` has those of the breakpoints by their ids, for as long as they are
     answered."""
 
-    def __init__(self, places: Mapping[str, Place]) -> None:
+    def __init__(self, places: Mapping[str, LocationSpec]) -> None:
         self._places = places
         self._gathered: tuple[BreakpointLocation, ...] = ()
 
@@ -220,7 +220,7 @@ def _module_event(message: pb.WatchResponse) -> ModuleEvent:
     return event
 
 
-def from_responses(messages: Iterable[pb.WatchResponse], places: Mapping[str, Place]) -> Iterator[WatchEvent]:
+def from_responses(messages: Iterable[pb.WatchResponse], places: Mapping[str, LocationSpec]) -> Iterator[WatchEvent]:
     """The events of a watch. Raises ``Malformed``."""
     reader = EventReader(places)
     return (event for message in messages if (event := reader.read(message)) is not None)

@@ -74,11 +74,11 @@ def watch(service: ServiceContext, requests: Asked, call: Call) -> Iterator[Watc
         if not call.add_callback(watching.close):
             return  # it has ended already
         service.check_running()
-        requests.notify(watching.wake)
         acknowledged = 0
-        for event in watching:
-            acknowledged += isinstance(event, ChangeAcknowledged)
-            yield from to_responses(event, acknowledged)
+        with requests.notifying(watching.wake):
+            for event in watching:
+                acknowledged += isinstance(event, ChangeAcknowledged)
+                yield from to_responses(event, acknowledged)
         service.check_running()
 
 
