@@ -6,7 +6,7 @@ from symd.model.code import CodeObject, Section
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
-    from symd.debuginfo.dwarf import DebugSections
+    from symd.debuginfo.dwarf.sections import DebugSections
     from symd.debuginfo.layout import LinearLayout
 
 TEXT = ".nv_debug_ptx_txt"
