@@ -80,10 +80,7 @@ def without_compiled_core() -> Iterator[None]:
         (block_ranges, "core", core["block_ranges"]),
         (block_ranges, "RangeRows", read.range_lists.RangeRows),
         (columns, "core", core["scopes"]),
-        *(
-            (import_module(f"symd.debuginfo.{name}"), "core", core["function_lines"])
-            for name in ("function_lines", "line_ends")
-        ),
+        *((module, "core", core["function_lines"]) for module in (folded_sequences, lines)),
         *(
             (module, "text_layout", core["text_layout"])
             for module in (reading, folded_sequences, layout, one_address, plain_scopes, ptx_assembly)
