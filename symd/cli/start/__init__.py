@@ -5,15 +5,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from symd.cli.start.ending import end
 from symd.cli.start.plain_text import names_server, plain_questions
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import NoReturn
-
+from symd.model.light_typing import NoReturn
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as ``symd.cli`` has it, which may not be imported yet."""

@@ -7,9 +7,7 @@ import gc
 import os
 import sys
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import NoReturn
+from symd.model.light_typing import NoReturn
 
 
 def end(code: int, *, at_once: bool) -> NoReturn:
