@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.answers import Text
-from symd import debuginfo, index
+from symd import index
 from symd.client import symbolize_request
 from symd.config import Limits
+from symd.debuginfo import reading
 from symd.engine.engine import Engine
 from symd.engine.files.gc_control import gc_paused
 from symd.formats import containers
@@ -52,7 +53,7 @@ def stages(path: Path) -> list[str]:
         indexed = [
             DecodedObject(
                 code,
-                stage("debuginfo.read: relocation, line programs, DIE trees", lambda code=code: debuginfo.read(code)),
+                stage("reading.read: relocation, line programs, DIE trees", lambda code=code: reading.read(code)),
             )
             for code in unpacked.objects
         ]

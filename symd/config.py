@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from symd.errors import FailedPrecondition, InvalidInput
-from symd.model.named_tuples import NamedTuple
+from symd.model.light_typing import NamedTuple
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from collections.abc import Iterable, Mapping
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
-    from typing import Any, ClassVar, Final
+    from typing import Any
 
 
 class SymdError(Exception):
@@ -55,10 +55,10 @@ class SymdError(Exception):
     how many seconds the same call may do; None: not before something changed.
     """
 
-    status: ClassVar[str] = "INTERNAL"
-    reason: ClassVar[str] = "INTERNAL"
-    exit_code: ClassVar[int] = 3
-    retry_seconds: ClassVar[float | None] = None
+    status = "INTERNAL"
+    reason = "INTERNAL"
+    exit_code = 3
+    retry_seconds: float | None = None
 
     def __init__(
         self, message: str, *, where: str = "", hint: str = "", metadata: Mapping[str, str] | None = None
@@ -150,7 +150,7 @@ class ModuleNotFound(NotFound):
     reason = "UNKNOWN_MODULE"
 
 
-_SHOWN_PATHS: Final = 4
+_SHOWN_PATHS = 4
 """Paths of code objects that an error names."""
 
 
@@ -285,7 +285,7 @@ class PositionLost(SymdError):
     exit_code = 1
 
 
-OF_ONE_MODULE: Final = (InvalidInput, LimitExceeded, Unsupported, DataLoss, WorkerDied, DeadlineExceeded)
+OF_ONE_MODULE = (InvalidInput, LimitExceeded, Unsupported, DataLoss, WorkerDied, DeadlineExceeded)
 """What may be wrong with one module, whose reading may have died or taken too long: questions about others are answered."""
 
 

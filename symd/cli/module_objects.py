@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, cast
 
-from symd import debuginfo
 from symd.cli.options import server_option_that
 from symd.config import Limits
+from symd.debuginfo import reading
 from symd.engine.files.gc_control import gc_frozen
 from symd.engine.files.input import module_beginning, module_digest
 from symd.engine.files.module import open_module
@@ -90,7 +90,7 @@ def _described(code: CodeObject, budget: DebugBudget) -> ObjectSummary:
     if code.vendor is not Vendor.INTEL:
         return code_summary(code, _LATER)
 
-    return judged_summary(DecodedObject(*debuginfo.read_or_refused(code, budget)), _LATER)
+    return judged_summary(DecodedObject(*reading.read_or_refused(code, budget)), _LATER)
 
 
 def large_file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:

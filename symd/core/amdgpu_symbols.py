@@ -6,6 +6,7 @@ Source: System V ABI, chapter 4, "Symbol Table"; LLVM's AMDGPU usage guide, "Sym
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 import cython
 
@@ -14,9 +15,6 @@ if cython.compiled:
 else:
     from symd.core import sorting
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _NOTYPE = cython.declare(cython.int, 0)
 _OBJECT = cython.declare(cython.int, 1)

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Iterable, Sequence
 
 import cython
 
 from symd.core.dies import LOCATION_LIST, OTHER_LOCATION
+from symd.model.light_typing import Any
 
 if cython.compiled:
     from cython.cimports.symd.core import dies
@@ -18,10 +20,6 @@ if cython.compiled:
 else:
     from symd.core import range_lists
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
 
 # DW_TAG_ (7.5.3).
 _PARAMETER = cython.declare(cython.uint, 0x05)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 
 import cython
 
@@ -22,9 +23,6 @@ if cython.compiled:
 else:
     from symd.core.byte_reader import ByteReader
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _ADDRX_OFFSET = cython.declare(cython.ulonglong, 0x2001)

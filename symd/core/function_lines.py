@@ -8,15 +8,13 @@ from array import array
 import cython
 
 from symd.core.sorting import ordered
+from symd.model.light_typing import Any
 
 if cython.compiled:
     from cython.cimports.symd.core import sorting
 else:
     from symd.core import sorting
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
 
 _NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)
 _NO_FUNCTION = cython.declare(cython.uint, 0xFFFFFFFF)

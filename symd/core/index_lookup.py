@@ -7,15 +7,13 @@ Source of the layout: docs/index-format.md. Numbers are of 64 bits, and arithmet
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from struct import Struct
 from zlib import crc32
 
 import cython
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from symd.model.light_typing import Any
 
 MAGIC = b"SYMDIDX\0"
 HEADER = Struct("<8sIIII")

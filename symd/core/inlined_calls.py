@@ -15,6 +15,7 @@ nvlink writes the base of all names as 0 where it links for sm_90, so that names
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 import cython
 
@@ -22,14 +23,10 @@ from symd.core.line_program import NAMED
 from symd.core.name_families import NameFamilies, is_local
 from symd.core.sorting import ranked
 from symd.core.strings import IN_STRINGS, SECTION_BITS, Names, StringReader
+from symd.model.light_typing import Any
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    Families = dict[str, set[int]]
-    """Names by their families."""
+Families = dict[str, set[int]]
+"""Names by their families."""
 
 _U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)

@@ -8,18 +8,14 @@ from array import array
 import cython
 
 from symd.core.line_program import ProgramParameters
-from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS
+from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
+from symd.model.light_typing import Any
 
 if cython.compiled:
     from cython.cimports.symd.core.byte_reader import ByteReader
 else:
     from symd.core.byte_reader import ByteReader
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
-
-    from symd.core.strings import StringReader
 
 # Contents of entries (7.22), and LLVM's.
 _PATH = cython.declare(cython.ulonglong, 0x1)

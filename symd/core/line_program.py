@@ -6,18 +6,17 @@ Arithmetic is modulo 2**64, as in the registers of the machines that the rows de
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Sequence
 
 import cython
+
+from symd.model.light_typing import Any
 
 if cython.compiled:
     from cython.cimports.symd.core.byte_reader import ByteReader
 else:
     from symd.core.byte_reader import ByteReader
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
 
 _U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)

@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 import cython
 
 from symd.core.sorting import ordered, ranked
+from symd.model.light_typing import Any
 
 if cython.compiled:
     from cython.cimports.symd.core import sorting
 else:
     from symd.core import sorting
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 _ENDS = cython.declare(cython.uchar, 4)

@@ -5,17 +5,14 @@ answered otherwise than its rows say."""
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Sequence
 
 import cython
 
 from symd.core.row_extents import row_extents, row_pieces
 from symd.core.scope_ranges import scope_ranges
 from symd.core.sorting import ranked
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+from symd.model.light_typing import Any
 
 MAX_DEPTH = 64
 """Calls inlined into one another; what is deeper is taken as not inlined."""

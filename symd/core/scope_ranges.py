@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 
 import cython
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from symd.model.light_typing import Any
 
 _NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)
 _AT_ONCE = cython.declare(cython.Py_ssize_t, 1024)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 import cython
 
@@ -19,10 +20,6 @@ if cython.compiled:
     from cython.cimports.symd.core import strings as core_strings
 else:
     from symd.core import strings as core_strings
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 _NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)

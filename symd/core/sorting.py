@@ -7,9 +7,7 @@ from array import array
 
 import cython
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
+from symd.model.light_typing import Any
 
 
 def ranked(keys: Any) -> tuple[array[int], array[int]]:

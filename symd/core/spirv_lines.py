@@ -1,19 +1,14 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """Line statements of SPIR-V to rows (SPIR-V 1.6, 3.52.2; NonSemantic.Shader.DebugInfo.100, DebugLine and DebugNoLine). A row begins at the first instruction that
-a statement governs, and ends where the block ends. Words are u32; an instruction is its number. Columns of instructions are as ``core.spirv_words`` has them."""
+a statement governs, and ends where the block ends. Words are u32; an instruction is its number. A module
+is its words, and of each instruction its first word, opcode and count of words, as ``core.spirv_words`` has them."""
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import cython
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    Instructions = tuple[array[int], array[int], array[int], array[int]]
-    """The words, and of each instruction its first word, opcode and count of words."""
 
 _NOTHING = cython.declare(cython.uint, 0xFFFFFFFF)
 
@@ -47,7 +42,7 @@ def _ends_block(opcode: cython.int) -> cython.bint:
     return 249 <= opcode <= 255 or opcode in (4416, 4448, 4449, 5294)
 
 
-def kinds(module: Instructions, sets: Mapping[int, bool]) -> tuple[bytearray, set[int], set[int]]:
+def kinds(module: Sequence[array[int]], sets: Mapping[int, bool]) -> tuple[bytearray, set[int], set[int]]:
     """(what each instruction is, the files that OpLine names by id, and those that DebugLine does). ``sets`` are those of debug instructions by id, each with whether
     it writes numbers as ids: the others have no lines."""
     stream = cython.declare(cython.const[cython.uint][::1])
@@ -99,7 +94,7 @@ def kinds(module: Instructions, sets: Mapping[int, bool]) -> tuple[bytearray, se
     return found, of_lines, of_debug_lines
 
 
-def scope_changes(module: Instructions, kinds: bytearray) -> tuple[array[int], array[int], array[int]]:
+def scope_changes(module: Sequence[array[int]], kinds: bytearray) -> tuple[array[int], array[int], array[int]]:
     """Where the scope in force may change, in order, u32 each: the first instruction that it governs, the scope by id (0: none), and its DebugInlinedAt (0: none)."""
     stream = cython.declare(cython.const[cython.uint][::1])
     starts = cython.declare(cython.const[cython.uint][::1])
@@ -178,7 +173,7 @@ def in_force(kinds: bytearray) -> tuple[array[int], array[int], bytearray]:
 
 
 def locations(
-    module: Instructions,
+    module: Sequence[array[int]],
     kinds: bytearray,
     statements: array[int],
     files: tuple[Mapping[int, int], Mapping[int, int]],

@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Container
 
 import cython
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Container
 
 
 def split(words: array[int], first: int) -> tuple[array[int], array[int], array[int], int]:

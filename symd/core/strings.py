@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 
 import cython
+
+from symd.model.light_typing import Any
 
 if cython.compiled:
     from cython.cimports.symd.core import sorting
 else:
     from symd.core import sorting
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
 
 IN_INFO, IN_STRINGS, IN_LINE_STRINGS = 1, 2, 3
 """The sections that hold strings, as keys number them."""

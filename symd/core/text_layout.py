@@ -7,13 +7,11 @@ bytes or the next section."""
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 import cython
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from symd.model.light_typing import Any
 
 _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 

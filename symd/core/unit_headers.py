@@ -6,6 +6,7 @@ from __future__ import annotations
 import cython
 
 from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
+from symd.model.light_typing import Any
 
 if cython.compiled:
     from cython.cimports.symd.core import abbreviations, range_lists
@@ -16,9 +17,6 @@ if cython.compiled:
 else:
     from symd.core.dies import ValueReader
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
 
 # Kinds of units (7.5.1).
 _COMPILE = cython.declare(cython.int, 0x01)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from symd.core import block_ranges as core
 from symd.core.range_lists import RangeRows
-from symd.debuginfo.dwarf import DebugSections, Units
 from symd.debuginfo.dwarf.constants import At
-from symd.debuginfo.dwarf.units import parameters, read_rows
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.units import Units, parameters, read_rows
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.debuginfo.variables.dies import DieReader
     from symd.debuginfo.variables.location_lists import ListReader

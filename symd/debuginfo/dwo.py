@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symd.debuginfo.dwarf import DebugSections, Unit, read_units
-from symd.debuginfo.dwarf.sections import DWO_NAMES, UNIT_INDEX, split_contents, with_split
-from symd.debuginfo.dwarf.units import split_units
+from symd.debuginfo.dwarf.sections import DWO_NAMES, UNIT_INDEX, DebugSections, split_contents, with_split
+from symd.debuginfo.dwarf.units import Unit, read_units, split_units
 from symd.errors import HashMismatch, NoDebugData
 from symd.formats import elf
 from symd.formats.budget import Budget, DebugBudget

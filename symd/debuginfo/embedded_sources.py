@@ -15,9 +15,9 @@ import numpy as np
 from symd.core.line_header import LineHeaderReader
 from symd.core.strings import StringReader
 from symd.debuginfo import layout
-from symd.debuginfo.dwarf import DebugSections, read_units
 from symd.debuginfo.dwarf.lines import FilePaths, read_headers
-from symd.debuginfo.dwarf.sections import Warnings
+from symd.debuginfo.dwarf.sections import DebugSections, Warnings
+from symd.debuginfo.dwarf.units import read_units
 from symd.debuginfo.ptx_lines import PtxText
 from symd.debuginfo.ptx_text import TEXT
 from symd.debuginfo.relocation import relocated

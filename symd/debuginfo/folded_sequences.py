@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from symd.core import function_lines as core
 from symd.core import text_layout
-from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units, unit_ranges
-from symd.debuginfo.dwarf.columns import FunctionColumns, spread
+from symd.debuginfo.dwarf.columns import FunctionColumns, LineColumns, ScopeColumns, spread, unit_ranges
 from symd.debuginfo.dwarf.lines import line_ends
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.units import Units
 from symd.debuginfo.layout import LinearLayout
 from symd.model.columns import I64, U32, U64, distinct
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines, TextSpans

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from symd.core import text_layout
 from symd.errors import Malformed
 from symd.model.code import CodeObject
-from symd.model.named_tuples import NamedTuple
+from symd.model.light_typing import NamedTuple
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+TYPE_CHECKING = False  # one address is answered without NumPy, and without ``typing``
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 

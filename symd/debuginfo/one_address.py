@@ -6,31 +6,25 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
+from symd.config import Limits
 from symd.core import scopes as core
 from symd.core import text_layout
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
 from symd.debuginfo.dwarf.lines import TEXT_COLUMN, LineTables, line_ends, maps_of_units, read_tables
+from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import SCOPES, Units, read_rows, read_units, units_for_addresses
 from symd.debuginfo.layout import assign
 from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.relocation import relocated
 from symd.errors import SymdError
 from symd.formats.budget import DebugBudget
-from symd.model.code import CodeKind, DebugScheme, Vendor
-from symd.model.frame_text import APPROXIMATE, EXACT, NO_LINE, NotPlain
-from symd.model.named_tuples import NamedTuple
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from symd.config import Limits
-    from symd.debuginfo.dwarf.sections import DebugSections
-    from symd.model.code import CodeObject
-    from symd.model.frame_text import PlainAnswer, PlainFrame
+from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
+from symd.model.frame_text import APPROXIMATE, EXACT, NO_LINE, NotPlain, PlainAnswer, PlainFrame
+from symd.model.light_typing import NamedTuple
 
 _NO_PARENT = _NO_FUNCTION = 0xFFFFFFFF
 """What ``model.debug_info`` says of scopes."""

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from itertools import pairwise
 
 from symd.core import text_layout
 from symd.model.code import PYTHON_SUFFIX
-from symd.model.frame_text import NotPlain
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Sequence
-
-    from symd.model.frame_text import PlainFrame
+from symd.model.frame_text import NotPlain, PlainFrame
 
 _NO_PARENT = 0xFFFFFFFF
 _INLINED, _BODY = 1, 2

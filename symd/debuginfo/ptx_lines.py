@@ -13,7 +13,7 @@ from posixpath import basename
 import numpy as np
 
 from symd.debuginfo import ptx_text
-from symd.debuginfo.dwarf import LineColumns, read_lines
+from symd.debuginfo.dwarf.columns import LineColumns, read_lines
 from symd.debuginfo.layout import LinearLayout
 from symd.model.code import CodeObject
 from symd.model.columns import U64

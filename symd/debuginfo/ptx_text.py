@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.layout import LinearLayout
 from symd.model.code import CodeObject, Section
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from symd.debuginfo.dwarf import DebugSections
-    from symd.debuginfo.layout import LinearLayout
 
 TEXT = ".nv_debug_ptx_txt"
 _BEGIN_OF_LLVM, _UNITS = b"func_begin0:\0", b"\0.section\t.debug_info"

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core import text_layout
-from symd.debuginfo import dwarf, leaves_out_calls
-from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units
-from symd.debuginfo.dwarf.columns import Positions
+from symd.debuginfo import leaves_out_calls
+from symd.debuginfo.dwarf.columns import LineColumns, Positions, ScopeColumns, read_lines, read_scopes, unit_ranges
 from symd.debuginfo.dwarf.lines import TEXT_COLUMN
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.units import Units, read_units, units_for_addresses
 from symd.debuginfo.folded_sequences import find_folded, function_lines
 from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.relocation import relocated
@@ -136,7 +137,7 @@ def _steps(code: CodeObject, budget: DebugBudget) -> _Steps:
         layout = assign(code)
         sections = relocated(code, layout, budget)
         yield
-        units = dwarf.read_units(sections)
+        units = read_units(sections)
         yield
         debug = yield from _decoded(code, layout, sections, units)
         for section in code.sections:
@@ -242,10 +243,10 @@ def read_part(
         return None
     layout = assign(code)
     sections = relocated(code, layout, DebugBudget.of(code, limits))
-    units = dwarf.read_units(sections)
+    units = read_units(sections)
     if any(unit.dwo_id is not None for unit in units.units):
         return None
-    chosen = dwarf.units_for_addresses(sections, units, layout.linear(places))
+    chosen = units_for_addresses(sections, units, layout.linear(places))
     if chosen is None:
         return None
     debug = _at_once(_decoded(code, layout, sections, chosen.units))
@@ -273,9 +274,9 @@ def _decoded(
     sections: DebugSections,
     units: Units,
 ) -> _Steps:
-    lines = dwarf.read_lines(sections, units)
+    lines = read_lines(sections, units)
     yield
-    scopes = dwarf.read_scopes(sections, lines, units)
+    scopes = read_scopes(sections, lines, units)
     yield
     missing = units.missing_files() if any(unit.dwo_name for unit in units.units) else ()
     functions = function_lines(scopes)
@@ -323,7 +324,7 @@ def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> T
     missing = tuple(each for each in units.units if each.dwo_name and not each.contributions and not each.has_children)
     if not missing:
         return TextSpans.empty()
-    ranges = dwarf.unit_ranges(sections, missing)
+    ranges = unit_ranges(sections, missing)
     return layout.spans(ranges.start, ranges.end)
 
 

@@ -5,25 +5,16 @@ takes longer to import than an answer takes."""
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 from symd.core import row_scopes as core
-from symd.core.row_scopes import CONTRADICTORY
-from symd.model.code import PYTHON_SUFFIX, is_symbol_of
-from symd.model.frame_text import EXACT, NotPlain
-from symd.model.named_tuples import NamedTuple
+from symd.core.inlined_calls import InlinedCalls
+from symd.core.row_scopes import CONTRADICTORY, RowScopes
+from symd.debuginfo.dwarf.lines import LineTables
+from symd.model.code import PYTHON_SUFFIX, CodeObject, Function, is_symbol_of
+from symd.model.frame_text import EXACT, NotPlain, PlainAnswer, PlainFrame
+from symd.model.light_typing import Any, NamedTuple
 from symd.model.texts import counted
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from symd.core.inlined_calls import InlinedCalls
-    from symd.core.row_scopes import RowScopes
-    from symd.debuginfo.dwarf.lines import LineTables
-    from symd.model.code import CodeObject, Function
-    from symd.model.frame_text import PlainAnswer, PlainFrame
-
 
 _HOPPER = 90
 

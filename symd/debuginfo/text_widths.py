@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Iterable
 from itertools import zip_longest
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(line\b|[0-9])", re.MULTILINE)
 """It moves lines: what follows in a text does not tell which lines there are."""

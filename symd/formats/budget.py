@@ -5,12 +5,8 @@ from __future__ import annotations
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import LimitExceeded
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Self
-
-    from symd.model.code import CodeObject
+from symd.model.code import CodeObject
+from symd.model.light_typing import Self
 
 _ALWAYS = 1_000_000
 """Steps that reading any file may take: about a second."""

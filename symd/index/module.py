@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from symd import debuginfo
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.debuginfo import reading
 from symd.errors import SymdError
 from symd.formats import containers
 from symd.formats.containers.code_reloader import read_now, settled, without_bytes
@@ -78,7 +78,7 @@ def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest | None, limi
     known = _digest_aside(data) if digest is None else partial(Digest, digest)
     opening = containers.ContainerUnpacker(data, limits)
     index = IndexBuilder(Arena())
-    for code, debug in debuginfo.read_in_turn(opening, limits, len(data)):
+    for code, debug in reading.read_in_turn(opening, limits, len(data)):
         index.add(*_kept(DecodedObject(code, debug), known() if code.data is data else None))
         del code, debug
         forget(data)
@@ -140,7 +140,7 @@ def decoded_objects(
     objects: Sequence[CodeObject], limits: Limits = DEFAULT_LIMITS, stored: int | None = None
 ) -> list[DecodedObject]:
     """All of each code object decoded, or why it cannot be. ``stored`` is the size of their module's file."""
-    return [DecodedObject(code, debug) for code, debug in debuginfo.read_each(objects, limits, stored)]
+    return [DecodedObject(code, debug) for code, debug in reading.read_each(objects, limits, stored)]
 
 
 def described(

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from symd import debuginfo
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.debuginfo import read_in_turn, text_ranges
+from symd.debuginfo import reading, text_ranges
+from symd.debuginfo.reading import read_in_turn
 from symd.debuginfo.text_ranges import TextRanges
 from symd.errors import SymdError
 from symd.formats.containers.code_reloader import CodeReloader, without_bytes
@@ -201,7 +201,7 @@ class _Item:
         self.code, self._limits, self._complete = code, limits, complete
         self.indexed = DecodedObject(code, None)
         self._knows_kernels_alone = False
-        self._part: debuginfo.PartialDebugInfo | None = None
+        self._part: reading.PartialDebugInfo | None = None
         self._ranges: TextRanges | None = None
         self._places: list[tuple[int, int]] = []
         self._kernels: set[str] = set()
@@ -230,7 +230,7 @@ class _Item:
     def decode_part(self, places: Places) -> bool:
         """Decode what these places and those before them need; False, and nothing changes, where that is all."""
         try:
-            part = debuginfo.read_part(self._whole_code(), [*self._places, *places], self._limits)
+            part = reading.read_part(self._whole_code(), [*self._places, *places], self._limits)
         except SymdError:
             return False
         self._part = part or self._part

@@ -8,11 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from symd.model.identities import ObjectPath
-from symd.model.named_tuples import NamedTuple
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
+from symd.model.light_typing import Any, NamedTuple
 
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 

@@ -7,17 +7,12 @@ code object or nothing, which whoever looks for it finds out."""
 from __future__ import annotations
 
 from symd.errors import BadQuery
+from symd.model.light_typing import NewType, TypeGuard
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import NewType, TypeGuard
-
-    Digest = NewType("Digest", str)
-    ObjectPath = NewType("ObjectPath", str)
-else:
-    Digest = ObjectPath = str
-"""``Digest``, a module's name: the SHA-256 of its bytes in 64 lower-case hexadecimal digits; ``ObjectPath``, a code object's name in its module: what the containers around
-it call their elements, joined by "/"; "" where the module is the code object."""
+Digest = NewType("Digest", str)
+"""A module's name: the SHA-256 of its bytes in 64 lower-case hexadecimal digits."""
+ObjectPath = NewType("ObjectPath", str)
+"""A code object's name in its module: what the containers around it call their elements, joined by "/"; "" where the module is the code object."""
 
 _DIGITS = frozenset("0123456789abcdef")
 _MODULES = "modules/"

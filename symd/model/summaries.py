@@ -6,11 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from symd.model.code import NO_FACTS, CodeKind, CodeObject
 from symd.model.identities import Digest, ObjectPath
-from symd.model.named_tuples import NamedTuple
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
+from symd.model.light_typing import Any, NamedTuple
 
 
 class KernelSummary(NamedTuple):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -95,8 +95,9 @@ class EarlierAttempts(NamedTuple):
     waited: bool
 
 
-class CataloguedModules(ABC):
-    """A store's verbs that are the same wherever the bytes lie. What a store is besides sets the attributes and says how a module comes in and is taken out."""
+class ModuleStore(ABC):
+    """Modules by digest, with their indexes, remembered failures, aliases and contexts: what the engine, the daemon and the watches use. ``symd.store.Store``
+    keeps them in a folder, ``symd.store.shared`` for several machines; what is the same wherever the bytes lie stands here. Safe to use from several threads."""
 
     _catalogue: CatalogueQueries
     _limits: Limits
@@ -125,6 +126,10 @@ class CataloguedModules(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give the connections back; who listens hears no more. Harmless when repeated; mapped bytes stay readable."""
+
+    @abstractmethod
+    def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Bring the catalogue in step with bytes that it has no row for, until ``stop`` says so."""
 
     def __enter__(self) -> Self:
         return self
@@ -178,8 +183,31 @@ class CataloguedModules(ABC):
             return upload.commit(digest, label, format)
 
     @abstractmethod
+    def data(self, digest: str) -> memoryview:
+        """The module's bytes, mapped read-only. Raises ``ModuleNotFound``, and ``DataLoss`` when the file is shorter
+        or longer than it was."""
+
+    @abstractmethod
+    def file(self, digest: str) -> AbstractContextManager[Path]:
+        """Where the module's bytes stand; while they are used the module is not evicted. Raises as ``data`` does; the
+        bytes are not looked at."""
+
+    @abstractmethod
+    def set_aside(self, digest: str) -> bool:
+        """Make a module whose bytes are not those of its digest missing until they are added again; its row, label, aliases and indexes stay. False where the
+        bytes are right, or there are none."""
+
+    @abstractmethod
     def index(self, digest: str, version: int) -> memoryview | None:
         """The module's index in format ``version``, mapped read-only; None when there is none."""
+
+    @abstractmethod
+    def drop_index(self, digest: str, version: int) -> None:
+        """Remove an index; it is made again when it is needed."""
+
+    @abstractmethod
+    def drop_older_indexes(self, digest: str, version: int) -> None:
+        """Remove a module's indexes of formats older than ``version``, where it has one of that."""
 
     def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None:
         """Keep an index, in place of an older one, and give it back as ``index`` does: None where the store has no room
@@ -217,6 +245,13 @@ class CataloguedModules(ABC):
         of their uses stays. Those that cannot be indexed under ``version`` are left out."""
         return self._catalogue.outdated(version)
 
+    @abstractmethod
+    def attempt(self, digest: str, version: int) -> AbstractContextManager[EarlierAttempts]:
+        """An attempt to index the module, at which all threads and processes take turns. It is counted before it begins:
+        should it end this process, or the one that does the work, the count is what is left of it. An index or a failure
+        that is kept forgets the count. Raises ``DeadlineExceeded`` where another process holds the turn for longer than an
+        attempt may take."""
+
     def note_attempt(self, digest: str, version: int, ending: str) -> None:
         """Say how an attempt ended that had no answer."""
         with self._catalogue.writing(survives_power_cut=False) as connection:
@@ -247,6 +282,10 @@ class CataloguedModules(ABC):
         if "attempts" in error.metadata:
             self.given_up += 1
         return True
+
+    @abstractmethod
+    def figures(self) -> Figures:
+        """How much there is, now."""
 
     def is_catalogued(self, digest: str) -> bool:
         """Whether the catalogue has the module, damaged or not: the least that can be asked of it."""

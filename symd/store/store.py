@@ -24,7 +24,7 @@ from symd.store import rows
 from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogue import Catalogue, is_locked, newest
 from symd.store.catalogue_repair import check, finish_replacing, replace_catalogue
-from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
+from symd.store.catalogued import EarlierAttempts, Figures, ModuleStore
 from symd.store.connection import Connection
 from symd.store.eviction import NOTHING, Evicted, RemoveFile, make_room, remove_indexes, remove_modules, unlink
 from symd.store.files import (
@@ -58,7 +58,7 @@ _FIRST_TOGETHER: Final = 8
 """Modules that go in the first transaction of those which empty a store: the log of writes to a disk that is nearly full has room for few."""
 
 
-class Store(CataloguedModules):
+class Store(ModuleStore):
     """Modules by digest in the folder ``root``, made when it is not there.
 
     Safe to use from several threads, and several processes may share a folder; connections do not survive ``fork``.
@@ -208,8 +208,6 @@ class Store(CataloguedModules):
         return missing
 
     def data(self, digest: str) -> memoryview:
-        """The module's bytes, mapped read-only. Raises ``ModuleNotFound``, and ``DataLoss`` when the file is shorter
-        or longer than it was."""
         size = self._size(digest)
         path = self._paths.module(digest)
         with disk(path):
@@ -224,8 +222,6 @@ class Store(CataloguedModules):
 
     @contextmanager
     def file(self, digest: str) -> Iterator[Path]:
-        """Where the module's bytes stand; while they are used the module is not evicted. Raises as ``data`` does; the
-        bytes are not looked at."""
         size = self._size(digest)
         path = self._paths.module(digest)
         with self.usage.pin(digest):
@@ -290,12 +286,12 @@ class Store(CataloguedModules):
             log.warning("the index of %s is not kept: %s", digest, error.message)
 
     def remove(self, digest: str) -> None:
-        """Remove a module with its indexes and aliases, as ``CataloguedModules.remove`` does. On a full disk, which
+        """Remove a module with its indexes and aliases, as ``ModuleStore.remove`` does. On a full disk, which
         whoever removes modules may want to empty, it is tried twice."""
         self._twice_where_full(partial(super().remove, digest))
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
-        """Remove a module that cannot be indexed, as ``CataloguedModules.refuse`` does. On a full disk, for which a
+        """Remove a module that cannot be indexed, as ``ModuleStore.refuse`` does. On a full disk, for which a
         module may be refused, it is tried twice."""
         self._twice_where_full(partial(super().refuse, digest, version, error))
 
@@ -310,12 +306,10 @@ class Store(CataloguedModules):
             act()
 
     def drop_index(self, digest: str, version: int) -> None:
-        """Remove an index file; it is made again when it is needed."""
         with disk(self._paths.root), self._catalogue.writing() as connection:
             remove_indexes(connection, self._paths, [(checked_digest(digest), version)])
 
     def drop_older_indexes(self, digest: str, version: int) -> None:
-        """Remove a module's indexes of formats older than ``version``, where it has one of that."""
         with disk(self._paths.root), self._catalogue.writing() as connection:
             older = rows.older_indexes(connection, checked_digest(digest), version)
             remove_indexes(connection, self._paths, older)
@@ -377,10 +371,6 @@ class Store(CataloguedModules):
 
     @contextmanager
     def attempt(self, digest: str, version: int) -> Iterator[EarlierAttempts]:
-        """An attempt to index the module, at which all threads and processes take turns. It is counted before it begins:
-        should it end this process, or the one that does the work, the count is what is left of it. An index or a failure
-        that is kept forgets the count. Raises ``DeadlineExceeded`` where another process holds the turn for longer than an
-        attempt may take."""
         name, seconds = f"index-{checked_digest(digest)}", self._limits.build_seconds
         with ExitStack() as stack:
             self._catalogue.check_in_place()
@@ -404,7 +394,6 @@ class Store(CataloguedModules):
             return rows.attempts(connection, digest, version)
 
     def figures(self) -> Figures:
-        """How much there is, now."""
         with disk(self.root):
             modules, module_bytes, index_bytes = self._catalogue.sums()
             damaged = sum(1 for _ in self._paths.damaged.glob("*"))

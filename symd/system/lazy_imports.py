@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sys
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 
 def found(package: str, homes: Mapping[str, str], name: str) -> object:

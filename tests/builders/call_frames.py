@@ -1,4 +1,4 @@
-"""Call frame information stated as entries with their instructions (DWARF 5, 6.4; ``.eh_frame`` with augmentation "zR").
+"""Call frame information stated as entries with their instructions (DWARF 5, 6.4), and the rows of entries.
 
 frames = CallFrameSection([Function(0x1000, 0x40, [def_cfa(64, 0), advance(4), undefined(16)])])
 frames.build()
@@ -7,12 +7,11 @@ frames.build()
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from symd.debuginfo.dwarf.call_frames import CallFrames, FrameRow, FunctionEntry
 from tests.builders.leb128 import sleb, uleb
-
-PCREL_SDATA4 = 0x1B
 
 
 @dataclass
@@ -26,7 +25,7 @@ class Function:
 
 @dataclass
 class CallFrameSection:
-    """One common entry and those of its functions. ``eh`` makes it an ``.eh_frame``, loaded at ``address``."""
+    """One common entry and those of its functions."""
 
     functions: Sequence[Function]
     initial: Sequence[bytes] = ()
@@ -36,8 +35,6 @@ class CallFrameSection:
     data_factor: int = 4
     return_register: int = 16
     wide: bool = False
-    eh: bool = False
-    address: int = 0
     _content: bytearray = field(default_factory=bytearray)
 
     def build(self) -> bytes:
@@ -50,29 +47,21 @@ class CallFrameSection:
     def _entry(self, common: int | None, content: bytes) -> None:
         width = 8 if self.wide else 4
         content += b"\0" * (-(len(content) + width) % 8)
-        at = len(self._content) + (12 if self.wide else 4)
-        if self.eh:
-            pointer = 0 if common is None else at - common
-        else:
-            pointer = (1 << 8 * width) - 1 if common is None else common
+        pointer = (1 << 8 * width) - 1 if common is None else common
         length = (
             struct.pack("<IQ", 0xFFFFFFFF, width + len(content)) if self.wide else struct.pack("<I", 4 + len(content))
         )
         self._content += length + pointer.to_bytes(width, "little") + content
 
     def _common(self) -> bytes:
-        version = 1 if self.eh else self.version
-        content = bytes((version,)) + (b"zR" if self.eh else self.augmentation) + b"\0"
-        if version >= 4:
+        content = bytes((self.version,)) + self.augmentation + b"\0"
+        if self.version >= 4:
             content += bytes((8, 0))
         content += uleb(self.code_factor) + sleb(self.data_factor)
-        content += bytes((self.return_register,)) if version == 1 else uleb(self.return_register)
-        return content + (b"\x01" + bytes((PCREL_SDATA4,)) if self.eh else b"") + b"".join(self.initial)
+        content += bytes((self.return_register,)) if self.version == 1 else uleb(self.return_register)
+        return content + b"".join(self.initial)
 
     def _described(self, function: Function) -> bytes:
-        if self.eh:
-            here = self.address + len(self._content) + 8
-            return struct.pack("<iIB", function.start - here, function.size, 0) + b"".join(function.program)
         return struct.pack("<QQ", function.start, function.size) + b"".join(function.program)
 
 
@@ -128,3 +117,13 @@ def val_expression(register: int, content: bytes) -> bytes:
 
 
 REMEMBER, RESTORE = b"\x0a", b"\x0b"
+
+
+def rows_of(frames: CallFrames, entry: FunctionEntry) -> Iterator[FrameRow]:
+    """All rows of an entry that have bytes, also where another entry begins at the same address."""
+    state = frames._initial(entry)
+    for reached in frames._instructions(state, entry.common, entry.program):
+        if reached > state.location:
+            yield state.row(entry, state.location, reached)
+        state.location = reached
+    yield state.row(entry, state.location, entry.end)

@@ -9,8 +9,8 @@ import pytest
 
 import symd.core
 from symd.core import inlined_calls, line_program, name_families
-from symd.debuginfo.dwarf import LineColumns
 from symd.debuginfo.dwarf import lines as lines_module
+from symd.debuginfo.dwarf.columns import LineColumns
 from symd.model.debug_info import Doubt, RowFlag
 from tests.core.uncompiled import uncompiled
 from tests.debuginfo.dwarf.decode import read_lines

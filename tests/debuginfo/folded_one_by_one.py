@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from symd.debuginfo.dwarf import LineColumns, ScopeColumns, Units
-from symd.debuginfo.dwarf.columns import RangeRows
+from symd.debuginfo.dwarf.columns import LineColumns, RangeRows, ScopeColumns
+from symd.debuginfo.dwarf.units import Units
 from symd.debuginfo.folded_sequences import lines_to_the_next
 from symd.debuginfo.layout import LinearLayout
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines

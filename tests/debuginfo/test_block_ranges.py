@@ -9,7 +9,8 @@ from contextlib import nullcontext
 import pytest
 
 from symd.debuginfo import block_ranges
-from symd.debuginfo.dwarf import DebugSections, read_units
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.units import read_units
 from symd.errors import Malformed
 from tests.builders.dwarf import At, Base, Die, Locations, Ranges, Unit, build_dwarf
 from tests.core.uncompiled import without_compiled_core

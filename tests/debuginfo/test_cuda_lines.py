@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from symd.debuginfo import layout
-from symd.debuginfo.dwarf import LineColumns
+from symd.debuginfo.dwarf.columns import LineColumns
 from symd.debuginfo.relocation import cuda
 from symd.model.debug_info import NO_PARENT, RowFlag
 from tests.debuginfo import nvidia_lines

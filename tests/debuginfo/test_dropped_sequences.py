@@ -7,7 +7,7 @@ from array import array
 import numpy as np
 import pytest
 
-from symd.debuginfo.dwarf import LineColumns
+from symd.debuginfo.dwarf.columns import LineColumns
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.reading import _rows
 

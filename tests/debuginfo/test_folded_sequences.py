@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Unit, Units
-from symd.debuginfo.dwarf.columns import FunctionColumns, RangeRows
+from symd.debuginfo.dwarf.columns import FunctionColumns, LineColumns, RangeRows, ScopeColumns
 from symd.debuginfo.dwarf.forms import Widths
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.units import Unit, Units
 from symd.debuginfo.folded_sequences import find_folded, function_lines
 from symd.debuginfo.layout import LinearLayout
 from symd.formats import containers

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from symd import debuginfo
+from symd.debuginfo import reading
 from symd.debuginfo.dwarf.columns import FunctionColumns, ScopeColumns
 from symd.debuginfo.folded_sequences import function_lines
 from symd.model.debug_info import NO_PARENT
@@ -85,6 +85,6 @@ def test_functions_are_declared_where_dwarfdump_says(name: str) -> None:
         defines = re.search("DW_AT_low_pc|DW_AT_inline", die) and "DW_AT_abstract_origin" not in die
         if re.search(r"DW_TAG_subprogram\n", die) and line and defines:
             expected.append(int(line[1]))
-    found = debuginfo.read(objects.code(name)).functions
+    found = reading.read(objects.code(name)).functions
     assert len(found.first) > 2
     assert sorted(found.first.tolist()) == sorted(expected)

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import symd
-from symd import debuginfo
 from symd.core import row_scopes as core
-from symd.debuginfo import layout, row_scopes, rows_alone
+from symd.debuginfo import layout, reading, row_scopes, rows_alone
 from symd.debuginfo.relocation import cuda
 from symd.errors import LimitExceeded
 from symd.model.answers import Reason
@@ -80,7 +79,7 @@ def _is_mended(inlined: row_scopes.InlinedScopes, section: int, offset: int) -> 
 
 def _read(name: str) -> tuple[DebugInfo, row_scopes.InlinedScopes]:
     code = samples.code(name)
-    debug = debuginfo.read(code)
+    debug = reading.read(code)
     return debug, row_scopes.scopes(debug.rows, debug.names, code.functions, files=debug.files)
 
 

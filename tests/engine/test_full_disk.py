@@ -9,7 +9,7 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import StoreUnavailable, SymdError
 from symd.store import Store
-from symd.store.catalogued import CataloguedModules
+from symd.store.catalogued import ModuleStore
 from tests.small_disk import small_disk
 
 DATA = (Path(__file__).parents[2] / "samples" / "amdgpu" / "bin" / "v4-gfx900.co").read_bytes()
@@ -56,7 +56,7 @@ def test_an_upload_whose_last_write_is_refused_leaves_nothing(
     with Store(tmp_path / "store") as store:
         engine = Engine(store, Limits())
         if admitting:
-            monkeypatch.setattr(CataloguedModules, "admit", refuse)
+            monkeypatch.setattr(ModuleStore, "admit", refuse)
         else:
             monkeypatch.setattr("symd.store.rows.keep_index", refuse)
         with pytest.raises(SymdError, match="disk is full"):

@@ -17,6 +17,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers import unpack
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Frame, Reason
+from tests.builders.call_frames import rows_of
 from tests.fuzz.elf_sections import section_of
 from tests.fuzz.mutations import SAMPLES
 from tests.fuzz.target import Target, fitting
@@ -40,9 +41,9 @@ class _Answers:
 
 
 def read_call_frames(data: bytes) -> None:
-    """Every entry of a section, and what holds at its middle; a first byte that is odd makes it an ``.eh_frame``."""
+    """Every entry of a section, and what holds at its middle. The first byte says nothing."""
     with fitting():
-        frames = CallFrames(data[1:], eh=bool(data[:1]) and bool(data[0] & 1))
+        frames = CallFrames(data[1:])
         for entry in frames.entries:
             with suppress(Malformed):
                 frames.at((entry.start + entry.end) // 2)
@@ -119,7 +120,7 @@ def _expressions() -> list[bytes]:
         for seed in _call_frames()
         for frames in (CallFrames(seed[1:]),)
         for entry in frames.entries
-        for row in frames.rows(entry)
+        for row in rows_of(frames, entry)
         for rule in row.registers.values()
     }
     return sorted(each for each in found if each)

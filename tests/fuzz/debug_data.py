@@ -11,16 +11,17 @@ from types import ModuleType
 
 import numpy as np
 
-from symd import debuginfo
 from symd.config import Limits
 from symd.core import line_program
 from symd.core.line_header import LineHeader
 from symd.core.strings import StringReader
-from symd.debuginfo import dwarf, embedded_sources
-from symd.debuginfo.dwarf import DebugSections, unit_ranges
+from symd.debuginfo import embedded_sources, reading
+from symd.debuginfo.dwarf import columns as columns_module
+from symd.debuginfo.dwarf import units as units_module
+from symd.debuginfo.dwarf.columns import unit_ranges
 from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.dwarf.lines import read_headers
-from symd.debuginfo.dwarf.sections import ELF_NAMES, Warnings
+from symd.debuginfo.dwarf.sections import ELF_NAMES, DebugSections, Warnings
 from symd.debuginfo.dwarf.units import SCOPES, read_rows
 from symd.debuginfo.folded_sequences import find_folded, function_lines
 from symd.debuginfo.layout import assign
@@ -131,7 +132,7 @@ def read_lines(data: bytes) -> None:
         for header in headers:
             compiled, plain = (_rows(module, sections, header) for module in (line_program, _UNCOMPILED))
             assert compiled == plain, header
-        dwarf.read_lines(sections)
+        columns_module.read_lines(sections)
 
 
 def _rows(module: ModuleType, sections: DebugSections, header: LineHeader) -> list[object] | str:
@@ -150,10 +151,10 @@ def _decoded(data: bytes) -> object:
     code = _code(data)
     try:
         sections = relocated(code, assign(code), DebugBudget.of(code, LIMITS))
-        rows, left_out = read_rows(sections, dwarf.read_units(sections).units, SCOPES, with_children=True)
+        rows, left_out = read_rows(sections, units_module.read_units(sections).units, SCOPES, with_children=True)
         lists = [rows.ranges.which, rows.ranges.start, rows.ranges.stop]
         dies = [*rows.wide, *rows.narrow], lists, rows.missing_offsets, rows.missing_lists, rows.ranges.damaged
-        return dies, [(place, str(error)) for place, error in left_out], plain(debuginfo.read(code, LIMITS))
+        return dies, [(place, str(error)) for place, error in left_out], plain(reading.read(code, LIMITS))
     except SymdError as error:
         return str(error)
 
@@ -165,7 +166,7 @@ def read_scopes(data: bytes) -> None:
         if len(data) <= _UNCOMPILED_BYTES:
             with without_compiled_core():
                 assert _decoded(data) == compiled
-        debug = debuginfo.read(_code(data), LIMITS)
+        debug = reading.read(_code(data), LIMITS)
         _whole(debug)
 
 
@@ -175,9 +176,9 @@ def read_folded(data: bytes) -> None:
     with fitting():
         layout = assign(code)
         sections = relocated(code, layout)
-        units = dwarf.read_units(sections)
-        lines = dwarf.read_lines(sections, units)
-        scopes = dwarf.read_scopes(sections, lines, units)
+        units = units_module.read_units(sections)
+        lines = columns_module.read_lines(sections, units)
+        scopes = columns_module.read_scopes(sections, lines, units)
         functions = function_lines(scopes)
         found = find_folded(sections, lines, scopes, units, functions, layout)
         one_by_one = judged(unit_ranges(sections, units.units), lines, scopes, units, functions, layout)
@@ -211,7 +212,7 @@ def read_units(data: bytes) -> None:
     """Headers, abbreviations and the units' own DIEs."""
     _, *parts = bundle.unpack(data, _PARTS)
     with fitting():
-        dwarf.read_units(_sections(parts))
+        units_module.read_units(_sections(parts))
 
 
 _WIDTHS = tuple(Widths(address, 4 << wide, version) for address in (4, 8) for wide in (0, 1) for version in (2, 4, 5))
@@ -267,7 +268,7 @@ def read_relocated(data: bytes) -> None:
         code = _claimed(data)
         layout = assign(code)
         relocated(code, layout)
-        debuginfo.read(code, LIMITS)
+        reading.read(code, LIMITS)
 
 
 def _claimed(data: bytes) -> CodeObject:
@@ -287,7 +288,7 @@ def read_nvidia(data: bytes) -> None:
         assert code is not None
         table = ptx_table(code)
         assert table is None or len(table) == len(table.line)
-        _whole(debuginfo.read(code, LIMITS))
+        _whole(reading.read(code, LIMITS))
 
 
 def read_spirv(data: bytes) -> None:
@@ -304,7 +305,7 @@ def read_spirv(data: bytes) -> None:
         for kernel in code.kernels:
             dict(kernel.facts)
         dict(code.facts)
-        debug = debuginfo.read(code, LIMITS)
+        debug = reading.read(code, LIMITS)
         from_module([code], list(debug.files)[:4])
 
 
@@ -313,7 +314,7 @@ def _decoded_spirv(data: bytes) -> object:
     try:
         code = spirv.read(Element("", data), Budget(LIMITS)).code_object
         assert code is not None
-        return code.kernels, code.functions, plain(debuginfo.read(code, LIMITS))
+        return code.kernels, code.functions, plain(reading.read(code, LIMITS))
     except SymdError as error:
         return str(error)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo import read_part
+from symd.debuginfo.reading import read_part
 from symd.errors import SymdError
 from symd.formats import containers
 from symd.index import Index, build

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symd import debuginfo
 from symd.config import Limits
+from symd.debuginfo import reading
 from symd.errors import LimitExceeded, SymdError
 from symd.formats.containers import ContainerUnpacker
 from symd.index import Index, builder, compressed_columns
@@ -109,7 +109,7 @@ def test_many_ranges_and_strings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_large_code_object_is_kept_by_nobody_who_goes_through_them() -> None:
     data = bundle(2, functions=100, rows=700)
-    for code, debug in debuginfo.read_in_turn(ContainerUnpacker(data, Limits()), Limits(), len(data)):
+    for code, debug in reading.read_in_turn(ContainerUnpacker(data, Limits()), Limits(), len(data)):
         section = weakref.ref(code.sections[1])
         del code, debug
         gc.collect()

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import symd
-from symd import debuginfo
 from symd.config import Limits
+from symd.debuginfo import reading
 from symd.engine.engine import Engine
 from symd.engine.files import opened_file
 from symd.engine.files.large_file import LargeFile
@@ -49,11 +49,11 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             found.append(str(code.path))
             yield code
 
-    read_each, read_part, read_in_turn = debuginfo.read_each, debuginfo.read_part, debuginfo.read_in_turn
-    for room in (debuginfo, partial):
+    read_each, read_part, read_in_turn = reading.read_each, reading.read_part, reading.read_in_turn
+    for room in (reading, partial):
         monkeypatch.setattr(room, "read_in_turn", lambda codes, *rest: read_in_turn(noted(codes), *rest))
-    monkeypatch.setattr(debuginfo, "read_each", each)
-    monkeypatch.setattr(debuginfo, "read_part", one)
+    monkeypatch.setattr(reading, "read_each", each)
+    monkeypatch.setattr(reading, "read_part", one)
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd import debuginfo
+from symd.debuginfo import reading
 from symd.debuginfo.embedded_sources import embedded_sources
 from symd.errors import ObjectNotFound
 from symd.formats import containers
@@ -61,7 +61,7 @@ def test_md5_sums_are_those_that_llvm_reads(name: str) -> None:
     ours = embedded_sources(code)
     assert theirs
     assert {each.md5.hex() for each in ours.values() if each.md5} == theirs
-    assert set(ours) <= set(debuginfo.read(code).files)
+    assert set(ours) <= set(reading.read(code).files)
 
 
 @pytest.mark.parametrize("name", DWARF_5)
@@ -80,7 +80,7 @@ def test_embedded_source_is_found(tmp_path: Path) -> None:
     options = ["-x", "cl", "-cl-std=CL2.0", "-gdwarf-5", "-gembed-source", "-c", "-o", str(tmp_path / "k.o")]
     subprocess.run([require("clang-14", "clang"), *target, *options, str(source)], check=True)
     code = code_of(tmp_path / "k.o")
-    file = next(name for name in debuginfo.read(code).files if name.endswith("k.cl"))
+    file = next(name for name in reading.read(code).files if name.endswith("k.cl"))
     (found,) = from_module([code], [file])
     assert found.text == source.read_text()
     assert found.verified

@@ -7,15 +7,11 @@ import atexit
 import gc
 import os
 import sys
+from collections.abc import Mapping
 
 from symd import __version__
 from symd.cli.start.plain_text import names_server, plain_questions
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import NoReturn
-
+from symd.model.light_typing import NoReturn
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as a shell reports it."""

@@ -7,20 +7,14 @@ import gc
 import mmap
 import os
 import stat
+from collections.abc import Sequence
 
-from symd.cli.start.plain_text import answer_text
+from symd.cli.start.plain_text import Asked, answer_text
 from symd.config import DEFAULT_LIMITS
 from symd.errors import SymdError
 from symd.formats.containers import ContainerUnpacker
-from symd.model.code import CodeKind
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symd.cli.start.plain_text import Asked
-    from symd.model.code import CodeObject
-    from symd.model.frame_text import PlainAnswer
+from symd.model.code import CodeKind, CodeObject
+from symd.model.frame_text import PlainAnswer
 
 _MOST_QUERIES = 3
 """Queries that are answered one by one, each from the units that it needs; of more the command line decodes everything once."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from symd.model.frame_text import EXACT, NotPlain, frame_text, printable
+from collections.abc import Mapping, Sequence
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from symd.model.frame_text import EXACT, NotPlain, PlainAnswer, frame_text, printable
 
-    from symd.model.frame_text import PlainAnswer
-
-    Asked = tuple[str, list[tuple[str, str, int]]]
-    """The file, and the queries, each with the kernel it names (none: ""), and an address or an offset."""
+Asked = tuple[str, list[tuple[str, str, int]]]
+"""The file, and the queries, each with the kernel it names (none: ""), and an address or an offset."""
 
 MODULE_BYTES = 2048 << 20
 """The largest module in bytes, the same number as ``Limits.module_size``."""

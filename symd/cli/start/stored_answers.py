@@ -6,18 +6,12 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from collections.abc import Mapping, Sequence
 
-from symd.cli.start.plain_text import MODULE_BYTES, answer_text, names_server, plain_questions
+from symd.cli.start.plain_text import MODULE_BYTES, Asked, answer_text, names_server, plain_questions
 from symd.core.index_lookup import IndexLookup
 from symd.index.file_header import VERSION
-from symd.model.frame_text import NotPlain
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from symd.cli.start.plain_text import Asked
-    from symd.model.frame_text import PlainAnswer
+from symd.model.frame_text import NotPlain, PlainAnswer
 
 _CHUNK = 1 << 20
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH

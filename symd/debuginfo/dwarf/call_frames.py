@@ -3,12 +3,8 @@
 A section has common entries (CIE) and an entry for each function (FDE), whose instructions make rows: from an address on, how
 the canonical frame address (CFA) is computed and, for each register, where the caller's content of it is.
 
-Sources: DWARF 5, 6.4; the Linux Standard Base for ``.eh_frame``; LLVM's "DWARF Extensions For Heterogeneous Debugging".
-
-The numbers of call frame information, under their own names.
-
-Sources: DWARF 5, 7.24; the Linux Standard Base (DW_EH_PE_*, DW_CFA_GNU_*); LLVM's "DWARF Extensions For Heterogeneous
-Debugging" (DW_CFA_LLVM_*).
+Sources: DWARF 5, 6.4 and 7.24; the Linux Standard Base (DW_CFA_GNU_*); LLVM's "DWARF Extensions For Heterogeneous Debugging"
+(DW_CFA_LLVM_*).
 """
 
 from __future__ import annotations
@@ -60,23 +56,6 @@ class Cfa(IntEnum):
     DW_CFA_LLVM_def_aspace_cfa_sf = 0x31
 
 
-class EhPointer(IntEnum):
-    """Encodings of pointers in ``.eh_frame``: the low four bits say how it is written, the next three what it counts from."""
-
-    DW_EH_PE_absptr = 0x00
-    DW_EH_PE_uleb128 = 0x01
-    DW_EH_PE_udata2 = 0x02
-    DW_EH_PE_udata4 = 0x03
-    DW_EH_PE_udata8 = 0x04
-    DW_EH_PE_sleb128 = 0x09
-    DW_EH_PE_sdata2 = 0x0A
-    DW_EH_PE_sdata4 = 0x0B
-    DW_EH_PE_sdata8 = 0x0C
-    DW_EH_PE_pcrel = 0x10
-    DW_EH_PE_indirect = 0x80
-    DW_EH_PE_omit = 0xFF
-
-
 MOST_INSTRUCTIONS = 100_000
 """Instructions of one entry; compilers write some hundred."""
 MOST_RULES = 4096
@@ -87,6 +66,7 @@ _WORD = 4
 """The bytes of an entry's length, and of its offsets where that has no escape."""
 _ZEROS = re.compile(rb"\0+")
 _MASK = (1 << 64) - 1
+_NAME = ".debug_frame"
 _EXTENDED = 0x3F
 """The low bits of an instruction, which are its operand where the high two are not 0."""
 
@@ -146,8 +126,7 @@ class FrameRow(NamedTuple):
 
 
 class CommonEntry(NamedTuple):
-    """A CIE, at ``at`` of the section. ``program`` are the bounds of its instructions, ``pointers`` the encoding of addresses
-    (DW_EH_PE_*)."""
+    """A CIE, at ``at`` of the section. ``program`` are the bounds of its instructions."""
 
     at: int
     version: int
@@ -158,7 +137,6 @@ class CommonEntry(NamedTuple):
     data_factor: int
     return_register: int
     program: tuple[int, int]
-    pointers: int = EhPointer.DW_EH_PE_absptr
 
 
 class FunctionEntry(NamedTuple):
@@ -172,53 +150,29 @@ class FunctionEntry(NamedTuple):
 
 
 class CallFrames:
-    """The entries of one section: ``data`` as it is loaded at ``address`` of the object, without relocations to come. ``eh``:
-    it is an ``.eh_frame``. Entries that cannot be read are left out, and named in ``notes``. ``count`` is told the section's name for
-    each entry before it is read, and raises where there are too many."""
+    """The entries of one ``.debug_frame``, without relocations to come. Entries that cannot be read are left out, and named in ``notes``.
+    ``count`` is told the section's name for each entry before it is read, and raises where there are too many."""
 
-    def __init__(
-        self,
-        data: bytes,
-        name: str = ".debug_frame",
-        *,
-        address: int = 0,
-        address_size: int = 8,
-        eh: bool = False,
-        count: Callable[[str], None] | None = None,
-    ) -> None:
-        self._data, self._name, self._address, self._eh = data, name, address, eh
-        self._address_size, self._count = address_size, count
+    def __init__(self, data: bytes, *, address_size: int = 8, count: Callable[[str], None] | None = None) -> None:
+        self._data, self._address_size, self._count = data, address_size, count
         self._common: dict[int, CommonEntry | None] = {}
         self.notes: list[str] = []
         found = sorted(self._read(), key=lambda entry: entry.start)
         self.entries: tuple[FunctionEntry, ...] = tuple(found)
         self._starts = [entry.start for entry in found]
 
-    def entry_at(self, address: int) -> FunctionEntry | None:
-        """The entry whose code holds the address; of several the one that begins last."""
-        number = bisect_right(self._starts, address) - 1
-        return self.entries[number] if number >= 0 and address < self.entries[number].end else None
-
     def at(self, address: int) -> FrameRow | None:
-        """What holds at an address; None where no entry has it. Raises Malformed."""
-        entry = self.entry_at(address)
-        if entry is None:
+        """What holds at an address, by the entry that has it, of several the one that begins last; None where there is none. Raises Malformed."""
+        number = bisect_right(self._starts, address) - 1
+        if number < 0 or address >= self.entries[number].end:
             return None
+        entry = self.entries[number]
         state = self._initial(entry)
-        for reached in self._run(state, entry):
+        for reached in self._instructions(state, entry.common, entry.program):
             if reached > address:
                 return state.row(entry, state.location, reached)
             state.location = reached
         return state.row(entry, state.location, entry.end)
-
-    def rows(self, entry: FunctionEntry) -> Iterator[FrameRow]:
-        """All rows of an entry, in order, those without bytes left out. Raises Malformed."""
-        state = self._initial(entry)
-        for reached in self._run(state, entry):
-            if reached > state.location:
-                yield state.row(entry, state.location, reached)
-            state.location = reached
-        yield state.row(entry, state.location, entry.end)
 
     def _read(self) -> Iterator[FunctionEntry]:
         for at, content, end, width in self._extents():
@@ -237,13 +191,11 @@ class CallFrames:
             while cursor.at < cursor.end:
                 at = cursor.at
                 length, width = cursor.initial_length()
-                if not length and self._eh:
-                    return  # the terminator
                 if not length and width == _WORD:
                     cursor.at = self._after_zeros(at)
                     continue
                 if self._count is not None:
-                    self._count(self._name)
+                    self._count(_NAME)
                 content = cursor.skip(length)
                 if length:
                     yield at, content, cursor.at, width
@@ -259,17 +211,13 @@ class CallFrames:
         """The function's entry whose content begins at ``content``; None for a common one."""
         cursor = self._cursor(content, end)
         pointer = cursor.unsigned(width)
-        if pointer == (0 if self._eh else (1 << 8 * width) - 1):
+        if pointer == (1 << 8 * width) - 1:
             return None
-        at_common = content - pointer if self._eh else pointer
-        common = self._common_entry(at_common)
+        common = self._common_entry(pointer)
         if common is None:
-            raise cursor.fail(f"its common entry, at {at_common:#x}, cannot be read", at)
+            raise cursor.fail(f"its common entry, at {pointer:#x}, cannot be read", at)
         cursor.skip(common.segment_size)
-        start = self._pointer(cursor, common.pointers, common.address_size)
-        size = self._pointer(cursor, common.pointers & 0x0F, common.address_size)
-        if common.augmentation[:1] == b"z":
-            cursor.skip(cursor.uleb())
+        start, size = cursor.address(common.address_size), cursor.address(common.address_size)
         if start + size > 1 << 64:
             raise cursor.fail(f"its code, {size:#x} bytes at {start:#x}, leaves the address space", at)
         return FunctionEntry(at, start, start + size, common, (cursor.at, end))
@@ -289,65 +237,26 @@ class CallFrames:
         content = cursor.skip(length)
         end = cursor.at
         cursor = self._cursor(content, end)
-        if cursor.unsigned(width) != (0 if self._eh else (1 << 8 * width) - 1):
+        if cursor.unsigned(width) != (1 << 8 * width) - 1:
             raise cursor.fail("there is no common entry", at)
         version = cursor.unsigned(1)
-        if version not in ((1, 3) if self._eh else (1, 3, 4)):
+        if version not in (1, 3, 4):
             raise cursor.fail(f"version {version} is not known", at)
         augmentation = cursor.text()
+        if augmentation and augmentation[:1] != b"[":  # a text in brackets names a vendor and has no data
+            raise cursor.fail(f"augmentation {augmentation.decode('latin-1')!r} is not known")
         address_size, segment_size = self._address_size, 0
         if version >= 4:
             address_size, segment_size = cursor.unsigned(1), cursor.unsigned(1)
         code_factor, data_factor = cursor.uleb(), cursor.sleb()
         return_register = cursor.unsigned(1) if version == 1 else cursor.uleb()
-        pointers = self._augmentation(cursor, augmentation, address_size)
         return CommonEntry(
             *(at, version, augmentation, address_size, segment_size),
-            *(code_factor, data_factor, return_register, (cursor.at, end), pointers),
+            *(code_factor, data_factor, return_register, (cursor.at, end)),
         )
 
-    def _augmentation(self, cursor: Cursor, augmentation: bytes, address_size: int) -> int:
-        """Pass the augmentation's data; the encoding of pointers. A text in brackets names a vendor and has no data."""
-        encoding = int(EhPointer.DW_EH_PE_absptr)
-        if not augmentation or augmentation[:1] == b"[":
-            return encoding
-        if augmentation[:1] != b"z":
-            raise cursor.fail(f"augmentation {augmentation.decode('latin-1')!r} is not known")
-        start = cursor.skip(cursor.uleb())
-        inner = self._cursor(start, cursor.at)
-        for letter in augmentation[1:].decode("latin-1"):
-            if letter == "R":
-                encoding = inner.unsigned(1)
-            elif letter == "L":
-                inner.skip(1)
-            elif letter == "P":
-                self._pointer(inner, inner.unsigned(1), address_size)
-            elif letter not in "SB":
-                raise cursor.fail(f"augmentation {augmentation.decode('latin-1')!r} is not known")
-        return encoding
-
-    def _pointer(self, cursor: Cursor, encoding: int, address_size: int) -> int:
-        """An encoded pointer as an address of the object."""
-        at = cursor.at
-        form = encoding & 0x0F
-        if form == EhPointer.DW_EH_PE_absptr:
-            value = cursor.address(address_size)
-        elif form in (EhPointer.DW_EH_PE_uleb128, EhPointer.DW_EH_PE_sleb128):
-            value = cursor.uleb() if form == EhPointer.DW_EH_PE_uleb128 else cursor.sleb()
-        elif form & 7 in (2, 3, 4):
-            size = 1 << (form & 7) - 1
-            value = cursor.unsigned(size)
-            if form & 8 and value >> 8 * size - 1:
-                value -= 1 << 8 * size
-        else:
-            raise cursor.fail(f"pointers are encoded as {encoding:#04x}, which is not known", at)
-        base = encoding & 0xF0
-        if base not in (0, EhPointer.DW_EH_PE_pcrel):
-            raise cursor.fail(f"pointers are encoded as {encoding:#04x}, which is not known", at)
-        return value + (self._address + at if base else 0) & _MASK
-
     def _cursor(self, at: int, end: int) -> Cursor:
-        return Cursor(self._data, self._name, at, end)
+        return Cursor(self._data, _NAME, at, end)
 
     def _initial(self, entry: FunctionEntry) -> _State:
         """The state before an entry's own instructions."""
@@ -357,11 +266,8 @@ class CallFrames:
         state.initial = dict(state.registers)
         return state
 
-    def _run(self, state: _State, entry: FunctionEntry) -> Iterator[int]:
-        """Execute the entry's instructions; each location that is reached, before the rules that begin there."""
-        yield from self._instructions(state, entry.common, entry.program)
-
     def _instructions(self, state: _State, common: CommonEntry, program: tuple[int, int]) -> Iterator[int]:
+        """Execute instructions; each location that is reached, before the rules that begin there."""
         cursor = self._cursor(*program)
         for _ in range(MOST_INSTRUCTIONS):
             if cursor.at >= cursor.end:
@@ -371,7 +277,7 @@ class CallFrames:
             if high == Cfa.DW_CFA_advance_loc:
                 yield state.location + low * common.code_factor & _MASK
             elif code == Cfa.DW_CFA_set_loc:
-                yield self._pointer(cursor, common.pointers, common.address_size)
+                yield cursor.address(common.address_size)
             elif code in _ADVANCE_SIZES:
                 yield state.location + cursor.unsigned(_ADVANCE_SIZES[code]) * common.code_factor & _MASK
             elif high == Cfa.DW_CFA_offset:

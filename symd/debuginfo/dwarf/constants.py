@@ -1,13 +1,13 @@
 """The numbers of DWARF that line tables, units and DIE trees are made of, under their own names: searching for
 ``DW_AT_low_pc`` finds it, and everybody who reads it.
 
-Forms, units, line opcodes and range lists are listed in full; of tags and attributes those that symd reads. What only
+Forms and units are listed in full; of tags, attributes and what line tables are made of those that are named outside the core. What only
 descriptions of variables use stands in ``variable_constants``, which a process that answers one address never imports.
 
 They are plain integers: enumerations of them take a tenth of the time of one answer to make, and a quarter of a microsecond to look a member up.
 
 Sources: DWARF 5, chapter 7 ("Data Representation"); https://gcc.gnu.org/wiki/DebugFission and binutils' dwarf2.def for
-DW_*_GNU_*; elfutils' dwarf.h for DW_LNE_NVIDIA_*; IGC's DIE.hpp for DW_AT_INTEL_*; LLVM's Dwarf.def for the others.
+DW_*_GNU_*; IGC's DIE.hpp for DW_AT_INTEL_*; LLVM's Dwarf.def for the others.
 """
 
 from __future__ import annotations
@@ -186,54 +186,13 @@ class Ut:
     DW_UT_split_type = 0x06
 
 
-class Lns:
-    """Standard opcodes of line programs (7.22)."""
-
-    DW_LNS_copy = 0x01
-    DW_LNS_advance_pc = 0x02
-    DW_LNS_advance_line = 0x03
-    DW_LNS_set_file = 0x04
-    DW_LNS_set_column = 0x05
-    DW_LNS_negate_stmt = 0x06
-    DW_LNS_set_basic_block = 0x07
-    DW_LNS_const_add_pc = 0x08
-    DW_LNS_fixed_advance_pc = 0x09
-    DW_LNS_set_prologue_end = 0x0A
-    DW_LNS_set_epilogue_begin = 0x0B
-    DW_LNS_set_isa = 0x0C
-
-
 class Lne:
     """Extended opcodes of line programs (7.22)."""
 
-    DW_LNE_end_sequence = 0x01
     DW_LNE_set_address = 0x02
-    DW_LNE_define_file = 0x03
-    DW_LNE_set_discriminator = 0x04
-    DW_LNE_NVIDIA_inlined_call = 0x90
-    DW_LNE_NVIDIA_set_function_name = 0x91
 
 
 class Lnct:
     """Columns of a line table's directories and files (7.22)."""
 
-    DW_LNCT_path = 0x01
-    DW_LNCT_directory_index = 0x02
-    DW_LNCT_timestamp = 0x03
-    DW_LNCT_size = 0x04
-    DW_LNCT_MD5 = 0x05
     DW_LNCT_LLVM_source = 0x2001
-    DW_LNCT_LLVM_is_MD5 = 0x2002
-
-
-class Rle:
-    """Kinds of entries of range lists (7.25)."""
-
-    DW_RLE_end_of_list = 0x00
-    DW_RLE_base_addressx = 0x01
-    DW_RLE_startx_endx = 0x02
-    DW_RLE_startx_length = 0x03
-    DW_RLE_offset_pair = 0x04
-    DW_RLE_base_address = 0x05
-    DW_RLE_start_end = 0x06
-    DW_RLE_start_length = 0x07

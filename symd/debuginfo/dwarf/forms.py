@@ -13,7 +13,7 @@ from symd.debuginfo.dwarf.constants import At, Form
 from symd.debuginfo.dwarf.sections import DebugSection
 from symd.errors import LimitExceeded, Malformed
 from symd.formats.budget import DebugBudget
-from symd.model.named_tuples import NamedTuple
+from symd.model.light_typing import NamedTuple
 
 _ADDRESS_SIZES = (2, 4, 8)
 

@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
 from symd.core import function_lines as core
+from symd.core.inlined_calls import InlinedCalls
 from symd.core.line_header import LineHeader, LineHeaderReader
 from symd.core.line_program import LineRows
 from symd.core.strings import StringReader
@@ -20,12 +21,7 @@ from symd.debuginfo.dwarf.sections import DebugSection, DebugSections, Warnings
 from symd.debuginfo.dwarf.units import Unit, Units, read_units
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats.budget import DebugBudget, beyond
-from symd.model.named_tuples import NamedTuple
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from symd.core.inlined_calls import InlinedCalls
-
+from symd.model.light_typing import NamedTuple
 
 _LLVM_SOURCE = int(Lnct.DW_LNCT_LLVM_source)
 TEXT_COLUMN = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])

@@ -11,15 +11,10 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from symd.errors import Malformed
+from symd.formats.budget import DebugBudget
 from symd.model.code import Section
-from symd.model.named_tuples import NamedTuple
+from symd.model.light_typing import Any, NamedTuple
 from symd.model.texts import counted
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
-
-    from symd.formats.budget import DebugBudget
 
 
 class DebugSection(NamedTuple):

@@ -20,11 +20,7 @@ from symd.debuginfo.dwarf.forms import AbbreviationTables, Table, Widths
 from symd.debuginfo.dwarf.sections import Contributions, DebugSections, Warnings
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats.budget import beyond
-from symd.model.named_tuples import NamedTuple
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any, Self
+from symd.model.light_typing import Any, NamedTuple, Self
 
 
 class Unit:

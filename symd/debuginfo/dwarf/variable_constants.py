@@ -12,7 +12,7 @@ from enum import IntEnum
 
 
 class Op(IntEnum):
-    """Operations of location expressions (7.7.1)."""
+    """Operations of location expressions (7.7.1). DW_OP_lit0, DW_OP_reg0 and DW_OP_breg0 are the first of 32 each."""
 
     DW_OP_addr = 0x03
     DW_OP_deref = 0x06
@@ -57,101 +57,8 @@ class Op(IntEnum):
     DW_OP_ne = 0x2E
     DW_OP_skip = 0x2F
     DW_OP_lit0 = 0x30
-    DW_OP_lit1 = 0x31
-    DW_OP_lit2 = 0x32
-    DW_OP_lit3 = 0x33
-    DW_OP_lit4 = 0x34
-    DW_OP_lit5 = 0x35
-    DW_OP_lit6 = 0x36
-    DW_OP_lit7 = 0x37
-    DW_OP_lit8 = 0x38
-    DW_OP_lit9 = 0x39
-    DW_OP_lit10 = 0x3A
-    DW_OP_lit11 = 0x3B
-    DW_OP_lit12 = 0x3C
-    DW_OP_lit13 = 0x3D
-    DW_OP_lit14 = 0x3E
-    DW_OP_lit15 = 0x3F
-    DW_OP_lit16 = 0x40
-    DW_OP_lit17 = 0x41
-    DW_OP_lit18 = 0x42
-    DW_OP_lit19 = 0x43
-    DW_OP_lit20 = 0x44
-    DW_OP_lit21 = 0x45
-    DW_OP_lit22 = 0x46
-    DW_OP_lit23 = 0x47
-    DW_OP_lit24 = 0x48
-    DW_OP_lit25 = 0x49
-    DW_OP_lit26 = 0x4A
-    DW_OP_lit27 = 0x4B
-    DW_OP_lit28 = 0x4C
-    DW_OP_lit29 = 0x4D
-    DW_OP_lit30 = 0x4E
-    DW_OP_lit31 = 0x4F
     DW_OP_reg0 = 0x50
-    DW_OP_reg1 = 0x51
-    DW_OP_reg2 = 0x52
-    DW_OP_reg3 = 0x53
-    DW_OP_reg4 = 0x54
-    DW_OP_reg5 = 0x55
-    DW_OP_reg6 = 0x56
-    DW_OP_reg7 = 0x57
-    DW_OP_reg8 = 0x58
-    DW_OP_reg9 = 0x59
-    DW_OP_reg10 = 0x5A
-    DW_OP_reg11 = 0x5B
-    DW_OP_reg12 = 0x5C
-    DW_OP_reg13 = 0x5D
-    DW_OP_reg14 = 0x5E
-    DW_OP_reg15 = 0x5F
-    DW_OP_reg16 = 0x60
-    DW_OP_reg17 = 0x61
-    DW_OP_reg18 = 0x62
-    DW_OP_reg19 = 0x63
-    DW_OP_reg20 = 0x64
-    DW_OP_reg21 = 0x65
-    DW_OP_reg22 = 0x66
-    DW_OP_reg23 = 0x67
-    DW_OP_reg24 = 0x68
-    DW_OP_reg25 = 0x69
-    DW_OP_reg26 = 0x6A
-    DW_OP_reg27 = 0x6B
-    DW_OP_reg28 = 0x6C
-    DW_OP_reg29 = 0x6D
-    DW_OP_reg30 = 0x6E
-    DW_OP_reg31 = 0x6F
     DW_OP_breg0 = 0x70
-    DW_OP_breg1 = 0x71
-    DW_OP_breg2 = 0x72
-    DW_OP_breg3 = 0x73
-    DW_OP_breg4 = 0x74
-    DW_OP_breg5 = 0x75
-    DW_OP_breg6 = 0x76
-    DW_OP_breg7 = 0x77
-    DW_OP_breg8 = 0x78
-    DW_OP_breg9 = 0x79
-    DW_OP_breg10 = 0x7A
-    DW_OP_breg11 = 0x7B
-    DW_OP_breg12 = 0x7C
-    DW_OP_breg13 = 0x7D
-    DW_OP_breg14 = 0x7E
-    DW_OP_breg15 = 0x7F
-    DW_OP_breg16 = 0x80
-    DW_OP_breg17 = 0x81
-    DW_OP_breg18 = 0x82
-    DW_OP_breg19 = 0x83
-    DW_OP_breg20 = 0x84
-    DW_OP_breg21 = 0x85
-    DW_OP_breg22 = 0x86
-    DW_OP_breg23 = 0x87
-    DW_OP_breg24 = 0x88
-    DW_OP_breg25 = 0x89
-    DW_OP_breg26 = 0x8A
-    DW_OP_breg27 = 0x8B
-    DW_OP_breg28 = 0x8C
-    DW_OP_breg29 = 0x8D
-    DW_OP_breg30 = 0x8E
-    DW_OP_breg31 = 0x8F
     DW_OP_regx = 0x90
     DW_OP_fbreg = 0x91
     DW_OP_bregx = 0x92
@@ -282,59 +189,23 @@ class Ate(IntEnum):
 
 
 class Lang(IntEnum):
-    """Source languages (7.12)."""
+    """Source languages whose arrays begin at 1 (7.12)."""
 
-    DW_LANG_C89 = 0x01
-    DW_LANG_C = 0x02
     DW_LANG_Ada83 = 0x03
-    DW_LANG_C_plus_plus = 0x04
     DW_LANG_Cobol74 = 0x05
     DW_LANG_Cobol85 = 0x06
     DW_LANG_Fortran77 = 0x07
     DW_LANG_Fortran90 = 0x08
     DW_LANG_Pascal83 = 0x09
     DW_LANG_Modula2 = 0x0A
-    DW_LANG_Java = 0x0B
-    DW_LANG_C99 = 0x0C
     DW_LANG_Ada95 = 0x0D
     DW_LANG_Fortran95 = 0x0E
     DW_LANG_PLI = 0x0F
-    DW_LANG_ObjC = 0x10
-    DW_LANG_ObjC_plus_plus = 0x11
-    DW_LANG_UPC = 0x12
-    DW_LANG_D = 0x13
-    DW_LANG_Python = 0x14
-    DW_LANG_OpenCL = 0x15
-    DW_LANG_Go = 0x16
     DW_LANG_Modula3 = 0x17
-    DW_LANG_Haskell = 0x18
-    DW_LANG_C_plus_plus_03 = 0x19
-    DW_LANG_C_plus_plus_11 = 0x1A
-    DW_LANG_OCaml = 0x1B
-    DW_LANG_Rust = 0x1C
-    DW_LANG_C11 = 0x1D
-    DW_LANG_Swift = 0x1E
     DW_LANG_Julia = 0x1F
-    DW_LANG_Dylan = 0x20
-    DW_LANG_C_plus_plus_14 = 0x21
     DW_LANG_Fortran03 = 0x22
     DW_LANG_Fortran08 = 0x23
-    DW_LANG_RenderScript = 0x24
-    DW_LANG_BLISS = 0x25
-    DW_LANG_Kotlin = 0x26
-    DW_LANG_Zig = 0x27
-    DW_LANG_Crystal = 0x28
-    DW_LANG_C_plus_plus_17 = 0x2A
-    DW_LANG_C_plus_plus_20 = 0x2B
-    DW_LANG_C17 = 0x2C
-    DW_LANG_Fortran18 = 0x2D
-    DW_LANG_Ada2005 = 0x2E
-    DW_LANG_Ada2012 = 0x2F
-    DW_LANG_HIP = 0x30
-    DW_LANG_Assembly = 0x31
-    DW_LANG_C_sharp = 0x32
-    DW_LANG_Mojo = 0x33
-    DW_LANG_GLSL = 0x34
-    DW_LANG_GLSL_ES = 0x35
-    DW_LANG_HLSL = 0x36
-    DW_LANG_OpenCL_CPP = 0x37
+
+
+NAMED_LANGUAGES = frozenset(range(0x01, 0x38)) - {0x29}
+"""The numbers of all source languages that have a name, up to DW_LANG_OpenCL_CPP."""

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from symd.core.relocations import RelocationTable
-from symd.debuginfo.dwarf import DebugSections, Unit, read_units
-from symd.debuginfo.dwarf.units import external_functions
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.units import Unit, external_functions, read_units
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import entries
 from symd.errors import Malformed

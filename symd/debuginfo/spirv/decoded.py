@@ -10,18 +10,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterator
 
 from symd.core import spirv_lines as core
 from symd.formats.spirv.grammar import Debug
-from symd.model.named_tuples import NamedTuple
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from symd.formats.spirv.module import Body, SpirvModule
-    from symd.formats.spirv.words import DebugInstruction, Words
-
+from symd.formats.spirv.module import Body, SpirvModule
+from symd.formats.spirv.words import DebugInstruction, Words
+from symd.model.light_typing import NamedTuple
 
 _PARENT = {Debug.TypeTemplate: 0, Debug.LexicalBlock: 3, Debug.LexicalBlockDiscriminator: 2}
 """The operand that names what a scope stands in; a template names the function it makes."""
@@ -192,11 +187,10 @@ _MOST_WARNINGS = 20
 SCOPE_COLUMNS = "parent", "name", "linkage_name", "inlined", "call_file", "call_line", "call_column", "function"
 """What stands of each scope, as in ``model.debug_info.Scopes``."""
 
-if TYPE_CHECKING:
-    Scope = tuple[int, int]
-    """The ids of a scope (0: none) and of its DebugInlinedAt (0: none)."""
-    Segment = tuple[int, int, Scope]
-    """Instruction numbers [first, end) and the scope in force."""
+Scope = tuple[int, int]
+"""The ids of a scope (0: none) and of its DebugInlinedAt (0: none)."""
+Segment = tuple[int, int, Scope]
+"""Instruction numbers [first, end) and the scope in force."""
 _NO_SCOPE = 0, 0
 
 

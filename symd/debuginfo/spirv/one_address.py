@@ -4,6 +4,7 @@ neither is doubted for the other's sake; what the whole index would doubt or loo
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 from symd.debuginfo import leaves_out_calls
 from symd.debuginfo.plain_scopes import PlainScopes
@@ -11,15 +12,17 @@ from symd.debuginfo.spirv.decoded import NO_PARENT, SCOPE_COLUMNS, decode
 from symd.debuginfo.spirv.sources import every_text
 from symd.errors import SymdError
 from symd.formats.spirv.module import parsed_module
-from symd.model.code import DebugScheme
-from symd.model.frame_text import APPROXIMATE, CONTRADICTORY, EXACT, INFERRED, NO_LINE, NotPlain
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symd.model.code import CodeObject, Function
-    from symd.model.frame_text import PlainAnswer, PlainFrame
+from symd.model.code import CodeObject, DebugScheme, Function
+from symd.model.frame_text import (
+    APPROXIMATE,
+    CONTRADICTORY,
+    EXACT,
+    INFERRED,
+    NO_LINE,
+    NotPlain,
+    PlainAnswer,
+    PlainFrame,
+)
 
 _END_SEQUENCE = 4
 """As in ``model.debug_info``."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from symd.debuginfo.dwarf.constants import At, Tag
-from symd.debuginfo.dwarf.variable_constants import Lang
+from symd.debuginfo.dwarf.variable_constants import NAMED_LANGUAGES, Lang
 from symd.debuginfo.variables.dies import Die, DieReader
 
 TAG_WORDS: Mapping[int, str] = {
@@ -56,15 +56,7 @@ _PACK_DEPTH = 4
 _SUFFIXES = {
     "int": "", "long": "L", "long long": "LL", "unsigned int": "U", "unsigned long": "UL", "unsigned long long": "ULL",
 }  # fmt: skip
-_FROM_ONE = frozenset(
-    {
-        Lang.DW_LANG_Ada83, Lang.DW_LANG_Cobol74, Lang.DW_LANG_Cobol85, Lang.DW_LANG_Fortran77, Lang.DW_LANG_Fortran90,
-        Lang.DW_LANG_Pascal83, Lang.DW_LANG_Modula2, Lang.DW_LANG_Ada95, Lang.DW_LANG_Fortran95, Lang.DW_LANG_PLI,
-        Lang.DW_LANG_Modula3, Lang.DW_LANG_Julia, Lang.DW_LANG_Fortran03, Lang.DW_LANG_Fortran08,
-    }
-)  # fmt: skip
-"""Languages whose arrays begin at 1 (DWARF 5, 7.12)."""
-_LANGUAGES = frozenset(Lang)
+_FROM_ONE = frozenset(Lang)
 DEEPEST = 64
 """Types inside types that one name spells out."""
 LONGEST = 4096
@@ -357,7 +349,7 @@ def default_lower_bound(dies: DieReader, die: Die) -> int | None:
     """The first index of arrays in the unit's language; None where the language is not known."""
     top = dies.top(die.unit)
     language = top.attributes.get(At.DW_AT_language) if top is not None else None
-    if language is None or language.number not in _LANGUAGES:
+    if language is None or language.number not in NAMED_LANGUAGES:
         return None
     return 1 if language.number in _FROM_ONE else 0
 

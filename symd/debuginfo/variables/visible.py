@@ -13,10 +13,10 @@ from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.line_header import LineHeaderReader
 from symd.core.strings import KERNEL_BODY, StringReader
 from symd.debuginfo import layout
-from symd.debuginfo.dwarf import DebugSections, read_units
 from symd.debuginfo.dwarf.constants import At, Tag
 from symd.debuginfo.dwarf.lines import FilePaths, ListedFiles
-from symd.debuginfo.dwarf.units import Unit
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.units import Unit, read_units
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.debuginfo.variables.expression import Evaluations

@@ -10,8 +10,10 @@ from typing import TypeVar
 from elftools.common.exceptions import DWARFError, ELFError
 from elftools.construct import ConstructError
 
-from symd.debuginfo import dwarf, layout
-from symd.debuginfo.dwarf import DebugSections, Units
+from symd.debuginfo import layout
+from symd.debuginfo.dwarf.columns import read_lines, read_scopes
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.units import Units, read_units
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables.dies import DieReader
 from symd.debuginfo.verify import comparison, second_opinion
@@ -59,7 +61,7 @@ def _verify(code: CodeObject, budget: DebugBudget) -> VerifyReport:
         return VerifyReport(not_compared=[NotCompared(code.path, reason)])
     try:
         sections = relocated(code, layout.assign(code), budget)
-        units = dwarf.read_units(sections)
+        units = read_units(sections)
     except SymdError as error:
         return VerifyReport(not_compared=[NotCompared(code.path, f"symd refuses the debug data: {error}")])
     report = _Object(code, sections, units).compare()
@@ -86,8 +88,8 @@ class _Object:
     def compare(self) -> VerifyReport:
         """Compare rows, scopes and variables, each as far as both can read them."""
         try:
-            lines = dwarf.read_lines(self.sections, self.units)
-            scopes = comparison.scopes(lines, dwarf.read_scopes(self.sections, lines, self.units))
+            lines = read_lines(self.sections, self.units)
+            scopes = comparison.scopes(lines, read_scopes(self.sections, lines, self.units))
         except SymdError as error:
             self._refused("object", self.sections.info.name, error)
             return self.report

@@ -24,8 +24,7 @@ from elftools.dwarf.locationlists import LocationExpr, LocationParser
 from elftools.dwarf.ranges import BaseAddressEntry
 from elftools.dwarf.structs import DWARFStructs
 
-from symd.debuginfo.dwarf import Units
-from symd.debuginfo.dwarf.units import Unit
+from symd.debuginfo.dwarf.units import Unit, Units
 from symd.debuginfo.verify.comparison import (
     BLOCK_LOCATION,
     PROGRAM_START,

@@ -34,7 +34,7 @@ from symd.system.messages import complain
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from symd.debuginfo.dwarf import Unit
+    from symd.debuginfo.dwarf.units import Unit
     from symd.model.code import CodeObject
 
 

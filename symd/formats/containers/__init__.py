@@ -12,14 +12,9 @@ from symd.formats.containers import spirv
 from symd.formats.containers.format import Element, Format, FormatTable
 from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
-from symd.model.named_tuples import NamedTuple
+from symd.model.light_typing import Final, NamedTuple
 from symd.model.summaries import ContainerSummary
 from symd.model.texts import counted
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Final
-
 
 __all__ = ("FORMATS", "MAX_NOTES", "MOST_TEXT", "OpenedModule", "format_name", "identify", "unpack")
 

@@ -16,13 +16,7 @@ from importlib import import_module
 from symd.formats.budget import Budget
 from symd.model.code import NO_FACTS, CodeObject
 from symd.model.identities import ObjectPath
-from symd.model.named_tuples import NamedTuple
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any, Protocol
-else:
-    Protocol = object
+from symd.model.light_typing import Any, NamedTuple, Protocol
 
 
 class Element(NamedTuple):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any, TypeVar, overload
+from symd.model.light_typing import Any, TypeVar, overload
 
-    _Item = TypeVar("_Item")
+_Item = TypeVar("_Item")
 
 
 class LazyMapping(Mapping[str, "Any"]):
@@ -106,13 +104,10 @@ class LazySequence(Sequence["_Item"]):
             self._known = self._read()
         return self._known
 
-    if TYPE_CHECKING:
-
-        @overload
-        def __getitem__(self, at: int) -> _Item: ...
-        @overload
-        def __getitem__(self, at: slice) -> Sequence[_Item]: ...
-
+    @overload
+    def __getitem__(self, at: int) -> _Item: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[_Item]: ...
     def __getitem__(self, at: int | slice) -> _Item | Sequence[_Item]:
         return self.plain()[at]
 

@@ -6,10 +6,7 @@ ZEBinary layout document for Intel. Plain integers: they are compared in loops a
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Final
-
+from symd.model.light_typing import Final
 
 MAGIC: Final = b"\x7fELF"
 

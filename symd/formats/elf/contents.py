@@ -16,7 +16,7 @@ from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
 from symd.formats.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED, SHT_NOBITS
 from symd.model.code import DebugScheme, Section
-from symd.model.named_tuples import NamedTuple
+from symd.model.light_typing import NamedTuple
 
 
 class Note(NamedTuple):

@@ -43,11 +43,7 @@ from symd.formats.elf.constants import (
 )
 from symd.formats.elf.contents import ZDEBUG, Note, Symbol, decompressed, notes_in, strings_at
 from symd.model.code import Section
-from symd.model.named_tuples import NamedTuple
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
+from symd.model.light_typing import Any, NamedTuple
 
 SECTION_HEADER_64 = struct.Struct("<IIQQQQIIQQ")
 SECTION_HEADER_32 = struct.Struct("<IIIIIIIIII")

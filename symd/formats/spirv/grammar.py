@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from symd.model.named_tuples import NamedTuple
+from symd.model.light_typing import NamedTuple
 
 MAGIC = 0x07230203
 

@@ -22,13 +22,8 @@ from symd.formats.spirv.grammar import Debug, Decoration, FunctionParameterAttri
 from symd.formats.spirv.words import Words, parse, text
 from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.identities import ObjectPath
-from symd.model.named_tuples import NamedTuple
+from symd.model.light_typing import Any, NamedTuple
 from symd.model.texts import counted, plural
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
-
 
 _GENERATORS = {
     6: "Khronos LLVM/SPIR-V Translator",

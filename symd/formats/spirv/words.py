@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Iterator
 from functools import cached_property
 from struct import pack
 
 from symd.core import spirv_words as core
 from symd.errors import Malformed
-from symd.formats.spirv.grammar import DEBUG_SETS, MAGIC, Op, is_unknown
-from symd.model.named_tuples import NamedTuple
+from symd.formats.spirv.grammar import DEBUG_SETS, MAGIC, DebugSet, Op, is_unknown
+from symd.model.light_typing import NamedTuple
 from symd.model.texts import counted
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from symd.formats.spirv.grammar import DebugSet
 
 HEADER_WORDS = 5
 _NOTHING: array[int] = array("I")

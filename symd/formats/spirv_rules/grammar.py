@@ -8,313 +8,109 @@ from enum import IntEnum, IntFlag
 
 from symd.formats.spirv.grammar import Op, name_of
 
-
-class Capability(IntEnum):
-    """3.31, and those of all registered extensions."""
-
-    Matrix = 0
-    Shader = 1
-    Geometry = 2
-    Tessellation = 3
-    Addresses = 4
-    Linkage = 5
-    Kernel = 6
-    Vector16 = 7
-    Float16Buffer = 8
-    Float16 = 9
-    Float64 = 10
-    Int64 = 11
-    Int64Atomics = 12
-    ImageBasic = 13
-    ImageReadWrite = 14
-    ImageMipmap = 15
-    Pipes = 17
-    Groups = 18
-    DeviceEnqueue = 19
-    LiteralSampler = 20
-    AtomicStorage = 21
-    Int16 = 22
-    TessellationPointSize = 23
-    GeometryPointSize = 24
-    ImageGatherExtended = 25
-    StorageImageMultisample = 27
-    UniformBufferArrayDynamicIndexing = 28
-    SampledImageArrayDynamicIndexing = 29
-    StorageBufferArrayDynamicIndexing = 30
-    StorageImageArrayDynamicIndexing = 31
-    ClipDistance = 32
-    CullDistance = 33
-    ImageCubeArray = 34
-    SampleRateShading = 35
-    ImageRect = 36
-    SampledRect = 37
-    GenericPointer = 38
-    Int8 = 39
-    InputAttachment = 40
-    SparseResidency = 41
-    MinLod = 42
-    Sampled1D = 43
-    Image1D = 44
-    SampledCubeArray = 45
-    SampledBuffer = 46
-    ImageBuffer = 47
-    ImageMSArray = 48
-    StorageImageExtendedFormats = 49
-    ImageQuery = 50
-    DerivativeControl = 51
-    InterpolationFunction = 52
-    TransformFeedback = 53
-    GeometryStreams = 54
-    StorageImageReadWithoutFormat = 55
-    StorageImageWriteWithoutFormat = 56
-    MultiViewport = 57
-    SubgroupDispatch = 58
-    NamedBarrier = 59
-    PipeStorage = 60
-    GroupNonUniform = 61
-    GroupNonUniformVote = 62
-    GroupNonUniformArithmetic = 63
-    GroupNonUniformBallot = 64
-    GroupNonUniformShuffle = 65
-    GroupNonUniformShuffleRelative = 66
-    GroupNonUniformClustered = 67
-    GroupNonUniformQuad = 68
-    ShaderLayer = 69
-    ShaderViewportIndex = 70
-    UniformDecoration = 71
-    CoreBuiltinsARM = 4165
-    TileImageColorReadAccessEXT = 4166
-    TileImageDepthReadAccessEXT = 4167
-    TileImageStencilReadAccessEXT = 4168
-    TensorsARM = 4174
-    StorageTensorArrayDynamicIndexingARM = 4175
-    StorageTensorArrayNonUniformIndexingARM = 4176
-    GraphARM = 4191
-    CooperativeMatrixLayoutsARM = 4201
-    Float8EXT = 4212
-    Float8CooperativeMatrixEXT = 4213
-    Float6EXT = 4228
-    Float4EXT = 4229
-    Float8UnsignedE8M0EXT = 4230
-    MXInt8EXT = 4231
-    BitcastExtractEXT = 4232
-    FragmentShadingRateKHR = 4422
-    SubgroupBallotKHR = 4423
-    DrawParameters = 4427
-    WorkgroupMemoryExplicitLayoutKHR = 4428
-    WorkgroupMemoryExplicitLayout8BitAccessKHR = 4429
-    WorkgroupMemoryExplicitLayout16BitAccessKHR = 4430
-    SubgroupVoteKHR = 4431
-    StorageBuffer16BitAccess = 4433
-    UniformAndStorageBuffer16BitAccess = 4434
-    StoragePushConstant16 = 4435
-    StorageInputOutput16 = 4436
-    DeviceGroup = 4437
-    MultiView = 4439
-    VariablePointersStorageBuffer = 4441
-    VariablePointers = 4442
-    AtomicStorageOps = 4445
-    SampleMaskPostDepthCoverage = 4447
-    StorageBuffer8BitAccess = 4448
-    UniformAndStorageBuffer8BitAccess = 4449
-    StoragePushConstant8 = 4450
-    DenormPreserve = 4464
-    DenormFlushToZero = 4465
-    SignedZeroInfNanPreserve = 4466
-    RoundingModeRTE = 4467
-    RoundingModeRTZ = 4468
-    RayQueryProvisionalKHR = 4471
-    RayQueryKHR = 4472
-    UntypedPointersKHR = 4473
-    RayTraversalPrimitiveCullingKHR = 4478
-    RayTracingKHR = 4479
-    TextureSampleWeightedQCOM = 4484
-    TextureBoxFilterQCOM = 4485
-    TextureBlockMatchQCOM = 4486
-    TileShadingQCOM = 4495
-    CooperativeMatrixConversionQCOM = 4496
-    TextureBlockMatch2QCOM = 4498
-    MultipleWaitQueuesQCOM = 4539
-    ImageGatherLinearQCOM = 4543
-    ImageGatherExtendedModesQCOM = 4544
-    Float16ImageAMD = 5008
-    ImageGatherBiasLodAMD = 5009
-    FragmentMaskAMD = 5010
-    StencilExportEXT = 5013
-    ImageReadWriteLodAMD = 5015
-    Int64ImageEXT = 5016
-    ShaderClockKHR = 5055
-    ShaderEnqueueAMDX = 5067
-    QuadControlKHR = 5087
-    Int4TypeINTEL = 5112
-    Int4CooperativeMatrixINTEL = 5114
-    BFloat16TypeKHR = 5116
-    BFloat16DotProductKHR = 5117
-    BFloat16CooperativeMatrixKHR = 5118
-    AbortKHR = 5120
-    DescriptorHeapEXT = 5128
-    ConstantDataKHR = 5146
-    PoisonFreezeKHR = 5156
-    WeakLinkageAMD = 5181
-    SampleMaskOverrideCoverageNV = 5249
-    GeometryShaderPassthroughNV = 5251
-    ShaderViewportIndexLayerEXT = 5254
-    ShaderViewportMaskNV = 5255
-    ShaderStereoViewNV = 5259
-    PerViewAttributesNV = 5260
-    FragmentFullyCoveredEXT = 5265
-    MeshShadingNV = 5266
-    ImageFootprintNV = 5282
-    MeshShadingEXT = 5283
-    FragmentBarycentricKHR = 5284
-    ComputeDerivativeGroupQuadsKHR = 5288
-    FragmentDensityEXT = 5291
-    GroupNonUniformPartitionedEXT = 5297
-    ShaderNonUniform = 5301
-    RuntimeDescriptorArray = 5302
-    InputAttachmentArrayDynamicIndexing = 5303
-    UniformTexelBufferArrayDynamicIndexing = 5304
-    StorageTexelBufferArrayDynamicIndexing = 5305
-    UniformBufferArrayNonUniformIndexing = 5306
-    SampledImageArrayNonUniformIndexing = 5307
-    StorageBufferArrayNonUniformIndexing = 5308
-    StorageImageArrayNonUniformIndexing = 5309
-    InputAttachmentArrayNonUniformIndexing = 5310
-    UniformTexelBufferArrayNonUniformIndexing = 5311
-    StorageTexelBufferArrayNonUniformIndexing = 5312
-    RayTracingPositionFetchKHR = 5336
-    RayTracingNV = 5340
-    RayTracingMotionBlurNV = 5341
-    VulkanMemoryModel = 5345
-    VulkanMemoryModelDeviceScope = 5346
-    PhysicalStorageBufferAddresses = 5347
-    ComputeDerivativeGroupLinearKHR = 5350
-    RayTracingProvisionalKHR = 5353
-    CooperativeMatrixNV = 5357
-    FragmentShaderSampleInterlockEXT = 5363
-    FragmentShaderShadingRateInterlockEXT = 5372
-    ShaderSMBuiltinsNV = 5373
-    FragmentShaderPixelInterlockEXT = 5378
-    DemoteToHelperInvocation = 5379
-    DisplacementMicromapNV = 5380
-    RayTracingOpacityMicromapKHR = 5381
-    ShaderInvocationReorderNV = 5383
-    ShaderInvocationReorderEXT = 5388
-    BindlessTextureNV = 5390
-    RayQueryPositionFetchKHR = 5391
-    CooperativeVectorNV = 5394
-    AtomicFloat16VectorNV = 5404
-    RayTracingDisplacementMicromapNV = 5409
-    RawAccessChainsNV = 5414
-    RayTracingSpheresGeometryNV = 5418
-    RayTracingLinearSweptSpheresGeometryNV = 5419
-    PushConstantBanksNV = 5423
-    LongVectorEXT = 5425
-    Shader64BitIndexingEXT = 5426
-    CooperativeMatrixConversionsEXT = 5429
-    CooperativeMatrixReductionsEXT = 5430
-    CooperativeMatrixConversionsNV = 5431
-    CooperativeMatrixPerElementOperationsEXT = 5432
-    CooperativeMatrixTensorAddressingNV = 5433
-    CooperativeMatrixBlockLoadsNV = 5434
-    CooperativeVectorTrainingNV = 5435
-    RayTracingClusterAccelerationStructureNV = 5437
-    CooperativeMatrixGetCoordinateEXT = 5438
-    TensorAddressingNV = 5439
-    CooperativeMatrixDecodeVectorNV = 5447
-    SubgroupShuffleINTEL = 5568
-    SubgroupBufferBlockIOINTEL = 5569
-    SubgroupImageBlockIOINTEL = 5570
-    SubgroupImageMediaBlockIOINTEL = 5579
-    RoundToInfinityINTEL = 5582
-    FloatingPointModeINTEL = 5583
-    IntegerFunctions2INTEL = 5584
-    FunctionPointersINTEL = 5603
-    IndirectReferencesINTEL = 5604
-    AsmINTEL = 5606
-    AtomicFloat32MinMaxEXT = 5612
-    AtomicFloat64MinMaxEXT = 5613
-    AtomicFloat16MinMaxEXT = 5616
-    VectorComputeINTEL = 5617
-    VectorAnyINTEL = 5619
-    ExpectAssumeKHR = 5629
-    SubgroupAvcMotionEstimationINTEL = 5696
-    SubgroupAvcMotionEstimationIntraINTEL = 5697
-    SubgroupAvcMotionEstimationChromaINTEL = 5698
-    VariableLengthArrayINTEL = 5817
-    FunctionFloatControlINTEL = 5821
-    FPGAMemoryAttributesALTERA = 5824
-    FPFastMathModeINTEL = 5837
-    ArbitraryPrecisionIntegersALTERA = 5844
-    ArbitraryPrecisionFloatingPointALTERA = 5845
-    UnstructuredLoopControlsINTEL = 5886
-    FPGALoopControlsALTERA = 5888
-    KernelAttributesINTEL = 5892
-    FPGAKernelAttributesINTEL = 5897
-    FPGAMemoryAccessesALTERA = 5898
-    FPGAClusterAttributesALTERA = 5904
-    LoopFuseALTERA = 5906
-    FPGADSPControlALTERA = 5908
-    MemoryAccessAliasingINTEL = 5910
-    FPGAInvocationPipeliningAttributesALTERA = 5916
-    FPGABufferLocationALTERA = 5920
-    ArbitraryPrecisionFixedPointALTERA = 5922
-    USMStorageClassesALTERA = 5935
-    RuntimeAlignedAttributeALTERA = 5939
-    IOPipesALTERA = 5943
-    BlockingPipesALTERA = 5945
-    FPGARegALTERA = 5948
-    DotProductInputAll = 6016
-    DotProductInput4x8Bit = 6017
-    DotProductInput4x8BitPacked = 6018
-    DotProduct = 6019
-    RayCullMaskKHR = 6020
-    CooperativeMatrixKHR = 6022
-    ReplicatedCompositesEXT = 6024
-    BitInstructions = 6025
-    GroupNonUniformRotateKHR = 6026
-    FloatControls2 = 6029
-    FMAKHR = 6030
-    RayTracingOpacityMicromapExecutionModeKHR = 6032
-    AtomicFloat32AddEXT = 6033
-    AtomicFloat64AddEXT = 6034
-    LongCompositesINTEL = 6089
-    OptNoneINTEL = 6094
-    AtomicFloat16AddEXT = 6095
-    DebugInfoModuleINTEL = 6114
-    BFloat16ConversionINTEL = 6115
-    SplitBarrierEXT = 6141
-    ArithmeticFenceEXT = 6144
-    FPGAClusterAttributesV2ALTERA = 6150
-    FPGAKernelAttributesv2INTEL = 6161
-    TaskSequenceALTERA = 6162
-    FPMaxErrorINTEL = 6169
-    FPGALatencyControlALTERA = 6171
-    FPGAArgumentInterfacesALTERA = 6174
-    GlobalVariableHostAccessINTEL = 6187
-    GlobalVariableFPGADecorationsALTERA = 6189
-    SubgroupBufferPrefetchINTEL = 6220
-    Subgroup2DBlockIOINTEL = 6228
-    Subgroup2DBlockTransformINTEL = 6229
-    Subgroup2DBlockTransposeINTEL = 6230
-    SubgroupMatrixMultiplyAccumulateINTEL = 6236
-    TernaryBitwiseFunctionINTEL = 6241
-    UntypedVariableLengthArrayINTEL = 6243
-    SpecConditionalINTEL = 6245
-    FunctionVariantsINTEL = 6246
-    PredicatedIOINTEL = 6257
-    RoundedDivideSqrtINTEL = 6265
-    GroupUniformArithmeticKHR = 6400
-    TensorFloat32RoundingINTEL = 6425
-    MaskedGatherScatterINTEL = 6427
-    CacheControlsINTEL = 6441
-    RegisterLimitsINTEL = 6460
-    BindlessImagesINTEL = 6528
-    DotProductFloat16AccFloat32VALVE = 6912
-    DotProductFloat16AccFloat16VALVE = 6913
-    DotProductBFloat16AccVALVE = 6914
-    DotProductFloat8AccFloat32VALVE = 6915
-    IntrinsicSAMSUNG = 7041
+Capability = IntEnum(
+    "Capability",
+    {
+        "Matrix": 0, "Shader": 1, "Geometry": 2, "Tessellation": 3, "Addresses": 4, "Linkage": 5, "Kernel": 6,
+        "Vector16": 7, "Float16Buffer": 8, "Float16": 9, "Float64": 10, "Int64": 11, "Int64Atomics": 12,
+        "ImageBasic": 13, "ImageReadWrite": 14, "ImageMipmap": 15, "Pipes": 17, "Groups": 18, "DeviceEnqueue": 19,
+        "LiteralSampler": 20, "AtomicStorage": 21, "Int16": 22, "TessellationPointSize": 23, "GeometryPointSize": 24,
+        "ImageGatherExtended": 25, "StorageImageMultisample": 27, "UniformBufferArrayDynamicIndexing": 28,
+        "SampledImageArrayDynamicIndexing": 29, "StorageBufferArrayDynamicIndexing": 30,
+        "StorageImageArrayDynamicIndexing": 31, "ClipDistance": 32, "CullDistance": 33, "ImageCubeArray": 34,
+        "SampleRateShading": 35, "ImageRect": 36, "SampledRect": 37, "GenericPointer": 38, "Int8": 39,
+        "InputAttachment": 40, "SparseResidency": 41, "MinLod": 42, "Sampled1D": 43, "Image1D": 44,
+        "SampledCubeArray": 45, "SampledBuffer": 46, "ImageBuffer": 47, "ImageMSArray": 48,
+        "StorageImageExtendedFormats": 49, "ImageQuery": 50, "DerivativeControl": 51, "InterpolationFunction": 52,
+        "TransformFeedback": 53, "GeometryStreams": 54, "StorageImageReadWithoutFormat": 55,
+        "StorageImageWriteWithoutFormat": 56, "MultiViewport": 57, "SubgroupDispatch": 58, "NamedBarrier": 59,
+        "PipeStorage": 60, "GroupNonUniform": 61, "GroupNonUniformVote": 62, "GroupNonUniformArithmetic": 63,
+        "GroupNonUniformBallot": 64, "GroupNonUniformShuffle": 65, "GroupNonUniformShuffleRelative": 66,
+        "GroupNonUniformClustered": 67, "GroupNonUniformQuad": 68, "ShaderLayer": 69, "ShaderViewportIndex": 70,
+        "UniformDecoration": 71, "CoreBuiltinsARM": 4165, "TileImageColorReadAccessEXT": 4166,
+        "TileImageDepthReadAccessEXT": 4167, "TileImageStencilReadAccessEXT": 4168, "TensorsARM": 4174,
+        "StorageTensorArrayDynamicIndexingARM": 4175, "StorageTensorArrayNonUniformIndexingARM": 4176, "GraphARM": 4191,
+        "CooperativeMatrixLayoutsARM": 4201, "Float8EXT": 4212, "Float8CooperativeMatrixEXT": 4213, "Float6EXT": 4228,
+        "Float4EXT": 4229, "Float8UnsignedE8M0EXT": 4230, "MXInt8EXT": 4231, "BitcastExtractEXT": 4232,
+        "FragmentShadingRateKHR": 4422, "SubgroupBallotKHR": 4423, "DrawParameters": 4427,
+        "WorkgroupMemoryExplicitLayoutKHR": 4428, "WorkgroupMemoryExplicitLayout8BitAccessKHR": 4429,
+        "WorkgroupMemoryExplicitLayout16BitAccessKHR": 4430, "SubgroupVoteKHR": 4431, "StorageBuffer16BitAccess": 4433,
+        "UniformAndStorageBuffer16BitAccess": 4434, "StoragePushConstant16": 4435, "StorageInputOutput16": 4436,
+        "DeviceGroup": 4437, "MultiView": 4439, "VariablePointersStorageBuffer": 4441, "VariablePointers": 4442,
+        "AtomicStorageOps": 4445, "SampleMaskPostDepthCoverage": 4447, "StorageBuffer8BitAccess": 4448,
+        "UniformAndStorageBuffer8BitAccess": 4449, "StoragePushConstant8": 4450, "DenormPreserve": 4464,
+        "DenormFlushToZero": 4465, "SignedZeroInfNanPreserve": 4466, "RoundingModeRTE": 4467, "RoundingModeRTZ": 4468,
+        "RayQueryProvisionalKHR": 4471, "RayQueryKHR": 4472, "UntypedPointersKHR": 4473,
+        "RayTraversalPrimitiveCullingKHR": 4478, "RayTracingKHR": 4479, "TextureSampleWeightedQCOM": 4484,
+        "TextureBoxFilterQCOM": 4485, "TextureBlockMatchQCOM": 4486, "TileShadingQCOM": 4495,
+        "CooperativeMatrixConversionQCOM": 4496, "TextureBlockMatch2QCOM": 4498, "MultipleWaitQueuesQCOM": 4539,
+        "ImageGatherLinearQCOM": 4543, "ImageGatherExtendedModesQCOM": 4544, "Float16ImageAMD": 5008,
+        "ImageGatherBiasLodAMD": 5009, "FragmentMaskAMD": 5010, "StencilExportEXT": 5013, "ImageReadWriteLodAMD": 5015,
+        "Int64ImageEXT": 5016, "ShaderClockKHR": 5055, "ShaderEnqueueAMDX": 5067, "QuadControlKHR": 5087,
+        "Int4TypeINTEL": 5112, "Int4CooperativeMatrixINTEL": 5114, "BFloat16TypeKHR": 5116,
+        "BFloat16DotProductKHR": 5117, "BFloat16CooperativeMatrixKHR": 5118, "AbortKHR": 5120,
+        "DescriptorHeapEXT": 5128, "ConstantDataKHR": 5146, "PoisonFreezeKHR": 5156, "WeakLinkageAMD": 5181,
+        "SampleMaskOverrideCoverageNV": 5249, "GeometryShaderPassthroughNV": 5251, "ShaderViewportIndexLayerEXT": 5254,
+        "ShaderViewportMaskNV": 5255, "ShaderStereoViewNV": 5259, "PerViewAttributesNV": 5260,
+        "FragmentFullyCoveredEXT": 5265, "MeshShadingNV": 5266, "ImageFootprintNV": 5282, "MeshShadingEXT": 5283,
+        "FragmentBarycentricKHR": 5284, "ComputeDerivativeGroupQuadsKHR": 5288, "FragmentDensityEXT": 5291,
+        "GroupNonUniformPartitionedEXT": 5297, "ShaderNonUniform": 5301, "RuntimeDescriptorArray": 5302,
+        "InputAttachmentArrayDynamicIndexing": 5303, "UniformTexelBufferArrayDynamicIndexing": 5304,
+        "StorageTexelBufferArrayDynamicIndexing": 5305, "UniformBufferArrayNonUniformIndexing": 5306,
+        "SampledImageArrayNonUniformIndexing": 5307, "StorageBufferArrayNonUniformIndexing": 5308,
+        "StorageImageArrayNonUniformIndexing": 5309, "InputAttachmentArrayNonUniformIndexing": 5310,
+        "UniformTexelBufferArrayNonUniformIndexing": 5311, "StorageTexelBufferArrayNonUniformIndexing": 5312,
+        "RayTracingPositionFetchKHR": 5336, "RayTracingNV": 5340, "RayTracingMotionBlurNV": 5341,
+        "VulkanMemoryModel": 5345, "VulkanMemoryModelDeviceScope": 5346, "PhysicalStorageBufferAddresses": 5347,
+        "ComputeDerivativeGroupLinearKHR": 5350, "RayTracingProvisionalKHR": 5353, "CooperativeMatrixNV": 5357,
+        "FragmentShaderSampleInterlockEXT": 5363, "FragmentShaderShadingRateInterlockEXT": 5372,
+        "ShaderSMBuiltinsNV": 5373, "FragmentShaderPixelInterlockEXT": 5378, "DemoteToHelperInvocation": 5379,
+        "DisplacementMicromapNV": 5380, "RayTracingOpacityMicromapKHR": 5381, "ShaderInvocationReorderNV": 5383,
+        "ShaderInvocationReorderEXT": 5388, "BindlessTextureNV": 5390, "RayQueryPositionFetchKHR": 5391,
+        "CooperativeVectorNV": 5394, "AtomicFloat16VectorNV": 5404, "RayTracingDisplacementMicromapNV": 5409,
+        "RawAccessChainsNV": 5414, "RayTracingSpheresGeometryNV": 5418, "RayTracingLinearSweptSpheresGeometryNV": 5419,
+        "PushConstantBanksNV": 5423, "LongVectorEXT": 5425, "Shader64BitIndexingEXT": 5426,
+        "CooperativeMatrixConversionsEXT": 5429, "CooperativeMatrixReductionsEXT": 5430,
+        "CooperativeMatrixConversionsNV": 5431, "CooperativeMatrixPerElementOperationsEXT": 5432,
+        "CooperativeMatrixTensorAddressingNV": 5433, "CooperativeMatrixBlockLoadsNV": 5434,
+        "CooperativeVectorTrainingNV": 5435, "RayTracingClusterAccelerationStructureNV": 5437,
+        "CooperativeMatrixGetCoordinateEXT": 5438, "TensorAddressingNV": 5439, "CooperativeMatrixDecodeVectorNV": 5447,
+        "SubgroupShuffleINTEL": 5568, "SubgroupBufferBlockIOINTEL": 5569, "SubgroupImageBlockIOINTEL": 5570,
+        "SubgroupImageMediaBlockIOINTEL": 5579, "RoundToInfinityINTEL": 5582, "FloatingPointModeINTEL": 5583,
+        "IntegerFunctions2INTEL": 5584, "FunctionPointersINTEL": 5603, "IndirectReferencesINTEL": 5604,
+        "AsmINTEL": 5606, "AtomicFloat32MinMaxEXT": 5612, "AtomicFloat64MinMaxEXT": 5613,
+        "AtomicFloat16MinMaxEXT": 5616, "VectorComputeINTEL": 5617, "VectorAnyINTEL": 5619, "ExpectAssumeKHR": 5629,
+        "SubgroupAvcMotionEstimationINTEL": 5696, "SubgroupAvcMotionEstimationIntraINTEL": 5697,
+        "SubgroupAvcMotionEstimationChromaINTEL": 5698, "VariableLengthArrayINTEL": 5817,
+        "FunctionFloatControlINTEL": 5821, "FPGAMemoryAttributesALTERA": 5824, "FPFastMathModeINTEL": 5837,
+        "ArbitraryPrecisionIntegersALTERA": 5844, "ArbitraryPrecisionFloatingPointALTERA": 5845,
+        "UnstructuredLoopControlsINTEL": 5886, "FPGALoopControlsALTERA": 5888, "KernelAttributesINTEL": 5892,
+        "FPGAKernelAttributesINTEL": 5897, "FPGAMemoryAccessesALTERA": 5898, "FPGAClusterAttributesALTERA": 5904,
+        "LoopFuseALTERA": 5906, "FPGADSPControlALTERA": 5908, "MemoryAccessAliasingINTEL": 5910,
+        "FPGAInvocationPipeliningAttributesALTERA": 5916, "FPGABufferLocationALTERA": 5920,
+        "ArbitraryPrecisionFixedPointALTERA": 5922, "USMStorageClassesALTERA": 5935,
+        "RuntimeAlignedAttributeALTERA": 5939, "IOPipesALTERA": 5943, "BlockingPipesALTERA": 5945,
+        "FPGARegALTERA": 5948, "DotProductInputAll": 6016, "DotProductInput4x8Bit": 6017,
+        "DotProductInput4x8BitPacked": 6018, "DotProduct": 6019, "RayCullMaskKHR": 6020, "CooperativeMatrixKHR": 6022,
+        "ReplicatedCompositesEXT": 6024, "BitInstructions": 6025, "GroupNonUniformRotateKHR": 6026,
+        "FloatControls2": 6029, "FMAKHR": 6030, "RayTracingOpacityMicromapExecutionModeKHR": 6032,
+        "AtomicFloat32AddEXT": 6033, "AtomicFloat64AddEXT": 6034, "LongCompositesINTEL": 6089, "OptNoneINTEL": 6094,
+        "AtomicFloat16AddEXT": 6095, "DebugInfoModuleINTEL": 6114, "BFloat16ConversionINTEL": 6115,
+        "SplitBarrierEXT": 6141, "ArithmeticFenceEXT": 6144, "FPGAClusterAttributesV2ALTERA": 6150,
+        "FPGAKernelAttributesv2INTEL": 6161, "TaskSequenceALTERA": 6162, "FPMaxErrorINTEL": 6169,
+        "FPGALatencyControlALTERA": 6171, "FPGAArgumentInterfacesALTERA": 6174, "GlobalVariableHostAccessINTEL": 6187,
+        "GlobalVariableFPGADecorationsALTERA": 6189, "SubgroupBufferPrefetchINTEL": 6220,
+        "Subgroup2DBlockIOINTEL": 6228, "Subgroup2DBlockTransformINTEL": 6229, "Subgroup2DBlockTransposeINTEL": 6230,
+        "SubgroupMatrixMultiplyAccumulateINTEL": 6236, "TernaryBitwiseFunctionINTEL": 6241,
+        "UntypedVariableLengthArrayINTEL": 6243, "SpecConditionalINTEL": 6245, "FunctionVariantsINTEL": 6246,
+        "PredicatedIOINTEL": 6257, "RoundedDivideSqrtINTEL": 6265, "GroupUniformArithmeticKHR": 6400,
+        "TensorFloat32RoundingINTEL": 6425, "MaskedGatherScatterINTEL": 6427, "CacheControlsINTEL": 6441,
+        "RegisterLimitsINTEL": 6460, "BindlessImagesINTEL": 6528, "DotProductFloat16AccFloat32VALVE": 6912,
+        "DotProductFloat16AccFloat16VALVE": 6913, "DotProductBFloat16AccVALVE": 6914,
+        "DotProductFloat8AccFloat32VALVE": 6915, "IntrinsicSAMSUNG": 7041,
+    },
+)  # fmt: skip
+"""3.31, and those of all registered extensions."""
 
 
 class Scope(IntEnum):

@@ -24,7 +24,7 @@ from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
 from symd.store.budgets import bytes_of_index, bytes_of_module
-from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
+from symd.store.catalogued import EarlierAttempts, Figures, ModuleStore
 from symd.store.connection import Connection
 from symd.store.eviction import Evicted, RemoveFile, chosen, note_evictions
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sha256_of, sweep
@@ -87,8 +87,8 @@ def index_object(digest: str, version: int) -> str:
     return f"index/{version}/{digest[:2]}/{checked_digest(digest)}.idx"
 
 
-class SharedStore(CataloguedModules):
-    """Modules by digest, for every daemon that names the same database and object storage; ``symd.store.Store`` says what each method
+class SharedStore(ModuleStore):
+    """Modules by digest, for every daemon that names the same database and object storage; ``ModuleStore`` says what each method
     does. ``incoming`` is a folder of this machine for files being written, which ``files`` may link to.
 
     Safe to use from several threads. Besides what ``Store`` raises every method raises ``StoreUnavailable`` where the database or the
@@ -129,10 +129,6 @@ class SharedStore(CataloguedModules):
 
     def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
         """An object without a row is nobody's: there is nothing to adopt. What is unwanted goes."""
-        self.remove_unwanted(stop)
-
-    def remove_unwanted(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Remove the objects that no row names any more."""
         remove_unwanted(self._catalogue, self._files, self._locks, stop)
 
     def missing(self, digests: Sequence[str]) -> list[str]:
@@ -230,7 +226,7 @@ class SharedStore(CataloguedModules):
             rows.forget_indexes(connection, older)
             evicted = self._make_room(connection, 0)
         self._report(evicted)
-        self.remove_unwanted()
+        self.adopt()
         return replace(evicted, indexes=[*older, *evicted.indexes])
 
     @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symd.debuginfo.dwarf import LineColumns
+from symd.debuginfo.dwarf.columns import LineColumns
 from symd.debuginfo.verify import comparison
 from symd.debuginfo.verify.comparison import VerifiedLine, VerifiedScope, mismatches, same_line, same_scope
 from symd.model.debug_info import RowFlag

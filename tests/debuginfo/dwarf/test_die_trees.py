@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from elftools.common.exceptions import DWARFError, ELFError
 
-from symd.debuginfo.dwarf import ScopeColumns, Units
-from symd.debuginfo.dwarf.columns import LineColumns
+from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns
+from symd.debuginfo.dwarf.units import Units
 from symd.debuginfo.verify import comparison, second_opinion
 from symd.debuginfo.verify.comparison import VerifiedScope
 from symd.errors import LimitExceeded, Malformed

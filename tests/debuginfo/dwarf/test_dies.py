@@ -6,10 +6,10 @@ import pytest
 
 from symd.config import DEFAULT_LIMITS
 from symd.debuginfo import block_ranges
-from symd.debuginfo.dwarf import DebugSections, read_lines, read_scopes, read_units, unit_ranges, units_for_addresses
+from symd.debuginfo.dwarf.columns import read_lines, read_scopes, unit_ranges
 from symd.debuginfo.dwarf.forms import AbbreviationTables, Widths
-from symd.debuginfo.dwarf.sections import DebugSection
-from symd.debuginfo.dwarf.units import external_functions
+from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
+from symd.debuginfo.dwarf.units import external_functions, read_units, units_for_addresses
 from symd.errors import LimitExceeded
 from symd.formats.budget import DebugBudget
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from symd.core import line_header, line_program
 from symd.core.line_program import NAMED, ProgramParameters
-from symd.debuginfo.dwarf import LineColumns
 from symd.debuginfo.dwarf import lines as headers_module
 from symd.debuginfo.dwarf import lines as lines_module
+from symd.debuginfo.dwarf.columns import LineColumns
 from symd.debuginfo.verify import second_opinion
 from symd.errors import LimitExceeded, Malformed
 from symd.model.debug_info import RowFlag

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from symd import debuginfo
-from symd.debuginfo import layout
-from symd.debuginfo.dwarf import read_units
-from symd.debuginfo.dwarf.units import external_functions
+from symd.debuginfo import layout, reading
+from symd.debuginfo.dwarf.units import external_functions, read_units
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.verify import second_opinion
 from symd.errors import SymdError, Unsupported
@@ -39,11 +37,11 @@ def with_type(kind: int) -> bytes:
 def test_a_type_that_means_nothing_in_debug_data_is_refused_by_number(kind: int) -> None:
     code = containers.unpack(with_type(kind)).objects[0]
     with pytest.raises(Unsupported, match=f"relocation type {kind} "):
-        debuginfo.read(code)
+        reading.read(code)
 
 
 def test_type_0_is_no_relocation() -> None:
-    assert len(debuginfo.read(containers.unpack(with_type(0)).objects[0]).rows)
+    assert len(reading.read(containers.unpack(with_type(0)).objects[0]).rows)
 
 
 def functions_of_pyelftools(sections: dict[str, bytes]) -> list[tuple[str, ...]]:
@@ -77,7 +75,7 @@ def test_damaged_units_are_read_or_refused(name: str) -> None:
     for damaged in flips(section.data, 11, 300):
         code = containers.unpack(SAMPLE[:start] + damaged + SAMPLE[start + len(damaged) :]).objects[0]
         try:
-            debuginfo.read(code)
+            reading.read(code)
         except SymdError:
             refused += 1
     assert 0 < refused < 300

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from symd.debuginfo import dwo
-from symd.debuginfo.dwarf import DebugSections
-from symd.debuginfo.dwarf.sections import with_split
+from symd.debuginfo.dwarf.sections import DebugSections, with_split
 from symd.debuginfo.variables.visible import visible_at
 from symd.errors import Malformed, NoDebugData, SymdError
 from symd.model.answers import Reason

@@ -125,7 +125,7 @@ def most_taken_by_calls(attribute: int, step: int, dies: bytes) -> int:
     text = struct.pack("<QI", BASE, SIZE)
     first = 11 + 2 * (1 + len(text)) + 3 + 2 + 5 * 200 + 2 + 1
     calls = b"".join(struct.pack("<BI", Op.DW_OP_call4, first + step * number) for number in range(200))
-    calls += bytes([Op.DW_OP_lit5, Op.DW_OP_stack_value])
+    calls += bytes([Op.DW_OP_lit0 + 5, Op.DW_OP_stack_value])
     around = b"\x01" + text + b"\x03" + text + b"\x04x\0" + bytes(uleb(len(calls))) + calls + b"\0"
     header = struct.pack("<HIB", 4, 0, 8)
     assert len(header) + 4 + len(around) == first
@@ -205,7 +205,7 @@ def test_a_constant_of_a_type_of_any_size_is_shown_by_its_first_bytes(size: int)
 def test_any_number_of_bits_of_a_register_may_be_masked(bits: int) -> None:
     """Intel's operation takes the number from the stack."""
     first, size = [Op.DW_OP_constu, *uleb(3)], [Op.DW_OP_constu, *uleb(bits)]
-    masked = [Op.DW_OP_lit31, Op.DW_OP_and, Op.DW_OP_stack_value]
+    masked = [Op.DW_OP_lit0 + 31, Op.DW_OP_and, Op.DW_OP_stack_value]
     place = bytes([Op.DW_OP_reg0, *first, *size, Op.DW_OP_INTEL_push_bit_piece_stack, *masked])
     held = variable("x", At("location", "exprloc", place))
     [found] = visible(code(unit(function("f", held)), vendor=Vendor.INTEL)).variables

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from symd.debuginfo.dwarf import DebugSections
+from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.variables import location_lists
 from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListUnit
 from symd.errors import LimitExceeded, Malformed, SymdError

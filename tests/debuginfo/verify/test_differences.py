@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from elftools.construct import ConstructError
 
-from symd.debuginfo import dwarf
-from symd.debuginfo.dwarf import LineColumns, ScopeColumns
+from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns, read_lines, read_scopes
 from symd.debuginfo.verify import Difference, comparison, objects, second_opinion, verify
 from symd.debuginfo.verify.comparison import LocationEntry, Mismatch, VerifiedVariable, mismatches
 from symd.errors import Malformed
@@ -28,14 +27,14 @@ CODE = containers.unpack((SAMPLES / "amdgpu/bin/v5-gfx90a.co").read_bytes()).obj
 
 def changed_lines(monkeypatch: pytest.MonkeyPatch, change: Callable[[LineColumns], LineColumns]) -> list[Difference]:
     """The differences when symd's rows come out changed."""
-    right = dwarf.read_lines
-    monkeypatch.setattr(objects.dwarf, "read_lines", lambda *arguments: change(right(*arguments)))
+    right = read_lines
+    monkeypatch.setattr(objects, "read_lines", lambda *arguments: change(right(*arguments)))
     return verify(CODE).differences
 
 
 def changed_scopes(monkeypatch: pytest.MonkeyPatch, change: Callable[[ScopeColumns], ScopeColumns]) -> list[Difference]:
-    right = dwarf.read_scopes
-    monkeypatch.setattr(objects.dwarf, "read_scopes", lambda *arguments: change(right(*arguments)))
+    right = read_scopes
+    monkeypatch.setattr(objects, "read_scopes", lambda *arguments: change(right(*arguments)))
     return verify(CODE).differences
 
 
@@ -81,7 +80,7 @@ def test_a_path_in_another_folder_is_no_difference_and_another_name_is(monkeypat
 
 def dwarf_lines() -> LineColumns:
     sections = objects.relocated(CODE[0], objects.layout.assign(CODE[0]))
-    return dwarf.read_lines(sections)
+    return read_lines(sections)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +147,7 @@ def test_what_symd_refuses_and_pyelftools_reads_is_a_difference(monkeypatch):
     def refuse(*_arguments: object) -> LineColumns:
         raise Malformed("no table can be read", where=".debug_line")
 
-    monkeypatch.setattr(objects.dwarf, "read_lines", refuse)
+    monkeypatch.setattr(objects, "read_lines", refuse)
     [found] = verify(CODE).differences
     assert "no table can be read" in (found.ours or "")
 
@@ -192,7 +191,7 @@ def test_a_defect_of_symd_is_not_taken_for_pyelftools(monkeypatch):
     def defect(*_arguments: object) -> None:
         raise KeyError("ours")
 
-    monkeypatch.setattr(objects.dwarf, "read_scopes", defect)
+    monkeypatch.setattr(objects, "read_scopes", defect)
     with pytest.raises(KeyError, match="ours"):
         verify(CODE)
 

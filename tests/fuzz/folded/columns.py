@@ -13,9 +13,10 @@ from unittest.mock import patch
 import numpy as np
 
 from symd.debuginfo import folded_sequences
-from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Unit, Units
-from symd.debuginfo.dwarf.columns import FunctionColumns, RangeRows
+from symd.debuginfo.dwarf.columns import FunctionColumns, LineColumns, RangeRows, ScopeColumns
 from symd.debuginfo.dwarf.forms import Widths
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.units import Unit, Units
 from symd.debuginfo.folded_sequences import FoldedSequences, find_folded, function_lines
 from symd.debuginfo.layout import LinearLayout
 from symd.model.debug_info import NO_PARENT

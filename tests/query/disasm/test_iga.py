@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from symd import debuginfo
 from symd.config import Limits
+from symd.debuginfo import reading
 from symd.errors import SymdError, ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import CodeObject, Function
 from symd.model.debug_info import RowFlag
@@ -96,7 +96,7 @@ def test_every_byte_of_code_is_in_one_instruction_and_every_row_on_the_start_of_
             starts.add((section, offset))
             covered += [(section, at) for at in range(offset, offset + size)]
         assert covered == expected
-        rows = debuginfo.read(code).rows
+        rows = reading.read(code).rows
         begins = (rows.flags & RowFlag.END_SEQUENCE) == 0
         assert set(zip(rows.section[begins].tolist(), rows.offset[begins].tolist(), strict=True)) <= starts
         assert not [text for text in result.text if "illegal" in text or "not decoded" in text]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from symd import debuginfo
 from symd.config import Limits
+from symd.debuginfo import reading
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import Function, Kernel, Vendor
 from symd.model.debug_info import RowFlag
@@ -77,7 +77,7 @@ def test_every_byte_of_code_is_in_one_instruction_and_every_row_on_the_start_of_
     columns = [*zip(ours.section.tolist(), ours.offset.tolist(), ours.size.tolist(), strict=True)]
     covered = [(section, at) for section, offset, size in columns for at in range(offset, offset + size)]
     assert covered == [(each.section, at) for each in code_ranges(code) for at in range(each.offset, each.end)]
-    rows = debuginfo.read(code).rows
+    rows = reading.read(code).rows
     inside = {*covered}
     begins = (rows.flags & RowFlag.END_SEQUENCE) == 0
     found = {*zip(rows.section[begins].tolist(), rows.offset[begins].tolist(), strict=True)} & inside

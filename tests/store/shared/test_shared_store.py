@@ -218,7 +218,7 @@ def test_an_object_that_came_again_stays(stores: Opened) -> None:
     store.remove(digest)
     assert store._catalogue.unwanted_objects(10) == [(module_object(digest), digest)]
     store.put(b"abc")
-    store.remove_unwanted()
+    store.adopt()
     assert files_of(store).names() == {module_object(digest)}
     assert store.data(digest) == b"abc"
 
@@ -249,12 +249,12 @@ def test_an_object_whose_writer_was_killed_before_its_row_goes(
     with pytest.raises(Killed):
         store.put(b"another") if what == "module" else store.put_index(digest, 1, b"index")
     assert len(files_of(store).names()) == len(before) + 1
-    other.remove_unwanted()
+    other.adopt()
     assert files_of(store).names() == before
     monkeypatch.undo()
     store.put_index(digest, 1, b"index")
     store.put_index(digest, 1, b"index")
-    other.remove_unwanted()
+    other.adopt()
     assert store.index(digest, 1) == b"index"
 
 
@@ -663,7 +663,7 @@ def test_what_is_wanted_stays_though_the_table_of_the_unwanted_has_it(
         for name, of in zip(names, (digest, digest, gone, gone, gone, gone), strict=True):
             connection.execute("INSERT INTO unwanted_objects VALUES (%s, %s) ON CONFLICT DO NOTHING", (name, of))
         connection.execute("INSERT INTO unwanted_objects VALUES (%s, %s)", (module_object(gone), gone))
-        store.remove_unwanted()
+        store.adopt()
         left = connection.execute('SELECT name FROM unwanted_objects ORDER BY name COLLATE "C"').fetchall()
     assert files_of(store).names() == {module_object(digest), index_object(digest, VERSION)}
     assert [name for (name,) in left] == ["", "../secret", "index/1/ff"]

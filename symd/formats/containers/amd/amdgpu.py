@@ -42,12 +42,8 @@ from symd.formats.elf.constants import (
 )
 from symd.formats.elf.contents import debug_scheme
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
+from symd.model.light_typing import Any
 from symd.model.summaries import NO_SECTIONS
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
-
 
 NAME = "amdgpu"
 _NOTHING_SAID: dict[str, Any] = {}

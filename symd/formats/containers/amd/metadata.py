@@ -24,11 +24,7 @@ from symd.formats.elf.constants import (
     NT_AMD_HSA_METADATA,
     NT_AMDGPU_METADATA,
 )
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
-
+from symd.model.light_typing import Any
 
 _KERNEL_FACTS = {
     "vgprs": (".vgpr_count", "NumVGPRs"),

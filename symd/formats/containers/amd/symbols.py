@@ -47,11 +47,7 @@ from symd.formats.elf.constants import (
 from symd.formats.elf.contents import overlapping
 from symd.formats.elf.reader import SYMBOL_32, SYMBOL_64
 from symd.model.code import Function, Section
-from symd.model.named_tuples import NamedTuple
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import TypeAlias
+from symd.model.light_typing import NamedTuple
 
 _SYMBOL_SIZE = 24
 
@@ -178,7 +174,7 @@ class Descriptor(NamedTuple):
     offset: int
 
 
-_Row: TypeAlias = tuple[int, int, bool, bool, int, str, int, int]
+_Row = tuple[int, int, bool, bool, int, str, int, int]
 """As ``SymbolTable.rows`` has it."""
 
 

@@ -38,10 +38,7 @@ from symd.formats.elf.constants import (
 )
 from symd.formats.elf.contents import debug_scheme
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
+from symd.model.light_typing import Any
 
 NAME = "zebin"
 DEBUG_NAME = "debug-zebin"

@@ -47,12 +47,11 @@ from symd.formats.elf.constants import (
 )
 from symd.formats.elf.contents import debug_scheme
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
+from symd.model.light_typing import Any
 from symd.model.texts import counted
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
-    from typing import Any
-
     from symd.formats.containers.nvidia.cubin_facts import CubinFacts
 
 

@@ -18,12 +18,7 @@ from symd.formats import elf
 from symd.formats.containers.lazy import PackedRecords
 from symd.formats.elf.constants import ELFABIVERSION_CUDA_V2, SHT_CUDA_COMPAT, SHT_CUDA_INFO
 from symd.model.code import Section
-from symd.model.named_tuples import NamedTuple
-
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from typing import Any
-
+from symd.model.light_typing import Any, NamedTuple
 
 NVAL, BVAL, HVAL, SVAL = 1, 2, 3, 4
 MAX_THREADS, REQNTID, FRAME_SIZE, MIN_STACK_SIZE, KPARAM_INFO = 0x05, 0x10, 0x11, 0x12, 0x17

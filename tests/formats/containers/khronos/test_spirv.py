@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from symd import debuginfo
 from symd.config import Limits
+from symd.debuginfo import reading
 from symd.errors import LimitExceeded, Malformed, SymdError
 from symd.formats.budget import Budget
 from symd.formats.containers import spirv
@@ -257,12 +257,12 @@ def test_a_debug_set_of_an_unknown_version_is_named_and_never_read_as_another(
     name: str, known: str, unknown: str
 ) -> None:
     data = (BIN / f"{name}.spv").read_bytes()
-    assert len(debuginfo.read(code_object(data)).scopes) > 0
+    assert len(reading.read(code_object(data)).scopes) > 0
     assert not code_object(data).warnings
     newer = code_object(data.replace(known.encode(), unknown.encode()))
     (warning,) = newer.warnings
     assert unknown in warning
-    assert len(debuginfo.read(newer).scopes) == 0
+    assert len(reading.read(newer).scopes) == 0
 
 
 @pytest.mark.parametrize("opcodes", [(17,), (54,), (12, 54, 56), (7, 7), (1 << 15,), ()])

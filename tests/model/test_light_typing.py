@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 from copy import deepcopy
 
-from symd.model.named_tuples import NamedTuple
+from symd.model.light_typing import NamedTuple
 
 
 class Ours(NamedTuple):
