@@ -25,10 +25,8 @@ from symd.engine.engine import Engine
 from symd.errors import NotFound, SymdError
 from symd.model.addresses import ByAddress, ObjectAddress, parse_query
 from symd.model.answers import Answer, Frame
-from symd.model.breakpoints import SourceLine
-from symd.model.line_tables import MOST_AROUND, Around, Listing, ListingPart
 from symd.model.breakpoints import FunctionName, SourceLine
-from symd.model.line_tables import ListingPart
+from symd.model.line_tables import MOST_AROUND, Around, Listing, ListingPart
 from symd.model.variables import Variable
 from symd.query.disasm import disassemble
 from symd.store import Store

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from symd.errors import BadQuery, InvalidInput
 from symd.model.addresses import ByAddress, ByDevice, ByKernel, BySection, ObjectAddress, Query, parse_query
+from symd.model.breakpoints import PLACE_HINT, FunctionName, KernelName, LocationSpec, SourceLine, parse_place
 from symd.model.columns import I64, U32, U64, no_numbers
 from symd.model.contexts import AddressForm, ContextRecord, Origin, Times
-from symd.model.breakpoints import PLACE_HINT, FunctionName, KernelName, LocationSpec, SourceLine, parse_place
 from symd.model.identities import named_digest
 from symd.model.kinds import kind_of, of_kind, several
 from symd.model.line_tables import MOST_AROUND, Around, CodePart, LineLevel, ListingPart, SectionRange
