@@ -84,7 +84,7 @@ class LargeFile:
         return known in (None, functions) and (path is None or self._index.has_object(path))
 
     def spirv_with(self, kernel: str) -> str:
-        """As ``ModuleSummary`` has it; the file is gone through once more."""
+        """The path of SPIR-V that has this kernel, as ``ModuleSummary.spirv_with`` finds it; the file is gone through once more."""
         if self._stored is not None:
             return self._stored.spirv_with(kernel)
         with working(f"reading {printable(called(self._file))}"), gc_paused():
@@ -95,12 +95,12 @@ class LargeFile:
         return ""
 
     def unread(self, path: str | None) -> str:
-        """As ``ModuleSummary`` has it; only code objects that the last questions needed are known."""
+        """Why debug data was not read, as ``ModuleSummary.unread`` says; only code objects that the last questions needed are known."""
         known = self._stored or self._index
         return known.unread(path) if known else ""
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """As ``ModuleSummary`` has it; only code objects that the last questions needed are known."""
+        """The sizes of a kernel in bytes, as ``ModuleSummary.kernel_sizes`` has them, of code objects that the last questions needed."""
         known = self._stored or self._index
         return known.kernel_sizes(kernel, path) if known else set()
 
