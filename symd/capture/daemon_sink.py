@@ -89,9 +89,10 @@ class DaemonSink:
         return None
 
     def _added(self, event: ModuleLoaded | ModuleFound) -> Digest:
-        """The module's digest, after the daemon has its bytes or said why it never will."""
+        """The module's digest, after the daemon has its bytes or said why it never will. What was found is told once, and ``add`` asks
+        whether the daemon has it; what is loaded may be so by the thousand."""
         digest = Digest(hashlib.sha256(event.data).hexdigest())
-        if self._symbolizer.missing([digest]):
+        if isinstance(event, ModuleFound) or self._symbolizer.missing([digest]):
             try:
                 self._symbolizer.add(event.data, _label(event))
             except Busy:

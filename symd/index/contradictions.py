@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from symd.core import sweep
 from symd.index.cover import view
-from symd.index.distinct import Groups, combined, grouped
+from symd.index.distinct import Groups, among, combined, grouped
 from symd.index.format import Column
 from symd.index.functions import lost_copies
 from symd.index.module_tables import FunctionLineTable, ModuleTables
@@ -110,7 +110,7 @@ def contradictions(module: ModuleTables, text: ModuleText) -> Contradictions:
 
 def _overruled(table: I64, by: I64) -> I64:
     """Readings of pieces, but for those of which ``by`` has readings, and these."""
-    return np.concatenate([table[~np.isin(table[:, 0], by[:, 0])], by])
+    return np.concatenate([table[~among(table[:, 0], by[:, 0])], by])
 
 
 def _readings(module: ModuleTables, text: ModuleText, roots: I64, claims: _Claims, suspects: I64) -> I64:
@@ -166,7 +166,7 @@ def _pieces_of_unnamed_calls(module: ModuleTables, text: ModuleText, roots: I64)
     root, inside = roots[scope], unnamed[text.area[piece]]
     place = grouped(root, rows.file[row], rows.line[row]).number
     function = module.scopes.function[root]
-    found = (scope == root) & (rows.line[row] > 0) & (function != NO_FUNCTION) & np.isin(place, place[inside])
+    found = (scope == root) & (rows.line[row] > 0) & (function != NO_FUNCTION) & among(place, place[inside])
     known = np.flatnonzero(found)
     own, at = function[known], row[known]
     found[known] = (functions.file[own] != rows.file[at]) | (rows.line[at] < functions.first[own])

@@ -8,6 +8,7 @@ from itertools import chain, count
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.index.format import Column
 from symd.model.columns import I64, U32
@@ -49,6 +50,15 @@ def runs(*columns: Column) -> I64:
     for column in columns:
         changes[1:] |= column[1:] != column[:-1]
     return np.flatnonzero(changes)
+
+
+def among(values: I64, some: I64) -> NDArray[np.bool_]:
+    """Whether each value is one of ``some``, as np.isin says it, which imports numpy.ma in as long as a small module's index takes."""
+    if not len(some):
+        return np.zeros(len(values), np.bool_)
+    some = np.sort(some)
+    found: NDArray[np.bool_] = some[np.minimum(np.searchsorted(some, values), len(some) - 1)] == values
+    return found
 
 
 def numbered(values: Column) -> tuple[I64, I64]:

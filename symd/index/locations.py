@@ -382,7 +382,8 @@ def base_lines(lowest: U32, groups: Groups) -> U32:
 def _answered(areas: _Areas, found: Contradictions, count: int) -> _Reading:
     """The areas cut again, so that each piece that is answered otherwise is one, with the scope that is answered. No line
     of another area stands for a missing one there."""
-    cuts = np.union1d(areas.begin, np.union1d(found.piece, found.piece + 1))
+    cuts = np.sort(np.concatenate([areas.begin, found.piece, found.piece + 1]))  # np.union1d would import numpy.ma
+    cuts = cuts[runs(cuts)]
     cuts = cuts[cuts < count]
     old = np.searchsorted(areas.begin, cuts, side="right") - 1
     at = np.searchsorted(cuts, found.piece)

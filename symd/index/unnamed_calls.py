@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.index.distinct import among
 from symd.index.format import Column
 from symd.model.code import PYTHON_SUFFIX, is_symbol_of
 from symd.model.columns import I64
@@ -83,8 +84,7 @@ def _are_kernels(scopes: ScopeTable, functions: I64, kernels: NamedRanges) -> ND
     known = kernels.object.astype(np.int64) << 32 | kernels.name.astype(np.int64)
     code_object = scopes.object[functions].astype(np.int64) << 32
     names = scopes.name[functions].astype(np.int64), scopes.linkage_name[functions].astype(np.int64)
-    found: NDArray[np.bool_] = np.isin(code_object | names[0], known) | np.isin(code_object | names[1], known)
-    return found
+    return among(code_object | names[0], known) | among(code_object | names[1], known)
 
 
 def with_all_inside(chosen: NDArray[np.bool_], parent: Column) -> NDArray[np.bool_]:

@@ -222,11 +222,12 @@ class ModuleStore(ABC):
         inside nothing has changed."""
         with self.scratch() as file:
             yield file
-            self._publish_index(file, checked_digest(digest), version)
+            self.keep_index(file, digest, version)
 
     @abstractmethod
-    def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
-        """Keep an index, if there is room for it."""
+    def keep_index(self, file: IncomingFile, digest: str, version: int, format: str = "") -> bool:  # noqa: A002 - the word of ModuleRecord
+        """Keep the index in a file of ``scratch``, if there is room for it; whether it is kept. With ``format`` the module is admitted
+        by the same transaction, as ``admit`` does it."""
 
     @abstractmethod
     def _take_out(self, connection: Connection, digest: Digest, remove_file: RemoveFile) -> None:
@@ -307,15 +308,19 @@ class ModuleStore(ABC):
         """Record the outermost format of a module that could be opened. Those who listen are told that it is there, where nobody has
         admitted it before: whoever puts a module into the store may be killed before it is told."""
         with self._changing(digest) as connection:
-            first = "UPDATE modules SET format = ? WHERE sha256 = ? AND format = ''"
-            is_first = connection.execute(first, (format, digest)).rowcount > 0
-            if is_first:
-                entries = [(ADDED, digest, None, None)]
-                append_to_log(self._catalogue, connection, entries, self._limits.module_events)
-            else:
-                connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
+            is_first = self._admit(connection, digest, format)
         if is_first:
             self.module_log.notify()
+
+    def _admit(self, connection: Connection, digest: str, format: str) -> bool:  # noqa: A002
+        """Admit a module within a transaction; whether nobody had admitted it before, which those who listen are to be told."""
+        first = "UPDATE modules SET format = ? WHERE sha256 = ? AND format = ''"
+        is_first = connection.execute(first, (format, digest)).rowcount > 0
+        if is_first:
+            append_to_log(self._catalogue, connection, [(ADDED, digest, None, None)], self._limits.module_events)
+        else:
+            connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
+        return is_first
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
         """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""

@@ -261,10 +261,10 @@ class Store(ModuleStore):
         self.usage.note(digest)
         return view
 
-    def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
+    def keep_index(self, file: IncomingFile, digest: str, version: int, format: str = "") -> bool:  # noqa: A002
         """Where there is no room the index is not kept, and neither where the catalogue's lock is not to be had. It has a checksum, and one that a
-        power cut spoils is made again, so that nobody waits for the disk."""
-        size = file.size
+        power cut spoils is made again, so that nobody waits for the disk; an admission survives it."""
+        digest, size, is_first = checked_digest(digest), file.size, False
         seconds = _NOTING_SECONDS if digest in self._uncounted else None
         try:
             with (
@@ -272,18 +272,24 @@ class Store(ModuleStore):
                 self._adding(
                     digest,
                     lambda connection: bytes_of_index(connection, digest, version, size),
-                    survives_power_cut=False,
+                    survives_power_cut=bool(format),
                     seconds=seconds,
                 ) as connection,
             ):
                 file.publish(self._paths.index(digest, version), survives_power_cut=False)
                 rows.keep_index(connection, digest, version, size)
+                is_first = bool(format) and self._admit(connection, digest, format)
         except LimitExceeded:
             self.forget_attempts(digest, version)
+            return False
         except StoreUnavailable as error:
             if not is_locked(error):
                 raise
             log.warning("the index of %s is not kept: %s", digest, error.message)
+            return False
+        if is_first:
+            self.module_log.notify()
+        return True
 
     def remove(self, digest: str) -> None:
         """Remove a module with its indexes and aliases, as ``ModuleStore.remove`` does. On a full disk, which

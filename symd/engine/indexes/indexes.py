@@ -39,11 +39,14 @@ if TYPE_CHECKING:
 
 class IndexAhead:
     """A context manager: inside, a thread of its own has ``reader`` make the index into a file that ``scratch`` gives. ``module`` has a descriptor,
-    which is closed in the end. Whoever leaves does not wait."""
+    which is closed in the end. Whoever leaves does not wait.
+
+    ``is_admitted`` says whether the module was admitted with its index."""
 
     def __init__(
         self, reader: Reader, module: ModuleFile, scratch: Callable[[], AbstractContextManager[IncomingFile]]
     ) -> None:
+        self.is_admitted = False
         self._reader, self._module, self._scratch = reader, module, scratch
         self._made, self._left = threading.Event(), threading.Event()
         self._file: IncomingFile | None = None
@@ -61,12 +64,12 @@ class IndexAhead:
     ) -> None:
         self._left.set()
 
-    def index(self) -> memoryview:
-        """The index file, once it is made. Raises what making it raises."""
+    def index(self) -> IncomingFile:
+        """The index file, once it is made, until the end. Raises what making it raises."""
         self._made.wait()
         if self._file is None:
             raise self._error
-        return self._file.mapped()
+        return self._file
 
     def _make(self) -> None:
         try:
@@ -305,8 +308,10 @@ class IndexManager:
         fresh = data if new else None
         try:
             known = None if new else self.get_open(digest)
-            summary = (known or self._outline(digest, fresh) or self._opened(digest, fresh, ahead)).summary
-            self._store.admit(digest, summary.format)
+            outline = None if known or ahead else self._outline(digest, fresh)
+            summary = (known or outline or self._opened(digest, fresh, ahead)).summary
+            if ahead is None or not ahead.is_admitted:
+                self._store.admit(digest, summary.format)
         except SymdError as error:
             if new:
                 self._store.refuse(digest, VERSION, error)
@@ -350,14 +355,19 @@ class IndexManager:
             return self._made(digest, fresh, ahead if attempt.memory is None else None, attempt.memory)
 
     def _made(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None, memory: int | None = None) -> Index:
+        if ahead is not None:
+            file = ahead.index()
+            found = self._just_written(digest, file)
+            ahead.is_admitted = self._store.keep_index(file, digest, VERSION, found.summary.format)
+            return found
         with self._store.new_index(digest, VERSION) as file:
-            if ahead is None:
-                self.ask(digest, MakeIndex(str(file.path), memory=memory), fresh)
-            else:
-                file.write(ahead.index())
-            found = self._readable(digest, file.mapped())
-            if found is None:
-                raise DataLoss("the index that was just written does not read", where=digest, hint="try again")
+            self.ask(digest, MakeIndex(str(file.path), memory=memory), fresh)
+            return self._just_written(digest, file)
+
+    def _just_written(self, digest: str, file: IncomingFile) -> Index:
+        found = self._readable(digest, file.mapped())
+        if found is None:
+            raise DataLoss("the index that was just written does not read", where=digest, hint="try again")
         return found
 
     def _made_meanwhile(self, digest: str) -> Index | None:

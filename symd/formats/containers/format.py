@@ -11,6 +11,7 @@ Readers of formats by the names of their modules: each is imported when it is as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 
 from symd.formats.budget import Budget
@@ -81,6 +82,8 @@ class FormatTable:
         return map(_reader, self._names)
 
 
+@cache
 def _reader(name: str) -> Format:
+    """Asked for each of a module's code objects, which may be many."""
     found: Format = import_module(f"{__package__}.{name}")
     return found

@@ -283,8 +283,9 @@ class SharedStore(ModuleStore):
                 )
         self.usage.note(digest)
 
-    def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
+    def keep_index(self, file: IncomingFile, digest: str, version: int, format: str = "") -> bool:  # noqa: A002
         """Where there is no room the index is not kept."""
+        digest, is_first = checked_digest(digest), False
         name, size = index_object(digest, version), file.size
         if not self.is_catalogued(digest):
             raise self._not_found(digest)
@@ -296,11 +297,16 @@ class SharedStore(ModuleStore):
                 with self._adding(
                     digest,
                     lambda connection: bytes_of_index(connection, digest, version, size),
-                    survives_power_cut=False,
+                    survives_power_cut=bool(format),
                 ) as connection:
                     rows.keep_index(connection, digest, version, size)
+                    is_first = bool(format) and self._admit(connection, digest, format)
         except LimitExceeded:
             self.forget_attempts(digest, version)
+            return False
+        if is_first:
+            self.module_log.notify()
+        return True
 
     @contextmanager
     def _noticed(self) -> Iterator[None]:
