@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from symd.errors import SymdError
-from symd.server.lifecycle import serve
 from symd.server.config import Config, ListenConfig
+from symd.server.lifecycle import serve
 from tests.server.fakes import GOOD, FakeEngine
 
 
