@@ -24,7 +24,7 @@ PAUSE = 0.1
 @click.command(
     "health",
     epilog=example(
-        "symd health\nsymd health --wait 10\nsymd health --server tls:host:50051 --service ModuleService --json"
+        "symd daemon health\nsymd daemon health --wait 10\nsymd daemon health --server tls:host:50051 --service ModuleService --json"
     ),
 )
 @daemon_option
@@ -32,7 +32,7 @@ PAUSE = 0.1
     "--service",
     default="",
     metavar="NAME",
-    help="One service, such as ModuleService, which writes; else the daemon as a whole.",
+    help="Ask about one service, such as ModuleService, which writes.  [default: the daemon as a whole]",
 )
 @click.option(
     "--timeout",
@@ -47,14 +47,15 @@ PAUSE = 0.1
     type=click.FloatRange(0),
     default=0,
     metavar="SECONDS",
-    help="Ask again until the daemon serves, but no longer than this: for scripts that have just started it.",
+    help="Keep asking until the daemon serves, up to this many seconds; for scripts that have just started it.",
 )
 @json_option
 def command(server: str | None, service: str, timeout: float, wait: float, as_json: bool) -> int:
-    """Ask a daemon for its health. The exit code is 0 when it serves; 1 when it does not, or does not answer.
+    """Ask a daemon for its health. The exit code is 0 if it serves, and 1 if it does not, or does not answer.
 
-    A daemon whose disk is full, or whose store was moved away, serves on, but not its services that write: ModuleService, AliasService,
-    ContextService. Tokens and certificates come from the same variables as for every verb ($SYMD_TOKEN_FILE, $SYMD_TLS_CA, ...).
+    A daemon whose disk is full, or whose store was moved, keeps answering questions, but its services that write do not serve:
+    ModuleService, AliasService, ContextService. Tokens and certificates come from the same variables as for every verb ($SYMD_TOKEN_FILE,
+    $SYMD_TLS_CA, ...).
     """
     name = service if "." in service or not service else PACKAGE + service
     until = time.monotonic() + wait

@@ -246,8 +246,10 @@ disassembled is one line {"object": "", "target": "dg2", "problem": "..."}.
 @file_verb
 @object_option
 @debug_option
-@click.option("--kernel", metavar="NAME", help="Only this kernel; NAME as symd symbolize takes it.")
-@click.option("--target", metavar="DEVICE", help="The device, for code that does not say: dg2, gfx90a, sm_90 ...")
+@click.option(
+    "--kernel", metavar="NAME", help="Show only this kernel; NAME can be anything that symd symbolize accepts."
+)
+@click.option("--target", metavar="DEVICE", help="The device, if the code does not say: dg2, gfx90a, sm_90 ...")
 @source_root_option
 @rules_option
 @demangle_option
@@ -266,9 +268,9 @@ def command(
 ) -> int:
     """Show each function of FILE: its source lines with their instructions, then the instructions without a line.
 
-    Each instruction is shown once, below the line that it comes from; where that was inlined, a mark says into what.
-    Needs the disassembler of the code's vendor, here or where the daemon is: symd doctor says what to install. Exit code 1: of
-    some code objects there are no instructions, in too little time for instance; the last line on standard error says of how many.
+    Each instruction is shown once, below the line it comes from; if that line was inlined, a mark says into what. This needs the vendor's
+    disassembler, here or where the daemon runs; symd doctor says what to install. Exit code 1: some code objects could not be
+    disassembled, for example because time ran out; the last line on standard error says how many.
     """
     allowed = allowed_folders(roots, rules)
     part = ListingPart(None if path is None else ObjectPath(path), kernel, target)

@@ -61,11 +61,11 @@ def command(
     every_address: bool,
     lines: tuple[str, ...],
 ) -> int:
-    """Turn a source line into addresses for breakpoints: one for each function and inlined copy that has the line.
+    """Turn a source line into addresses for breakpoints: one for each function and inlined copy that contains the line.
 
-    SOURCE is a path or its last components; of SOURCE:LINE:COLUMN, as frames are printed, the column is not used. A line
-    without code slides to the next one that has some, and a function's first line means the first address after its
-    prologue. Exit code 1: a line has no address; the reason is given.
+    SOURCE is a path or its last components. SOURCE:LINE:COLUMN, as frames are printed, is accepted, but the column is ignored. A line
+    without code moves to the next line that has some, and a function's first line means the first address after its prologue. Exit code
+    1: a line has no address; the reason is printed.
     """
     wanted = _wanted(file, lines)
     with open_module(file, server, limits, debug, path) as module:

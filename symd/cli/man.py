@@ -12,6 +12,7 @@ import click
 
 from symd import __version__
 from symd.cli import GROUP, VERBS, verb_sections
+from symd.cli.command_line import BELOW, OTHERS
 from symd.cli.options import example
 from symd.system.atomic_output import output_folder, write_file
 
@@ -31,17 +32,20 @@ _VARIABLES = (
 )
 
 
-@click.command("man", epilog=example("symd man symbolize | man -l -\nsymd man --directory ~/.local/share/man/man1"))
+@click.command(
+    "man", epilog=example("symd setup man symbolize | man -l -\nsymd setup man --directory ~/.local/share/man/man1")
+)
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write all pages into this folder, which is made where it is not there: symd.1, and symd-VERB.1 for each verb.",
+    help="Write all pages into this folder, which is created if necessary: symd.1, and symd-VERB.1 for each verb.",
 )
 @click.argument("verb", required=False)
 def command(directory: Path | None, verb: str | None) -> None:
-    """Write the manual page of VERB, or of symd, on standard output; or with --directory all of them into a folder.
+    """Write the manual page of VERB, or of symd, to standard output, or with --directory all of them into a folder.
 
-    A folder man1 in one that $MANPATH or manpath knows, such as ~/.local/share/man, makes man symd and man symd-symbolize find them.
+    For man symd and man symd-symbolize to find them, use a folder named man1 inside one that $MANPATH or manpath lists, such as
+    ~/.local/share/man.
     """
 
     context = click.Context(GROUP, info_name="symd")
@@ -97,6 +101,14 @@ def _verbs() -> Iterator[str]:
         yield f".SS {_text(heading)}"
         for verb, summary in verbs:
             yield from _item(verb, summary)
+    summaries = dict(VERBS)
+    for above, below in BELOW.items():
+        yield f".SS Below {above}"
+        for verb in below:
+            yield from _item(verb, summaries[verb])
+    yield ".SS Others"
+    for verb in OTHERS:
+        yield from _item(verb, summaries[verb])
 
 
 def _commands(group: click.Group, context: click.Context) -> Iterator[str]:

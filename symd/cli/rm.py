@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from symd.client import Client
 
 
-@click.command("rm", epilog=example("symd rm 9b74c989\nsymd rm --json modules/9b74c989 modules/1f2e3d4c"))
+@click.command("rm", epilog=example("symd daemon rm 9b74c989\nsymd daemon rm --json modules/9b74c989 modules/1f2e3d4c"))
 @daemon_option
 @json_option
 @click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
 def command(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
-    """Let a daemon forget modules, with their indexes and aliases; what was loaded of them in contexts stays told.
+    """Remove modules from a daemon, with their indexes and aliases. What is recorded about their loads in contexts is kept.
 
-    MODULE is a SHA-256 as symd modules shows it, with or without modules/ in front, or the beginning that it alone has; a beginning that
-    several have removes none. Exit code 1: there is no such module; the others are removed.
+    MODULE is a SHA-256 as symd daemon modules shows it, with or without modules/ in front, or a beginning that no other module shares; an
+    ambiguous beginning removes nothing. Exit code 1: a module does not exist; the others are removed.
     """
 
     gone = 0

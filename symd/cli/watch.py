@@ -26,28 +26,30 @@ E = TypeVar("E", ModuleEvent, Event)
 
 @click.command(
     "watch",
-    epilog=example("symd watch --json\nsymd watch vadd.cl:8\nsymd watch --only-new --json vadd.cl:8 reduce.cl:20"),
+    epilog=example(
+        "symd daemon watch --json\nsymd daemon watch vadd.cl:8\nsymd daemon watch --only-new --json vadd.cl:8 reduce.cl:20"
+    ),
 )
 @daemon_option
 @json_option
 @rules_option
 @demangle_option
 @every_option
-@click.option("--only-new", is_flag=True, help="Pass over what the daemon has already.")
-@click.option("--resume-after", metavar="POSITION", default="", help="Go on after this position of an event.")
+@click.option("--only-new", is_flag=True, help="Skip what the daemon already has.")
+@click.option("--resume-after", metavar="POSITION", default="", help="Resume after this position of an event.")
 @click.option(
     "--context",
     "contexts",
     multiple=True,
     metavar="CONTEXT",
-    help="Without SOURCE:LINE: only what this process loads (symd contexts); may be given several times.",
+    help="Without SOURCE:LINE: only what this process loads (see symd daemon contexts); can be given several times.",
 )
 @click.option(
     "--api",
     "apis",
     multiple=True,
     type=click.Choice([api.value for api in CaptureApi]),
-    help="Without SOURCE:LINE: only what is loaded through this interface; may be given several times.",
+    help="Without SOURCE:LINE: only what is loaded through this interface; can be given several times.",
 )
 @click.argument("lines", nargs=-1, metavar="[SOURCE:LINE...]")
 def command(
@@ -62,11 +64,12 @@ def command(
     apis: tuple[str, ...],
     lines: tuple[str, ...],
 ) -> None:
-    """Say what happens to a daemon's modules, or with SOURCE:LINE where breakpoints land in them.
+    """Follow what happens to a daemon's modules, or with SOURCE:LINE, where breakpoints land in them.
 
-    Without SOURCE:LINE: each module that is added, loaded by a process, unloaded and removed, first those that are there. With SOURCE:LINE: where the line lands in each module that is
-    there, in each as it is added, and again with device addresses as a process loads it; modules without such a file are passed over.
-    Runs until it is interrupted. Where the connection breaks, the error says after which position to go on.
+    Without SOURCE:LINE, this shows each module that is added, loaded by a process, unloaded and removed, beginning with those that exist.
+    With SOURCE:LINE, it shows where the line lands in each existing module, in each module that is added, and again with device addresses
+    when a process loads it; modules without such a file are skipped. The command runs until you interrupt it. If the connection breaks,
+    the error says after which position to resume.
     """
 
     if lines and (contexts or apis):

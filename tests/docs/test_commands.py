@@ -71,8 +71,8 @@ def test_every_command_prints_what_the_table_of_questions_shows(shell: Shell) ->
     if "dg2" not in found:
         missing("no driver of Intel's can be simulated here")
     typed = steps((ROOT / "docs" / "which-command.md").read_text())
-    assert {step.line.split()[1] for step in typed} >= {"serve", "grab", "symbolize", "health"}
-    assert all(step.shown for step in typed if step.line.split()[:2] != ["symd", "samples"] and "cp " not in step.line)
+    assert {step.line.split()[1] for step in typed} >= {"serve", "grab", "symbolize", "daemon"}
+    assert all(step.shown for step in typed if step.line.split()[:2] != ["symd", "setup"] and "cp " not in step.line)
     for step in typed:
         printed = shell.run(step.line, step.exit_code)
         for line in step.shown:

@@ -26,6 +26,7 @@ ALLOWED = {
     ("cli/install_shim.py", "os.fchmod"): f"a program for PATH; {NAMED}",
     ("cli/options.py", "super().write_text"): "text of click's help",
     ("cli/command_line.py", "open"): "the null device",
+    ("cli/command_line.py", "formatter.write_text"): "text of click's help",
     ("query/disasm/iga_child.py", "open"): NONE,
     ("engine/reading/questions.py", "open"): NONE,
     ("server/certificates.py", "open"): NONE,
