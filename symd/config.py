@@ -150,6 +150,12 @@ def default_cache() -> Path:
     return _path(chosen) if chosen else _cache() / "objects"
 
 
+def audit_file() -> Path:
+    """Where ``symd serve`` in a terminal logs changes: below $XDG_STATE_HOME, or ~/.local/state."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111 - pathlib is slow to load
+    return _path(state) / "symd" / "audit.log"
+
+
 def default_captures() -> Path:
     """$SYMD_CAPTURES, or the folder beside the store where captures are kept."""
     chosen = os.environ.get("SYMD_CAPTURES")

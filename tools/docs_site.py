@@ -18,13 +18,13 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)
 
 
 def on_config(config: Any) -> Any:
-    """List the pages of the API, services first, as docs/api/index.md does, and among the guides those that have no place."""
+    """List the pages of the API, services first, as docs/api/index.md does, and among the how-to guides those that have no place."""
     listed = re.findall(r"^\| \[[^\]]+\]\((\w+\.md)\)", (DOCS / "api" / "index.md").read_text(), re.MULTILINE)
     for entry in config.nav:
         if "API" in entry:
             entry["API"] = ["api/index.md", *(f"api/{page}" for page in listed)]
-        if "Guides" in entry:
-            entry["Guides"] = [*entry["Guides"], *_unlisted(config.nav)]
+        if "How-to" in entry:
+            entry["How-to"] = [*entry["How-to"], *_unlisted(config.nav)]
     return config
 
 

@@ -6,7 +6,7 @@ acknowledged, and is cut off by the next one that opens the folder.
 Another may have put something into the folder before: no link is followed, nothing is waited for, and a list that is not symd's is not
 written to.
 
-Events as JSON objects, one a line: the bytes of a module stand apart, by their SHA-256. docs/capture.md describes the keys.
+Events as JSON objects, one a line: the bytes of a module stand apart, by their SHA-256. docs/capture-protocol.md describes the keys.
 """
 
 from __future__ import annotations

@@ -84,6 +84,11 @@ class CaptureCounts:
     """Why dumped files were not taken."""
 
     @property
+    def saw_modules(self) -> bool:
+        """Whether any module was built, dumped or embedded."""
+        return bool(self.builds or self.brought or self.dumped)
+
+    @property
     def went_well(self) -> bool:
         """Whether all that was seen is kept."""
         return not (self.lost or self.said_lost or self.refusals or self.untold_events or self.dumps_left_out)

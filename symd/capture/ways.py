@@ -1,6 +1,6 @@
 """The ways into a program that symd starts: which reach it, and the environment that takes them there.
 
-docs/capture.md says what each reaches. Variables that the user has set keep what they say; what is ours stands behind it.
+docs/capture-protocol.md says what each reaches. Variables that the user has set keep what they say; what is ours stands behind it.
 """
 
 from __future__ import annotations

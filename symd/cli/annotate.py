@@ -73,17 +73,17 @@ def command(
     limits: Limits,
     log: str,
 ) -> None:
-    """Copy the file LOG, or standard input, to standard output, and put frames under each line that names a place in GPU code: KERNEL+0x68,
-    addresses of waves whose code object the text names, program counters of a MODULE that is loaded at ADDRESS.
+    """Copy the file LOG, or standard input, to standard output, and add frames below each line that names a place in GPU code: KERNEL+0x68,
+    addresses of waves whose code object the text names, or program counters in a MODULE that is loaded at ADDRESS.
 
-    Understood is what rocr-debug-agent, compute-sanitizer, cuda-gdb, rocgdb, gdb-oneapi and LLVM's runtimes print. Added
-    lines begin with four spaces and "symd:"; everything else stays as it is, byte for byte, and comes line by line.
+    symd understands the output of rocr-debug-agent, compute-sanitizer, cuda-gdb, rocgdb, gdb-oneapi and LLVM's runtimes. Added lines
+    begin with four spaces and "symd:". Everything else is copied byte for byte, line by line as it arrives.
 
-    Files that the text names are opened here. With --server they stay here, but for those that are given as a MODULE, unless
-    --files is given: the text may come from somebody else.
+    Files that the text names are opened here. With --server they are not sent, except those given as a MODULE, unless --files is given,
+    because the text may come from someone else.
 
-    A function that a MODULE has for several architectures is answered for each, once where the answers are the same; --object sm_90
-    chooses one.
+    A function that a MODULE has for several architectures is answered for each of them, or once if the answers are the same; --object
+    sm_90 chooses one.
     """
     with _opened(log) as handle, _answering(server, limits) as answering:
         given = [_given(text, answering) for text in modules]

@@ -84,17 +84,20 @@ _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-2
 @click.option(
     "--locations",
     metavar="FILE",
-    help="With --out-form locations: where it is written what the numbers stand for.  [default: out.locations.parquet where OUT is out.parquet]",
+    help="With --out-form locations: the file that says what the numbers stand for.  [default: out.locations.parquet if OUT is out.parquet]",
 )
 @click.option(
     "--column",
     "columns",
     multiple=True,
     metavar="NAME=THEIRS",
-    help="What IN calls a column: address=pc. NAME is context, device_address, time, module, object, kernel, offset, address or weight.",
+    help="What IN calls a column, such as address=pc. NAME is context, device_address, time, module, object, kernel, offset, address or weight.",
 )
 @click.option(
-    "--prefix", default="", metavar="TEXT", help="What the names of added columns begin with; those of hot lines stay."
+    "--prefix",
+    default="",
+    metavar="TEXT",
+    help="A prefix for the names of added columns; those of hot lines stay the same.",
 )
 @limit_option
 @json_option
@@ -115,12 +118,12 @@ def command(
     limits: Limits,
     as_json: bool,
 ) -> int:
-    """Answer the samples of the Parquet file IN into the Parquet file OUT, and print a report to stderr.
+    """Add source frames to the samples of the Parquet file IN, write them to the Parquet file OUT, and print a report to stderr.
 
     A row of IN names a place: context and device_address (and time, in nanoseconds); module and address; or kernel and offset (and
-    module). A module is named by its SHA-256, by the ID or the file of --module, or by its label in the store. Every row has an answer,
-    frames or the reason why there are none. docs/batch.md has the columns. OUT is written whole, or stays as it was. It may be IN, but for hot lines. Exit code 1: there
-    are samples, and none has a line or a function.
+    module). A module is named by its SHA-256, by the ID or file name given with --module, or by its label in the store. Every row gets an
+    answer: frames, or the reason why there are none. docs/batch.md describes the columns. OUT is either written completely or left
+    unchanged. It can be IN, except for hot lines. Exit code 1: there are samples, but none has a line or a function.
     """
     if "-" in (source, target):
         raise click.UsageError(

@@ -156,9 +156,9 @@ _TRIES = 5
 )
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...", shell_complete=complete_files)
 @click.option(
-    "--caches", is_flag=True, help="The caches of every compiler that symd knows, as your environment says where."
+    "--caches", is_flag=True, help="The caches of every compiler that symd knows, found through your environment."
 )
-@click.option("--once", is_flag=True, help="End when what is there was read.")
+@click.option("--once", is_flag=True, help="End after reading what is there now.")
 @destination_options
 @limit_option
 @json_option
@@ -171,11 +171,11 @@ def command(
     limits: Limits,
     as_json: bool,
 ) -> None:
-    """Take each module that lies in FOLDER or below it, or arrives there: compilers' caches, folders of dumps.
+    """Take each module that is in FOLDER or below it, or arrives there: compiler caches, folders of dumps.
 
-    Every file counts once, however many names it has, and when it is complete. Other files are passed over; links are not followed.
-    A FOLDER that is not there yet is waited for. Of one that symd run --out has filled a daemon is told the processes and their loads
-    too, as they are when the command starts. Runs until it is interrupted, unless --once is given.
+    Every file counts once, however many names it has, and only when it is complete. Other files are skipped, and links are not followed.
+    A FOLDER that does not exist yet is waited for. If symd run --out wrote the FOLDER, a daemon also learns its processes and loads, as
+    they are when the command starts. The command runs until you interrupt it, unless --once is given.
     """
     known = [cache.folder for cache in compiler_caches(os.environ)] if caches else []
     wanted = list(dict.fromkeys([*map(Path, folders), *known]))

@@ -28,48 +28,50 @@ from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
 from symd.system.messages import complain, os_error_text
 
 VERBS: tuple[tuple[str, str], ...] = (
-    ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),
-    ("status", "Say how a daemon is."),
-    ("modules", "List what a daemon has."),
-    ("rm", "Let a daemon forget modules."),
-    ("health", "Ask whether a daemon serves."),
-    ("token", "Make a token for those who reach a daemon over TCP."),
-    ("grab", "Build a module with a real driver and take its debug data."),
-    ("run", "Run a program and capture the modules that it builds."),
-    ("collect", "Take the modules of compilers' caches and dump folders, as they fill."),
-    ("attach", "Take the modules of a process that runs already."),
-    ("info", "Show what is inside a file, however nested."),
-    ("extract", "Write every code object as a file of its own."),
+    ("info", "Show what is inside files, at any depth of nesting."),
+    ("symbolize", "Turn addresses into source lines."),
     ("lines", "Print the decoded line table."),
-    ("fetch", "Take a module, or a source file of it, from debuginfod's servers."),
-    ("symbolize", "Turn addresses into source frames."),
-    ("addr2line", "Answer as binutils' addr2line does."),
-    ("llvm-symbolizer", "Answer as llvm-symbolizer does."),
-    ("install-shim", "Let programs that run those two from PATH ask symd about GPU modules."),
     ("locate", "Turn a source line into addresses for breakpoints."),
-    ("watch", "Say what happens to modules, and where breakpoints land in them."),
-    ("contexts", "List the processes that loaded modules, and what each loaded when."),
-    ("record", "Tell a daemon what a debugger or profiler sees loaded, and where."),
-    ("gdb-script", "Print the path of commands for gdb: source lines of GPU code there."),
-    ("lldb-script", "Print the path of commands for LLDB, which feed its modules to a daemon."),
-    ("variables", "Show what is in scope at an address, and where it lives."),
+    ("variables", "Show which variables are in scope at an address, and where they live."),
     ("names", "Find functions, kernels and source files by name."),
-    ("listing", "Show source beside instructions."),
-    ("view", "Show a module in the browser: source beside instructions, with a profile's samples."),
-    ("report", "Write that page as one file."),
-    ("core", "Show every stopped warp or wave of a GPU core dump."),
-    ("annotate", "Put frames under the lines of a log that name addresses."),
-    ("check", "Check SPIR-V against the rules of the Level Zero environment."),
+    ("listing", "Show source beside instructions (disassembly)."),
+    ("view", "Show source beside instructions in the browser, or write it as a page."),
+    ("extract", "Write each code object to a file of its own."),
     ("hot", "Show the hottest lines, instructions or kernels of a profile."),
-    ("profile", "Write a profile again with source lines."),
-    ("batch", "Turn the samples of a Parquet file into frames or hot lines."),
-    ("slim", "Write an AMD code object without what the runtime does not need."),
-    ("verify", "Read the debug data a second time, with pyelftools, and compare."),
-    ("store", "Check, repair, tidy or copy the folder that keeps modules and indexes."),
+    ("profile", "Add source lines to a profile, or convert it for a viewer."),
+    ("batch", "Add source lines to samples in a Parquet file."),
+    ("annotate", "Add source lines to a crash log or other text."),
+    ("core", "Show every stopped warp or wave in a GPU core dump."),
+    ("run", "Run a program and capture the modules that it builds."),
+    ("attach", "Capture the modules of a process that is already running."),
+    ("collect", "Take modules from compiler caches and dump folders."),
+    ("grab", "Build a module with a real driver and take its debug data."),
+    ("check", "Check SPIR-V against the rules of the Level Zero environment."),
+    ("verify", "Compare symd's reading of the debug data with pyelftools'."),
+    ("serve", "Run the daemon: gRPC on a Unix socket, or on TCP if you ask for it."),
+    ("daemon", "Look after a daemon: status, modules, health, token, store, stop, ..."),
+    ("setup", "Set up a shell, a debugger or an assistant; copy the samples."),
+    ("doctor", "Show which drivers, devices and tools are here, and what to install."),
+    ("slim", "Strip an AMD code object, keeping its debug data in a second file."),
+    ("addr2line", "Answer in the format of binutils' addr2line."),
+    ("llvm-symbolizer", "Answer in the format of llvm-symbolizer."),
+    ("status", "Show how a daemon is doing."),
+    ("health", "Ask whether a daemon is serving."),
+    ("stop", "Stop your daemon."),
+    ("modules", "List the modules that a daemon has."),
+    ("rm", "Remove modules from a daemon."),
+    ("fetch", "Get a module, or one of its source files, from debuginfod servers."),
+    ("contexts", "List the processes that loaded modules, and what each loaded when."),
+    ("watch", "Follow what happens to modules, and where breakpoints land in them."),
+    ("record", "Tell a daemon what a debugger or profiler sees loaded, and where."),
+    ("token", "Make a token for a client that connects over TCP."),
+    ("store", "Check, repair, clean up or copy the folder of modules and indexes."),
+    ("completion", "Print a script that completes verbs, options and files in your shell."),
+    ("install-shim", "Let programs that run addr2line or llvm-symbolizer ask symd instead."),
+    ("gdb-script", "Print the path of a script that adds GPU source lines to gdb."),
+    ("lldb-script", "Print the path of a script that connects LLDB to a daemon."),
+    ("mcp", "Answer an assistant over the Model Context Protocol."),
     ("samples", "Copy modules, sources and clients to try symd with."),
-    ("mcp", "Answer an assistant's questions over the Model Context Protocol."),
-    ("completion", "Print what makes a shell complete verbs, options and files."),
-    ("doctor", "Say which drivers, devices and tools are here, and what to install."),
 )
 """Verb and summary. The verb's module, of the same name with "_" for "-", has a click command of the
 name ``command``, but for those of ``_SHARED``."""
@@ -86,23 +88,110 @@ _SHARED = {
 SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Ask about a file",
-        ("info", "symbolize", "lines", "locate", "variables", "names", "listing", "view", "report", "extract"),
+        ("info", "symbolize", "lines", "locate", "variables", "names", "listing", "view", "extract"),
     ),
-    ("Profiles, logs, dumps", ("hot", "profile", "batch", "annotate", "core")),
-    ("Get modules", ("run", "collect", "attach", "grab", "fetch")),
-    ("Check and change", ("check", "verify", "slim")),
-    ("A daemon", ("serve", "status", "modules", "rm", "contexts", "watch", "record", "health", "token", "store")),
-    ("For other tools", ("addr2line", "llvm-symbolizer", "install-shim", "gdb-script", "lldb-script", "mcp")),
-    ("Help", ("samples", "doctor", "completion")),
+    ("Profiles, logs, core dumps", ("hot", "profile", "batch", "annotate", "core")),
+    ("Get modules", ("run", "attach", "collect", "grab")),
+    ("Check", ("check", "verify")),
+    ("Daemon", ("serve", "daemon")),
+    ("Setup", ("setup", "doctor")),
 )
-"""Headings of the help with their verbs; what stands under none comes last."""
+"""Headings of the help with their verbs."""
+
+BELOW: dict[str, tuple[str, ...]] = {
+    "daemon": ("status", "health", "stop", "modules", "rm", "fetch", "contexts", "watch", "record", "token", "store"),
+    "setup": ("completion", "install-shim", "gdb-script", "lldb-script", "mcp", "samples"),
+}
+"""Verbs that the help shows below another one. They can be typed without it too."""
+OTHERS = ("slim", "addr2line", "llvm-symbolizer")
+"""Verbs that the help only names."""
+
+MEANT = {
+    "listing": "disasm disassemble disassembly objdump nvdisasm asm sass isa dump",
+    "symbolize": "addr2sym lookup resolve line srcline frames where address",
+    "annotate": "decode crash log stacktrace",
+    "hot": "top hotspots hottest annotate-profile report-profile",
+    "profile": "convert export symbolize-profile flamegraph",
+    "info": "file readelf cuobjdump inspect show kernels ls-file",
+    "names": "nm functions symbols search find grep demangle",
+    "locate": "break breakpoint line2addr addresses",
+    "variables": "vars locals scope",
+    "view": "web open browse gui report",
+    "extract": "unpack split unbundle",
+    "core": "bt backtrace coredump",
+    "run": "capture trace exec launch",
+    "collect": "import add ingest cache",
+    "grab": "build compile ocloc",
+    "check": "validate spirv-val lint",
+    "verify": "compare diff",
+    "slim": "strip shrink",
+    "serve": "start server listen",
+    "daemon modules": "ls list",
+    "daemon rm": "remove delete forget",
+    "daemon contexts": "ps processes",
+    "daemon watch": "events follow",
+    "daemon status": "ping stat",
+    "daemon stop": "kill shutdown quit",
+    "daemon store": "backup copy repair gc",
+    "doctor": "diagnose devices drivers",
+    "setup": "install config configure",
+    "setup samples": "examples",
+}
+"""Verb to words of other tools that mean it."""
 
 
 def verb_sections() -> list[tuple[str, list[tuple[str, str]]]]:
     """Each heading with its verbs and their summaries."""
-    left = dict(VERBS)
-    found = [(heading, [(verb, left.pop(verb)) for verb in verbs if verb in left]) for heading, verbs in SECTIONS]
-    return [*found, ("More", list(left.items()))] if left else found
+    summaries = dict(VERBS)
+    return [(heading, [(verb, summaries[verb]) for verb in verbs]) for heading, verbs in SECTIONS]
+
+
+def full_name(verb: str) -> str:
+    """The verb as it is shown: behind the one that the help lists it below."""
+    return next((f"{above} {verb}" for above, verbs in BELOW.items() if verb in verbs), verb)
+
+
+def load_verb(name: str) -> click.Command:
+    """The command of a verb, whose module is imported now."""
+    with gc_frozen():
+        module, attribute = _SHARED.get(name, (name.replace("-", "_"), "command"))
+        command: click.Command = getattr(import_module(f"symd.cli.{module}"), attribute)
+    return documented(command)
+
+
+class VerbsBelow(click.Group):
+    """A group of verbs that are modules of their own, by the table ``BELOW``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(BELOW[str(self.name)])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        return load_verb(cmd_name) if cmd_name in BELOW[str(self.name)] else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise click.UsageError(_no_verb(args[0]), ctx) from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        summaries = dict(VERBS)
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, summaries[verb]) for verb in self.list_commands(ctx)])
+
+
+def _no_verb(typed: str) -> str:
+    """What to type instead of a word that is no verb, by its meaning or its spelling."""
+    meant = [verb for verb, words in MEANT.items() if typed.lower() in words.split()]
+    if typed == "report":
+        return "no verb 'report'; symd view FILE -o PAGE writes the page as a file"
+    if not meant:
+        from difflib import get_close_matches  # noqa: PLC0415 - a mistyped verb
+
+        meant = [full_name(verb) for verb in get_close_matches(typed, [verb for verb, _ in VERBS], 3)]
+    return f"no verb {typed!r}; did you mean {' or '.join(meant)}?" if meant else f"no verb {typed!r}"
 
 
 DEFECT = 3
@@ -128,7 +217,7 @@ class Verbs(click.Group):
             if error.possibilities and not has_verb:
                 raise
             option = error.option_name
-            said = f"symd itself has no option {option}; a verb's options stand behind the verb: symd VERB {option}"
+            said = f"symd itself has no option {option}; a verb's options come after the verb: symd VERB {option}"
             raise click.UsageError(said, ctx) from error
 
     def resolve_command(
@@ -139,31 +228,24 @@ class Verbs(click.Group):
         except click.UsageError as error:
             if args[0] == "version":
                 raise click.UsageError("no verb 'version'; write symd --version", ctx) from error
-            from difflib import get_close_matches  # noqa: PLC0415 - 1 ms: a mistyped verb
-
-            like = get_close_matches(args[0], [verb for verb, _ in VERBS], 3)
-            if not like and os.path.exists(args[0]):  # noqa: PTH110 - pathlib is slow to load
-                said = f"a verb stands in front of a file, as in symd info {shlex.quote(args[0])}, symd symbolize {shlex.quote(args[0])} ADDRESS"
-                raise click.UsageError(said, ctx) from error
-            if not like:
-                raise
-            raise click.UsageError(f"no verb {args[0]!r}; did you mean {' or '.join(like)}?", ctx) from error
+            said = _no_verb(args[0])
+            if not said.endswith("?") and os.path.exists(args[0]):  # noqa: PTH110 - pathlib is slow to load
+                file = shlex.quote(args[0])
+                said = f"a verb comes before the file, as in symd info {file} or symd symbolize {file} ADDRESS"
+            raise click.UsageError(said, ctx) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [verb for verb, _ in VERBS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        if cmd_name not in (verb for verb, _ in VERBS):
-            return None
-        with gc_frozen():
-            module, name = _SHARED.get(cmd_name, (cmd_name.replace("-", "_"), "command"))
-            command: click.Command = getattr(import_module(f"symd.cli.{module}"), name)
-        return documented(command)
+        return load_verb(cmd_name) if cmd_name in dict(VERBS) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         for heading, verbs in verb_sections():
             with formatter.section(heading):
                 formatter.write_dl(verbs)
+        formatter.write_paragraph()
+        formatter.write_text(f"Also: {', '.join(OTHERS)}. The verbs below daemon and setup work without that word too.")
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -173,16 +255,16 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
 
 
 _BEGIN = """\
-symd symbolize FILE ADDRESS              the source lines of an address
-symd run -- ./program                    take the modules that it builds
-symd profile -m FILE profile.pb.gz OUT   a profile, with source lines
-symd serve                               a daemon; and what asks it:
+symd symbolize FILE ADDRESS              find the source lines of an address
+symd run -- ./program                    capture the modules that it builds
+symd profile -m FILE profile.pb.gz OUT   add source lines to a profile
+symd serve                               start a daemon, and ask it:
 symd symbolize --server default FILE ADDRESS"""
 """What somebody new types first."""
 
 GROUP = Verbs(
     "symd",
-    help=f"Which source line is this GPU instruction?\n\n\b\n{_BEGIN}\n\nsymd VERB --help explains each verb with an example.",
+    help=f"Which source line is this GPU instruction?\n\n\b\n{_BEGIN}\n\nsymd VERB --help explains a verb and shows an example.",
     params=[
         click.Option(
             ["--version"],

@@ -20,15 +20,15 @@ VARIABLE = "_SYMD_COMPLETE"
 @click.command(
     "completion",
     epilog=example(
-        "symd completion bash > ~/.local/share/bash-completion/completions/symd\n"
-        "symd completion zsh > ~/.zfunc/_symd\n"
-        "symd completion fish > ~/.config/fish/completions/symd.fish"
+        "symd setup completion bash > ~/.local/share/bash-completion/completions/symd\n"
+        "symd setup completion zsh > ~/.zfunc/_symd\n"
+        "symd setup completion fish > ~/.config/fish/completions/symd.fish"
     ),
 )
 @click.argument("shell", required=False, type=click.Choice(SHELLS))
 def command(shell: str | None) -> None:
-    """Print the script by which SHELL completes symd's verbs, options, choices and the names of files; by default for the shell that
-    $SHELL names. Put it where the example says, or run it: eval "$(symd completion bash)".
+    """Print the script that makes SHELL complete symd's verbs, options, choices and file names; by default for the shell that $SHELL names.
+    Save it where the example says, or run it: eval "$(symd setup completion bash)".
     """
     click.echo(script(shell or _own_shell()))
 

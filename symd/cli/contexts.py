@@ -247,18 +247,21 @@ def _parsed(text: str, default: int | None) -> DeviceQuery:
     return query
 
 
-@click.command("contexts", epilog=example("symd contexts\nsymd contexts --process 4242 --json\nsymd contexts 3f2a"))
+@click.command(
+    "contexts",
+    epilog=example("symd daemon contexts\nsymd daemon contexts --process 4242 --json\nsymd daemon contexts 3f2a"),
+)
 @daemon_option
 @click.option("--process", type=click.IntRange(0), metavar="PID", help="Only those of this process.")
 @json_option
 @click.argument("context", required=False)
 def command(server: str | None, process: int | None, as_json: bool, context: str | None) -> int:
-    """List the contexts that a daemon knows: a process on a device, how many modules it loaded, when the first came and, where
-    nothing is loaded any more, when the last one went.
+    """List the contexts that a daemon knows: a process on a device, how many modules it loaded, when the first was loaded and, if none is
+    loaded any more, when the last was unloaded.
 
-    With CONTEXT, its id or the beginning of it: its loads, each with its module, key, times and device addresses. Times count the
-    nanoseconds of the context's clock, in text its seconds. symd symbolize --context asks what is at a device address. Exit code
-    1: there is none of that id or process.
+    With CONTEXT, its ID or the beginning of it: show its loads, each with its module, key, times and device addresses. Times are
+    nanoseconds of the context's clock, shown as seconds in text. To ask what is at a device address, use symd symbolize --context. Exit
+    code 1: there is no context with that ID or process.
     """
     with Client(server) as client:
         if context is not None:

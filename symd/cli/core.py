@@ -201,7 +201,7 @@ def _value(value: CoreValue) -> str:
     multiple=True,
     metavar="MODULE",
     shell_complete=complete_files,
-    help="A file that has the same code with debug data, where what was loaded has none.",
+    help="A file with the same code and debug data, for code objects that were loaded without.",
 )
 @click.option(
     "--files/--no-files",
@@ -218,12 +218,12 @@ def command(
     files: bool | None,
     demangle: bool,
 ) -> None:
-    """Show every stopped warp or wave of a GPU core dump: its fault, its PC, its call stack with inlined frames, and the
-    variables that the dump's registers give a value for. Lanes, warps and blocks with the same stack are put together.
+    """Show every stopped warp or wave of a GPU core dump: its fault, its PC, its call stack with inlined frames, and the variables whose
+    values are in the dump's registers. Lanes, warps and blocks with the same stack are shown together.
 
-    The code objects inside the dump answer themselves (symd info lists them); those without debug data are answered by a
-    MODULE that has the same code, or by the file that the dump says they were loaded from, where that is here. With
-    --server these files stay here unless --files is given; then those with the same code are sent.
+    Code objects inside the dump are read from it (symd info lists them). For those without debug data, symd uses a MODULE with the same
+    code, or the file that the dump says they were loaded from, if it exists here. With --server, such files are not used unless --files
+    is given; then those with the same code are sent.
     """
     demangler = Demangler() if demangle else None
     with open_symbolizer(server, limits) as symbolizer:

@@ -86,9 +86,9 @@ class ToolReport:
 @click.option("--driver-root", metavar="DIR", help="Look at another driver generation in this folder.")
 @json_option
 def command(driver_root: str | None, as_json: bool) -> int:
-    """Say which drivers, devices and tools are here, and what to install.
+    """Show which drivers, devices and tools are installed, and what to install.
 
-    Exit code 1: no driver answers, not even simulated, so that symd grab cannot work.
+    Exit code 1: no driver works, not even simulated, so symd grab cannot work.
     """
     answering = survey(driver_root)
     drivers = [*answering, cuda_report()]

@@ -29,10 +29,9 @@ STEM_CHARACTERS = 150
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("-f", "--force", is_flag=True, help="Replace files of other contents.")
 def command(file: str, server: str | None, limits: Limits, as_json: bool, folder: Path, force: bool) -> None:
-    """Write every code object inside FILE into DIR, which is made when it is not there, and print the files' names.
+    """Write every code object inside FILE to a file in DIR, which is created if necessary, and print the files' names.
 
-    Names come from the objects' nesting paths. FILE may be "-" for standard input, or file://PATH#offset=N&size=N
-    for a part of a file.
+    Names come from the objects' nesting paths. FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file.
     """
     name_of = FileNames(Path(file).name)
     place: Path | None = None

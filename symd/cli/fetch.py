@@ -29,18 +29,24 @@ from symd.system.atomic_output import write_file_or_stdout
 @click.command(
     "fetch",
     epilog=example(
-        "symd fetch --debuginfod https://debuginfod.example.org 31e3adb3376daa7a7b84af83b9f7cfb4f1ed204d\n"
-        "symd fetch --debuginfod-urls -o kernels.co 31e3adb3376daa7a7b84af83b9f7cfb4f1ed204d\n"
-        "symd fetch --debuginfod-urls --source /src/shade.cl -o shade.cl 31e3adb3376daa7a7b84af83b9f7cfb4f1ed204d"
+        "symd daemon fetch --debuginfod https://debuginfod.example.org 31e3adb3376daa7a7b84af83b9f7cfb4f1ed204d\n"
+        "symd daemon fetch --debuginfod-urls -o kernels.co 31e3adb3376daa7a7b84af83b9f7cfb4f1ed204d\n"
+        "symd daemon fetch --debuginfod-urls --source /src/shade.cl -o shade.cl 31e3adb3376daa7a7b84af83b9f7cfb4f1ed204d"
     ),
 )
 @click.argument("build_id", metavar="BUILDID")
-@click.option("--debuginfod", "urls", multiple=True, metavar="URL", help="Ask this server; may be given several times.")
-@click.option("--debuginfod-urls", "environment", is_flag=True, help=f"Ask the servers that ${ENVIRONMENT} names, too.")
-@click.option("--debuginfo", is_flag=True, help="The file with its debug data, where that is another one.")
-@click.option("--source", metavar="PATH", help="A source file of it, by its absolute path in the debug data.")
+@click.option("--debuginfod", "urls", multiple=True, metavar="URL", help="Ask this server; can be given several times.")
 @click.option(
-    "-o", "--out", metavar="FILE", shell_complete=complete_files, help='Write it into FILE, or "-" for standard output.'
+    "--debuginfod-urls", "environment", is_flag=True, help="Also ask the servers that $DEBUGINFOD_URLS names."
+)
+@click.option("--debuginfo", is_flag=True, help="Get the file with its debug data, if that is a separate file.")
+@click.option("--source", metavar="PATH", help="Get one of its source files, by its absolute path in the debug data.")
+@click.option(
+    "-o",
+    "--out",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help='Write it to FILE, or to standard output for "-".',
 )
 @click.option(
     "--server", metavar="ADDRESS", help="Without -o: add it to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT."
@@ -56,10 +62,10 @@ def command(
     server: str | None,
     limits: Limits,
 ) -> None:
-    """Take the module with this build ID from debuginfod's servers: into FILE, or into a daemon, whose modules are found by it then.
+    """Get the module with this build ID from debuginfod servers, into a file or into a daemon, which can then find it by that ID.
 
-    No server is asked but those that are named. Exit code 1: none has it; 2: one sent the file of another build ID; 3: one that may have it
-    does not answer.
+    Only the servers that you name are asked. Exit code 1: none has it; 2: a server sent a file with another build ID; 3: a server that
+    may have it does not answer.
     """
     asked = (*urls, *(os.environ.get(ENVIRONMENT, "").split() if environment else ()))
     if not asked:

@@ -55,21 +55,25 @@ PRINTED_WARNINGS = 10
     "--device", default=0, show_default=True, metavar="N", help="The device's number; symd doctor lists them."
 )
 @click.option("--build-flags", default="", metavar="FLAGS", help="Flags for the driver's compiler; -g is added.")
-@click.option("--no-debug", is_flag=True, help="Add no -g.")
+@click.option("--no-debug", is_flag=True, help="Do not add -g.")
 @click.option(
     "--simulate", metavar="PRODUCT", help="Run the real driver without hardware, for skl, tgllp, dg2, pvc, ..."
 )
 @click.option(
     "--driver",
     metavar="NAME",
-    help="Another driver generation: a name that the daemon, or $SYMD_DRIVERS here, gives it.",
+    help="Another driver generation, by the name that the daemon, or here $SYMD_DRIVERS, gives it.",
 )
-@click.option("--driver-root", metavar="DIR", help="A folder that holds another driver generation; not with --server.")
-@click.option("--timeout", default=60.0, show_default=True, metavar="SECONDS", help="The longest the driver may take.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the debug data to a file.")
+@click.option("--driver-root", metavar="DIR", help="A folder with another driver generation; not with --server.")
+@click.option(
+    "--timeout", default=60.0, show_default=True, metavar="SECONDS", help="The longest that the driver may take."
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the debug data to this file."
+)
 @server_option_that("Let the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT do it and keep the module.")
-@click.option("--no-check", is_flag=True, help="Give SPIR-V to the driver without asking symd check about it first.")
-@click.option("--log", "show_log", is_flag=True, help="Show the build log on stderr also when the build succeeds.")
+@click.option("--no-check", is_flag=True, help="Do not check SPIR-V with symd check before giving it to the driver.")
+@click.option("--log", "show_log", is_flag=True, help="Show the build log on stderr even if the build succeeds.")
 @limit_option
 @json_option
 def command(
@@ -90,11 +94,11 @@ def command(
     limits: Limits,
     as_json: bool,
 ) -> None:
-    """Build INPUT with a real driver and take the debug data that it has for its kernels.
+    """Build INPUT with a real driver, and take the debug data that the driver has for its kernels.
 
-    INPUT is OpenCL C source, SPIR-V or a native binary; "-" is standard input. SPIR-V is checked first, and what the
-    driver may choke on is said on stderr (see symd check). Where the build fails the compiler's whole log follows the
-    error on stderr. A source file is named to Intel's compiler (-s PATH) unless FLAGS have -s.
+    INPUT is OpenCL C source, SPIR-V or a native binary; "-" is standard input. SPIR-V is checked first, and anything that the driver may
+    fail on is reported on stderr (see symd check). If the build fails, the compiler's whole log follows the error on stderr. Intel's
+    compiler is told the name of a source file (-s PATH) unless FLAGS contain -s.
     """
     check_output_is_not_input((output,), (file,))
     name, drivers = _driver(driver, driver_root, server)

@@ -46,11 +46,11 @@ _SHOWN_REASONS = 3
     ),
 )
 @click.argument("source", metavar="PROFILE", shell_complete=complete_files)
-@click.option("--by", type=click.Choice(BY), default="line", show_default=True, help="What values are summed by.")
+@click.option("--by", type=click.Choice(BY), default="line", show_default=True, help="Sum values by this.")
 @click.option(
-    "-n", "--top", type=click.IntRange(0), default=SHOWN, show_default=True, help="So many places; 0 is all of them."
+    "-n", "--top", type=click.IntRange(0), default=SHOWN, show_default=True, help="Show this many places; 0 shows all."
 )
-@click.option("--value", metavar="NAME", help="Count the values of this name alone (Active, samples, ...).")
+@click.option("--value", metavar="NAME", help="Count only the values of this name (Active, samples, ...).")
 @profile_module_options
 @json_option
 def command(
@@ -69,9 +69,10 @@ def command(
 ) -> int:
     """Show where the values of PROFILE fall, the hottest place first.
 
-    PROFILE is what symd profile reads, symbolized or not; "-" is standard input. A sample counts at the innermost frame of where it was taken, and the frames that
-    this was inlined into stand behind it. What lies in no module is a line of its own, so that the shares of --top 0 make 100 %. Where a profile counts stall reasons,
-    the largest of a place are shown with their shares of it. Exit code 1: PROFILE has samples, and none of them lies in a module that is known.
+    PROFILE can be anything that symd profile reads, symbolized or not; "-" is standard input. A sample counts at the innermost frame of
+    the place where it was taken; the frames that it was inlined into follow. Samples outside all modules are shown on a line of their
+    own, so the shares of --top 0 add up to 100 %. If a profile counts stall reasons, the largest ones of each place are shown with their
+    shares. Exit code 1: PROFILE has samples, but none in a known module.
     """
     data = read_input(source, limits, expand=False)
     if name is None:

@@ -1,4 +1,4 @@
-"""``symd info FILE``: what is inside, however nested. What a format says of a kernel, a code object or a container
+"""``symd info FILE...``: what is inside, at any depth. What a format says of a kernel, a code object or a container
 stands on one line."""
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from typing import Any
 import click
 
 from symd.cli.module_objects import large_file_summary
-from symd.cli.options import example, file_verb
+from symd.cli.options import complete_files, example, json_option, limit_option, server_option
 from symd.cli.output import Branch, printable, write_line, write_tree
 from symd.config import Limits
 from symd.engine.files.file_notices import working
 from symd.engine.files.module import open_module
 from symd.engine.files.opened_file import is_large
+from symd.errors import SymdError
 from symd.formats.containers.lazy import LazyMapping, PackedMapping, PackedRecords
 from symd.model.json import to_json
 from symd.model.json.modules import module_pieces
 from symd.model.summaries import ContainerSummary, ModuleSummary, ObjectSummary
+from symd.system.messages import complain
 
 _KEPT_TEXTS = 1 << 12
 
@@ -84,13 +86,33 @@ def _argument(argument: Mapping[str, Any]) -> str:
     return " ".join(words) or f"{argument.get('size', '?')} bytes"
 
 
-@click.command("info", epilog=example("symd info program.bin\nsymd info --json libkernels.so"))
-@file_verb
-def command(file: str, server: str | None, limits: Limits, as_json: bool) -> None:
-    """Show what is inside FILE: containers, code objects, targets, kernels and their debug data.
+@click.command(
+    "info", epilog=example("symd info program.bin\nsymd info kernel.co kernel.cubin\nsymd info --json libkernels.so")
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=complete_files)
+@server_option
+@limit_option
+@json_option
+def command(files: tuple[str, ...], server: str | None, limits: Limits, as_json: bool) -> int:
+    """Show what is inside each FILE: containers, code objects, targets, kernels and their debug data.
 
-    FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file.
+    FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. If one of several files cannot be read, the
+    others are shown, and the exit code is that of the worst error.
     """
+    if len(files) == 1:
+        _show(files[0], server, limits, as_json=as_json)
+        return 0
+    code = 0
+    for file in files:
+        try:
+            _show(file, server, limits, as_json=as_json)
+        except SymdError as error:
+            complain(str(error))
+            code = max(code, error.exit_code)
+    return code
+
+
+def _show(file: str, server: str | None, limits: Limits, *, as_json: bool) -> None:
     if server is None and is_large(file, limits):
         with working(f"reading {printable(file)}"):
             summary = large_file_summary(file, limits, object_digests=as_json)

@@ -29,14 +29,15 @@ _SHIM_BYTES = 4096
 @click.command(
     "install-shim",
     epilog=example(
-        "symd install-shim ~/.local/share/symd/shims\nPATH=~/.local/share/symd/shims:$PATH trace_processor bundle …"
+        "symd setup install-shim ~/.local/share/symd/shims\nPATH=~/.local/share/symd/shims:$PATH trace_processor bundle …"
     ),
 )
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
-@click.option("--force", is_flag=True, help="Replace programs of these names.")
+@click.option("--force", is_flag=True, help="Replace existing programs of these names.")
 def command(folder: str, force: bool) -> None:
-    """Write llvm-symbolizer and addr2line into DIR: scripts that answer for GPU modules, and hand everything else on to the tools of that
-    name further down in PATH. Put DIR first in PATH."""
+    """Write scripts named llvm-symbolizer and addr2line into DIR. They answer for GPU modules, and pass everything else on to the real tools
+    further down in PATH. Put DIR first in PATH.
+    """
     place = output_folder(Path(folder), hint="name another folder")
     try:
         for name in NAMES:

@@ -28,13 +28,17 @@ from symd.model.line_tables import LineLevel, LineTable
 @file_verb
 @object_option
 @debug_option
-@click.option("--kernel", metavar="NAME", help="Only the rows in this kernel; NAME as symd symbolize takes it.")
+@click.option(
+    "--kernel",
+    metavar="NAME",
+    help="Show only the rows of this kernel; NAME can be anything that symd symbolize accepts.",
+)
 @click.option(
     "--level",
     type=click.Choice([level.value for level in LineLevel]),
     default=LineLevel.SOURCE.value,
     show_default=True,
-    help="Lines of the source, or of the PTX that an NVIDIA code object was compiled through, with their text.",
+    help="Show lines of the source, or of the PTX that an NVIDIA code object was compiled through, with their text.",
 )
 def command(
     file: str,
@@ -46,10 +50,10 @@ def command(
     kernel: str | None,
     level: str,
 ) -> None:
-    """Print the line table of FILE as it was decoded, one row a line.
+    """Print the decoded line table of FILE, one row per line.
 
-    FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. A file without any line table ends with exit code 1,
-    as does a name that no kernel has.
+    FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. Exit code 1: FILE has no line table, or no
+    kernel has the name that was given.
     """
     chosen = LineLevel(level)
     with open_module(file, server, limits, debug, path) as module:

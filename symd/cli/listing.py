@@ -279,9 +279,9 @@ def command(
 ) -> int:
     """Show each function of FILE: its source lines with their instructions, then the instructions without a line.
 
-    Each instruction is shown once, below the line that it comes from; where that was inlined, a mark says into what.
-    Needs the disassembler of the code's vendor, here or where the daemon is: symd doctor says what to install. Exit code 1: of
-    some code objects there are no instructions, in too little time for instance; the last line on standard error says of how many.
+    Each instruction is shown once, below the line it comes from; if that line was inlined, a mark says into what. This needs the vendor's
+    disassembler, here or where the daemon runs; symd doctor says what to install. Exit code 1: some code objects could not be
+    disassembled, for example because time ran out; the last line on standard error says how many.
     """
     allowed = allowed_folders(roots, rules)
     part = ListingPart(None if path is None else ObjectPath(path), _within(function, around, before, after), target)

@@ -87,7 +87,9 @@ _DAEMON_HINT = f"{_HINT}; modules/SHA256 names a module of the daemon"
 
 @click.command(
     "mcp",
-    epilog=example("symd mcp --source-root ~/src kernel.dbg\nclaude mcp add symd -- symd mcp --source-root ~/src"),
+    epilog=example(
+        "symd setup mcp --source-root ~/src kernel.dbg\nclaude mcp add symd -- symd mcp --source-root ~/src"
+    ),
 )
 @server_option
 @click.option(
@@ -107,8 +109,8 @@ def command(
 
     Tools: info, symbolize, why_no_answer, locate, variables, names, listing, hot_lines. Every answer is short: lists are cut, and say by
     how much. The assistant may ask about each FILE (a module or a profile), about files below a --source-root, and with --server about
-    the daemon's modules. No other file is opened, whatever the assistant, a module or a symbolic link names; source text is read below a
-    --source-root and below a TO of --map. Nothing is written, and nothing is run but the disassemblers. Needs the extra symd-gpu[mcp].
+    the daemon's modules. No other file is opened, whatever the assistant, a module or a symbolic link names; source text is read only
+    below a --source-root and below a TO of --map. Nothing is written, and only disassemblers are run. Needs the extra symd-gpu[mcp].
     """
     if find_spec("mcp") is None:
         raise ToolMissing(

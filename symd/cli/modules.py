@@ -26,16 +26,15 @@ HEADING = f"{'SHA-256':<{SHORT}}  {'format':<14}  {'bytes':>12}  {'came (UTC)':<
 """The heading of the columns, written on a terminal only: elsewhere each line is a module."""
 
 
-@click.command("modules", epilog=example("symd modules\nsymd modules --json '*.zebin'"))
+@click.command("modules", epilog=example("symd daemon modules\nsymd daemon modules --json '*.zebin'"))
 @daemon_option
 @json_option
 @click.argument("pattern", required=False)
 def modules(server: str | None, as_json: bool, pattern: str | None) -> int:
-    """List the modules of a daemon, oldest first: the beginning of their SHA-256, format, bytes, when they came, and what whoever brought
-    them called them.
+    """List the modules of a daemon, oldest first: the beginning of their SHA-256, format, size, when they were added, and their label.
 
-    With PATTERN only those whose label it fits (with "*", "?" or "[...]"), or whose SHA-256 begins so. Wherever a module is named the
-    beginning of its SHA-256 is enough, as long as no other begins so. Exit code 1: PATTERN fits none.
+    PATTERN selects modules whose label matches it (with "*", "?" or "[...]"), or whose SHA-256 begins with it. Wherever you name a
+    module, the beginning of its SHA-256 is enough if no other module shares it. Exit code 1: PATTERN matches nothing.
     """
     shown = 0
     with Client(server) as client:

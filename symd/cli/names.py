@@ -25,9 +25,9 @@ KINDS = tuple(kind.name.lower() for kind in NameKind)
 @file_verb
 @object_option
 @demangle_option
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only these; all without.")
-@click.option("--prefix", is_flag=True, help="Names that begin with PATTERN.")
-@click.option("--exact", is_flag=True, help="PATTERN is a name, whatever is in it.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Show only these.  [default: all]")
+@click.option("--prefix", is_flag=True, help="Match names that begin with PATTERN.")
+@click.option("--exact", is_flag=True, help="Take PATTERN as a name, whatever characters it contains.")
 @click.argument("patterns", nargs=-1, required=True, metavar="PATTERN")
 def command(
     file: str,
@@ -43,8 +43,8 @@ def command(
 ) -> None:
     """Find kernels, functions and source files of FILE by name.
 
-    PATTERN is a whole name, mangled or as it was written, with or without namespaces; for a source file its last
-    components. With "*", "?" or "[...]" in it it is a pattern. Exit code 1: nothing has that name.
+    PATTERN is a whole name, mangled or as it is written in the source, with or without namespaces; for a source file, its last
+    components. If it contains "*", "?" or "[...]", it is a pattern. Exit code 1: nothing has that name.
     """
     if prefix and exact:
         raise click.UsageError("--prefix and --exact exclude each other")
@@ -79,7 +79,7 @@ def _nothing(pattern: str, file: str, like: str) -> NotFound:
     if pattern == "*":
         hint = "symd info FILE says what it holds; a file may have been stripped of its names"
         return NotFound("it has no names of functions, kernels or source files", where=file, hint=hint)
-    return NotFound(f"nothing is called {pattern!r}", where=file, hint=like or "'*' shows all names")
+    return NotFound(f"nothing is named {pattern!r}", where=file, hint=like or "'*' shows all names")
 
 
 def _mangled(found: NamedItem) -> str:

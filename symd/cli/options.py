@@ -91,19 +91,20 @@ module_server_option = server_option_that(
 )
 daemon_option = server_option_that(f"The daemon {_ADDRESS}.  [default: the one that runs here]")
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 
-object_option = click.option("--object", "path", metavar="PATH", help="Only the code object at this nesting path.")
+object_option = click.option("--object", "path", metavar="PATH", help="Use only the code object at this nesting path.")
 
 debug_option = click.option(
     "--debug",
     metavar="DEBUGFILE",
     shell_complete=complete_files,
-    help="Where the debug data of FILE stands when it is apart: what symd slim or objcopy --only-keep-debug left or the whole object,"
-    " a .dwo file, a .dwp package, the ID.dbg.spv of a SPIR-V module, or a folder of such files; those beside FILE are found by themselves.",
+    help="The debug data of FILE, if it is in another file: what symd slim or objcopy --only-keep-debug wrote, the unstripped object, a .dwo file, a .dwp package, the ID.dbg.spv of a SPIR-V module, or a folder of such files. Files next to FILE are found without this option.",
 )
 
-demangle_option = click.option("-C", "--demangle", is_flag=True, help="Show C++ names as they were written.")
+demangle_option = click.option(
+    "-C", "--demangle", is_flag=True, help="Show C++ names as they are written in the source."
+)
 
 target_option = click.option(
     "--target",
@@ -113,7 +114,9 @@ target_option = click.option(
     help="Only in code objects for this target, such as gfx90a or sm_80; may be given several times.",
 )
 
-every_option = click.option("--all", "every_address", is_flag=True, help="Every statement address of just this line.")
+every_option = click.option(
+    "--all", "every_address", is_flag=True, help="Show every statement address of exactly this line."
+)
 
 rules_option = click.option(
     "--map",
@@ -121,7 +124,7 @@ rules_option = click.option(
     multiple=True,
     metavar="FROM=TO",
     callback=parse_rules,
-    help="Source paths that begin with FROM begin with TO here; the first rule that fits counts.",
+    help="Look for source paths that begin with FROM below TO instead; the first matching rule counts.",
 )
 
 source_root_option = click.option(
@@ -131,7 +134,7 @@ source_root_option = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=(Path(),),
     show_default="the working directory",
-    help="Source is read below this folder only, and below each TO of --map.",
+    help="Read source files only below this folder and below each TO of --map.",
 )
 
 limit_option = click.option(

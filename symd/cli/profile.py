@@ -66,14 +66,14 @@ def profile_module_options(verb: Verb) -> Verb:
             shell_complete=complete_files,
             help="A module that the profile speaks of; ID is what the profile calls it (build id, code object id, CRC, file name).",
         ),
-        click.option("--format", "name", metavar="NAME", help="The profile's format, when its bytes do not tell."),
+        click.option("--format", "name", metavar="NAME", help="The profile's format, if its contents do not tell."),
         click.option(
             "--allow",
             "folders",
             multiple=True,
             metavar="DIR",
             type=click.Path(exists=True, file_okay=False, path_type=Path),
-            help="Read the code object files that the profile names, when they lie below DIR.",
+            help="Read code object files that the profile names, if they are below DIR.",
         ),
         source_root_option,
         rules_option,
@@ -155,10 +155,10 @@ class ProfileFiles:
     "--to",
     metavar="FORMAT",
     type=click.Choice(sorted(EXPORTS)),
-    help=f"Write another tool's format instead: {', '.join(sorted(EXPORTS))}.",
+    help="Write this format of another tool instead: firefox, folded, perfetto, pprof, speedscope.",
 )
 @click.option("-o", "--output", metavar="OUT", shell_complete=complete_files, help="The same as OUT.")
-@click.option("--value", metavar="NAME", help="With --to: write the values of this name alone (Active, samples, ...).")
+@click.option("--value", metavar="NAME", help="With --to: write only the values of this name (Active, samples, ...).")
 @profile_module_options
 @json_option
 def command(
@@ -178,14 +178,14 @@ def command(
 ) -> int:
     """Write profile IN to OUT with source lines added, and print a report to stderr.
 
-    Formats: pprof, OTLP profiles (binary and JSON), unitrace's EU stall CSV, rocprofv3's PC sampling JSON and its
-    thread trace's code.json, CUPTI PC sampling records as JSON lines, Proton's hatchet JSON, Perfetto traces, folded
-    stacks; any of them gzipped. Existing symbols and unknown fields stay, what cannot be resolved stays and is counted by
-    reason. IN and OUT may be one file, which then has the lines, or "-"; OUT is no other file that is read. Exit code 1: IN has addresses, and none of them has symbols now; an OUT that
-    is there stays as it was.
+    Formats: pprof, OTLP profiles (binary and JSON), unitrace's EU stall CSV, rocprofv3's PC sampling JSON and its thread trace's
+    code.json, CUPTI PC sampling records as JSON lines, Proton's hatchet JSON, Perfetto traces, and folded stacks; any of them can be
+    gzipped. Existing symbols and unknown fields are kept. What cannot be resolved is kept too, and counted by reason. IN and OUT can be
+    the same file, which then gets the lines, or "-"; OUT cannot be any other file that is read. Exit code 1: IN has addresses, but none
+    could be resolved; an existing OUT is left unchanged.
 
-    With --to, OUT is another file than IN: a profile for another tool, with the same values and an inlined call as a frame of its own; it is written
-    whatever could be resolved, and gzipped where its name ends in .gz.
+    With --to, OUT is a new profile for another tool, with the same values and one frame per inlined call. It is written even if nothing
+    could be resolved, and gzipped if its name ends in .gz.
     """
     if target is None and output is None and Path(source).is_file():
         check_no_module(read_input(source, limits, expand=False), source)

@@ -57,15 +57,15 @@ and one that cannot be done by {"key": "2", "error": "..."}; the others are.
 @click.command(
     "record",
     epilog=f"{_JSON_HELP}\n"
-    + example("""echo '{"context": {"process": 4711}}' | symd record\nsymd record < loaded.json"""),
+    + example("""echo '{"context": {"process": 4711}}' | symd daemon record\nsymd daemon record < loaded.json"""),
 )
 @daemon_option
 @limit_option
 def command(server: str | None, limits: Limits) -> int:
-    """Tell a daemon, from lines on standard input, which modules are loaded at which device addresses, and when they go.
+    """Tell a daemon, with lines on standard input, which modules are loaded at which device addresses, and when they are unloaded.
 
-    symd symbolize --context then answers device addresses. Telling the same again changes nothing. Exit code 1: something could not be
-    recorded; 3: no daemon answers, also where there are no lines.
+    symd does not run or sample a program here: use symd run for that. symd symbolize --context then answers device addresses. Recording
+    the same thing twice changes nothing. Exit code 1: something could not be recorded; 3: no daemon answers, even if there are no lines.
     """
     failed = False
     with Client(server) as client:

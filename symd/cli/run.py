@@ -70,26 +70,26 @@ class ProgramNotStarted(Exception):
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep what is captured in this folder. With neither and no daemon a new one below symd's cache is made, or a temporary one where nothing can be written there.",
+    help="Keep what is captured in this folder. Without --out, --server and a daemon, a new folder is made in symd's cache, or a temporary one if nothing can be written there.",
 )
 @click.option(
     "--debug-lines",
     is_flag=True,
-    help="Give OpenCL C that is built without -g the options for lines, which change no code.",
+    help="Build OpenCL C that has no -g with options for line tables, which do not change the code.",
 )
 @click.option(
     "--way",
     "ways",
     multiple=True,
     type=click.Choice([way.value for way in WAYS]),
-    help="Use this way into the program, and no other that is not named; by default those that reach it.",
+    help="Use only this way into the program; can be given several times. By default, the ways that reach it.",
 )
 @click.option(
     "--simulate",
     metavar="PRODUCT",
-    help="Give PROGRAM Intel's real drivers without hardware, for skl, tgllp, dg2, pvc, ...: they build, and run nothing.",
+    help="Give PROGRAM Intel's real drivers without hardware, for skl, tgllp, dg2, pvc, ...: they build modules and run nothing.",
 )
-@click.option("--quiet", is_flag=True, help="Say nothing at the end where all went well.")
+@click.option("--quiet", is_flag=True, help="Print nothing at the end if all went well.")
 @limit_option
 @click.argument(
     "program",
@@ -111,8 +111,8 @@ def command(
 ) -> int:
     """Run PROGRAM and keep each GPU module that it builds or loads through Level Zero, OpenCL, CUDA, HIP or Triton.
 
-    PROGRAM has symd's standard streams, terminal and signals, and symd ends as it ends: with its exit code, or of its signal. A
-    line on stderr says at the end what was captured, and where it is.
+    PROGRAM has symd's standard streams, terminal and signals. symd exits with its exit code, or is ended by the same signal. At the end,
+    a line on stderr says what was captured and where it is.
     """
     simulated = _simulated(simulate) if simulate else {}
     chosen = destination(program[0], out, named_server(server, out))
@@ -136,8 +136,19 @@ def command(
     nobody = unanswered(chosen.address) if was_told_nothing else ""
     went_well = counts.went_well and not nobody and (sent is None or not (sent.left or sent.refused))
     if not quiet or is_elsewhere or not went_well:
-        _say("; ".join((*summary(counts), *where(counts, chosen, sent, gone=gone), *filter(None, (nobody,)))))
+        advice = "" if simulate or counts.saw_modules or _has_device() else NO_DEVICE
+        parts = (*summary(counts), *where(counts, chosen, sent, gone=gone), nobody, advice)
+        _say("; ".join(filter(None, parts)))
     return end_like(ending)
+
+
+NO_DEVICE = "there is no GPU here: symd run --simulate dg2 gives the program Intel's drivers without one, and symd doctor says what is installed"
+_DEVICES = ("dri/renderD*", "kfd", "nvidiactl", "dxg")
+"""What drivers open below /dev."""
+
+
+def _has_device() -> bool:
+    return any(any(Path("/dev").glob(pattern)) for pattern in _DEVICES)
 
 
 def _environment(
@@ -274,7 +285,7 @@ def _losses(counts: CaptureCounts) -> list[str]:
 
 def where(counts: CaptureCounts, chosen: Destination, sent: Sent | None, *, gone: bool) -> list[str]:
     """Where the captured modules are now, as parts of the line that ``symd run`` says at the end."""
-    if not counts.builds and not counts.brought and not counts.dumped:
+    if not counts.saw_modules:
         return []
     said = []
     if sent is not None and sent.left:

@@ -33,13 +33,15 @@ def shipped(name: str) -> Path:
     )
 
 
-@click.command("samples", epilog=example("symd samples .\nsymd symbolize samples/amdgpu/bin/v4-gfx900.co shade+0x80"))
+@click.command(
+    "samples", epilog=example("symd setup samples .\nsymd symbolize samples/amdgpu/bin/v4-gfx900.co shade+0x80")
+)
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def command(folder: Path) -> None:
     """Copy symd's samples to FOLDER/samples, and its protos to FOLDER/protos.
 
-    Modules of every kind that symd reads with their sources, profiles, core dumps, and clients in several languages. What an earlier call
-    copied stays as it is; ends with 2 where FOLDER has something else of these names.
+    The samples are modules of every kind that symd reads, with their sources, profiles, core dumps, and clients in several languages.
+    Copies from an earlier call are left as they are. Exit code 2: FOLDER has something else with these names.
     """
     place = output_folder(folder, hint="name another folder")
     there = [name for name in COPIED if os.path.lexists(place / name)]

@@ -27,9 +27,10 @@ from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
 from symd.cli.process import write
 from symd.cli.store_places import is_url
-from symd.config import Limits, default_cache, default_drivers, default_socket, default_store, parse_driver
+from symd.config import Limits, audit_file, default_cache, default_drivers, default_socket, default_store, parse_driver
 from symd.model.sources import PathRule
 from symd.server.config import Config, ListenConfig
+from symd.system.private_files import make_folder, open_private
 from symd.system.process.resources import tune_malloc_for_daemon
 
 _TCP = "give --address HOST:PORT or --http HOST:PORT too"
@@ -210,27 +211,26 @@ GROUPS = {
     multiple=True,
     show_default="symd/symd.sock in $XDG_RUNTIME_DIR or the user's cache",
     metavar="ADDRESS",
-    help="Listen at unix:PATH or HOST:PORT; may be given several times. A Unix socket is for your own user; TCP takes --access, TLS or --insecure.",
+    help="Listen at unix:PATH or HOST:PORT; can be given several times. A Unix socket is for your own user; TCP takes --access, TLS or --insecure.",
 )
 @click.option(
     "--http",
     default=_DEFAULTS.http,
     metavar="HOST:PORT",
-    help="Serve the page (docs/page.md) there too, such as 127.0.0.1:8080. Without --access, TLS or --insecure that is loopback, and the address that is "
-    "printed has a secret part.",
+    help="Also serve the page (docs/page.md) at this address, such as 127.0.0.1:8080. Without --access, TLS or --insecure it must be on loopback, and the address that is printed contains a secret.",
 )
 @click.option(
     "--debuginfod",
     multiple=True,
     metavar="URL",
-    help="Ask this debuginfod server for modules that are wanted over HTTP by a build ID that nobody has here, and keep them; several times for several.",
+    help="Ask this debuginfod server for modules that someone requests over HTTP by an unknown build ID, and keep them; can be given several times.",
 )
 @click.option(
     "--http-name",
     "http_names",
     multiple=True,
     metavar="NAME",
-    help="A host name by which browsers reach --http, where that is not this machine's own; may be given several times.",
+    help="A host name by which browsers reach --http, if it is not this machine's own; can be given several times.",
 )
 @click.option(
     "--store",
@@ -279,7 +279,7 @@ GROUPS = {
     type=click.IntRange(1, 1024),
     default=_DEFAULTS.streams,
     show_default=True,
-    help="Streams open at a time.",
+    help="Streams that can be open at the same time.",
 )
 @click.option(
     "--grace",
@@ -287,14 +287,14 @@ GROUPS = {
     default=_DEFAULTS.grace,
     show_default=True,
     metavar="SECONDS",
-    help="What running requests get after SIGTERM.",
+    help="How long running requests may take after SIGTERM.",
 )
 @click.option(
     "--source-root",
     "roots",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Show clients the source files below this folder that their modules name. Without it none is read.",
+    help="Show clients the source files below this folder that their modules name. Without this option none is read.",
 )
 @rules_option
 @click.option(
@@ -303,14 +303,14 @@ GROUPS = {
     multiple=True,
     metavar="NAME=FOLDER",
     callback=parse_drivers,
-    help="Let clients grab from the driver generation in this folder by this name; $SYMD_DRIVERS may name some too.",
+    help="Let clients grab with the driver generation in this folder, by this name; $SYMD_DRIVERS can name more.",
 )
 @listen_options
 @click.option(
     "--metrics",
     default=_DEFAULTS.metrics,
     metavar="ADDRESS",
-    help="Tell Prometheus what the daemon does, at HOST:PORT or unix:PATH (path /metrics, no password).",
+    help="Serve Prometheus metrics at HOST:PORT or unix:PATH (path /metrics, no password).",
 )
 @click.option(
     "--otlp",
@@ -325,7 +325,7 @@ GROUPS = {
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="A line of text for each record, or an object of JSON.",
+    help="Log a line of text for each record, or a JSON object.",
 )
 @limit_option
 def command(
@@ -353,7 +353,8 @@ def command(
 ) -> int:
     """Run the daemon until SIGTERM or Ctrl-C: gRPC on a Unix socket that only you may use, or TCP when asked.
 
-    TCP takes --access, TLS or --insecure, on loopback too. Prints a line with each address when it is ready.
+    TCP takes --access, TLS or --insecure, on loopback too. Prints a line with each address when it is ready. Every change to what the daemon
+    has is logged on standard error or, if that is a terminal, in symd/audit.log below $XDG_STATE_HOME (~/.local/state).
     """
     # gRPC writes to the log, as they are, bytes that a peer says goodbye with; and its own words about an address that it
     # cannot listen at, which symd says itself
@@ -423,6 +424,24 @@ def _configure_log(*, verbose: bool, as_json: bool) -> None:
     handler = BackgroundHandler(_STANDARD_ERROR)
     handler.setFormatter(JsonLogFormatter() if as_json else TextLogFormatter(verbose=verbose))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=(handler,))
+    if not verbose and os.isatty(_STANDARD_ERROR):
+        _move_audit_log(handler.formatter)
+
+
+def _move_audit_log(formatter: logging.Formatter | None) -> None:
+    """Write the lines about changes to a file, and say which: in a terminal they would stand between answers. They stay where the file
+    cannot be opened."""
+    path = audit_file()
+    try:
+        make_folder(path.parent, parents=True, exist_ok=True)
+        handler = BackgroundHandler(open_private(path, os.O_WRONLY | os.O_APPEND))
+    except OSError:
+        return
+    handler.setFormatter(formatter)
+    audit = logging.getLogger("symd.audit")
+    audit.addHandler(handler)
+    audit.propagate = False
+    click.echo(f"symd: changes are logged in {path}", err=True)
 
 
 def _say_ready(address: str) -> None:

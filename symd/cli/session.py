@@ -139,7 +139,7 @@ class Session:
         if isinstance(query, ByKernel) and query.kernel.startswith("."):
             place = f"({query.kernel})+{self.unlike.rpartition('+')[2].strip()}"
             return f"a section stands in parentheses: symd symbolize {quote(file)} {quote(place)}"
-        return f"nothing is called like that; symd names {quote(file)} '*' shows all names"
+        return f"there is no kernel or function of that name; symd names {quote(file)} '*' shows all names"
 
     def _beyond_hint(self, kernels: Callable[[], AskedKernels], path: str | None) -> str:
         query = self._beyond

@@ -28,7 +28,7 @@ from symd.system.atomic_output import write_file
     "--debug-out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where to put the debug data.  [default: OUT.debug]",
+    help="Where to write the debug data.  [default: OUT.debug]",
 )
 @fetching_server_option
 @limit_option
@@ -36,9 +36,9 @@ from symd.system.atomic_output import write_file
 def command(file: str, output: Path, debug_out: Path | None, server: str | None, limits: Limits, as_json: bool) -> None:
     """Write the AMD code object IN to OUT without what the runtime does not need.
 
-    Sections and program headers that the runtime does not read are dropped and the file is packed; code, kernel
-    descriptors and every address stay as they are. Debug data goes to a file of its own, which is found beside OUT, and
-    elsewhere is given with --debug. IN may be "-" for standard input, or with --server modules/SHA256; files that are there already are replaced.
+    Sections and program headers that the runtime does not read are dropped and the file is packed; code, kernel descriptors and all
+    addresses stay the same. Debug data goes to a file of its own. symd finds it next to OUT; anywhere else, name it with --debug. IN can
+    be "-" for standard input, or with --server modules/SHA256. Existing files are replaced.
     """
     debug_path = debug_out or output.with_name(f"{output.name}.debug")
     _check_apart(file, output, debug_path)

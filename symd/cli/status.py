@@ -56,12 +56,13 @@ def _store(client: Client) -> str:
         return ""
 
 
-@click.command("status", epilog=example("symd status\nsymd status --json"))
+@click.command("status", epilog=example("symd daemon status\nsymd daemon status --json"))
 @daemon_option
 @json_option
 def status(server: str | None, as_json: bool) -> None:
-    """Say how a daemon is: where it listens, its version, whether it serves, where its store is (told to the user who runs it),
-    how many modules it has and of how many bytes, what it can grab and disassemble with. The exit code is 3 where no daemon answers; symd health is the probe with exit codes of its own.
+    """Show how a daemon is doing: where it listens, its version, whether it serves, where its store is (shown only to the user who runs it),
+    how many modules it has and their size, and what it can grab and disassemble with. Exit code 3: no daemon answers. To probe a daemon
+    from scripts, use symd daemon health.
     """
     with Client(server) as client:
         info = client.server_info()

@@ -83,7 +83,9 @@ class _StoreVerbs(click.Group):
 @click.group(
     "store",
     cls=_StoreVerbs,
-    epilog=example("symd store check --store /var/lib/symd\nsymd store repair\nsymd store gc --limit store_size=8G"),
+    epilog=example(
+        "symd daemon store check --store /var/lib/symd\nsymd daemon store repair\nsymd daemon store gc --limit store_size=8G"
+    ),
 )
 def command() -> None:
     """Check, repair, tidy or copy the folder that keeps modules and indexes; daemons may use it meanwhile."""
@@ -92,7 +94,7 @@ def command() -> None:
 @command.command(
     "check",
     epilog=example(
-        "symd store check --json\nsymd store check --store s3://symd/modules --catalogue postgresql://symd@db/symd"
+        "symd daemon store check --json\nsymd daemon store check --store s3://symd/modules --catalogue postgresql://symd@db/symd"
     ),
 )
 @_store_option
@@ -116,7 +118,7 @@ def check(context: click.Context, root: str, catalogue: str, limits: Limits, as_
     return NO if found.findings else 0
 
 
-@command.command("repair", epilog=example("symd store repair --store /var/lib/symd"))
+@command.command("repair", epilog=example("symd daemon store repair --store /var/lib/symd"))
 @_store_option
 @_no_catalogue_option
 @limit_option
@@ -140,8 +142,8 @@ def repair_command(root: str, catalogue: str, limits: Limits, as_json: bool) -> 
 @command.command(
     "copy",
     epilog=example(
-        "symd store copy --store /var/lib/symd /backup/symd-monday\n"
-        "symd store copy /var/lib/symd s3://symd/modules --catalogue postgresql://symd@db/symd"
+        "symd daemon store copy --store /var/lib/symd /backup/symd-monday\n"
+        "symd daemon store copy /var/lib/symd s3://symd/modules --catalogue postgresql://symd@db/symd"
     ),
 )
 @_store_option
@@ -210,8 +212,8 @@ def _write_damaged(damaged: Sequence[Digest]) -> None:
 @command.command(
     "gc",
     epilog=example(
-        "symd store gc --limit store_size=8G\n"
-        "symd store gc --store s3://symd/modules --catalogue postgresql://symd@db/symd"
+        "symd daemon store gc --limit store_size=8G\n"
+        "symd daemon store gc --store s3://symd/modules --catalogue postgresql://symd@db/symd"
     ),
 )
 @_store_option

@@ -63,22 +63,19 @@ _NO_QUERY = "no query came: addresses stand behind FILE, or on standard input, o
 @click.option(
     "--store",
     metavar="FOLDER",
-    help='Answer from the index that this store has of FILE, where it has one, without a daemon; "default" is the store of the daemon'
-    " that runs here.",
+    help='Answer from the index of FILE in this store, if it has one, without a daemon; "default" is the store of the daemon that runs here.',
 )
-@click.option(
-    "--as-written", is_flag=True, help="Answer what rows and scopes say, also where they contradict each other."
-)
+@click.option("--as-written", is_flag=True, help="Show what the debug data says, even where it contradicts itself.")
 @click.option(
     "--context",
     metavar="CONTEXT",
-    help="QUERY is a device address in this context of a daemon (symd contexts); there is no FILE then.",
+    help="Treat QUERY as a device address in this context of a daemon (see symd daemon contexts); there is no FILE then.",
 )
 @click.option(
     "--time",
     type=click.IntRange(0, LATEST_TIME),
     metavar="NANOSECONDS",
-    help="With --context: as of when, by the context's clock.  [default: now, or when the last module went]",
+    help="With --context: the time to answer for, by the context's clock.  [default: now, or when the last module was unloaded]",
 )
 @file_argument
 @click.argument("queries", nargs=-1, metavar="[QUERY... | -]")
@@ -100,12 +97,12 @@ def command(
 ) -> int:
     """Turn addresses of FILE into source frames, innermost first.
 
-    QUERY is ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. FUNCTION is a kernel or another function with
-    code of its own, mangled or readable. Numbers are decimal, or hexadecimal with 0x in front (addr2line takes all for
-    hexadecimal). "-", or no query at all, reads queries from standard input, one a line, and answers each line as it comes.
-    FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. With --context a QUERY is a device
-    address, ADDRESS or ADDRESS@TIME, and is answered as of that time. Exit code 1: something that a query names does not
-    exist; an address with a reason and no line, such as OUTSIDE_TEXT or AMBIGUOUS, is answered with it.
+    QUERY is ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. FUNCTION is a kernel or another function with code
+    of its own, mangled or demangled. Numbers are decimal, or hexadecimal if they begin with 0x (addr2line takes all numbers as
+    hexadecimal). With "-" or without a query, queries are read from standard input, one per line, and each is answered as it arrives.
+    FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. With --context, a QUERY is a device address,
+    ADDRESS or ADDRESS@TIME, and is answered as of that time. Exit code 1: something that a query names does not exist. An address without
+    a line is still an answer, with a reason such as OUTSIDE_TEXT or AMBIGUOUS.
     """
     if context is not None:
         if path is not None or debug is not None or store is not None or as_written:

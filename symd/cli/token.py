@@ -55,10 +55,10 @@ def time_value(_context: click.Context, _parameter: click.Parameter, text: str |
 @click.command(
     "token",
     epilog=example(
-        "symd token ci --rights read,write --expires 90d --access access > ci.token\n"
-        "symd token --list --access access\n"
-        "symd token ci --rotate --old-until 7d --access access > ci.new.token\n"
-        "symd token ci --revoke --access access\n"
+        "symd daemon token ci --rights read,write --expires 90d --access access > ci.token\n"
+        "symd daemon token --list --access access\n"
+        "symd daemon token ci --rotate --old-until 7d --access access > ci.new.token\n"
+        "symd daemon token ci --revoke --access access\n"
         "SYMD_TOKEN_FILE=ci.token symd info --server tls:localhost:50051 kernel.dbg"
     ),
 )
@@ -67,31 +67,35 @@ def time_value(_context: click.Context, _parameter: click.Parameter, text: str |
     "--rights",
     metavar="RIGHTS",
     callback=rights_value,
-    help="Some of read,write,grab,admin.  [default: read; with --rotate those of the newest token]",
+    help="Some of read,write,grab,admin.  [default: read; with --rotate, those of the newest token]",
 )
 @click.option(
     "--access",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Add its line to this access file, which is made where it is not there; else the line goes to stderr.",
+    help="Add its line to this access file, which is created if necessary; otherwise the line goes to stderr.",
 )
 @click.option(
     "--expires",
     metavar="TIME",
     callback=time_value,
-    help="When the new token ends: in 30min, 12h, 90d, 4w, or at 2027-02-20 (UTC). Without it never.",
+    help="When the new token expires: in 30min, 12h, 90d, 4w, or at 2027-02-20 (UTC). Without it, never.",
 )
 @click.option(
-    "--rotate", is_flag=True, help="Make another token for NAME. Those that it has go on until they are revoked."
+    "--rotate", is_flag=True, help="Make another token for NAME. Existing ones stay valid until they are revoked."
 )
-@click.option("--old-until", metavar="TIME", callback=time_value, help="With --rotate: when those that it has end.")
-@click.option("--revoke", is_flag=True, help="Take every line of NAME out of the access file instead.")
-@click.option("--revoke-old", is_flag=True, help="Take every token of NAME but the newest out of it instead.")
+@click.option(
+    "--old-until", metavar="TIME", callback=time_value, help="With --rotate: when the existing tokens expire."
+)
+@click.option("--revoke", is_flag=True, help="Instead, remove all lines of NAME from the access file.")
+@click.option(
+    "--revoke-old", is_flag=True, help="Instead, remove all tokens of NAME except the newest from the access file."
+)
 @click.option(
     "--list",
     "listing",
     is_flag=True,
-    help="Say who stands in the access file instead; tokens and digests are not shown.",
+    help="Instead, list who is in the access file; tokens and digests are not shown.",
 )
 @json_option
 def command(
@@ -106,10 +110,10 @@ def command(
     listing: bool,
     as_json: bool,
 ) -> None:
-    """Make a bearer token for the client NAME and print it, this once: the access file keeps its digest.
+    """Make a bearer token for the client NAME and print it. It is shown only this once, because the access file keeps only its digest.
 
-    A daemon that runs with this access file knows the change at the next call, and at the next message of a stream. Several may
-    change the file at a time.
+    A daemon that uses this access file notices the change at the next call, or at the next message of a stream. Several programs may
+    change the file at the same time.
     """
     doing = [
         word

@@ -37,7 +37,7 @@ _SHOWN_RANGES = 4
 @object_option
 @debug_option
 @demangle_option
-@click.option("--types", is_flag=True, help="With --json: each variable's type as structure, too.")
+@click.option("--types", is_flag=True, help="With --json: also show the structure of each variable's type.")
 @click.argument("query")
 def command(
     file: str,
@@ -52,11 +52,11 @@ def command(
 ) -> int:
     """Show the variables in scope at an address of FILE, frame by frame: innermost scope first, the unit's globals last.
 
-    QUERY is ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. A register's bits are given as r29[0:32], the
-    last bit excluded; "per lane" means those of lane 0, and each further lane has the bits that follow. Offsets of code, such
-    as those of the block that tells two variables of one name apart, count as in QUERY: from FUNCTION, or from the section. Exit code 1:
-    no variables are known there, for the reason that is given, such as OUTSIDE_TEXT or AMBIGUOUS. Where the debug data is
-    read and nothing is in scope, that is an answer: "no variables" (nothing with --json), exit code 0.
+    QUERY is ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. The bits of a register are given as r29[0:32],
+    excluding the last bit; "per lane" means that these are the bits of lane 0, and each following lane has the bits that follow. Code
+    offsets, such as those of the block that distinguishes two variables of the same name, count as in QUERY: from FUNCTION, or from the
+    section. Exit code 1: no variables are known there, for a reason such as OUTSIDE_TEXT or AMBIGUOUS. If the debug data is readable and
+    nothing is in scope, the answer is "no variables" (nothing with --json), with exit code 0.
     """
     asked = parse_query(query)
     with open_module(file, server, limits, debug, path) as module:

@@ -1,4 +1,4 @@
-"""``symd view FILE``: the page of one module in a browser, as long as somebody looks. What it shows, and ``symd report`` with it, is one
+"""``symd view FILE``: the page of one module in a browser, as long as somebody looks, or with ``-o`` as one file. It shows one
 module, the samples of a profile on it, and source files that may be read."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from symd.cli.options import (
     server_option,
     source_root_option,
 )
-from symd.cli.output import printable, write_line
+from symd.cli.output import check_output_is_not_input, printable, write_line
 from symd.cli.process import AWAKE_SECONDS
 from symd.cli.profile import naming_profile
 from symd.config import Limits
@@ -42,6 +42,9 @@ from symd.server.http.colouring import ColouredApart, Rows
 from symd.server.http.routes.page import PROFILE, NamedProfile
 from symd.server.http.site import Site
 from symd.system.symlinks import read_below
+
+VARIABLES = 100
+"""Instructions of each kernel whose variables are in a page that ``-o`` writes, unless something else is said: reading them takes about 15 ms each."""
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -71,10 +74,10 @@ def page_options(verb: Verb) -> Verb:
             "--profile",
             metavar="PROFILE",
             shell_complete=complete_files,
-            help="A profile whose samples are shown on lines and instructions, of any format that symd profile reads.",
+            help="A profile to show on lines and instructions, in any format that symd profile reads.",
         ),
         click.option(
-            "--id", "identity", metavar="ID", help="What the profile calls FILE (build id, code object id, CRC)."
+            "--id", "identity", metavar="ID", help="What the profile calls FILE (build ID, code object ID, CRC)."
         ),
         source_root_option,
     )
@@ -151,10 +154,29 @@ def _sources(
     "view",
     epilog=example(
         "symd view kernels.zebin\nsymd view kernels.zebin --profile stalls.csv --source-root ~/src\n"
-        "symd view --no-browser --keep kernels.zebin"
+        "symd view kernels.zebin --profile stalls.csv -o page.html\nsymd view --no-browser --keep kernels.zebin"
     ),
 )
 @file_argument
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    metavar="PAGE",
+    shell_complete=complete_files,
+    help='Write the page to this HTML file instead, to keep or to send; "-" is standard output.',
+)
+@click.option(
+    "--kernel", "kernels", multiple=True, metavar="NAME", help="With -o: only this kernel. Can be given several times."
+)
+@click.option(
+    "--variables",
+    type=click.IntRange(0),
+    default=VARIABLES,
+    show_default=True,
+    metavar="N",
+    help="With -o: include the variables at this many instructions of each kernel, the hottest ones if there is a profile.",
+)
 @server_option
 @debug_option
 @page_options
@@ -162,17 +184,20 @@ def _sources(
 @click.option(
     "--browser/--no-browser", "opens", default=True, help="Open the page in the browser, or only print its address."
 )
-@click.option("--keep", is_flag=True, help="Go on when nobody looks any more, until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="Keep serving after the page is closed, until Ctrl-C.")
 @click.option(
     "--address",
     default="127.0.0.1:0",
     show_default=True,
     metavar="HOST:PORT",
-    help="Serve there, on loopback; port 0 is any free one.",
+    help="Serve at this address on loopback; port 0 picks a free one.",
 )
 @limit_option
 def command(
     file: str,
+    target: str | None,
+    kernels: tuple[str, ...],
+    variables: int,
     server: str | None,
     debug: str | None,
     profile: str | None,
@@ -184,12 +209,22 @@ def command(
     address: str,
     limits: Limits,
 ) -> None:
-    """Show FILE in the browser: source beside instructions, inlined calls, variables, the samples of a profile.
+    """Show FILE in the browser: source beside instructions, inlined calls, variables, and the samples of a profile.
 
-    Serves on loopback, to whoever has the address that is printed, and ends when the page is closed or with Ctrl-C. Instructions take the
-    disassembler of the code's vendor (symd doctor).
+    The page is served on loopback, to anyone who has the address that is printed. The command ends when you close the page or press Ctrl-C. With -o
+    it writes one HTML file instead, which needs nothing else; of a module with many kernels it holds those with the most samples, or
+    the first ones. Showing instructions takes the vendor's disassembler (see symd doctor).
     """
+    if target is not None:
+        check_output_is_not_input((target,), (file, debug, profile))
+    elif kernels:
+        raise click.UsageError("--kernel is about the page that -o writes; in the browser, choose a kernel on the page")
     with shown_module(file, server, limits, debug, profile, identity, roots, rules) as shown:
+        if target is not None:
+            from symd.cli.report import write_page  # noqa: PLC0415 - it imports this module, and the page
+
+            write_page(shown, file, target, kernels, variables)
+            return
         from symd.server.http.viewing import viewed  # noqa: PLC0415 - 56 ms: the help need not wait for a server
 
         with viewed(lambda presence: shown.site(presence=presence), address) as view:

@@ -31,7 +31,7 @@ from symd.query.demangler import Demangler
 @click.command(
     "watch",
     epilog=example(
-        "symd watch --json\nsymd watch vadd.cl:8 kernel:reduce\nsymd watch --only-new --json vadd.cl:8 reduce.cl:20"
+        "symd daemon watch --json\nsymd daemon watch vadd.cl:8 kernel:reduce\nsymd daemon watch --only-new --json vadd.cl:8 reduce.cl:20"
     ),
 )
 @daemon_option
@@ -47,7 +47,7 @@ from symd.query.demangler import Demangler
     "contexts",
     multiple=True,
     metavar="CONTEXT",
-    help="Only what this process loads (symd contexts); may be given several times.",
+    help="Only what this process loads (symd daemon contexts); may be given several times.",
 )
 @click.option(
     "--api",

@@ -1,5 +1,5 @@
 """The kinds of address, which are types and never one ``int``, the ways to ask by each, and the last time at which a
-device address may mean something. How people write a query: ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or
+device address may mean something. How people write a query: ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or
 (#INDEX)+OFFSET; decimal or 0x hexadecimal."""
 
 from __future__ import annotations
@@ -71,12 +71,14 @@ _LONGEST_SHOWN = 40
 _SOURCE_LINE = re.compile(r"[^:]*\.\w+:[0-9]+(:[0-9]+)?", re.ASCII)
 _SPACED_PLUS = re.compile(r"\s*\+\s*(?=[^+]*$)")
 _INDEX = r"#([0-9]{1,10})"
-_HINT = "write ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET with decimal or 0x numbers"
+_HINT = "write ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET with decimal or 0x numbers"
 
 
 def parse_query(text: str) -> Query:
-    """One query. A function's name may contain "+": the last one counts. Raises ``BadQuery``."""
+    """One query. A function's name may contain "+": the last one counts. A name alone is where it begins. Raises ``BadQuery``."""
     target, plus, number = text.strip().rpartition("+")
+    if not plus and _NAME.fullmatch(number) and not re.fullmatch(_BARE, number):
+        return ByKernel(number, KernelOffset(0))
     if not _NUMBER.fullmatch(number):
         raise _bad(text, "not a query", _otherwise_written(text.strip()) or _meant(target, plus, number))
     value = int(number, 16) if number[:2] in ("0x", "0X") else _decimal(number)
@@ -112,9 +114,9 @@ def _meant(target: str, plus: str, number: str) -> str:
     if target == "" and re.fullmatch(f"-(?:{_NUMBER.pattern})", number, re.ASCII):
         return f"addresses are not negative; {_HINT}"
     if re.fullmatch(_BARE, number):
-        return f"hexadecimal numbers begin with 0x: {target}{plus}0x{number}"
-    named = not plus and len(number) <= _LONGEST_SHOWN and _NAME.fullmatch(number)
-    return f"{_HINT}; {number}+0 is where {number} begins" if named else _HINT
+        named = f"; {number}+0 is where {number} begins" if not plus and _NAME.fullmatch(number) else ""
+        return f"hexadecimal numbers begin with 0x: {target}{plus}0x{number}{named}"
+    return _HINT
 
 
 def is_number(text: str) -> bool:

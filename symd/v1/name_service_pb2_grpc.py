@@ -29,7 +29,7 @@ if _version_not_supported:
 class NameServiceStub:
     """Finds kernels, functions and source files by name.
 
-    Failures look as ModuleService says.
+    ModuleService describes how failures look.
     """
 
     def __init__(self, channel):
@@ -48,13 +48,13 @@ class NameServiceStub:
 class NameServiceServicer:
     """Finds kernels, functions and source files by name.
 
-    Failures look as ModuleService says.
+    ModuleService describes how failures look.
     """
 
     def FindNames(self, request, context):
         """Kernels, then functions, then files, each by code objects in the order of the module. In one object functions with
-        code of their own come first, in the order of its debug data and then of its symbols; those that only stand inlined
-        and files come by name. NOT_FOUND: reason UNKNOWN_MODULE or UNKNOWN_OBJECT. INVALID_ARGUMENT: an empty pattern, or one
+        code of their own come first, in the order of its debug data and then of its symbols; those that exist only inlined,
+        and files, are sorted by name. NOT_FOUND: reason UNKNOWN_MODULE or UNKNOWN_OBJECT. INVALID_ARGUMENT: an empty pattern, or one
         of more than 1000 characters.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -80,7 +80,7 @@ def add_NameServiceServicer_to_server(servicer, server):
 class NameService:
     """Finds kernels, functions and source files by name.
 
-    Failures look as ModuleService says.
+    ModuleService describes how failures look.
     """
 
     @staticmethod

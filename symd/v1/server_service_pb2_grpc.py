@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class ServerServiceStub:
-    """Says what this daemon is, what it can do and what it takes, so that clients need not find its limits by passing them.
+    """Describes this daemon: its version, its capabilities and its limits. Clients need not find limits by exceeding them.
     """
 
     def __init__(self, channel):
@@ -44,7 +44,7 @@ class ServerServiceStub:
 
 
 class ServerServiceServicer:
-    """Says what this daemon is, what it can do and what it takes, so that clients need not find its limits by passing them.
+    """Describes this daemon: its version, its capabilities and its limits. Clients need not find limits by exceeding them.
     """
 
     def GetServerInfo(self, request, context):
@@ -71,7 +71,7 @@ def add_ServerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ServerService:
-    """Says what this daemon is, what it can do and what it takes, so that clients need not find its limits by passing them.
+    """Describes this daemon: its version, its capabilities and its limits. Clients need not find limits by exceeding them.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""A stand-in of ``symd run``: the folder and the socket that programs hand over to, and records by the layout in docs/capture.md."""
+"""A stand-in of ``symd run``: the folder and the socket that programs hand over to, and records by the layout in docs/capture-protocol.md."""
 
 from __future__ import annotations
 

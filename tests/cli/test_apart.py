@@ -38,9 +38,9 @@ CALLS = [
     "profile -m k.zebin p.pb.gz k.zebin",
     "profile -m ID=k.zebin p.pb.gz k.zebin",
     "profile -m k.zebin p.pb.gz --to folded -o p.pb.gz",
-    "report s.co -o s.co",
-    "report k.zebin --profile p.pb.gz -o p.pb.gz",
-    "report s.co --debug k.zebin -o k.zebin",
+    "view s.co -o s.co",
+    "view k.zebin --profile p.pb.gz -o p.pb.gz",
+    "view s.co --debug k.zebin -o k.zebin",
     "slim s.co s.co",
     "slim s.co out.co --debug-out s.co",
     "slim file://s.co#offset=0&size=9368 s.co",
@@ -82,7 +82,7 @@ def test_a_file_that_is_read_stays_as_it_was(run: Run, folder: Path, call: str) 
 def test_nor_is_one_replaced_by_way_of_a_link(run: Run, folder: Path, link: Callable[[Path, Path], None]) -> None:
     link(folder / "link", folder / "s.co")
     before = contents(folder)
-    for call in ("report s.co -o link", "report link -o s.co", "batch -m link s.parquet s.co"):
+    for call in ("view s.co -o link", "view link -o s.co", "batch -m link s.parquet s.co"):
         done = run(*call.split())
         assert (done.code, "this is the input itself" in done.err) == (2, True), done.err
     assert contents(folder) == before

@@ -64,20 +64,21 @@ NEED_A_DAEMON = {"status", "modules", "rm", "health", "contexts", "record"}
 """Verbs whose examples ask the daemon that runs."""
 NOT_TYPED = {
     "symd serve": "runs until it is ended; every test with a daemon starts one",
-    "symd health --server tls:": "asks a daemon over TLS; tests/docs has one",
-    "symd rm --json": "asks for two modules of other digests",
+    "symd daemon health --server tls:": "asks a daemon over TLS; tests/docs has one",
+    "symd daemon rm --json": "asks for two modules of other digests",
     "SYMD_TOKEN_FILE=": "asks a daemon over TLS; tests/docs has one",
     "symd grab": "needs a driver; tests/live grabs",
     "symd run --out captures --debug-lines": "needs the driver's loader to be of use; tests/capture runs programs",
     "symd collect --caches": "runs until it is interrupted",
     "symd collect --once captures": "needs captures and a daemon; tests/cli/test_collect.py",
-    "symd fetch": "asks servers of the network; the tests of debuginfod",
+    "symd daemon fetch": "asks servers of the network; the tests of debuginfod",
     "symd attach": "needs a process that has modules; tests/capture attaches",
     "symd symbolize --context": "needs a context; tests/cli/test_contexts.py has some",
-    "symd contexts 3f2a": "likewise",
-    "symd contexts --process": "likewise",
+    "symd daemon contexts 3f2a": "likewise",
+    "symd daemon contexts --process": "likewise",
     "PATH=~/.local": "needs trace_processor",
-    "symd watch": "runs until it is interrupted",
+    "symd daemon watch": "runs until it is interrupted",
+    "symd daemon stop": "ends the daemon; tests/cli/test_stop.py",
     "symd listing": "needs the vendor's disassembler; tests/cli/test_listing.py",
     "symd core --json gpucore.4242": "needs a dump of ROCm's; tests/cli/test_core.py",
     "symd annotate -m kernels.co@": "needs the text of a debugger; tests/cli/test_annotate.py",
@@ -87,18 +88,18 @@ NOT_TYPED = {
     "symd profile --server": "likewise",
     "symd batch --store": "names a folder of the system",
     "symd slim kernels.co": "see the example that uses what it writes",
-    "symd store repair": "works on the user's own store; tests/cli/test_store.py",
-    "symd store gc": "likewise",
-    "symd store copy --store": "names a folder of the system",
-    "symd store copy /var/lib/symd s3:": "needs PostgreSQL and S3; tests/store/shared has both",
-    "symd store check --store": "names a folder of the system",
+    "symd daemon store repair": "works on the user's own store; tests/cli/test_store.py",
+    "symd daemon store gc": "likewise",
+    "symd daemon store copy --store": "names a folder of the system",
+    "symd daemon store copy /var/lib/symd s3:": "needs PostgreSQL and S3; tests/store/shared has both",
+    "symd daemon store check --store": "names a folder of the system",
     "symd doctor": "looks at the whole machine, for seconds; tests/cli/test_doctor.py",
     "symd view": "opens a browser; tests/server/http",
-    "symd mcp": "speaks a protocol; tests/cli/test_mcp.py",
+    "symd setup mcp": "speaks a protocol; tests/cli/test_mcp.py",
     "claude mcp": "needs Claude",
     "gdb -x": "needs gdb and a program",
     "lldb -o": "needs LLDB and a program",
-    "symd samples": "writes everything; tests/cli/test_samples.py",
+    "symd setup samples": "writes everything; tests/cli/test_samples.py",
 }
 """How an example begins that is only parsed, and why."""
 
@@ -184,7 +185,7 @@ def typed(line: str, folder: Path, variables: dict[str, str]) -> None:
 
 def verb_of(line: str) -> str:
     """The verb of the line's last call of symd."""
-    return re.findall(r"\bsymd ([a-z][\w-]*)", line)[-1]
+    return re.findall(r"\bsymd (?:daemon |setup )?([a-z][\w-]*)", line)[-1]
 
 
 @pytest.mark.parametrize("line", [line for line in TYPED if verb_of(line) not in NEED_A_DAEMON])
@@ -216,7 +217,7 @@ def test_an_example_that_is_not_typed_is_parsed(line: str) -> None:
 
 
 def test_every_verb_has_an_example_and_every_reason_is_needed() -> None:
-    shown = {verb for line in EXAMPLES for verb in re.findall(r"\bsymd ([a-z][\w-]*)", line)}
-    assert shown >= {verb for verb, _ in VERBS} - {"token"}
+    shown = {verb for line in EXAMPLES for verb in re.findall(r"\bsymd (?:daemon |setup )?([a-z][\w-]*)", line)}
+    assert shown >= {verb for verb, _ in VERBS} - {"token", "daemon", "setup"}
     assert not [begins for begins in NOT_TYPED if not any(line.startswith(begins) for line in EXAMPLES)]
     assert len(TYPED) > len(EXAMPLES) / 3

@@ -26,7 +26,6 @@ FILE_VERBS = {
     "names": ["FILE", "*"],
     "listing": ["FILE"],
     "view": ["--no-browser", "FILE"],
-    "report": ["-o", "OUT", "FILE"],
     "core": ["FILE"],
     "check": ["FILE"],
     "hot": ["FILE"],
@@ -41,6 +40,7 @@ DROP_INS = {"addr2line", "llvm-symbolizer"}
 """Verbs that end as the tools of their names do, and may become these (test_drop_ins.py)."""
 DAEMON_VERBS = {
     "status": [],
+    "stop": [],
     "modules": [],
     "rm": ["0" * 64],
     "contexts": [],
@@ -75,7 +75,7 @@ NAMES_NOTHING = {
 }
 """What asks for a name that nothing in FILE has."""
 NO_FILE_NO_DAEMON = {
-    "serve", "token", "fetch", "run", "attach", "install-shim", "gdb-script", "lldb-script", "annotate", "store", "samples", "mcp", "completion", "doctor",
+    "serve", "token", "fetch", "run", "attach", "install-shim", "gdb-script", "lldb-script", "annotate", "store", "samples", "mcp", "completion", "doctor", "daemon", "setup",
 }  # fmt: skip
 """Verbs that take neither FILE nor a daemon's answer; what they refuse has tests of its own."""
 
@@ -159,12 +159,14 @@ def test_a_probe_of_a_daemon_that_is_not_there_says_no(run: Run, tmp_path: Path)
     assert one_line(outcome.err)
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("symbolise", "symbolize"), ("module", "modules"), ("linse", "lines")])
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("symbolise", "symbolize"), ("module", "daemon modules"), ("linse", "lines")]
+)
 def test_a_mistyped_verb_is_told_which_is_like_it(run: Run, typed: str, meant: str) -> None:
     outcome = run(typed, "x")
     assert (outcome.code, outcome.out) == (WRONG, "")
     assert re.fullmatch(
-        rf"symd: no verb '{typed}'; did you mean {meant}( or [\w-]+)*\? \(see symd --help\)\n", outcome.err
+        rf"symd: no verb '{typed}'; did you mean {meant}( or [\w -]+)*\? \(see symd --help\)\n", outcome.err
     )
 
 
@@ -172,7 +174,7 @@ def test_a_file_without_a_verb_is_told_two(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a b.co").write_bytes(b"")
     outcome = run(tmp_path / "a b.co", "0x40")
     assert (outcome.code, outcome.out) == (WRONG, "")
-    assert f"a verb stands in front of a file, as in symd info '{tmp_path}/a b.co'," in outcome.err
+    assert f"a verb comes before the file, as in symd info '{tmp_path}/a b.co' or" in outcome.err
 
 
 @pytest.mark.parametrize("asked", [["help"], ["help", "help"], ["help", "info"]])
@@ -186,7 +188,7 @@ def test_help_may_be_asked_for_as_a_verb(run: Run, asked: list[str]) -> None:
 def test_a_verb_s_option_in_front_of_the_verb_is_told_where_it_stands(run: Run, option: str) -> None:
     outcome = run(option, "default", "info", ZEBIN)
     assert (outcome.code, outcome.out) == (WRONG, "")
-    assert f"a verb's options stand behind the verb: symd VERB {option}" in outcome.err
+    assert f"a verb's options come after the verb: symd VERB {option}" in outcome.err
     assert one_line(outcome.err)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from symd.cli.command_line import GROUP, SECTIONS, VERBS, ended
+from symd.cli.command_line import BELOW, GROUP, MEANT, OTHERS, SECTIONS, VERBS, ended, full_name
 from symd.cli.process import Terminated
 from symd.client import Client
 from symd.errors import DataLoss, KernelNotFound, LimitExceeded, SymdError
@@ -32,7 +32,7 @@ def test_every_module_of_a_verb_is_in_the_table():
 def test_every_verb_explains_itself_with_an_example(run: Run, verb: str):
     outcome = run(verb, "--help")
     assert outcome.code == 0
-    assert re.search(rf"\bsymd {verb}\b", outcome.out.partition("Example:\n")[2])
+    assert re.search(rf"\bsymd {full_name(verb)}\b", outcome.out.partition("Example:\n")[2])
     command = GROUP.get_command(click.Context(GROUP), verb)
     assert command is not None
     assert command.name == verb
@@ -42,12 +42,34 @@ def test_help_lists_every_verb_once_under_its_heading(run: Run):
     outcome = run("--help")
     assert outcome.code == 0
     verbs = outcome.out.partition(f"\n{SECTIONS[0][0]}:\n")[2]
-    assert sorted(re.findall(r"^  ([a-z][\w-]*) ", verbs, re.MULTILINE)) == sorted(verb for verb, _ in VERBS)
     listed = [verb for _, verbs in SECTIONS for verb in verbs]
-    assert len(listed) == len(set(listed))
-    assert set(listed) <= {verb for verb, _ in VERBS}
+    assert re.findall(r"^  ([a-z][\w-]*) ", verbs, re.MULTILINE) == listed
+    assert len(listed) <= 24
+    assert f"Also: {', '.join(OTHERS)}." in outcome.out
+    below = [verb for verbs in BELOW.values() for verb in verbs]
+    assert sorted([*listed, *below, *OTHERS]) == sorted(verb for verb, _ in VERBS)
     positions = [outcome.out.index(f"\n{heading}:\n") for heading, _ in SECTIONS]
     assert positions == sorted(positions)
+
+
+@pytest.mark.parametrize("above", BELOW)
+def test_a_verb_below_another_is_the_same_with_that_word_and_without(run: Run, above: str):
+    listed = re.findall(r"^  ([a-z][\w-]*) ", run(above, "--help").out.partition("\nVerbs:\n")[2], re.MULTILINE)
+    assert tuple(listed) == BELOW[above]
+    for verb in listed:
+        assert run(above, verb, "--help").out.partition("\n")[2] == run(verb, "--help").out.partition("\n")[2]
+
+
+def test_words_of_other_tools_mean_verbs_that_there_are(run: Run):
+    words = [word for each in MEANT.values() for word in each.split()]
+    assert len(words) == len(set(words))
+    assert not set(words) & {verb for verb, _ in VERBS}
+    known = {full_name(verb) for verb, _ in VERBS}
+    assert set(MEANT) <= known
+    for verb, each in MEANT.items():
+        for word in each.split():
+            if word != "report":
+                assert f"no verb '{word}'; did you mean {verb}?" in run(word, "x").err
 
 
 def test_help_and_version_import_no_heavy_package():
@@ -66,7 +88,6 @@ def test_help_and_version_import_no_heavy_package():
         ["nonsense"],
         ["info"],
         ["info", "--nonsense", "x"],
-        ["info", "a", "b"],
         ["info", "/no/such/file"],
         ["info", "/"],
         ["info", "a\0b"],

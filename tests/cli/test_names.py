@@ -15,7 +15,7 @@ SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
 def test_a_misspelt_name_is_told_with_those_like_it(run: Run, asked: str, meant: str) -> None:
     outcome = run("names", SHADE, asked)
     assert (outcome.code, outcome.out) == (1, "")
-    assert f"nothing is called {asked!r} (did you mean {meant}" in outcome.err
+    assert f"nothing is named {asked!r} (did you mean {meant}" in outcome.err
 
 
 def test_a_name_like_no_other_and_a_pattern_have_no_such_hint(run: Run) -> None:

@@ -14,6 +14,7 @@ from symd.store import Store
 from symd.store.files import disk_error, make_folder
 from symd.system.private_files import folder_hint
 from tests.cli.conftest import ROOT, Run
+from tests.cli.test_run import NOTHING_SEEN
 
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
 SOURCE = ROOT / "samples" / "kernels" / "vadd.cl"
@@ -32,7 +33,10 @@ HINTS = {
     "a negative address": (("symbolize", SHADE, "-0x10"), "addresses are not negative"),
     "another": (("symbolize", SHADE, "-16"), "addresses are not negative"),
     "one behind dashes": (("symbolize", SHADE, "--", "-0x10"), "addresses are not negative"),
-    "a report without a page": (("report", SHADE), "; write, for example: symd report kernels.zebin -o page.html (see"),
+    "a kernel for the browser's page": (
+        ("view", SHADE, "--kernel", "shade"),
+        "--kernel is about the page that -o writes",
+    ),
     "an extract without a folder": (("extract", SHADE), "; write, for example: symd extract program.bin objects/ (see"),
     "names without a pattern": (("names", SHADE), "; write, for example: symd names program.bin 'vadd*' (see"),
     "a line before its module": (
@@ -101,7 +105,7 @@ def test_record_without_lines_is_silent_where_one_does(symd: Run, server: str) -
 
 
 def test_a_page_that_was_written_is_said(run: Run, tmp_path: Path) -> None:
-    done = run("report", PAGES, "--variables", "0", "-o", tmp_path / "page.html")
+    done = run("view", PAGES, "--variables", "0", "-o", tmp_path / "page.html")
     size = (tmp_path / "page.html").stat().st_size
     assert (done.code, done.out) == (0, "")
     assert f"symd: written to {tmp_path}/page.html, {size:,} bytes\n" in done.err
@@ -131,7 +135,7 @@ def test_a_program_runs_where_there_is_no_home(symd: Run, monkeypatch: pytest.Mo
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", "/proc/nohome")
     done = symd("run", "--way", "opencl-layer", "--", "true")
-    assert (done.code, done.err) == (0, "symd: no module was built or loaded where symd could see it\n")
+    assert (done.code, done.err) == (0, NOTHING_SEEN)
 
 
 def test_a_store_that_cannot_be_made_is_no_fault_of_the_disk() -> None:
@@ -194,7 +198,7 @@ def test_locate_in_a_cubin_without_lines_says_how_nvcc_writes_them(run: Run) -> 
 def test_hints_name_the_file_that_was_asked(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "my kernels.zebin"
     file.write_bytes(PAGES.read_bytes())
-    for verb in (["report", "--kernel", "nope", "-o", "-"], ["lines", "--kernel", "nope"]):
+    for verb in (["view", "--kernel", "nope", "-o", "-"], ["lines", "--kernel", "nope"]):
         done = run(verb[0], file, *verb[1:])
         assert done.code == 1
         assert done.err.endswith(f"(symd names '{file}' --kind kernel '*' lists them)\n"), done.err

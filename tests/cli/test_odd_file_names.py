@@ -19,7 +19,7 @@ VERBS = {
     "variables": ("variables", "{file}", "shade+0x40"),
     "locate": ("locate", "{file}", "nosuch.hip:1"),
     "extract": ("extract", "{file}", "{folder}/out"),
-    "report": ("report", "{file}", "-o", "{folder}/page.html"),
+    "a page": ("view", "{file}", "-o", "{folder}/page.html"),
     "annotate": ("annotate", "-m", "{file}"),
     "symbolize": ("symbolize", "{file}", "shade+0x40"),
     "symbolize with debug data apart": ("symbolize", "{file}", "shade+0x40", "--debug", "{apart}"),

@@ -239,7 +239,7 @@ def test_another_users_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) 
     os.mkfifo(pipe)
     os.chown(pipe, NOBODY, NOBODY)
     tmp_path.chmod(0o1777)
-    command = [sys.executable, "-m", "symd", "report", str(AMD), "-o", str(pipe)]
+    command = [sys.executable, "-m", "symd", "view", str(AMD), "-o", str(pipe)]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert "another user's pipe" in ended.stderr
 

@@ -13,9 +13,13 @@ from pathlib import Path
 import pytest
 
 from symd.capture.run_folder import in_use
+from symd.cli.run import NO_DEVICE, _has_device
 from tests.tools import require
 
 ROOT = Path(__file__).parents[2]
+NOTHING_SEEN = (
+    f"symd: no module was built or loaded where symd could see it{'' if _has_device() else '; ' + NO_DEVICE}\n"
+)
 MAIN = "from symd.cli.command_line import main; main()"
 
 
@@ -53,7 +57,7 @@ def test_a_folder_that_is_named_counts_more_than_the_environments_daemon(tmp_pat
 def test_none_is_no_daemon(short: Path) -> None:
     words = ("--way", "folder", "--", "true")
     for done in (run(short, *words, SYMD_SERVER="none"), run(short, "--server", "none", *words)):
-        assert (done.returncode, done.stderr) == (0, "symd: no module was built or loaded where symd could see it\n")
+        assert (done.returncode, done.stderr) == (0, NOTHING_SEEN)
 
 
 def test_a_simulated_product_is_in_the_programs_environment(tmp_path: Path, short: Path) -> None:
@@ -122,7 +126,7 @@ def test_a_program_runs_where_the_home_cannot_be_written(way: list[str], short: 
     nowhere = str(short / "file" / "home")
     done = run(short, *way, "--", "/bin/sh", "-c", "echo ran; exit 6", HOME=nowhere, XDG_CACHE_HOME=nowhere)
     assert (done.returncode, done.stdout) == (6, "ran\n")
-    assert done.stderr == "symd: no module was built or loaded where symd could see it\n"
+    assert done.stderr == NOTHING_SEEN
     assert [path.name for path in short.iterdir()] == ["file"]
 
 
@@ -151,4 +155,20 @@ def test_an_address_where_no_daemon_answers_is_said_where_nothing_was_captured(q
 
 def test_a_daemon_that_answers_and_is_told_nothing_is_not_mentioned(server: str, short: Path) -> None:
     done = run(short, "--way", "folder", "--server", server, "--", "/bin/true")
-    assert (done.returncode, done.stderr) == (0, "symd: no module was built or loaded where symd could see it\n")
+    assert (done.returncode, done.stderr) == (0, NOTHING_SEEN)
+
+
+def test_where_there_is_no_device_what_to_type_is_said_once(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = "import symd.cli.run as run\nrun._DEVICES = ('no/such/device',)\n"
+    clean = {
+        "PYTHONPATH": str(ROOT),
+        "TMPDIR": str(short),
+        "XDG_CACHE_HOME": str(short / "cache"),
+        "PATH": os.environ["PATH"],
+    }
+    command = [sys.executable, "-c", without + MAIN, "run", "--way", "folder", "--", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean, timeout=300, check=False)
+    assert done.stderr.endswith(
+        "symd run --simulate dg2 gives the program Intel's drivers without one, and symd doctor says what is installed\n"
+    )
+    assert done.stderr.count("\n") == 1

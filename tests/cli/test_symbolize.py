@@ -94,15 +94,23 @@ def test_a_place_behind_the_end_of_a_section_is_no_missing_one(run: Run, sample:
     assert (outcome.out, outcome.code) == ("(.text)+0xffffff: no answer [OUTSIDE_TEXT]\n", 0)
 
 
+def test_a_name_alone_is_where_it_begins(run: Run, sample: Path):
+    alone, begun = run("symbolize", "--json", sample, "vadd").json, run("symbolize", "--json", sample, "vadd+0").json
+    assert [answer.pop("query") for answer in alone + begun] == ["vadd", "vadd+0"]
+    assert alone == begun
+    unknown = run("symbolize", sample, "vad")
+    assert (unknown.code, "did you mean vadd" in unknown.out) == (1, True)
+
+
 def test_one_bad_argument_is_refused_before_anything_is_answered(run: Run, fake: FakeSymbolizer, module: Path):
-    outcome = run("symbolize", module, "vadd+0", "what")
+    outcome = run("symbolize", module, "vadd+0", "what?")
     assert (outcome.code, outcome.out, fake.asked) == (2, "", [])
-    assert outcome.err.startswith("symd: 'what': not a query")
+    assert outcome.err.startswith("symd: 'what?': not a query")
 
 
 def test_lines_of_stdin_are_answered_in_place_and_a_bad_one_does_not_end_it(symd: Run, sample: Path):
-    outcome = symd("symbolize", "--json", sample, "-", stdin=b"vadd+0\n\n  \nwhat\r\n\xff+1\nvadd+16")
-    assert [answer["query"] for answer in outcome.json] == ["vadd+0", "", "", "what", "\ufffd+1", "vadd+16"]
+    outcome = symd("symbolize", "--json", sample, "-", stdin=b"vadd+0\n\n  \nwhat?\r\n\xff+1\nvadd+16")
+    assert [answer["query"] for answer in outcome.json] == ["vadd+0", "", "", "what?", "\ufffd+1", "vadd+16"]
     assert [list(answer) == ["query", "error"] for answer in outcome.json] == [False, True, True, True, False, False]
     assert outcome.code == 2
     assert outcome.err == "symd: 1 of the queries could not be read (see symd symbolize --help)\n"
@@ -208,7 +216,9 @@ def test_a_section_as_info_writes_it_is_told_to_stand_in_parentheses(run: Run, s
 def test_a_name_like_no_other_says_how_to_see_the_names(run: Run, sample: Path):
     outcome = run("symbolize", sample, "zzz+1")
     assert outcome.out == "zzz+1: no answer [UNKNOWN_KERNEL]\n"
-    assert outcome.err == f"symd: nothing is called like that; symd names {sample} '*' shows all names\n"
+    assert (
+        outcome.err == f"symd: there is no kernel or function of that name; symd names {sample} '*' shows all names\n"
+    )
     assert (run("symbolize", "--json", sample, "zzz+1").err, outcome.code) == ("", 1)
 
 

@@ -143,7 +143,7 @@ def test_nobody_is_gone_who_was_never_there():
         (["view", str(RAYCAST), "--address", "0.0.0.0:0"], 3),
         (["view", str(RAYCAST), "--profile", "absent.csv"], 2),
         (["view", str(RAYCAST), "--profile", str(RAYCAST)], 2),
-        (["report", str(RAYCAST)], 2),
+        (["view", str(RAYCAST), "--kernel", "raycast"], 2),
     ],
 )
 def test_what_cannot_be_shown_is_told(words, code, capsys, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from symd.cli.command_line import GROUP
+from symd.cli.command_line import BELOW, GROUP, full_name
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -18,7 +18,7 @@ DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "samples").rglob("*.md")),
 ]
-VERBS = GROUP.list_commands(click.Context(GROUP))
+VERBS = [full_name(verb) for verb in GROUP.list_commands(click.Context(GROUP)) if verb not in BELOW]
 IN_DEBUGGERS = {"frames", "context", "settings"}
 """Commands that the scripts for gdb and LLDB add to these."""
 ELSEWHERE = re.compile(r"[|;&<]|\s\d?>|\s#\s")

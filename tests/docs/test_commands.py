@@ -1,9 +1,8 @@
-"""The commands of README.md and of docs/security.md and docs/operations.md do what is written there, typed in a fresh folder."""
+"""The commands of docs/which-command.md, docs/security.md and docs/operations.md do what is written there, typed in a fresh folder."""
 
 from __future__ import annotations
 
 import grp
-import hashlib
 import json
 import os
 import re
@@ -18,8 +17,7 @@ import click
 import pytest
 
 from symd.cli.command_line import GROUP
-from symd.engine.files.module import SHORT
-from tests.docs.shell import LONG, Shell, commands, shows, steps
+from tests.docs.shell import LONG, Shell, commands, programs, shows, steps
 from tests.live.conftest import missing
 from tests.tools import require
 
@@ -41,42 +39,44 @@ def shell(tmp_path):
     made.stop()
 
 
-def _without_other_binaries(folder: str, names: list[str]) -> list[str]:
-    """What is not copied of a folder of samples: other binaries than core dumps and kernels."""
-    return ["bin"] if "bin" in names and not folder.endswith(("cores", "kernels")) else []
+def test_the_readme_begins_with_an_answer_and_its_peers() -> None:
+    """The page itself is followed by test_pages; what comes before symd is installed is tests/packaging's."""
+    text = (ROOT / "README.md").read_text()
+    typed = [step.line.split()[0] for step in steps(text.split("\n## What it reads")[0])]
+    assert typed == ["symd", "symd", "llvm-symbolizer", "symd", "llvm-symbolizer", "symd", "symd"]
+    (install,) = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert [line.split()[0] for line in install.splitlines()] == ["python3", "export"]
+    assert len(programs(text)) == 2
+    assert all(len(program.splitlines()) <= 12 for program in programs(text).values())
 
 
-def test_the_first_screen_of_the_readme_is_true(shell: Shell) -> None:
-    """What comes before symd is installed is tests/packaging's."""
-    typed = steps((ROOT / "README.md").read_text().split("\n## ")[0])
-    assert [step.line.split()[0] for step in typed] == ["python3", "export", "symd", "symd"]
-    for step in typed[2:]:
-        printed = shell.run(step.line)
-        assert all(shows(printed, line) for line in step.shown), printed
+def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:
+    measured = (ROOT / "benchmarks" / "RESULTS.md").read_text().splitlines()
+    rows = [
+        line
+        for line in section("README.md", "## How fast").splitlines()
+        if re.match(r"\| (bulk|index|one-shot):", line)
+    ]
+    assert len(rows) == 3
+    for row in rows:
+        figures = re.findall(r"\d[\d,.]*(?:/s| ms)", row)
+        assert len(figures) == 2
+        assert any(all(f" {figure}" in line for figure in figures) for line in measured), row
 
 
 @pytest.mark.live
-def test_the_first_commands_of_the_readme(shell: Shell) -> None:
+def test_every_command_prints_what_the_table_of_questions_shows(shell: Shell) -> None:
     doctor = [sys.executable, "-m", "symd", "doctor", "--json"]
     found = subprocess.run(doctor, check=False, cwd=ROOT, capture_output=True, text=True, timeout=LONG).stdout
     if "dg2" not in found:
         missing("no driver of Intel's can be simulated here")
-    shutil.copytree(ROOT / "samples", shell.folder / "samples", ignore=_without_other_binaries)
-    installed = shell.folder / "build" / "lib" / "symd" / "shipped"  # what pip install leaves in a clone
-    installed.mkdir(parents=True)
-    left = SAMPLE.read_bytes() + bytes(1)
-    (installed / "other.dbg").write_bytes(left)
-    lines = commands(section("README.md", "## Use it"))
-    assert {line.split()[1] for line in lines if line.startswith("symd ")} >= {"serve", "grab", "symbolize", "health"}
-    said = {line: shell.run(line) for line in lines}
-    assert "vadd" in said["symd symbolize kernel.dbg vadd+0x1b0"]
-    assert said["symd health"] == "SERVING\n"
-    named, unnamed = (hashlib.sha256(data).hexdigest()[:SHORT] for data in (SAMPLE.read_bytes(), left))
-    assert named in said["symd modules"]
-    assert unnamed not in said["symd modules"]
-    python = "\n".join(re.findall(r"```python\n(.*?)```", section("README.md", "## Use it"), re.DOTALL))
-    (shell.folder / "example.py").write_text(python)
-    assert "kernel.cl" in shell.run(f"{sys.executable} -W ignore::ResourceWarning example.py")
+    typed = steps((ROOT / "docs" / "which-command.md").read_text())
+    assert {step.line.split()[1] for step in typed} >= {"serve", "grab", "symbolize", "daemon"}
+    assert all(step.shown for step in typed if step.line.split()[:2] != ["symd", "setup"] and "cp " not in step.line)
+    for step in typed:
+        printed = shell.run(step.line, step.exit_code)
+        for line in step.shown:
+            assert shows(printed, line), f"{step.line}: {line!r} is not in\n{printed}"
 
 
 def test_the_commands_for_a_team(shell: Shell) -> None:

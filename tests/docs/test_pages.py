@@ -11,6 +11,7 @@ from tests.docs.shell import ROOT, Shell, programs, shows, steps
 from tests.tools import require
 
 PAGES = {
+    "README.md": ("llvm-symbolizer",),
     "docs/index.md": (),
     "docs/quickstart.md": (),
     "docs/profiles.md": (),

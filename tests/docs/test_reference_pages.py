@@ -24,7 +24,7 @@ FILES = {
 }
 """Page to file to sample."""
 ELSEWHERE = {
-    "README.md": "tests/docs/test_commands.py",
+    "docs/which-command.md": "tests/docs/test_commands.py",
     "docs/security.md": "tests/docs/test_commands.py",
     "docs/operations.md": "tests/docs/test_commands.py",
     "docs/batch.md": "tests/cli/test_batch.py",

@@ -1,4 +1,4 @@
-/* How a library that is loaded into a program hands records of modules to symd. docs/capture.md describes the records.
+/* How a library that is loaded into a program hands records of modules to symd. docs/capture-protocol.md describes the records.
  *
  * A record is whole in memory before it is handed over, and it is handed over before the driver's call returns, so that the program
  * may be killed right after. The ways, in order:

@@ -76,7 +76,7 @@ def written(tmp_path, *options):
         str(target),
         *options,
     ]
-    assert command_line.invoke(["report", *words]) == 0
+    assert command_line.invoke(["view", *words]) == 0
     return target
 
 
@@ -138,23 +138,23 @@ def test_the_policy_names_what_is_inside(tmp_path):
 
 
 def test_a_report_of_a_kernel_that_is_not_there_is_refused(tmp_path, capsys):
-    assert command_line.invoke(["report", str(RAYCAST), "--kernel", "absent", "-o", str(tmp_path / "page.html")]) == 1
+    assert command_line.invoke(["view", str(RAYCAST), "--kernel", "absent", "-o", str(tmp_path / "page.html")]) == 1
     assert "absent" in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()
 
 
 def test_a_kernel_of_a_report_may_be_misspelt_or_readable(tmp_path, capsys):
     page = tmp_path / "page.html"
-    assert command_line.invoke(["report", str(RAYCAST), "--kernel", "raycst", "-o", str(page)]) == 1
+    assert command_line.invoke(["view", str(RAYCAST), "--kernel", "raycst", "-o", str(page)]) == 1
     assert "did you mean raycast?" in capsys.readouterr().err
     cubin = str(RAYCAST.parents[3] / "cuda" / "bin" / "raycast.sm_90.lines.cubin")
-    assert command_line.invoke(["report", cubin, "--kernel", "raycast", "--variables", "0", "-o", str(page)]) == 0
+    assert command_line.invoke(["view", cubin, "--kernel", "raycast", "--variables", "0", "-o", str(page)]) == 0
     assert "_Z7raycastPfi6float3" in page.read_text()
 
 
 def test_a_profile_that_cannot_be_read_is_named(tmp_path, capsys):
     (tmp_path / "odd.bin").write_bytes(b"\0\1\2\3")
-    assert command_line.invoke(["report", str(RAYCAST), "--profile", str(tmp_path / "odd.bin"), "-o", "-"]) == 2
+    assert command_line.invoke(["view", str(RAYCAST), "--profile", str(tmp_path / "odd.bin"), "-o", "-"]) == 2
     assert f"{tmp_path}/odd.bin: no reader knows this profile format" in capsys.readouterr().err
 
 
@@ -199,9 +199,9 @@ def test_a_kernel_that_cannot_be_listed_does_not_keep_the_others_out(tmp_path, b
 def test_a_module_of_which_only_lines_are_known_is_written_and_that_is_said(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     page = tmp_path / "page.html"
-    assert command_line.invoke(["report", str(CUBIN), "-o", str(page)]) == 0
+    assert command_line.invoke(["view", str(CUBIN), "-o", str(page)]) == 0
     said = capsys.readouterr().err
-    assert "symd: 1 of 1 kernel has no instructions in the report" in said
+    assert "symd: 1 of 1 kernel has no instructions in the page" in said
     assert "nvdisasm" in said
     assert "tonemap.cu" in page.read_text()
 
@@ -213,14 +213,14 @@ def test_a_profile_of_something_else_is_said(tmp_path, capsys):
         profile = str(tmp_path / f"{name}.folded")
         assert (
             command_line.invoke(
-                ["report", str(RAYCAST), "--variables", "0", "--profile", profile, "-o", str(tmp_path / "page.html")]
+                ["view", str(RAYCAST), "--variables", "0", "--profile", profile, "-o", str(tmp_path / "page.html")]
             )
             == 0
         )
         assert said in capsys.readouterr().err
     assert (
         command_line.invoke(
-            ["report", str(RAYCAST), "--profile", str(raycast_profile(tmp_path)), "-o", str(tmp_path / "page.html")]
+            ["view", str(RAYCAST), "--profile", str(raycast_profile(tmp_path)), "-o", str(tmp_path / "page.html")]
         )
         == 0
     )
@@ -232,8 +232,7 @@ def test_samples_in_no_kernel_are_said_and_shown(tmp_path, capsys):
     profile, page = tmp_path / "most.folded", tmp_path / "page.html"
     profile.write_text("main;raycast+0x438 55\nmain;elsewhere+0x10 905\nmain 40\n")
     assert (
-        command_line.invoke(["report", str(RAYCAST), "--variables", "0", "--profile", str(profile), "-o", str(page)])
-        == 0
+        command_line.invoke(["view", str(RAYCAST), "--variables", "0", "--profile", str(profile), "-o", str(page)]) == 0
     )
     said = capsys.readouterr().err
     assert f"symd: 945 of 1,000 samples (94.5 %) of {profile} lie in no kernel of {RAYCAST}: " in said
@@ -254,7 +253,7 @@ def shown_samples(profile):
 def test_the_page_shows_what_lies_in_no_kernel(tmp_path, browser):
     profile, target = tmp_path / "most.folded", tmp_path / "page.html"
     profile.write_text("main;raycast+0x438 55\nmain;elsewhere+0x10 905\nmain 40\n")
-    words = ["report", str(RAYCAST), "--variables", "0", "--profile", str(profile), "-o", str(target)]
+    words = ["view", str(RAYCAST), "--variables", "0", "--profile", str(profile), "-o", str(target)]
     assert command_line.invoke(words) == 0
     with opened(browser) as it:
         page = it.go(f"{target.as_uri()}#kernel=raycast")
@@ -274,7 +273,7 @@ def test_samples_behind_a_kernel_without_instructions_are_not_its(tmp_path, brow
     profile, target = tmp_path / "few.folded", tmp_path / "page.html"
     profile.write_text("main;full+0x4 80\nmain;full+0xf0 20\n")
     assert (
-        command_line.invoke(["report", str(module), "--variables", "0", "--profile", str(profile), "-o", str(target)])
+        command_line.invoke(["view", str(module), "--variables", "0", "--profile", str(profile), "-o", str(target)])
         == 0
     )
     assert "20 of 100 samples" in capsys.readouterr().err

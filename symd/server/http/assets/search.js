@@ -127,7 +127,7 @@ export class Search {
       });
       return row;
     });
-    this.list.replaceChildren(...(rows.length ? rows : [element("div", { class: "hit none", role: "option", "aria-selected": "false", "aria-disabled": "true" }, "Nothing is called so here.")]));
+    this.list.replaceChildren(...(rows.length ? rows : [element("div", { class: "hit none", role: "option", "aria-selected": "false", "aria-disabled": "true" }, "No matches.")]));
     this.list.hidden = false;
     this.field.setAttribute("aria-expanded", "true");
     if (rows.length) this.field.setAttribute("aria-activedescendant", `found-${this.current}`);
