@@ -10,7 +10,7 @@ from symd.cli.options import example
 from symd.cli.output import write_line
 
 
-@click.command("gdb-script", epilog=example('gdb -x "$(symd gdb-script)" ./program'))
+@click.command("gdb-script", epilog=example('gdb -x "$(symd setup gdb-script)" ./program'))
 def gdb_script() -> None:
     """Print the path of a script with commands for gdb: symd frames, symd variables, symd locate.
 
@@ -20,7 +20,7 @@ def gdb_script() -> None:
     _write_path("symd_gdb.py")
 
 
-@click.command("lldb-script", epilog=example('lldb -o "command script import $(symd lldb-script)" ./program'))
+@click.command("lldb-script", epilog=example('lldb -o "command script import $(symd setup lldb-script)" ./program'))
 def lldb_script() -> None:
     """Print the path of a script with commands for LLDB: symd context, symd frames, symd settings.
 

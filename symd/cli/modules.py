@@ -64,7 +64,7 @@ def record_text(record: ModuleRecord) -> str:
     return f"{record.sha256[:SHORT]}  {form:<14}  {record.size:>12}  {came}  {record.label}{failure}".rstrip()
 
 
-@click.command("rm", epilog=example("symd rm 9b74c989\nsymd rm --json modules/9b74c989 modules/1f2e3d4c"))
+@click.command("rm", epilog=example("symd daemon rm 9b74c989\nsymd daemon rm --json modules/9b74c989 modules/1f2e3d4c"))
 @daemon_option
 @json_option
 @click.argument("modules", nargs=-1, required=True, metavar="MODULE...")

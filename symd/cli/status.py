@@ -112,7 +112,7 @@ def _amount(limit: Limit) -> float:
 @click.command(
     "health",
     epilog=example(
-        "symd health\nsymd health --wait 10\nsymd health --server tls:host:50051 --service ModuleService --json"
+        "symd daemon health\nsymd daemon health --wait 10\nsymd daemon health --server tls:host:50051 --service ModuleService --json"
     ),
 )
 @daemon_option
