@@ -73,8 +73,9 @@ def to_chunks(table: RowsInParts) -> Iterator[symbol_service_pb2.GetLineTableRes
     sections = [location_pb2.TextSection(), *map(to_text_section, table.text_sections)]
     for start in range(0, len(sections), SECTIONS):
         yield symbol_service_pb2.GetLineTableResponse(text_sections=sections[start : start + SECTIONS])
-    for start, end in cuts((len(string) + 4 for string in table.strings), TEXT, TEXT):
-        yield symbol_service_pb2.GetLineTableResponse(strings=utf8s(table.strings[start:end]))
+    strings = utf8s(table.strings)  # as they travel: what is escaped is longer
+    for start, end in cuts((len(string) + 4 for string in strings), TEXT, TEXT):
+        yield symbol_service_pb2.GetLineTableResponse(strings=strings[start:end])
     for start in range(0, len(table), ROWS):
         yield symbol_service_pb2.GetLineTableResponse(rows=_rows(table.part(start, start + ROWS)))
 
