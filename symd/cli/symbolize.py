@@ -16,7 +16,6 @@ from symd.cli.options import (
     debug_option,
     demangle_option,
     example,
-    file_argument,
     json_option,
     limit_option,
     object_option,
@@ -26,6 +25,7 @@ from symd.cli.options import (
 )
 from symd.cli.question_lines import arriving_lines, arriving_pieces
 from symd.cli.session import AskedKernels, Session
+from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
 from symd.engine.files.file_notices import hints_name
 from symd.engine.files.gc_control import gc_frozen
@@ -77,7 +77,7 @@ _NO_QUERY = "no query came: addresses stand behind FILE, or on standard input, o
     metavar="NANOSECONDS",
     help="With --context: the time to answer for, by the context's clock.  [default: now, or when the last module was unloaded]",
 )
-@file_argument
+@style_options
 @click.argument("queries", nargs=-1, metavar="[QUERY... | -]")
 def command(
     file: str,
@@ -94,6 +94,7 @@ def command(
     context: str | None,
     time: int | None,
     queries: tuple[str, ...],
+    styled: Styled | None,
 ) -> int:
     """Turn addresses of FILE into source frames, innermost first.
 
@@ -105,8 +106,10 @@ def command(
     a line is still an answer, with a reason such as OUTSIDE_TEXT or AMBIGUOUS.
     """
     if context is not None:
-        if path is not None or debug is not None or store is not None or as_written:
-            raise click.UsageError("--object, --debug, --store and --as-written are about a FILE, not about --context")
+        if path is not None or debug is not None or store is not None or as_written or styled:
+            raise click.UsageError(
+                "--object, --debug, --store, --as-written and --style are about a FILE, not about --context"
+            )
         return _device_addresses(
             context, server, time, (file, *queries), _demangler() if demangle else None, as_json=as_json
         )
@@ -121,15 +124,16 @@ def command(
     if store is not None and (server is not None or debug is not None):
         raise click.UsageError("--store is for a FILE that is read here, without --server and --debug")
     with _answering(file, server, limits, debug, store, (roots, rules)) as (answers, kernels):
-        ask = partial(answers, path=path, as_written=as_written)
-        demangler = _demangler() if demangle else None
-        session = Session(ask, _lines(demangler, as_json=as_json), demangler)
+        ask = partial(answers, path=path, as_written=as_written or styled is not None)
+        demangler = _demangler() if demangle and not styled else None
+        lines = styled or _lines(demangler, as_json=as_json)
+        session = Session(styled.asking(ask) if styled else ask, lines, demangler)
         if asked:
             with gc_frozen():  # the process ends after the answer; a session goes on and collects
                 session.answer(queries, asked)
         else:
             _follow_input(session, is_asked_for=bool(queries))
-        if not as_json:
+        if not as_json and not styled:
             session.say_what_was_meant(file, kernels, path)
     return session.finish()
 

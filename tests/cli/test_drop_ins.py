@@ -1,4 +1,4 @@
-"""symd llvm-symbolizer and symd addr2line beside the tools themselves: byte for byte in every function of AMD's
+"""symd llvm-symbolizer, symd addr2line and symbolize --style beside the tools themselves: byte for byte in every function of AMD's
 samples, and for a program of the host."""
 
 from __future__ import annotations
@@ -348,10 +348,21 @@ def test_the_shim_is_asked_as_perfetto_asks_it(tmp_path: Path, run: Run) -> None
         process.stdin.close()
 
 
+@pytest.mark.parametrize("style", ["llvm", "gnu"])
+def test_styles_of_symbolize(style: str, run: Run) -> None:
+    path = BIN / "v4-gfx900.co"
+    asked = addresses(path)
+    options = ["-a", "-s", "-p", "--adjust-vma=0x0"]
+    theirs = said([require("llvm-symbolizer-14"), f"--output-style={style.upper()}", *options, "-e", str(path), *asked])
+    assert run("symbolize", "--style", style, *options, str(path), *asked).out == theirs
+    assert run("symbolize", "--style", style, *options, "-e", str(path), *asked).out == theirs
+
+
 def test_an_offset_of_the_mapping_is_taken_off(run: Run) -> None:
     path = str(BIN / "v4-gfx900.co")
     moved = [require("llvm-symbolizer-14"), "--adjust-vma=0x10", "-e", path, "0x1910"]
     assert run("llvm-symbolizer", "--adjust-vma=0x10", "-e", path, "0x1910").out == said(moved)
+    assert run("symbolize", "--style=llvm", "--adjust-vma=0x10", "-e", path, "0x1910").out == said(moved)
 
 
 def test_source_lines_as_llvm_numbers_them(native: tuple[str, list[str]]) -> None:
@@ -362,6 +373,12 @@ def test_source_lines_as_llvm_numbers_them(native: tuple[str, list[str]]) -> Non
         assert f"t.c:2:12\n{source_lines(source, 2, count)}cube\n" in theirs
     assert source_lines(source, 200, 3) == ""
     assert source_lines("/nowhere/t.c", 2, 3) == ""
+
+
+def test_options_of_styles_need_one(run: Run) -> None:
+    outcome = run("symbolize", "-s", str(BIN / "v4-gfx900.co"), "0x1900")
+    assert outcome.code == 2
+    assert "--style" in outcome.err
 
 
 def test_the_command_line_of_llvms_tool() -> None:
@@ -424,6 +441,24 @@ def test_questions_of_the_command_line_name_their_modules(native: tuple[str, lis
     ]
     mine = said([*SYMD, "llvm-symbolizer", "--output-style=JSON", *questions], SYMD_TOOLS=str(tmp_path))
     assert without_beginnings(mine) == theirs
+
+
+def test_styles_of_queries_that_look_like_numbers() -> None:
+    command = [*SYMD, "symbolize", "--style", "llvm", "-a", str(BIN / "v4-gfx900.co")]
+    done = subprocess.run(command, input="0123\n12ab\n0x1900\n", capture_output=True, text=True, check=False)
+    assert done.stdout.split("\n\n") == [
+        "0x7b\n??\n??:0:0",
+        "12ab\n??\n??:0:0",
+        "0x1900\nshade\n/src/shade.cl:18:0",
+        "",
+    ]
+    assert "Traceback" not in done.stderr
+
+
+def test_one_kind_of_json_at_a_time(run: Run) -> None:
+    outcome = run("symbolize", "--style", "llvm", "--json", str(BIN / "v4-gfx900.co"), "0x1900")
+    assert outcome.code == 2
+    assert "--style json" in outcome.err
 
 
 def test_a_shim_imports_nothing_from_the_folder_it_is_called_in(tmp_path: Path, run: Run) -> None:
