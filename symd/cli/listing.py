@@ -251,7 +251,13 @@ disassembled is one line {"object": "", "target": "dg2", "problem": "..."}.
 @file_verb
 @object_option
 @debug_option
-@click.option("--function", metavar="NAME", help="Only this kernel or other function; NAME as symd symbolize takes it.")
+@click.option(
+    "--function",
+    "--kernel",
+    "function",
+    metavar="NAME",
+    help="Only this kernel or other function; NAME as symd symbolize takes it.",
+)
 @click.option("--around", metavar="QUERY", help="Only what is around this place, as symd symbolize takes it.")
 @click.option(
     "--before", type=click.IntRange(0, MOST_AROUND), help="So many instructions in front of it.  [default: 5]"
