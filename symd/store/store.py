@@ -268,6 +268,7 @@ class Store(ModuleStore):
         seconds = _NOTING_SECONDS if digest in self._uncounted else None
         try:
             with (
+                self.writability.noticing(),
                 disk(file.path),
                 self._adding(
                     digest,
