@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from symd.errors import ToolMissing, Unsupported
 from symd.formats.elf import Header
@@ -176,12 +177,17 @@ def _flow(text: str, offset: int, size: int, words: str) -> tuple[int, tuple[int
     mnemonic = text.partition(" ")[0]
     if not mnemonic.startswith("s_"):
         return 0, ()
-    flow = next((each for prefix, each in _FLOW.items() if mnemonic.startswith(prefix)), 0)
+    flow = _flow_of(mnemonic)
     if not flow or mnemonic.startswith(_COMPUTED):
         return flow, ()
     low = int(words.partition(" ")[0], 16) & 0xFFFF
     target = offset + 4 + 4 * (low - ((low & 0x8000) << 1))
     return flow, (target,) if size == 4 and target >= 0 else ()
+
+
+@lru_cache(1024)
+def _flow_of(mnemonic: str) -> int:
+    return next((each for prefix, each in _FLOW.items() if mnemonic.startswith(prefix)), 0)
 
 
 def _image(ranges: Sequence[InstructionBytes]) -> bytes:
