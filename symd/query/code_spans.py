@@ -198,22 +198,25 @@ def rows_within(section: U32, offset: U64, flags: U8, within: CodePart, spans: S
 
 
 def places(index: Index, section: NDArray[np.int64], offset: U64) -> Iterator[str]:
-    """How each place of a text section is asked for: from the nearest function in front of it that reaches so far and whose name has one place,
-    else from the section's start."""
+    """How each place of a text section is asked for in its code object: from the nearest function in front of it that reaches so far and whose
+    name has one place there, else from the section's start."""
     functions = index.functions
     rows = np.flatnonzero((functions.section > 0) & (functions.size > 0))
     name = np.where(functions.linkage_name[rows] > 0, functions.linkage_name[rows], functions.name[rows])
     bases = np.array(index.bases, np.uint64)
-    start = bases[functions.section[rows].astype(np.int64) - 1] + functions.offset[rows].astype(np.uint64)
+    within = functions.section[rows].astype(np.int64) - 1
+    start = bases[within] + functions.offset[rows].astype(np.uint64)
     order = np.lexsort((functions.size[rows], start))
     rows, name, start = rows[order], name[order], start[order]
+    owners = np.unique([text.path for text in index.sections], return_inverse=True)[1].astype(np.uint64)
+    owned = (owners[within[order]] << np.uint64(32)) | name.astype(np.uint64)
     end = start + functions.size[rows].astype(np.uint64)
-    _, first = np.unique(np.stack([name.astype(np.uint64), start]), axis=1, return_index=True)
-    called, times = np.unique(name[first], return_counts=True)
+    _, first = np.unique(np.stack([owned, start]), axis=1, return_index=True)
+    called, times = np.unique(owned[first], return_counts=True)
     at = bases[section] + offset
     near = np.searchsorted(start, at, side="right").astype(np.int64) - 1
     for number, row in enumerate(near.tolist()):
-        if row >= 0 and at[number] < end[row] and name[row] and times[np.searchsorted(called, name[row])] == 1:
+        if row >= 0 and at[number] < end[row] and name[row] and times[np.searchsorted(called, owned[row])] == 1:
             yield f"{index.strings[name.item(row)]}+{int(at[number] - start[row]):#x}"
         else:
             text = index.sections[int(section[number])]
