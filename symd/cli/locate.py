@@ -42,7 +42,7 @@ _OF_FILE: Final = (Refusal.NO_CODE_AT_LINE, Refusal.PAST_END, Refusal.CONTRADICT
 @click.command(
     "locate",
     epilog=example(
-        "symd locate program.bin vadd.cl:8\nsymd locate program.bin vadd.cl:8:5 ns::scale kernel:vadd vadd+0x40\n"
+        "symd locate program.bin vadd.cl:8\nsymd locate program.bin vadd.cl:8:5 vadd kernel:vadd vadd+0x40\n"
         "symd locate --all --map /build=/home/me program.bin src/vadd.cl:8"
     ),
 )

@@ -210,12 +210,12 @@ def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(symd: Run, tmp_path: Path
     assert b"looking up addresses" in drawn or b"opening modules" in drawn
 
 
-def test_the_profile_of_the_readme_gets_lines(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_profile_among_the_commands_gets_lines(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs" / "which-command.md").read_text()
     for source, name in re.findall(r"^ +cp (samples/\S+) (\S+)", text, re.MULTILINE):
         shutil.copy(ROOT / source, name)
-    (words,) = re.findall(r"^ +symd (profile .*?) +#", text, re.MULTILINE)
+    (words,) = re.findall(r"^ +symd (profile -m \S+ .*)$", text, re.MULTILINE)
     outcome = run(*words.split())
     assert outcome.code == 0
     assert " 2 resolved" in outcome.err

@@ -89,7 +89,11 @@ WRONG = {
     "text as column": (lambda s, sha: s.symbolize_column(sha, "8"), BadQuery, "whole numbers of 64 bits"),
     "ragged column": (lambda s, sha: s.symbolize_column(sha, [[1], [2, 3]]), BadQuery, "whole numbers of 64 bits"),
     "text that is no line": (lambda s, sha: s.locate(sha, "a.cl"), BadQuery, "'a.cl' is no source line"),
-    "a number as line": (lambda s, sha: s.locate(sha, 12), BadQuery, 'SourceLine("kernel.cl", 12)'),
+    "a number as line": (
+        lambda s, sha: s.locate(sha, 12),
+        BadQuery,
+        'an int is not a place for a breakpoint (write "vadd.cl:8"',
+    ),
     "a kernel as part": (
         lambda s, sha: list(s.listing(sha, "vadd")),
         BadQuery,
