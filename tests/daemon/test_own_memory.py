@@ -124,7 +124,7 @@ def beginning(daemon: Daemon, request: b.WatchRequest, number: int, seconds: flo
         next(call)
     except grpc.RpcError as error:
         channel.close()
-        return None, f"{error.code().name} {'request_bytes' in error.details()}"
+        return None, f"{error.code().name} {'at most 4096' in error.details()}"
     return (channel, call), "OK"
 
 

@@ -10,7 +10,6 @@ from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat, Unsu
 from symd.formats.budget import Budget
 from symd.formats.containers import spirv
 from symd.formats.containers.format import Element, Format, FormatTable
-from symd.formats.elf.constants import SHF_EXECINSTR
 from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
 from symd.model.light_typing import Final, NamedTuple
@@ -157,7 +156,7 @@ class ContainerUnpacker:
                 yield from self._child(child, (*path, name), depth + 1)
 
     def _checked(self, code: CodeObject, place: str) -> CodeObject:
-        text = sum([section.size for section in code.sections if section.flags & SHF_EXECINSTR])
+        text = sum([section.size for section in code.sections if section.executable])
         if text > MOST_TEXT:
             raise Malformed(f"its text takes {text} bytes, more than {MOST_TEXT} that any GPU could hold", where=place)
         if place not in self._apart:
