@@ -116,10 +116,13 @@ QUERIES = {
     "both": (lambda m: m.symbolize(1, kernel="vadd", section=".text"), "not from both"),
     "a list in a list for variables": (lambda m: m.variables([["vadd+16"]]), "a list is not a query"),
     "a list for a path": (lambda m: m.symbolize("vadd+16", path=["vadd"]), "a list is not the path of a code object"),
-    "a number for a kernel": (lambda m: m.symbolize(1, kernel=5), "pass the name of a function, Around or SectionRange"),
+    "a number for a kernel": (lambda m: m.symbolize(1, kernel=5), "an int is not the name of a kernel"),
     "a list for a kernel of lines": (lambda m: m.lines(kernel=["vadd"]), "a list is not the name of a kernel"),
     "a list for a section": (lambda m: m.symbolize(1, section=[1]), "a list is not a section"),
-    "a number for a kernel of a listing": (lambda m: m.listing(5), "pass the name of a function, Around or SectionRange"),
+    "a number for a kernel of a listing": (
+        lambda m: m.listing(5),
+        "pass the name of a function, Around or SectionRange",
+    ),
     "a tuple for a line": (lambda m: m.locate(("vadd.cl", 8)), "a tuple is not a place for a breakpoint"),
 }
 
