@@ -63,7 +63,7 @@ export class Daemon {
   /** The code of every source line of a module. */
   async lines(name: string): Promise<Lines> {
     const table = new LineTable();
-    for await (const chunk of this.symbols.getLineTable({ name, path: undefined, level: LineLevel.LINE_LEVEL_SOURCE })) {
+    for await (const chunk of this.symbols.getLineTable({ name, path: undefined, level: LineLevel.LINE_LEVEL_SOURCE, before: 0, after: 0 })) {
       table.take(chunk as GetLineTableResponse);
     }
     return table.lines;
@@ -74,7 +74,7 @@ export class Daemon {
     const locations: BreakpointLocation[] = [];
     let pageToken = "";
     do {
-      const breakpoint = { where: { file, line }, path: undefined, everyAddress: false, pathRules };
+      const breakpoint = { line: { file, line, column: 0 }, path: undefined, targets: [], everyAddress: false, pathRules };
       const page = await answer<{ locations: BreakpointLocation[]; refusal?: { refusal: Refusal; lastLine: number }; nextPageToken: string }>(
         (done) => this.breakpoints.resolveBreakpoint({ name, breakpoint, pageSize: 0, pageToken }, done));
       if (page.refusal) return refusalText(page.refusal.refusal, page.refusal.lastLine);
