@@ -24,7 +24,7 @@ def asked(tmp_path):
     with Engine(Store(tmp_path)) as engine:
         digest = engine.add(SAMPLE.read_bytes()).sha256
         request = ResolveBreakpointRequest(name=f"modules/{digest}")
-        request.breakpoint.where.file, request.breakpoint.where.line = "vadd.cl", 5
+        request.breakpoint.line.file, request.breakpoint.line.line = "vadd.cl", 5
 
         def ask(seconds: float, call: Call) -> int:
             config = SimpleNamespace(limits=Limits(question_seconds=seconds))
