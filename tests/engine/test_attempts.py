@@ -221,7 +221,7 @@ def test_recovery_goes_on_after_a_module_that_cannot_be_read_and_keeps_what_may_
 )
 def test_a_watch_passes_over_a_module_that_cannot_be_read(tmp_path: Path, error: SymdError) -> None:
     with Store(tmp_path) as store:
-        store.put(RAYCAST)
+        store.put(RAYCAST, format="igc-debug")
         engine = Engine(store, reader=Failing(error))
         with engine.watch([Breakpoint("b", SourceLine("raycast.cl", 16))]) as watch:
             assert [type(each) for each in islice(watch, 2)] == [ModuleAdded, Watching]
