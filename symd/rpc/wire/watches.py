@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symd.errors import LimitExceeded, Malformed
@@ -23,7 +23,7 @@ from symd.model.watches import (
 )
 from symd.rpc.wire.breakpoints import from_answer, from_breakpoint, to_breakpoint, to_location, to_refusal
 from symd.rpc.wire.contexts import from_load_in_context, to_load_in_context
-from symd.rpc.wire.fields import bad_field, context_id, context_name, module_digest, module_name, utf8, utf8s
+from symd.rpc.wire.fields import bad_field, context_id, context_name, cuts, module_digest, module_name, utf8, utf8s
 from symd.rpc.wire.modules import from_record, to_module
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.v1 import module_pb2
@@ -142,7 +142,7 @@ def _of_module(event: ModuleEvent) -> pb.WatchResponse:
 
 def _parts(name: str, digest: str, answer: Located, load: LoadInContext | None) -> Iterator[pb.BreakpointEvent]:
     locations = answer.locations
-    for start, end in _cuts(locations):
+    for start, end in list(cuts(map(_characters, locations), LOCATIONS, LOCATIONS_TEXT)) or [(0, 0)]:
         yield pb.BreakpointEvent(
             id=name,
             module=module_name(digest),
@@ -153,17 +153,9 @@ def _parts(name: str, digest: str, answer: Located, load: LoadInContext | None) 
         )
 
 
-def _cuts(locations: Sequence[BreakpointLocation]) -> Iterator[tuple[int, int]]:
-    """Where each message's locations begin and end; of none one that has none."""
-    start = length = 0
-    for at, each in enumerate(locations):
-        texts = each.path, each.kernel, each.function, each.section, each.file
-        length += sum(len(text or "") for text in texts)
-        if at + 1 - start == LOCATIONS or length >= LOCATIONS_TEXT:
-            yield start, at + 1
-            start, length = at + 1, 0
-    if start < len(locations) or not locations:
-        yield start, len(locations)
+def _characters(location: BreakpointLocation) -> int:
+    texts = location.path, location.kernel, location.function, location.section, location.file
+    return sum(len(text or "") for text in texts)
 
 
 class EventReader:
@@ -218,9 +210,3 @@ def _module_event(message: pb.WatchResponse) -> ModuleEvent:
         case _:
             raise Malformed("the daemon tells of something that is unknown here", hint="use a newer symd")
     return event
-
-
-def from_responses(messages: Iterable[pb.WatchResponse], places: Mapping[str, LocationSpec]) -> Iterator[WatchEvent]:
-    """The events of a watch. Raises ``Malformed``."""
-    reader = EventReader(places)
-    return (event for message in messages if (event := reader.read(message)) is not None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+
 import pytest
 
 from symd.errors import BadQuery, LimitExceeded, Malformed
@@ -12,13 +14,14 @@ from symd.model.breakpoints import (
     FunctionName,
     KernelName,
     Located,
+    LocationSpec,
     Refusal,
     SourceLine,
 )
 from symd.model.identities import Digest, ObjectPath
 from symd.model.names import Match, NameQuery
 from symd.model.sources import PathRule
-from symd.model.watches import BreakpointChange, Resolved, Watching
+from symd.model.watches import BreakpointChange, Resolved, WatchEvent, Watching
 from symd.rpc.wire.breakpoints import (
     MAX_PATH_RULES,
     MAX_TEXT,
@@ -29,9 +32,9 @@ from symd.rpc.wire.breakpoints import (
 from symd.rpc.wire.names import from_request
 from symd.rpc.wire.watches import (
     LOCATIONS_TEXT,
+    EventReader,
     WatchRequest,
     from_change,
-    from_responses,
     from_start,
     to_change,
     to_responses,
@@ -42,6 +45,11 @@ from symd.v1 import name_service_pb2
 
 NAME = "modules/" + "0" * 64
 LINE = SourceLine("a.cl", 3)
+
+
+def from_responses(messages: Iterable[pb.WatchResponse], places: Mapping[str, LocationSpec]) -> Iterator[WatchEvent]:
+    reader = EventReader(places)
+    return (event for message in messages if (event := reader.read(message)) is not None)
 
 
 def test_a_breakpoint_comes_back_as_it_went() -> None:
