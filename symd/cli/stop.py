@@ -17,8 +17,8 @@ from symd.cli.options import daemon_option, example
 from symd.cli.output import write_line
 from symd.client import Client
 from symd.errors import InvalidInput, Unavailable
+from symd.rpc.channel import UNIX
 
-UNIX = "unix:"
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred of unix(7): process, user, group."""
 MILLISECONDS = 1000

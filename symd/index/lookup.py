@@ -284,6 +284,11 @@ class Index:
         return {}
 
     @cached_property
+    def section_numbers(self) -> dict[tuple[ObjectPath, int], int]:
+        """The number of each text section in ``sections``, by its code object's path and its number in the section table there."""
+        return {(text.path, text.section_index): number for number, text in enumerate(self.sections)}
+
+    @cached_property
     def bases(self) -> memoryview:
         """The text position at which each section begins."""
         return self._bases.data

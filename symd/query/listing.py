@@ -73,7 +73,7 @@ def listings(index: Index, found: Sequence[Disassembled], module: str) -> Iterat
         raise errors[0]
     if not found:
         raise Unsupported("there is no machine code in the module")
-    sections = {(text.path, text.section_index): number for number, text in enumerate(index.sections)}
+    sections = index.section_numbers
     for path, target, each in found:
         if isinstance(each, SymdError):
             nothing = _answers(index, np.zeros(0, np.int64), np.zeros(0, np.uint64))

@@ -16,6 +16,7 @@ from symd.model.arguments import wrong_query
 from symd.model.breakpoints import FunctionName, KernelName, Located, Refusal
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.model.sources import PathRule
+from symd.model.waiting import never_cancelled
 from symd.query.code_places import CodePlaces
 from symd.query.function_names import starts_of_each, suggestions
 from symd.query.names import LONGEST, find_names
@@ -41,7 +42,7 @@ def locate_named(
     path: str | None,
     chosen: Column,
     rules: Sequence[PathRule] = (),
-    check_cancelled: Callable[[], None] = lambda: None,
+    check_cancelled: Callable[[], None] = never_cancelled,
 ) -> Located:
     """The addresses of a place in the text sections ``chosen``, which are of the code object at ``path`` where one is meant; or the reason why there
     are none. Raises ``BadQuery`` for a query of another kind, ``LimitExceeded``, and what ``check_cancelled`` raises."""
@@ -77,7 +78,7 @@ def _like(index: Index, wanted: FunctionName | KernelName, path: str | None, eff
 
 def _own(index: Index, items: Sequence[NamedItem]) -> Iterator[_Begin]:
     """Where functions and kernels begin that have code of their own; those at one place once."""
-    numbers = {(where.path, where.section_index): number for number, where in enumerate(index.sections)}
+    numbers = index.section_numbers
     functions, strings = index.functions, index.strings
     told: set[tuple[int, int]] = set()
     for each in items:

@@ -289,7 +289,7 @@ class DevicePlaces:
 
     def __init__(self, index: Index, segments: Sequence[Segment], width: int) -> None:
         self._width = width
-        self._numbers = {(where.path, where.section_index): number for number, where in enumerate(index.sections)}
+        self._numbers = index.section_numbers
         by_section: dict[int, list[Interval]] = defaultdict(list)
         by_address: dict[ObjectPath | None, list[Interval]] = defaultdict(list)
         starts = _Starts(index)
