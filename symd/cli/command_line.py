@@ -419,7 +419,7 @@ def _misplaced(message: str, context: click.Context | None) -> str:
     """How a kernel or another function is named, where its name stands behind FILE alone."""
     extra = re.fullmatch(r"Got unexpected extra argument \((.+)\)", message, re.DOTALL)
     options = {option for each in context.command.params for option in each.opts} if context is not None else set()
-    option = next((each for each in ("--kernel", "--function") if each in options), None)
+    option = next((each for each in ("--function", "--kernel") if each in options), None)
     return f"; a kernel is named so: {option} {shlex.quote(extra[1])}" if extra and option else ""
 
 

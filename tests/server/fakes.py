@@ -201,7 +201,7 @@ class FakeEngine:
             raise ObjectNotFound(f"no code object {path!r}")
         return self.data[digest]
 
-    def lines(self, digest, path=None, level=LineLevel.SOURCE):
+    def lines(self, digest, path=None, level=LineLevel.SOURCE, within=None):
         self.module(digest)
         if level is LineLevel.PTX:
             yield replace(line_table(), text=np.arange(150_000, dtype=np.uint32) % 7)

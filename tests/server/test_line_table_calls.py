@@ -71,7 +71,7 @@ def test_rows_are_decoded_when_their_chunk_is_sent(tmp_path, monkeypatch):
 
 
 def test_lines_of_ptx_are_counted_until_they_are_taken():
-    """They are made in one piece."""
+    """The PTX lines of a module are made in one piece."""
     engine, flight = FakeEngine(), BytesInFlight(Limits(client_bytes_in_flight=1 << 20))
     engine.add(GOOD)
     service: Any = SimpleNamespace(engine=engine, flight=flight, work_queues=WORK_QUEUES)

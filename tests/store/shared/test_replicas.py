@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from symd import AsyncClient, Client
-from symd.model.contexts import ModuleAdded
+from symd.model.watches import ModuleAdded
 from tests.store.shared.replicas import LONG, Replicas, kill_under_load, replicas, variant, wipe_under_load
 
 SECONDS = 20.0
