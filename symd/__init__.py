@@ -1,7 +1,7 @@
 """symd answers which source line a GPU instruction is.
 
-``symd.open(FILE)`` reads a module in this process, ``symd.Client`` and ``symd.AsyncClient`` ask a daemon. Importing symd imports nothing
-else; each name is imported when it is first used."""
+``symd.open(FILE)`` reads a module in this process, ``symd.Client`` and ``symd.AsyncClient`` ask a daemon. Importing
+symd imports nothing else; each name is imported when it is first used."""
 
 from __future__ import annotations
 

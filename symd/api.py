@@ -82,13 +82,16 @@ class ContextVerbs(Protocol):
     ) -> DeviceAnswers:
         """Frames at device addresses, each as of its time.
 
-        ``name`` is what ``add`` gave, ``contexts/ID`` or a record. ``values`` is an address, a list of them or a NumPy array (one dimension, any
-        type of whole numbers; uint64 is taken as it is); one is a column of one. ``times`` are nanoseconds of the context's clock: a number for all, or one for each as a list or an
-        array of int64; None for now, and where nothing of the context is loaded any more, for the nanosecond before the last of it went. ``form`` says how the addresses are
-        written where they are not whole: ``AddressForm(shift, known_bits)``, such as Intel's ``AddressForm(3, 32)``.
+        ``name`` is what ``add`` gave, ``contexts/ID`` or a record. ``values`` is an address, a list of them or a NumPy
+        array (one dimension, any type of whole numbers; uint64 is taken as it is); one is a column of one. ``times``
+        are nanoseconds of the context's clock: a number for all, or one for each as a list or an array of int64; None
+        for now, and where nothing of the context is loaded any more, for the nanosecond before the last of it went.
+        ``form`` says how the addresses are written where they are not whole: ``AddressForm(shift, known_bits)``, such
+        as Intel's ``AddressForm(3, 32)``.
 
-        Answers come in the order asked, one for each; what is nowhere has a reason (``Reason.UNLOADED``, ``OUTSIDE_TEXT``, ...) and is no
-        error. Raises ``BadQuery`` for what is no address, no time or no context's name, and ``ContextNotFound``."""
+        Answers come in the order asked, one for each; what is nowhere has a reason (``Reason.UNLOADED``,
+        ``OUTSIDE_TEXT``, ...) and is no error. Raises ``BadQuery`` for what is no address, no time or no context's
+        name, and ``ContextNotFound``."""
         ...
 
 
@@ -106,7 +109,8 @@ class ServedContextVerbs(ContextVerbs, Protocol):
     ) -> DeviceAnswers: ...
 
     def place(self, query: ByDevice, check_cancelled: Callable[[], None] = never_cancelled) -> DevicePlace:
-        """What a device address means in which module, or the reason why it means nothing. Raises ``ContextNotFound``."""
+        """What a device address means in which module, or the reason why it means nothing. Raises
+        ``ContextNotFound``."""
         ...
 
 
@@ -134,8 +138,8 @@ class AliasVerbs(Protocol):
 class Symbolizer(Protocol):
     """What the in-process engine and the client over gRPC both do, with the same words and the same answers.
 
-    Digests are lower-case hexadecimal SHA-256 of the module's bytes; a summary or a record stands for its module as well
-    (``symd.model.arguments`` says what else may be written). All methods raise ``SymdError``.
+    Digests are lower-case hexadecimal SHA-256 of the module's bytes; a summary or a record stands for its module as
+    well (``symd.model.arguments`` says what else may be written). All methods raise ``SymdError``.
     """
 
     @property
@@ -231,11 +235,11 @@ class Symbolizer(Protocol):
         *,
         as_written: bool = False,
     ) -> DeviceAnswers:
-        """Frames for each of ``values``, in order, whatever it counts from: a whole profile over kernels of several modules and
-        device memory of several contexts. ``origins`` are these kernels, sections, modules and contexts; ``origin`` has for each
-        value the number of its own among them, from 0 (None: all have the first). ``times`` are those of device addresses, as
-        ``contexts.symbolize`` takes them. What cannot be answered has a reason and is no error, also where a module is not in the
-        store. Raises ``BadQuery`` and ``ContextNotFound``."""
+        """Frames for each of ``values``, in order, whatever it counts from: a whole profile over kernels of several
+        modules and device memory of several contexts. ``origins`` are these kernels, sections, modules and contexts;
+        ``origin`` has for each value the number of its own among them, from 0 (None: all have the first). ``times`` are
+        those of device addresses, as ``contexts.symbolize`` takes them. What cannot be answered has a reason and is no
+        error, also where a module is not in the store. Raises ``BadQuery`` and ``ContextNotFound``."""
         ...
 
     def locate(
@@ -248,8 +252,9 @@ class Symbolizer(Protocol):
         rules: Sequence[PathRule] = (),
         targets: Sequence[str] = (),
     ) -> Located:
-        """The addresses for a breakpoint at a place (a source line, a function, a kernel or a query), or why there are none
-        (``symd.query.breakpoints.locate``). ``targets``: only in code objects for one of these, such as "gfx90a" or "sm_80"."""
+        """The addresses for a breakpoint at a place (a source line, a function, a kernel or a query), or why there are
+        none (``symd.query.breakpoints.locate``). ``targets``: only in code objects for one of these, such as "gfx90a"
+        or "sm_80"."""
         ...
 
     def watch(
@@ -261,12 +266,13 @@ class Symbolizer(Protocol):
         only_new: bool = False,
         resume_token: str = "",
     ) -> Watch:
-        """What happens to modules, and what they answer to breakpoints: first the modules that are there and their loads that have not ended (unless
-        ``only_new``), then ``Watching``, then everything as it happens, whoever does it. ``Watch.add`` and ``Watch.remove`` change the
-        breakpoints meanwhile. ``contexts``, ``apis``: only what is loaded and unloaded in these, through these (values of ``CaptureApi``). With the
-        last ``resume_token`` of an earlier watch, and the breakpoints that were acknowledged there, it goes on after that, also in another process over the same store.
-        Ends when it is closed; raises ``PositionLost``, ``BadQuery`` and ``ContextNotFound``, at the latest when the first event is
-        taken."""
+        """What happens to modules, and what they answer to breakpoints: first the modules that are there and their
+        loads that have not ended (unless ``only_new``), then ``Watching``, then everything as it happens, whoever does
+        it. ``Watch.add`` and ``Watch.remove`` change the breakpoints meanwhile. ``contexts``, ``apis``: only what is
+        loaded and unloaded in these, through these (values of ``CaptureApi``). With the last ``resume_token`` of an
+        earlier watch, and the breakpoints that were acknowledged there, it goes on after that, also in another process
+        over the same store. Ends when it is closed; raises ``PositionLost``, ``BadQuery`` and ``ContextNotFound``, at
+        the latest when the first event is taken."""
         ...
 
     def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
@@ -287,9 +293,9 @@ class Symbolizer(Protocol):
         query: AnyQuery | ByDevice | Iterable[AnyQuery | ByDevice],
         path: str | None = None,
     ) -> InScope | list[InScope]:
-        """The variables in scope at one place, with their frames, types and locations (``symd.query.variables``); at several, in order,
-        where there are several queries. Those of device addresses (``ByDevice``) mean the module that was there: all frames of a stack are
-        one call, and ``digest`` may then be ""."""
+        """The variables in scope at one place, with their frames, types and locations (``symd.query.variables``); at
+        several, in order, where there are several queries. Those of device addresses (``ByDevice``) mean the module
+        that was there: all frames of a stack are one call, and ``digest`` may then be ""."""
         ...
 
     def listing(
@@ -298,8 +304,9 @@ class Symbolizer(Protocol):
         part: ListingPart = WHOLE_MODULE,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Iterator[Listing]:
-        """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``). ``check_cancelled`` is
-        called now and then, while a disassembler runs too, and raises when nobody waits any more."""
+        """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``).
+        ``check_cancelled`` is called now and then, while a disassembler runs too, and raises when nobody waits any
+        more."""
         ...
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
@@ -338,7 +345,8 @@ class Receiving(Protocol):
 
 
 class Pending(Exception):
-    """Another thread makes the index that a question needs: ``made`` ends when it has, with the error of one that took too long."""
+    """Another thread makes the index that a question needs: ``made`` ends when it has, with the error of one that took
+    too long."""
 
     def __init__(self, made: Future[None]) -> None:
         super().__init__()
@@ -350,8 +358,8 @@ class Host(Symbolizer, Protocol):
 
     @property
     def contexts(self) -> ServedContextVerbs:
-        """Device addresses as of a time: contexts, what was loaded in them, and questions about that, for a service whose
-        callers may leave."""
+        """Device addresses as of a time: contexts, what was loaded in them, and questions about that, for a service
+        whose callers may leave."""
         ...
 
     def watch(
@@ -364,8 +372,8 @@ class Host(Symbolizer, Protocol):
         resume_token: str = "",
         changes: Callable[[], Iterable[BreakpointChange]] = tuple,
     ) -> Watch:
-        """``Symbolizer.watch``. ``changes`` gives the changes of breakpoints that came since it was last asked; it is asked after each
-        ``Watch.wake``."""
+        """``Symbolizer.watch``. ``changes`` gives the changes of breakpoints that came since it was last asked; it is
+        asked after each ``Watch.wake``."""
         ...
 
     def answers(
@@ -376,12 +384,13 @@ class Host(Symbolizer, Protocol):
         as_written: bool = False,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers:
-        """What ``symbolize_origins`` answers to a question that is checked. Errors of the module with the digest ``own`` are raised;
-        ``check_cancelled`` raises when nobody waits any more."""
+        """What ``symbolize_origins`` answers to a question that is checked. Errors of the module with the digest
+        ``own`` are raised; ``check_cancelled`` raises when nobody waits any more."""
         ...
 
     def records(self, after: tuple[float, str], at_once: int) -> Iterator[ModuleRecord]:
-        """What ``modules`` gives behind ``after``, which is (create_time, sha256); ``at_once`` of them are read together."""
+        """What ``modules`` gives behind ``after``, which is (create_time, sha256); ``at_once`` of them are read
+        together."""
         ...
 
     def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
@@ -389,8 +398,8 @@ class Host(Symbolizer, Protocol):
         ...
 
     def first_answer(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
-        """What ``symbolize_one`` answers of a module that is asked about for the first time, where the file of its index has the answer;
-        None where only the open index has it."""
+        """What ``symbolize_one`` answers of a module that is asked about for the first time, where the file of its
+        index has the answer; None where only the open index has it."""
         ...
 
     def stored_lines(
@@ -408,8 +417,8 @@ class Host(Symbolizer, Protocol):
         ...
 
     def without_waiting(self) -> AbstractContextManager[None]:
-        """Inside, in this thread, a question raises ``Pending`` where it would wait until another thread has made an index. It may be
-        asked again."""
+        """Inside, in this thread, a question raises ``Pending`` where it would wait until another thread has made an
+        index. It may be asked again."""
         ...
 
     def names(
@@ -492,8 +501,8 @@ class Host(Symbolizer, Protocol):
         ...
 
     def section_data(self, digest: str, path: str | None, name: str) -> bytes:
-        """The bytes of a section as they stand in the file of the code object at ``path``, or (None) of the module. Raises
-        ``NotFound``."""
+        """The bytes of a section as they stand in the file of the code object at ``path``, or (None) of the module.
+        Raises ``NotFound``."""
         ...
 
     def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:

@@ -166,14 +166,16 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default $SYMD_SERVER, or where ``symd serve`` listens by default).
-    Several over one store are ``ipv4:HOST:PORT,HOST:PORT`` or a name, ``dns:///HOST:PORT``: they are asked in turn, and where one is lost
-    the others answer, also what had begun.
+    """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default $SYMD_SERVER, or where ``symd serve``
+    listens by default). Several over one store are ``ipv4:HOST:PORT,HOST:PORT`` or a name, ``dns:///HOST:PORT``: they
+    are asked in turn, and where one is lost the others answer, also what had begun.
 
-    It has every verb of ``symd.api.Symbolizer``, to be awaited, or, where that gives an iterator, gone through by ``async for``.
-    ``timeout`` is in seconds, for each call it makes with all of its attempts; None waits.
-    ``credentials`` is what it shows over TCP and whom it trusts; None: what the environment says ($SYMD_TOKEN, $SYMD_TLS_CA, ...).
-    It belongs to the event loop in which it is first used; a task that is cancelled cancels its call.
+    Every verb of ``symd.api.Symbolizer`` is here; await it, or use ``async for`` where it gives an iterator.
+    ``timeout`` is in seconds, for each call it makes with all of its attempts; None waits. ``credentials`` is what it
+    shows over TCP and whom it trusts; None: what the environment says ($SYMD_TOKEN, $SYMD_TLS_CA, ...).
+
+    Use it in one event loop only. A task that is cancelled cancels its call.
+
     Raises what the engine raises, and ``ServerUnavailable`` when nobody answers.
     """
 
@@ -219,8 +221,8 @@ class AsyncClient:
         return info
 
     async def health(self, service: str = "") -> str:
-        """What the daemon says of a service, by its full name ("symd.v1.ModuleService"; "" is all of them): "SERVING" or
-        "NOT_SERVING". Raises NotFound for a service that is not there."""
+        """What the daemon says of a service, by its full name ("symd.v1.ModuleService"; "" is all of them): "SERVING"
+        or "NOT_SERVING". Raises NotFound for a service that is not there."""
         response = await self._calls.one(self._calls.stubs.health.Check, HealthCheckRequest(service=service))
         return str(HealthCheckResponse.ServingStatus.Name(response.status))
 
@@ -245,8 +247,8 @@ class AsyncClient:
         return await self._described(response.module)
 
     async def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
-        """Let the daemon build a module with a driver of its machine. Relative names of source text count from this process' working
-        folder. ``BuildFailed`` carries the whole log."""
+        """Let the daemon build a module with a driver of its machine. Relative names of source text count from this
+        process' working folder. ``BuildFailed`` carries the whole log."""
         parts = GrabParts()
         try:
             method = self._calls.stubs.modules.GrabModule
@@ -300,7 +302,8 @@ class AsyncClient:
         level: LineLevel = LineLevel.SOURCE,
         within: CodePart | None = None,
     ) -> AsyncIterator[LineTable]:
-        """The decoded line tables of one level, one for each code object that has it, or of each the rows ``within`` some part of the code."""
+        """The decoded line tables of one level, one for each code object that has it, or of each the rows ``within``
+        some part of the code."""
         asked = checked_path(path), checked_level(level), checked_within(within)
         request = to_lines_request(checked_digest(checked_name(digest)), *asked)
         return _read(self._calls.stream(self._calls.stubs.symbols.GetLineTable, request), from_chunks)
@@ -384,8 +387,8 @@ class AsyncClient:
         *,
         as_written: bool = False,
     ) -> DeviceAnswers:
-        """Frames for each of ``values``, whatever it counts from: a whole profile over kernels of several modules and device memory
-        of several contexts, in one message up to a million values."""
+        """Frames for each of ``values``, whatever it counts from: a whole profile over kernels of several modules and
+        device memory of several contexts, in one message up to a million values."""
         return await self._of_several(checked_question(values, origins, origin, times), as_written=as_written)
 
     async def _of_several(self, question: ColumnQuestion, *, as_written: bool) -> DeviceAnswers:
@@ -430,7 +433,8 @@ class AsyncClient:
         only_new: bool = False,
         resume_token: str = "",
     ) -> AsyncWatch:
-        """What happens to modules and what they answer to breakpoints, as long as the watch is open: the client's timeout does not end it."""
+        """What happens to modules and what they answer to breakpoints, as long as the watch is open: the client's
+        timeout does not end it."""
         names = [checked_context_id(each) for each in contexts]
         session = WatchSession(checked_breakpoints(breakpoints), names, apis, only_new=only_new)
         method = self._calls.stubs.breakpoints.Watch
@@ -457,7 +461,8 @@ class AsyncClient:
         query: AnyQuery | ByDevice | Iterable[AnyQuery | ByDevice],
         path: str | None = None,
     ) -> InScope | list[InScope]:
-        """The variables in scope at one place, read where the daemon is; at several, in order, where there are several queries."""
+        """The variables in scope at one place, read where the daemon is; at several, in order, where there are several
+        queries."""
         asked = checked_places([query] if is_one_query(query) else query)  # type: ignore[arg-type,list-item]
         name = (
             checked_name(digest)
@@ -475,7 +480,8 @@ class AsyncClient:
         part: ListingPart = WHOLE_MODULE,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> AsyncIterator[Listing]:
-        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled`` is called before it is asked."""
+        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled``
+        is called before it is asked."""
         check_cancelled()
         request = to_listing_request(checked_digest(checked_name(digest)), checked_part(part))
         return _read(self._calls.stream(self._calls.stubs.listings.GetListing, request), from_listing_chunks)
@@ -518,7 +524,8 @@ class AsyncClient:
         return whole.answers()
 
     async def _described(self, module: module_pb2.Module) -> ModuleSummary:
-        """The module with its code objects, kernels and containers, fetched page by page. Raises the module's failure."""
+        """The module with its code objects, kernels and containers, fetched page by page. Raises the module's
+        failure."""
         if module.HasField("failure"):
             raise from_status(module.failure)
         described = from_packed(module.description) if module.HasField("description") else None
@@ -560,7 +567,8 @@ async def _watch_events(messages: AsyncIterator[WatchResponse], session: WatchSe
 
 
 class AsyncContexts:
-    """What ``AsyncClient.contexts`` gives. A context is named by the id that ``add`` gives; methods that take one raise ``ContextNotFound``."""
+    """What ``AsyncClient.contexts`` gives. A context is named by the id that ``add`` gives; methods that take one raise
+    ``ContextNotFound``."""
 
     def __init__(self, client: AsyncClient, calls: AsyncCalls) -> None:
         self._client, self._calls = client, calls
@@ -613,13 +621,16 @@ class AsyncContexts:
     ) -> DeviceAnswers:
         """Frames at device addresses, each as of its time.
 
-        ``name`` is what ``add`` gave, ``contexts/ID`` or a record. ``values`` is an address, a list of them or a NumPy array (one dimension, any
-        type of whole numbers; uint64 is taken as it is); one is a column of one. ``times`` are nanoseconds of the context's clock: a number for all, or one for each as a list or an
-        array of int64; None for now, and where nothing of the context is loaded any more, for the nanosecond before the last of it went. ``form`` says how the addresses are
-        written where they are not whole: ``AddressForm(shift, known_bits)``, such as Intel's ``AddressForm(3, 32)``.
+        ``name`` is what ``add`` gave, ``contexts/ID`` or a record. ``values`` is an address, a list of them or a NumPy
+        array (one dimension, any type of whole numbers; uint64 is taken as it is); one is a column of one. ``times``
+        are nanoseconds of the context's clock: a number for all, or one for each as a list or an array of int64; None
+        for now, and where nothing of the context is loaded any more, for the nanosecond before the last of it went.
+        ``form`` says how the addresses are written where they are not whole: ``AddressForm(shift, known_bits)``, such
+        as Intel's ``AddressForm(3, 32)``.
 
-        Answers come in the order asked, one for each; what is nowhere has a reason (``Reason.UNLOADED``, ``OUTSIDE_TEXT``, ...) and is no
-        error. Raises ``BadQuery`` for what is no address, no time or no context's name, and ``ContextNotFound``."""
+        Answers come in the order asked, one for each; what is nowhere has a reason (``Reason.UNLOADED``,
+        ``OUTSIDE_TEXT``, ...) and is no error. Raises ``BadQuery`` for what is no address, no time or no context's
+        name, and ``ContextNotFound``."""
         question = checked_addresses(name, values, times, form)
         return await self._client._of_several(question, as_written=False)  # noqa: SLF001 - its own
 
@@ -631,7 +642,8 @@ class AsyncAliases:
         self._calls = calls
 
     async def add(self, aliases: Sequence[Alias]) -> None:
-        """Make names known, all or on an error none; the last one told wins. Raises ``ModuleNotFound`` and ``ContextNotFound``."""
+        """Make names known, all or on an error none; the last one told wins. Raises ``ModuleNotFound`` and
+        ``ContextNotFound``."""
         request = CreateAliasesRequest(aliases=map(to_alias, aliases))
         await self._calls.one(self._calls.stubs.aliases.CreateAliases, request)
 

@@ -1,6 +1,8 @@
-"""Tables of samples answered inside the program that has them: Ray Data, Spark, Polars, DuckDB, or plain Apache Arrow and Parquet.
+"""Tables of samples answered inside the program that has them: Ray Data, Spark, Polars, DuckDB, or plain Apache Arrow
+and Parquet.
 
-docs/batch.md has the columns that a table of samples has, those of the answers, and an example for each of these programs."""
+docs/batch.md has the columns that a table of samples has, those of the answers, and an example for each of these
+programs."""
 
 from __future__ import annotations
 
@@ -37,12 +39,13 @@ class BatchSymbolizer:
     """A function from tables of samples to tables of answers, over modules that are opened when it is first called.
 
     ``modules`` are files, each also "ID=FILE" where the samples call it ID; ``server`` is the address of a daemon;
-    ``store`` is a store that has the modules: its folder, or the URL of its object storage with that of its ``catalogue``, of which files are
-    kept in the folder ``cache`` (by default $SYMD_CACHE, or the user's). ``form`` is "samples", "locations" or "hot-lines". ``columns`` says what the samples call a column
-    (``{"address": "pc"}``), and the names of added columns begin with ``prefix``.
+    ``store`` is a store that has the modules: its folder, or the URL of its object storage with that of its
+    ``catalogue``, of which files are kept in the folder ``cache`` (by default $SYMD_CACHE, or the user's). ``form`` is
+    "samples", "locations" or "hot-lines". ``columns`` says what the samples call a column (``{"address": "pc"}``), and
+    the names of added columns begin with ``prefix``.
 
-    It can be pickled: whoever gets it opens the modules by the same names. Safe to use from several threads, which wait for each other.
-    Every method raises ``SymdError``; one row never does, it has its reason.
+    It can be pickled: whoever gets it opens the modules by the same names. Safe to use from several threads, which wait
+    for each other. Every method raises ``SymdError``; one row never does, it has its reason.
     """
 
     def __init__(
@@ -75,7 +78,8 @@ class BatchSymbolizer:
         self._opened: SampleTables | None = None
 
     def __call__(self, samples: ArrowTable | RecordBatch) -> ArrowTable:
-        """The answers to a table of samples, as ``output_schema`` says. Hot lines are those of this table: sum them over tables."""
+        """The answers to a table of samples, as ``output_schema`` says. Hot lines are those of this table: sum them
+        over tables."""
         import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to import
 
         table = pa.Table.from_batches([samples]) if isinstance(samples, pa.RecordBatch) else samples
@@ -106,13 +110,14 @@ class BatchSymbolizer:
         locations: AnyFile | None = None,
         progress: Callable[[int, int], None] = lambda _done, _rows: None,
     ) -> TableReport:
-        """Answer the Parquet file ``samples`` into the file ``target``, as ``symd batch`` does. ``progress`` is called with the rows that are
-        done, and all. The report is about everything that was answered so far."""
+        """Answer the Parquet file ``samples`` into the file ``target``, as ``symd batch`` does. ``progress`` is called
+        with the rows that are done, and all. The report is about everything that was answered so far."""
         with self._lock:
             return answer_file(self._tables, samples, target, self._form, locations, progress)
 
     def locations(self) -> ArrowTable:
-        """What the numbers of locations that were answered here so far stand for; ``symd batch`` writes the same table."""
+        """What the numbers of locations that were answered here so far stand for; ``symd batch`` writes the same
+        table."""
         with self._lock:
             return self._tables.locations()
 

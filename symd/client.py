@@ -167,14 +167,16 @@ T = TypeVar("T")
 
 
 class Client:
-    """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default $SYMD_SERVER, or where ``symd serve`` listens by default).
-    Several over one store are ``ipv4:HOST:PORT,HOST:PORT`` or a name, ``dns:///HOST:PORT``: they are asked in turn, and where one is lost
-    the others answer, also what had begun.
+    """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default $SYMD_SERVER, or where ``symd serve``
+    listens by default). Several over one store are ``ipv4:HOST:PORT,HOST:PORT`` or a name, ``dns:///HOST:PORT``: they
+    are asked in turn, and where one is lost the others answer, also what had begun.
 
-    It has every verb of ``symd.api.Symbolizer``.
-    ``timeout`` is in seconds, for each call it makes with all of its attempts; None waits.
-    ``credentials`` is what it shows over TCP and whom it trusts; None: what the environment says ($SYMD_TOKEN, $SYMD_TLS_CA, ...).
+    Every verb of ``symd.api.Symbolizer`` is here.
+    ``timeout`` is in seconds, for each call it makes with all of its attempts; None waits. ``credentials`` is what it
+    shows over TCP and whom it trusts; None: what the environment says ($SYMD_TOKEN, $SYMD_TLS_CA, ...).
+
     Safe to use from several threads.
+
     Raises what the engine raises, and ``ServerUnavailable`` when nobody answers.
     """
 
@@ -220,8 +222,8 @@ class Client:
         return info
 
     def health(self, service: str = "") -> str:
-        """What the daemon says of a service, by its full name ("symd.v1.ModuleService"; "" is all of them): "SERVING" or
-        "NOT_SERVING". Raises NotFound for a service that is not there."""
+        """What the daemon says of a service, by its full name ("symd.v1.ModuleService"; "" is all of them): "SERVING"
+        or "NOT_SERVING". Raises NotFound for a service that is not there."""
         response = self._calls.one(self._calls.stubs.health.Check, HealthCheckRequest(service=service))
         return str(HealthCheckResponse.ServingStatus.Name(response.status))
 
@@ -246,8 +248,8 @@ class Client:
         return self._described(response.module)
 
     def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
-        """Let the daemon build a module with a driver of its machine. Relative names of source text count from this process' working
-        folder. ``BuildFailed`` carries the whole log."""
+        """Let the daemon build a module with a driver of its machine. Relative names of source text count from this
+        process' working folder. ``BuildFailed`` carries the whole log."""
         parts = GrabParts()
         try:
             method = self._calls.stubs.modules.GrabModule
@@ -301,7 +303,8 @@ class Client:
         level: LineLevel = LineLevel.SOURCE,
         within: CodePart | None = None,
     ) -> Iterator[LineTable]:
-        """The decoded line tables of one level, one for each code object that has it, or of each the rows ``within`` some part of the code."""
+        """The decoded line tables of one level, one for each code object that has it, or of each the rows ``within``
+        some part of the code."""
         asked = checked_path(path), checked_level(level), checked_within(within)
         request = to_lines_request(checked_digest(checked_name(digest)), *asked)
         return _read(self._calls.stream(self._calls.stubs.symbols.GetLineTable, request), from_chunks)
@@ -385,8 +388,8 @@ class Client:
         *,
         as_written: bool = False,
     ) -> DeviceAnswers:
-        """Frames for each of ``values``, whatever it counts from: a whole profile over kernels of several modules and device memory
-        of several contexts, in one message up to a million values."""
+        """Frames for each of ``values``, whatever it counts from: a whole profile over kernels of several modules and
+        device memory of several contexts, in one message up to a million values."""
         return self._of_several(checked_question(values, origins, origin, times), as_written=as_written)
 
     def _of_several(self, question: ColumnQuestion, *, as_written: bool) -> DeviceAnswers:
@@ -431,7 +434,8 @@ class Client:
         only_new: bool = False,
         resume_token: str = "",
     ) -> Watch:
-        """What happens to modules and what they answer to breakpoints, as long as the watch is open: the client's timeout does not end it."""
+        """What happens to modules and what they answer to breakpoints, as long as the watch is open: the client's
+        timeout does not end it."""
         names = [checked_context_id(each) for each in contexts]
         session = WatchSession(checked_breakpoints(breakpoints), names, apis, only_new=only_new)
         method = self._calls.stubs.breakpoints.Watch
@@ -458,7 +462,8 @@ class Client:
         query: AnyQuery | ByDevice | Iterable[AnyQuery | ByDevice],
         path: str | None = None,
     ) -> InScope | list[InScope]:
-        """The variables in scope at one place, read where the daemon is; at several, in order, where there are several queries."""
+        """The variables in scope at one place, read where the daemon is; at several, in order, where there are several
+        queries."""
         asked = checked_places([query] if is_one_query(query) else query)  # type: ignore[arg-type,list-item]
         name = (
             checked_name(digest)
@@ -476,7 +481,8 @@ class Client:
         part: ListingPart = WHOLE_MODULE,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Iterator[Listing]:
-        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled`` is called before it is asked."""
+        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled``
+        is called before it is asked."""
         check_cancelled()
         request = to_listing_request(checked_digest(checked_name(digest)), checked_part(part))
         return _read(self._calls.stream(self._calls.stubs.listings.GetListing, request), from_listing_chunks)
@@ -519,7 +525,8 @@ class Client:
         return whole.answers()
 
     def _described(self, module: module_pb2.Module) -> ModuleSummary:
-        """The module with its code objects, kernels and containers, fetched page by page. Raises the module's failure."""
+        """The module with its code objects, kernels and containers, fetched page by page. Raises the module's
+        failure."""
         if module.HasField("failure"):
             raise from_status(module.failure)
         described = from_packed(module.description) if module.HasField("description") else None
@@ -559,7 +566,8 @@ def _watch_events(messages: Iterator[WatchResponse], session: WatchSession) -> I
 
 
 class Contexts:
-    """What ``Client.contexts`` gives. A context is named by the id that ``add`` gives; methods that take one raise ``ContextNotFound``."""
+    """What ``Client.contexts`` gives. A context is named by the id that ``add`` gives; methods that take one raise
+    ``ContextNotFound``."""
 
     def __init__(self, client: Client, calls: Calls) -> None:
         self._client, self._calls = client, calls
@@ -612,13 +620,16 @@ class Contexts:
     ) -> DeviceAnswers:
         """Frames at device addresses, each as of its time.
 
-        ``name`` is what ``add`` gave, ``contexts/ID`` or a record. ``values`` is an address, a list of them or a NumPy array (one dimension, any
-        type of whole numbers; uint64 is taken as it is); one is a column of one. ``times`` are nanoseconds of the context's clock: a number for all, or one for each as a list or an
-        array of int64; None for now, and where nothing of the context is loaded any more, for the nanosecond before the last of it went. ``form`` says how the addresses are
-        written where they are not whole: ``AddressForm(shift, known_bits)``, such as Intel's ``AddressForm(3, 32)``.
+        ``name`` is what ``add`` gave, ``contexts/ID`` or a record. ``values`` is an address, a list of them or a NumPy
+        array (one dimension, any type of whole numbers; uint64 is taken as it is); one is a column of one. ``times``
+        are nanoseconds of the context's clock: a number for all, or one for each as a list or an array of int64; None
+        for now, and where nothing of the context is loaded any more, for the nanosecond before the last of it went.
+        ``form`` says how the addresses are written where they are not whole: ``AddressForm(shift, known_bits)``, such
+        as Intel's ``AddressForm(3, 32)``.
 
-        Answers come in the order asked, one for each; what is nowhere has a reason (``Reason.UNLOADED``, ``OUTSIDE_TEXT``, ...) and is no
-        error. Raises ``BadQuery`` for what is no address, no time or no context's name, and ``ContextNotFound``."""
+        Answers come in the order asked, one for each; what is nowhere has a reason (``Reason.UNLOADED``,
+        ``OUTSIDE_TEXT``, ...) and is no error. Raises ``BadQuery`` for what is no address, no time or no context's
+        name, and ``ContextNotFound``."""
         question = checked_addresses(name, values, times, form)
         return self._client._of_several(question, as_written=False)  # noqa: SLF001 - its own
 
@@ -630,7 +641,8 @@ class Aliases:
         self._calls = calls
 
     def add(self, aliases: Sequence[Alias]) -> None:
-        """Make names known, all or on an error none; the last one told wins. Raises ``ModuleNotFound`` and ``ContextNotFound``."""
+        """Make names known, all or on an error none; the last one told wins. Raises ``ModuleNotFound`` and
+        ``ContextNotFound``."""
         request = CreateAliasesRequest(aliases=map(to_alias, aliases))
         self._calls.one(self._calls.stubs.aliases.CreateAliases, request)
 

@@ -1,5 +1,5 @@
-"""Every number and path an operator may turn, with their defaults; ``daemon_config`` has what only a daemon is told. The limits, which every command
-imports, are no dataclass: that takes four times as long to make."""
+"""Every number and path an operator may turn, with their defaults; ``daemon_config`` has what only a daemon is told.
+The limits, which every command imports, are no dataclass: that takes four times as long to make."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Limits(NamedTuple):
     debug_entries: int = 200_000_000
     """Line rows and debugging entries of one module, all together; a unit and a line table count as 32 each."""
     work_ratio: int = 12
-    """Steps of reading (line rows, instructions of line programs and of SPIR-V, debugging entries, attributes, entries of lists, code objects) for
-    each byte of the module's file; a million are always taken, which is about a second."""
+    """Steps of reading (line rows, instructions of line programs and of SPIR-V, debugging entries, attributes, entries
+    of lists, code objects) for each byte of the module's file; a million are always taken, which is about a second."""
     batch: int = 4_000_000
     """Addresses in one request."""
     build_seconds: float = 120.0
     """Time to index one module."""
     question_seconds: float = 30.0
-    """Time for a question that is answered from a module's bytes (variables, code for a listing, sources, a code object), for a search for names, and for a
-    request to ``/symbolicate/v5``."""
+    """Time for a question that is answered from a module's bytes (variables, code for a listing, sources, a code
+    object), for a search for names, and for a request to ``/symbolicate/v5``."""
     build_memory: int = 4096 * MIB
     """Address space of a process that reads modules."""
     index_size: int = 2048 * MIB
@@ -47,9 +47,11 @@ class Limits(NamedTuple):
     open_indexes: int = 256 * MIB
     """Indexes kept open together; the least recently used are closed."""
     store_size: int = 65536 * MIB
-    """Modules and their indexes in the store, together; beyond it the least recently used are removed (``store.eviction``)."""
+    """Modules and their indexes in the store, together; beyond it the least recently used are removed
+    (``store.eviction``)."""
     cache_size: int = 16384 * MIB
-    """Modules and indexes of an object storage that are kept on this machine, together; beyond it the least recently used are removed."""
+    """Modules and indexes of an object storage that are kept on this machine, together; beyond it the least recently
+    used are removed."""
     storage_seconds: float = 30.0
     """The longest a call to an object storage may take; a file gets a second more for each mebibyte."""
     free_disk: int = 64 * MIB
@@ -61,7 +63,8 @@ class Limits(NamedTuple):
     contexts: int = 10_000
     """Contexts in one store."""
     module_events: int = 100_000
-    """Modules that were added, removed, loaded and unloaded that a store remembers for watches that go on after a position."""
+    """Modules that were added, removed, loaded and unloaded that a store remembers for watches that go on after a
+    position."""
     profile_size: int = 1024 * MIB
     """Bytes of a profile once it is expanded, and of the one that is written."""
     driver_seconds: float = 120.0
@@ -73,7 +76,8 @@ class Limits(NamedTuple):
     source_size: int = 16 * MIB
     """The largest source file shown."""
     folder_bytes: int = 512 * MIB
-    """The largest file that is taken from a watched folder, of those that a running process has mapped, and module of its memory."""
+    """The largest file that is taken from a watched folder, of those that a running process has mapped, and module of
+    its memory."""
     attach_bytes: int = 16384 * MIB
     """Bytes of a running process's memory that are searched for modules."""
     capture_bytes: int = 16384 * MIB
@@ -81,9 +85,11 @@ class Limits(NamedTuple):
     idle_seconds: float = 300.0
     """The longest a stream may be silent while the daemon waits for its next message."""
     cold_questions: int = 32
-    """Questions answered at a time about modules whose index is not open ("cold"), so that it may have to be made first."""
+    """Questions answered at a time about modules whose index is not open ("cold"), so that it may have to be made
+    first."""
     bytes_in_flight: int = 160 * MIB
-    """Large messages that the daemon holds at a time: requests until they are answered, responses until they are taken."""
+    """Large messages that the daemon holds at a time: requests until they are answered, responses until they are
+    taken."""
     client_bytes_in_flight: int = 96 * MIB
     """Large messages that the daemon holds at a time for one client."""
     request_bytes: int = 8 * MIB
@@ -91,18 +97,21 @@ class Limits(NamedTuple):
     response_bytes: int = 96 * MIB
     """The largest response, or message of a stream."""
     daemon_memory: int = 320 * MIB
-    """The daemon's own memory, mapped files not counted, beyond which calls whose message has not come whole are ended."""
+    """The daemon's own memory, mapped files not counted, beyond which calls whose message has not come whole are
+    ended."""
     calls_per_connection: int = 256
     """Calls open at a time on one connection; a client keeps further ones until another has ended."""
     connections: int = 1024
     """Connections open at a time; further ones are closed."""
     keepalive_seconds: float = 60.0
-    """How long a connection may be silent before the daemon asks whether the client is there, and then for the answer."""
+    """How long a connection may be silent before the daemon asks whether the client is there, and then for the
+    answer."""
 
 
 def default_socket() -> Path:
-    """$XDG_RUNTIME_DIR/symd/symd.sock, or the same below the cache folder where there is no runtime folder. Raises FailedPrecondition, as all that
-    names a folder of the user's cache, where there is no home folder: in containers, and of services."""
+    """$XDG_RUNTIME_DIR/symd/symd.sock, or the same below the cache folder where there is no runtime folder. Raises
+    FailedPrecondition, as all that names a folder of the user's cache, where there is no home folder: in containers,
+    and of services."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return (_path(runtime) / "symd" if runtime else _cache()) / "symd.sock"
 
@@ -122,8 +131,8 @@ _MACHINE_SOCKET = "/run/symd/symd.sock"
 
 
 def default_server() -> str:
-    """The address of the daemon that is meant where none is named: $SYMD_SERVER; else that of the user's own socket, or of the machine's
-    where only that one is there."""
+    """The address of the daemon that is meant where none is named: $SYMD_SERVER; else that of the user's own socket, or
+    of the machine's where only that one is there."""
     named = os.environ.get(SERVER_VARIABLE, "")
     if named not in ("", "default", "none"):
         return named
@@ -168,7 +177,8 @@ def native_cache() -> Path:
 
 
 def default_drivers() -> Mapping[str, str]:
-    """The driver generations of $SYMD_DRIVERS, ``NAME=FOLDER`` separated like the folders of PATH; none where it is not set.
+    """The driver generations of $SYMD_DRIVERS, ``NAME=FOLDER`` separated like the folders of PATH; none where it is not
+    set.
 
     Raises InvalidInput for an entry that is not of that form.
     """
@@ -177,7 +187,8 @@ def default_drivers() -> Mapping[str, str]:
 
 
 def parse_driver(entry: str, where: str) -> tuple[str, str]:
-    """The name and the absolute folder of ``NAME=FOLDER``. Raises InvalidInput, which names ``where``, for anything else."""
+    """The name and the absolute folder of ``NAME=FOLDER``. Raises InvalidInput, which names ``where``, for anything
+    else."""
     name, _, folder = entry.partition("=")
     if not name or not folder or not name.isprintable() or name != name.strip():
         raise InvalidInput(f"{entry!r} is not a driver's name and folder", where=where, hint="write NAME=FOLDER")

@@ -9,7 +9,7 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- BuildFailed                              the driver's compiler refused the module; carries the build log
 |   +-- DriverNotConfigured                      no driver of that name; says which the operator configured
 +-- LimitExceeded           RESOURCE_EXHAUSTED   a configured budget (size, depth, expansion, count) would be passed
-|   +-- Busy                                     as many long calls as are allowed run already: the same may do later
+|   +-- Busy                                     too many long calls are running; try again later
 +-- Unsupported             UNIMPLEMENTED        understood, and not something symd reads
 +-- NotFound                NOT_FOUND
 |   +-- ModuleNotFound
@@ -19,11 +19,11 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- AliasNotFound
 +-- FailedPrecondition      FAILED_PRECONDITION  do not retry before something was mended
 |   +-- DriverMissing                            a library or device is not installed; says what to install
-|   +-- ToolMissing                              a disassembler or demangler is not installed, or too old; says what to install
+|   +-- ToolMissing                              a disassembler or demangler is missing or too old; says what to install
 |   +-- NoDebugData                              the driver has no debug data for this module; says why
 |   +-- DriverFailed                             a driver call returned an error code
 |   |   +-- DriverCrashed                        a driver died of a signal or an abort
-|   +-- ToolFailed                               an outside program or library ran and refused; its exit code, its last words
+|   +-- ToolFailed                               a program or library ran and refused; its exit code, its last words
 |       +-- ToolCrashed                          it died of a signal
 +-- Unauthenticated         UNAUTHENTICATED      the daemon does not know who asks; says what to show
 +-- PermissionDenied        PERMISSION_DENIED    it knows, and they may not; says which right that takes
@@ -31,11 +31,11 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- DriverTimeout                            the driver did not come back and was ended
 +-- Unavailable             UNAVAILABLE          an outside part failed; trying again may help
 |   +-- ServerUnavailable                        no daemon answers at that address
-|   +-- CallRefused                              one does, and did not look at the call: too many are open on the connection
+|   +-- CallRefused                              one does, and has too many calls open on this connection
 |   +-- StoreUnavailable                         the disk refused
 |   +-- WorkerDied                               the process that read the module died; says of which signal
 +-- DataLoss                DATA_LOSS            stored bytes are not what they were
-+-- PositionLost            OUT_OF_RANGE         what came after that position is not known any more, or never was: begin anew
++-- PositionLost            OUT_OF_RANGE         what came after that position is no longer known: begin anew
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class SymdError(Exception):
     """What went wrong, where, and what to do about it.
 
     ``message`` is one sentence; ``where`` names the input (a file, a section, an offset); ``hint`` says what to do;
-    ``metadata`` holds the same facts by key for programs (it becomes ``ErrorInfo.metadata``). ``retry_seconds`` is after
-    how many seconds the same call may do; None: not before something changed.
+    ``metadata`` holds the same facts by key for programs (it becomes ``ErrorInfo.metadata``). ``retry_seconds`` is
+    after how many seconds the same call may do; None: not before something changed.
     """
 
     status = "INTERNAL"
@@ -159,7 +159,8 @@ class ObjectNotFound(NotFound):
 
     @classmethod
     def at(cls, path: str, there: Iterable[str] = (), where: str = "") -> ObjectNotFound:
-        """The error for a path at which the module has no code object; ``there`` are the paths at which it has some, where they are known."""
+        """The error for a path at which the module has no code object; ``there`` are the paths at which it has some,
+        where they are known."""
         # whoever names an architecture means one of those that have it in their path
         paths = sorted(dict.fromkeys(there), key=lambda each: path not in each)
         hint = "symd info FILE lists them"
@@ -234,7 +235,8 @@ class ServerUnavailable(Unavailable):
 
 
 class CallRefused(Unavailable):
-    """The daemon has done nothing of the call (REFUSED_STREAM: RFC 9113, 8.7): it may be made again, whatever it does."""
+    """The daemon has done nothing of the call (REFUSED_STREAM: RFC 9113, 8.7): it may be made again, whatever it
+    does."""
 
     reason = "CALL_REFUSED"
 
@@ -286,7 +288,8 @@ class PositionLost(SymdError):
 
 
 OF_ONE_MODULE = (InvalidInput, LimitExceeded, Unsupported, DataLoss, WorkerDied, DeadlineExceeded)
-"""What may be wrong with one module, whose reading may have died or taken too long: questions about others are answered."""
+"""What may be wrong with one module, whose reading may have died or taken too long: questions about others are
+answered."""
 
 
 def extra_hint(extra: str) -> str:

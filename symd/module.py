@@ -1,8 +1,8 @@
 """A module opened in this process, as a value to ask: what ``symd.open`` returns.
 
-It is read as the commands read FILE: kernel packs and split debug data that lie where the file says come with it. The first single
-questions are answered as ``symd symbolize`` answers them, from as much of the file as they need; every other question needs the engine, which
-indexes all of it. With a server the same questions go to a daemon."""
+It is read as the commands read FILE: kernel packs and split debug data that lie where the file says come with it. The
+first single questions are answered as ``symd symbolize`` answers them, from as much of the file as they need; every
+other question needs the engine, which indexes all of it. With a server the same questions go to a daemon."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ if TYPE_CHECKING:
     from symd.profiles.samples import SampledProfile
 
 AnyModule: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | ModuleSummary | ModuleRecord
-"""A file by its path, or file://PATH#offset=N&size=N for a part of one; a module's bytes; with a server also what names one of its
-modules: modules/SHA256, a summary or a record."""
+"""A file by its path, or file://PATH#offset=N&size=N for a part of one; a module's bytes; with a server also what names
+one of its modules: modules/SHA256, a summary or a record."""
 
 
 class Module:
-    """One module and the questions about it. Safe to use from several threads; ``close``, ``with`` or the end of the last reference
-    gives back what it holds. It can be pickled: one of a file as the file's path, which is opened again and must be the same file
-    still; one of bytes as these bytes.
+    """One module and the questions about it. Safe to use from several threads; ``close``, ``with`` or the end of the
+    last reference gives back what it holds. It can be pickled: one of a file as the file's path, which is opened again
+    and must be the same file still; one of bytes as these bytes.
 
-    A file is read as its questions need it. Every method raises ``SymdError`` (``symd.errors``); one that needs more of a file that was
-    written to since it was opened raises ``HashMismatch``.
+    A file is read as its questions need it. Every method raises ``SymdError`` (``symd.errors``); one that needs more of
+    a file that was written to since it was opened raises ``HashMismatch``.
     """
 
     def __init__(
@@ -202,8 +202,9 @@ class Module:
     ) -> Answer | Answers:
         """Frames, innermost first: one answer to one query, and a batch of answers, in order, to several.
 
-        A query is text as ``symd symbolize`` takes it ("vadd+0x1b0", "(.text)+8", "0x110"), a number (an object address), or a
-        ``Query``. With ``kernel`` or ``section`` queries are numbers: bytes from its start. ``path`` restricts all to one code object.
+        A query is text as ``symd symbolize`` takes it ("vadd+0x1b0", "(.text)+8", "0x110"), a number (an object
+        address), or a ``Query``. With ``kernel`` or ``section`` queries are numbers: bytes from its start. ``path``
+        restricts all to one code object.
         """
         if kernel is not None or section is not None:
             return self._offsets(queries, kernel, section, path, as_written=as_written)
@@ -247,8 +248,8 @@ class Module:
     def lines(
         self, path: str | None = None, *, kernel: str | None = None, level: LineLevel | str = LineLevel.SOURCE
     ) -> list[LineTable]:
-        """The decoded line tables, one for each code object that has one; with ``kernel`` only the rows in that kernel. Raises
-        KernelNotFound."""
+        """The decoded line tables, one for each code object that has one; with ``kernel`` only the rows in that kernel.
+        Raises KernelNotFound."""
         kernel = checked_kernel(kernel)
         tables = self._symbolizer.lines(self.sha256, path, checked_level(level))
         if kernel is None:
@@ -266,8 +267,9 @@ class Module:
         rules: Sequence[PathRule] = (),
         targets: Sequence[str] = (),
     ) -> Located:
-        """The addresses for a breakpoint at a source line ("vadd.cl:8", "vadd.cl:8:5"), a function ("vadd"), a kernel ("kernel:vadd") or a
-        query ("vadd+0x10"), or why there are none. ``targets``: only in code objects for one of these."""
+        """The addresses for a breakpoint at a source line ("vadd.cl:8", "vadd.cl:8:5"), a function ("vadd"), a kernel
+        ("kernel:vadd") or a query ("vadd+0x10"), or why there are none. ``targets``: only in code objects for one of
+        these."""
         return self._symbolizer.locate(
             self.sha256, where, path, every_address=every_address, rules=rules, targets=targets
         )
@@ -283,16 +285,17 @@ class Module:
     @overload
     def variables(self, query: Iterable[AnyQuery], path: str | None = None) -> list[InScope]: ...
     def variables(self, query: AnyQuery | Iterable[AnyQuery], path: str | None = None) -> InScope | list[InScope]:
-        """The variables in scope at one place, with their frames, their types and where they live; at several, in order, where there are
-        several queries."""
+        """The variables in scope at one place, with their frames, their types and where they live; at several, in
+        order, where there are several queries."""
         return self._symbolizer.variables(self.sha256, query, path)
 
     def listing(
         self, within: CodePart | None = None, *, path: str | None = None, target: str | None = None
     ) -> list[Listing]:
-        """The instructions with the frames that each comes from, code object by code object: all, or those of one function, around a place
-        or in a range of a section (``symd.model.line_tables``). Needs the disassembler of the code's
-        vendor; raises ``ToolMissing``, which says what to install. ``target`` is the device, for code that does not say."""
+        """The instructions with the frames that each comes from, code object by code object: all, or those of one
+        function, around a place or in a range of a section (``symd.model.line_tables``). Needs the disassembler of the
+        code's vendor; raises ``ToolMissing``, which says what to install. ``target`` is the device, for code that does
+        not say."""
         part = ListingPart(None if path is None else ObjectPath(path), within, target)
         return list(self._symbolizer.listing(self.sha256, part))
 
@@ -303,8 +306,8 @@ class Module:
         return self._symbolizer.sources(self.sha256, files, path)  # type: ignore[arg-type] # any iterable, which is checked there
 
     def core(self, modules: Iterable[ModuleName] = ()) -> CoreDump:
-        """What every warp or wave of a GPU core dump was doing; ``modules`` of the same symbolizer answer for code that the dump holds
-        without debug data."""
+        """What every warp or wave of a GPU core dump was doing; ``modules`` of the same symbolizer answer for code that
+        the dump holds without debug data."""
         try:
             return self._symbolizer.core(self.sha256, modules)  # type: ignore[arg-type] # likewise
         except SymdError as error:
@@ -313,9 +316,9 @@ class Module:
     def profile(
         self, source: str | os.PathLike[str] | bytes, *, identity: str | None = None, form: str | None = None
     ) -> SampledProfile:
-        """The samples of a profile, a file or its bytes, with the frames of those that lie in this module. ``identity`` is what the
-        profile calls it (build id, code object id, CRC, file name), where nothing else tells; ``form`` is the profile's format, where
-        its bytes do not."""
+        """The samples of a profile, a file or its bytes, with the frames of those that lie in this module. ``identity``
+        is what the profile calls it (build id, code object id, CRC, file name), where nothing else tells; ``form`` is
+        the profile's format, where its bytes do not."""
         from symd import profiles  # noqa: PLC0415 - most questions are about no profile
 
         *_, limits = self._opened

@@ -18,9 +18,9 @@ MADE = {"symd/async_client.py": "symd/client.py", "symd/rpc/async_calls.py": "sy
 RULES = (
     (r" for programs with an event loop: ", ": "),
     (r", over grpc\.aio\.", ", over gRPC."),
-    (r", to be awaited, or, where that gives an iterator, gone through by ``async for``\.", "."),
+    (r"; await it, or use ``async for`` where it gives an iterator\.", "."),
     (
-        r"It belongs to the event loop in which .*; a task that is cancelled cancels its call\.",
+        r"Use it in one event loop only\. A task that is cancelled cancels its call\.",
         "Safe to use from several threads.",
     ),
     (r"\[(\w+) async for \1 in (\w+)\]", r"list(\2)"),

@@ -1,6 +1,7 @@
 """Modules of running programs: the ways to see a program build and load them, and where what was seen goes.
 
-A *way* (a preloaded library, a layer, a listener, a watched folder) yields the events of ``symd.model.captures``; a *sink* takes them.
+A *way* (a preloaded library, a layer, a listener, a watched folder) yields the events of ``symd.model.captures``; a
+*sink* takes them.
 """
 
 from __future__ import annotations

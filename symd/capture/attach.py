@@ -40,8 +40,9 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 def loaded_objects(
     process: RunningProcess, mappings: Sequence[MemoryMapping], limits: Limits, notes: list[str], end: float
 ) -> Iterator[LoadedObject]:
-    """The code objects with what is added to their addresses, and their bytes where they can be had. ``notes`` gets a sentence
-    where the runtime is there and its list is not, and where its code objects are not all read by ``end`` (time.monotonic())."""
+    """The code objects with what is added to their addresses, and their bytes where they can be had. ``notes`` gets a
+    sentence where the runtime is there and its list is not, and where its code objects are not all read by ``end``
+    (time.monotonic())."""
     mapping = next((each for each in mappings if _LIBRARY in each.file), None)
     if mapping is None:
         return
@@ -96,7 +97,8 @@ AttachEvent = ModuleLoaded | ModuleFound
 
 
 class Attachment:
-    """What can be had of ``process``. ``notes`` say what was looked at and what could not be had; complete at the end."""
+    """What can be had of ``process``. ``notes`` say what was looked at and what could not be had; complete at the
+    end."""
 
     def __init__(self, process: RunningProcess, limits: Limits) -> None:
         self.notes: list[str] = []
@@ -106,7 +108,8 @@ class Attachment:
         self._places: set[tuple[str, int]] = set()
 
     def events(self) -> Iterator[AttachEvent]:
-        """Every module once, and at each load address that is listed. Raises FailedPrecondition where nothing of the process may be seen."""
+        """Every module once, and at each load address that is listed. Raises FailedPrecondition where nothing of the
+        process may be seen."""
         mappings = self._process.mappings()
         try:
             self._process.open_memory()
@@ -234,7 +237,8 @@ class Attachment:
         return False
 
     def _check_cache(self, folder: Path) -> None:
-        """Raises Unsupported for a folder that another user's process names and that is not that user's. Raises OSError."""
+        """Raises Unsupported for a folder that another user's process names and that is not that user's. Raises
+        OSError."""
         user = self._process.user()
         if not is_trusted(user) and folder.stat().st_uid != user:
             raise Unsupported(f"this cache is not of the process's user, {user}")

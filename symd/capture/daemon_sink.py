@@ -1,7 +1,8 @@
-"""Captured events told to a daemon: modules to its store, and loads and unloads to a context for each process and device.
+"""Captured events told to a daemon: modules to its store, and loads and unloads to a context for each process and
+device.
 
-Telling an event again changes nothing, so whoever is not sure that one arrived tells it again. Nothing is remembered here that the
-daemon does not know: another process may go on where this one ended."""
+Telling an event again changes nothing, so whoever is not sure that one arrived tells it again. Nothing is remembered
+here that the daemon does not know: another process may go on where this one ended."""
 
 from __future__ import annotations
 
@@ -61,8 +62,8 @@ class DaemonSink:
         """Modules that the daemon did not take, and why: their loads are told all the same."""
 
     def take(self, event: CaptureEvent) -> None:
-        """Tell the daemon. Raises ``Unavailable``, ``DeadlineExceeded`` and ``Busy``, after which it may be told again, and what the
-        daemon refuses for good."""
+        """Tell the daemon. Raises ``Unavailable``, ``DeadlineExceeded`` and ``Busy``, after which it may be told again,
+        and what the daemon refuses for good."""
         match event:
             case ModuleLoaded():
                 self._loaded(event)
@@ -89,8 +90,8 @@ class DaemonSink:
         return None
 
     def _added(self, event: ModuleLoaded | ModuleFound) -> Digest:
-        """The module's digest, after the daemon has its bytes or said why it never will. What was found is told once, and ``add`` asks
-        whether the daemon has it; what is loaded may be so by the thousand."""
+        """The module's digest, after the daemon has its bytes or said why it never will. What was found is told once,
+        and ``add`` asks whether the daemon has it; what is loaded may be so by the thousand."""
         digest = Digest(hashlib.sha256(event.data).hexdigest())
         if isinstance(event, ModuleFound) or self._symbolizer.missing([digest]):
             try:
@@ -123,7 +124,8 @@ class DaemonSink:
         return {kernel.name for code_object in summary.objects for kernel in code_object.kernels}
 
     def _unloaded(self, event: ModuleUnloaded) -> None:
-        """The event names no device: the key is its process's alone, so that the other contexts of that have nothing to end."""
+        """The event names no device: the key is its process's alone, so that the other contexts of that have nothing to
+        end."""
         unload = Unload(key_of(event.api, event.handle), event.time)
         for name in self._contexts_of(event.process):
             self._symbolizer.contexts.record(name, [unload])

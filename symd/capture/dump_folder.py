@@ -1,6 +1,8 @@
-"""Folders into which compilers and drivers write what they build, for programs that nothing else reaches: they are private to a run and watched while it lasts.
+"""Folders into which compilers and drivers write what they build, for programs that nothing else reaches: they are
+private to a run and watched while it lasts.
 
-Sources: IGC's flags (``IGC_ElfDumpEnable``, ``IGC_DumpToCustomDir``), FAQ.md of Intel's compute runtime (``NEO_CACHE_DIR``)."""
+Sources: IGC's flags (``IGC_ElfDumpEnable``, ``IGC_DumpToCustomDir``), FAQ.md of Intel's compute runtime
+(``NEO_CACHE_DIR``)."""
 
 from __future__ import annotations
 
@@ -25,12 +27,13 @@ _LOOK_SECONDS: Final = 0.2
 _ROUND_SECONDS: Final = 1.0
 """How often it is asked while files are written without a pause."""
 _ENDING_SECONDS: Final = 10.0
-"""How long half-written files are waited for once the program has ended: others that it left behind may write without end."""
+"""How long half-written files are waited for once the program has ended: others that it left behind may write without
+end."""
 
 
 def dump_environment(folder: Path) -> dict[str, str]:
-    """What makes Intel's compiler and driver write below ``folder``, which is made. The older generation leaves an ELF image of each kernel, the newer one
-    whole modules too."""
+    """What makes Intel's compiler and driver write below ``folder``, which is made. The older generation leaves an ELF
+    image of each kernel, the newer one whole modules too."""
     cache = folder / "cache"
     for each in (folder, cache):
         make_folder(each, exist_ok=True)
@@ -39,7 +42,8 @@ def dump_environment(folder: Path) -> dict[str, str]:
 
 
 class DumpFolder:
-    """Tells ``sink`` of each module in ``folder`` until ``finish``; the sink is told by other threads too, one at a time."""
+    """Tells ``sink`` of each module in ``folder`` until ``finish``; the sink is told by other threads too, one at a
+    time."""
 
     def __init__(self, folder: Path, sink: Sink, limits: Limits) -> None:
         self.modules = 0

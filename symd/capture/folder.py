@@ -1,4 +1,5 @@
-"""Modules of compilers' caches and dump folders, as they fill: what was there before, and each file once it is complete.
+"""Modules of compilers' caches and dump folders, as they fill: what was there before, and each file once it is
+complete.
 
 Source: inotify(7). A file is complete when it was closed by who wrote it, or moved to its place.
 
@@ -39,9 +40,10 @@ class CompilerCache:
 
 
 def compiler_caches(environment: Mapping[str, str], directory: Path = Path()) -> Iterator[CompilerCache]:
-    """The caches of a process with this environment and working directory, whether they are there or not. Sources: FAQ.md of Intel's compute runtime (NEO_CACHE_DIR,
-    cl_cache_dir and l0_cache_dir of older ones), ``triton.knobs``, the CUDA C++ programming guide (CUDA_CACHE_PATH), the README of amd_comgr
-    (AMD_COMGR_CACHE_DIR), DPC++'s EnvironmentVariables.md (SYCL_CACHE_DIR)."""
+    """The caches of a process with this environment and working directory, whether they are there or not. Sources:
+    FAQ.md of Intel's compute runtime (NEO_CACHE_DIR, cl_cache_dir and l0_cache_dir of older ones), ``triton.knobs``,
+    the CUDA C++ programming guide (CUDA_CACHE_PATH), the README of amd_comgr (AMD_COMGR_CACHE_DIR), DPC++'s
+    EnvironmentVariables.md (SYCL_CACHE_DIR)."""
     home = directory / environment.get("HOME", "/")
     cache = directory / (environment.get("XDG_CACHE_HOME") or home / ".cache")
 
@@ -105,8 +107,8 @@ Finding = FolderModule | LeftOut
 
 @dataclass(slots=True)
 class Counts:
-    """What was seen of the folders so far. ``repeated``: files with the bytes of one before; ``other``: files of other formats, or
-    without device code."""
+    """What was seen of the folders so far. ``repeated``: files with the bytes of one before; ``other``: files of other
+    formats, or without device code."""
 
     modules: int = 0
     repeated: int = 0
@@ -130,8 +132,8 @@ class _Version(NamedTuple):
 class FolderWatch:
     """The files of ``folders`` and of all folders below them; a context manager.
 
-    Links are not followed: what they name inside a folder is seen there, what they name outside was not asked for. A folder that
-    is not there yet is waited for. ``settle`` is SETTLE_SECONDS except in tests.
+    Links are not followed: what they name inside a folder is seen there, what they name outside was not asked for. A
+    folder that is not there yet is waited for. ``settle`` is SETTLE_SECONDS except in tests.
     """
 
     def __init__(
@@ -162,8 +164,8 @@ class FolderWatch:
         self._inotify.close()
 
     def present(self, since: float = -math.inf) -> Iterator[Finding]:
-        """What is there now; ``since`` is a time.time() before which files are passed over. Whoever asks again is answered what has
-        changed since."""
+        """What is there now; ``since`` is a time.time() before which files are passed over. Whoever asks again is
+        answered what has changed since."""
         self._since = since
         for root in self._roots:
             yield from self._folder(root, 0)
@@ -259,7 +261,8 @@ class FolderWatch:
             yield from self._file(path, complete=False)
 
     def _file(self, path: str, *, complete: bool) -> Iterator[Finding]:
-        """Take a file whose content was not seen before. One that is not known to be ``complete`` waits until it changes no more."""
+        """Take a file whose content was not seen before. One that is not known to be ``complete`` waits until it
+        changes no more."""
         try:
             status = os.lstat(path)
             version = _Version.of(status)
@@ -337,7 +340,8 @@ class FolderWatch:
 
 
 def _is_for_the_host(data: bytes) -> bool:
-    """Whether these are a program or a static library, which need have no device code. A thin archive only names its members."""
+    """Whether these are a program or a static library, which need have no device code. A thin archive only names its
+    members."""
     return containers.identify(data) is host_elf or data.startswith(archive.MAGIC)
 
 
@@ -359,7 +363,8 @@ def _inotify() -> Inotify:
 
 
 def _content(path: str, status: os.stat_result, roots: Sequence[str], limits: Limits) -> bytes:
-    """The bytes of the very file that was looked at. Raises Unsupported for what is no file, LimitExceeded for a large one."""
+    """The bytes of the very file that was looked at. Raises Unsupported for what is no file, LimitExceeded for a large
+    one."""
     if not stat.S_ISREG(status.st_mode):
         raise Unsupported(f"is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no file')}, which is not followed or read")
     if status.st_size > limits.folder_bytes:

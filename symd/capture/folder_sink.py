@@ -1,12 +1,14 @@
-"""A folder of captures: each module's bytes once, in ``modules/SHA256``, and what happened in ``captures.jsonl``, one event a line.
+"""A folder of captures: each module's bytes once, in ``modules/SHA256``, and what happened in ``captures.jsonl``, one
+event a line.
 
-Several runs may share a folder: a line is written at once, under a lock. A line that a killed process left unfinished was never
-acknowledged, and is cut off by the next one that opens the folder.
+Several runs may share a folder: a line is written at once, under a lock. A line that a killed process left unfinished
+was never acknowledged, and is cut off by the next one that opens the folder.
 
-Another may have put something into the folder before: no link is followed, nothing is waited for, and a list that is not symd's is not
-written to.
+Another may have put something into the folder before: no link is followed, nothing is waited for, and a list that is
+not symd's is not written to.
 
-Events as JSON objects, one a line: the bytes of a module stand apart, by their SHA-256. docs/capture-protocol.md describes the keys.
+Events as JSON objects, one a line: the bytes of a module stand apart, by their SHA-256. docs/capture-protocol.md
+describes the keys.
 """
 
 from __future__ import annotations
@@ -62,14 +64,16 @@ _UNBOUNDED: Final = 1 << 60
 
 
 class FolderSink:
-    """Keeps events in a folder, which is made where it is not there. Raises StoreUnavailable where the disk refuses, InvalidInput where
-    the folder has another's ``captures.jsonl``, FailedPrecondition where another user's link leads there (``symbolic_links.resolved``)."""
+    """Keeps events in a folder, which is made where it is not there. Raises StoreUnavailable where the disk refuses,
+    InvalidInput where the folder has another's ``captures.jsonl``, FailedPrecondition where another user's link leads
+    there (``symbolic_links.resolved``)."""
 
     def __init__(
         self, folder: Path, most: int = _UNBOUNDED, *, follow_links: bool = True, private: bool = False
     ) -> None:
-        """``most`` bytes are added at the most, ``Limits.capture_bytes``: beyond, ``take`` raises LimitExceeded. Without ``follow_links`` the
-        folder was resolved before, and FailedPrecondition is raised where a link stands on the way now. ``private``: nobody named the folder, and nobody else may open it where it is made."""
+        """``most`` bytes are added at the most, ``Limits.capture_bytes``: beyond, ``take`` raises LimitExceeded.
+        Without ``follow_links`` the folder was resolved before, and FailedPrecondition is raised where a link stands on
+        the way now. ``private``: nobody named the folder, and nobody else may open it where it is made."""
         self._room = most
         try:
             self.folder = folder = resolved(folder) if follow_links else still_resolved(folder)
@@ -157,8 +161,9 @@ class FolderSink:
 
 
 def own_folder(folder: Path) -> Path:
-    """Where a folder inside one of captures leads, which is made where it is not there. Raises OSError, FailedPrecondition where another user's
-    link leads there, InvalidInput where it is another user's, who could put a link in its place."""
+    """Where a folder inside one of captures leads, which is made where it is not there. Raises OSError,
+    FailedPrecondition where another user's link leads there, InvalidInput where it is another user's, who could put a
+    link in its place."""
     place = resolved(folder)
     make_inside(place)
     owner = place.lstat().st_uid  # of a link that was put there while it was made, its own
@@ -170,11 +175,11 @@ def own_folder(folder: Path) -> Path:
 def events_of(
     folder: Path, start: int = 0, damaged: Callable[[SymdError], None] | None = None
 ) -> Iterator[tuple[CaptureEvent, int]]:
-    """The events of a folder from the byte ``start`` of its list on, each with the byte behind its line. A last line without its end
-    is not there yet. ``damaged`` is told of lines that are no events, and they are passed over.
+    """The events of a folder from the byte ``start`` of its list on, each with the byte behind its line. A last line
+    without its end is not there yet. ``damaged`` is told of lines that are no events, and they are passed over.
 
-    Raises StoreUnavailable where there is no such folder, InvalidInput where its list is no file, DataLoss for a line that is no event
-    or a module that is gone or another.
+    Raises StoreUnavailable where there is no such folder, InvalidInput where its list is no file, DataLoss for a line
+    that is no event or a module that is gone or another.
     """
     try:
         with open(_opened(folder / EVENTS, os.O_RDONLY), "rb") as lines:
@@ -307,7 +312,8 @@ _VALUES: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
 
 
 def event_line(event: CaptureEvent, digest: str = "") -> str:
-    """One line without its end. The bytes of a module are named by ``sha256`` and ``size``; ``digest`` is the first where it is known."""
+    """One line without its end. The bytes of a module are named by ``sha256`` and ``size``; ``digest`` is the first
+    where it is known."""
     written: dict[str, Any] = {"event": _NAMES[type(event)]}
     for each in fields(event):
         value = getattr(event, each.name)
@@ -324,7 +330,8 @@ def begins_event(data: bytes) -> bool:
 
 
 def event_of_line(line: str, read: Callable[[str], bytes]) -> CaptureEvent:
-    """The event that a line was written of; ``read`` gives a module's bytes by their SHA-256. Raises DataLoss for another line."""
+    """The event that a line was written of; ``read`` gives a module's bytes by their SHA-256. Raises DataLoss for
+    another line."""
     try:
         written = json.loads(line)
         cls = _EVENTS[written["event"]]

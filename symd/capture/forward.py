@@ -1,8 +1,8 @@
-"""Events from a folder of captures to another sink, while the folder fills and after: a daemon that is slow, absent or dies half-way
-holds nothing up, and gets each event later.
+"""Events from a folder of captures to another sink, while the folder fills and after: a daemon that is slow, absent or
+dies half-way holds nothing up, and gets each event later.
 
-How far it got stands in the file ``sent`` of the folder. It is written after the sink has taken an event, so that one may be told again;
-a sink of events counts it once.
+How far it got stands in the file ``sent`` of the folder. It is written after the sink has taken an event, so that one
+may be told again; a sink of events counts it once.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ _PATIENCE_SECONDS: Final = 10.0
 
 OpenSink = Callable[[], AbstractContextManager[Sink]]
 _OF_THE_EVENT: Final = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"})
-"""Errors after which this event will never do, and others may. After any further one none may, until somebody does something."""
+"""Errors after which this event will never do, and others may. After any further one none may, until somebody does
+something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of the events of a folder: ``left`` tells whether some wait, ``error`` why; ``refused`` were refused for good, and
-    ``refused_before`` counts those that earlier processes were refused."""
+    """What became of the events of a folder: ``left`` tells whether some wait, ``error`` why; ``refused`` were refused
+    for good, and ``refused_before`` counts those that earlier processes were refused."""
 
     events: int = 0
     left: bool = False
@@ -59,7 +60,8 @@ class Forwarder:
     """Tells the events of ``folder`` to the sink that ``open_sink`` gives, in a thread of its own."""
 
     def __init__(self, folder: Path, address: str, open_sink: OpenSink) -> None:
-        """``address`` is taken down for later. Raises OSError, or BlockingIOError where another process sends this folder."""
+        """``address`` is taken down for later. Raises OSError, or BlockingIOError where another process sends this
+        folder."""
         self._folder, self._address, self._open_sink = folder, address, open_sink
         self._note = open_private(folder / SENT, os.O_RDWR)
         try:
@@ -184,8 +186,8 @@ def waiting(captures: Path, address: str) -> Iterator[Path]:
 
 
 def remove_sent(folder: Path) -> bool:
-    """Remove a folder all of whose events were sent, unless a failed build is among them, whose log stands nowhere else. Whether it is
-    gone."""
+    """Remove a folder all of whose events were sent, unless a failed build is among them, whose log stands nowhere
+    else. Whether it is gone."""
     try:
         has_logs = any(isinstance(event, FailedBuild) for event, _ in events_of(folder))
     except SymdError:

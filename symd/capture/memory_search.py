@@ -26,7 +26,8 @@ ATTACH_SECONDS: Final = 60.0
 Read = Callable[[int, int], bytes]
 """Offset and size to bytes, fewer where there are no more."""
 MAGICS: Final = (elf.MAGIC, igc_debug.MAGIC, compressed_bundle.MAGIC, fatbin.MAGIC)
-"""What the modules begin with whose end can be told. What lies unpacked in a bundle of Clang's is an ELF image itself."""
+"""What the modules begin with whose end can be told. What lies unpacked in a bundle of Clang's is an ELF image
+itself."""
 HEAD_BYTES: Final = 64
 """Bytes from which ``may_begin`` knows."""
 _MACHINES: Final = (EM_CUDA, EM_INTELGT, EM_AMDGPU, EM_INTEL182)
@@ -84,7 +85,8 @@ class InMemory(NamedTuple):
 
 @dataclass(slots=True)
 class SearchCounts:
-    """How far a search went. ``damaged``: beginnings of modules whose rest is not theirs any more, or not yet, or does not stay."""
+    """How far a search went. ``damaged``: beginnings of modules whose rest is not theirs any more, or not yet, or does
+    not stay."""
 
     searched: int = 0
     unsearched: int = 0
@@ -94,8 +96,8 @@ class SearchCounts:
 
 
 class MemorySearch:
-    """Looks for modules in the memory of ``process`` that no file stands behind. The process goes on meanwhile: bytes count that
-    are the same twice and make a sound module."""
+    """Looks for modules in the memory of ``process`` that no file stands behind. The process goes on meanwhile: bytes
+    count that are the same twice and make a sound module."""
 
     def __init__(self, process: RunningProcess, mappings: list[MemoryMapping], limits: Limits) -> None:
         self.counts = SearchCounts()

@@ -1,7 +1,9 @@
-"""The libraries that are loaded into programs: built from ``native/`` on first use and kept in the user's cache, or found prebuilt.
+"""The libraries that are loaded into programs: built from ``native/`` on first use and kept in the user's cache, or
+found prebuilt.
 
-A prebuilt one lies beside the sources, ``native/NAME.so``. A built one is kept below a digest of everything that it is made of, so that
-another version of symd has its own. A cache that another user could change is not used: what is there is run in this user's programs."""
+A prebuilt one lies beside the sources, ``native/NAME.so``. A built one is kept below a digest of everything that it is
+made of, so that another version of symd has its own. A cache that another user could change is not used: what is there
+is run in this user's programs."""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ _FLAGS: Final = (
 )
 _HINT: Final = "install one: apt-get install gcc libc6-dev"
 _FULL: Final = tuple(os.strerror(each) for each in (errno.ENOSPC, errno.EDQUOT))
-"""What compilers print where there is no room for what they write; ``run_tool`` has them speak the language of the C locale, as Python does."""
+"""What compilers print where there is no room for what they write; ``run_tool`` has them speak the language of the C
+locale, as Python does."""
 COMPILE_SECONDS: Final = 60.0
 """Time that a compiler gets for one of the libraries that are loaded into captured programs."""
 _MEMORY: Final = 2 << 30
@@ -53,19 +56,19 @@ _LEVEL_ZERO_WRAPPER: Final = "level_zero_wrapper"
 
 
 def library(name: str, instead: Path | None = None) -> Path:
-    """The library ``OPENCL_LAYER``, ``LEVEL_ZERO_PRELOAD``, ``CUDA_PRELOAD`` or ``HIP_PRELOAD``, built below ``instead`` where the user's
-    cache cannot be written, or others may change it.
+    """The library ``OPENCL_LAYER``, ``LEVEL_ZERO_PRELOAD``, ``CUDA_PRELOAD`` or ``HIP_PRELOAD``, built below
+    ``instead`` where the user's cache cannot be written, or others may change it.
 
-    Raises ToolMissing where it is to be built and there is no compiler, ToolFailed where that refuses, StoreUnavailable where there is no
-    room for it, FailedPrecondition where others may change the cache and there is no ``instead``.
+    Raises ToolMissing where it is to be built and there is no compiler, ToolFailed where that refuses, StoreUnavailable
+    where there is no room for it, FailedPrecondition where others may change the cache and there is no ``instead``.
     """
     prebuilt = _NATIVE / f"{name}.so"
     return prebuilt if prebuilt.exists() else _built(name, (), (), instead)
 
 
 def wrapper_driver(driver: str, instead: Path | None = None) -> Path:
-    """The wrapper of the Level Zero driver ``driver``, a library's name or its absolute path. ``instead``, and what it raises, as for
-    ``library``."""
+    """The wrapper of the Level Zero driver ``driver``, a library's name or its absolute path. ``instead``, and what it
+    raises, as for ``library``."""
     needed = ("-Wl,--no-as-needed", "needed.so", "-Wl,--allow-shlib-undefined")
     return _built(_LEVEL_ZERO_WRAPPER, (f'-DDRIVER="{driver}"',), (driver, *needed), instead)
 
@@ -104,8 +107,8 @@ def _changeable(folder: Path) -> Path | None:
 
 
 def _usable(target: Path) -> bool:
-    """Whether it is there, and nobody else could have put it there or can change it, in a folder that nobody else can change: then it is the same
-    file when it is opened by its path."""
+    """Whether it is there, and nobody else could have put it there or can change it, in a folder that nobody else can
+    change: then it is the same file when it is opened by its path."""
     try:
         found = target.lstat()
     except OSError:

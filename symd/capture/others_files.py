@@ -1,5 +1,5 @@
-"""Files that another user's program names: opened only where that user may read them too. Whoever captures such a program may be root, and
-would read for it what it may not.
+"""Files that another user's program names: opened only where that user may read them too. Whoever captures such a
+program may be root, and would read for it what it may not.
 
 Source: path_resolution(7), inode(7) for the rights, proc(5) for what /proc/self/fd opens."""
 
@@ -29,10 +29,12 @@ def is_trusted(user: int) -> bool:
 
 
 def opened_for(user: int, path: str, root: str = "/") -> int:
-    """A descriptor of the regular file at ``path`` below ``root``, which ``user`` may read, through folders that ``user`` may search. Each is
-    held while it is looked at, so that nobody puts another in its place meanwhile. Raises OSError.
+    """A descriptor of the regular file at ``path`` below ``root``, which ``user`` may read, through folders that
+    ``user`` may search. Each is held while it is looked at, so that nobody puts another in its place meanwhile. Raises
+    OSError.
 
-    Which groups the user is in is not asked: to all but a file's owner only those rights count that its group and all others have."""
+    Which groups the user is in is not asked: to all but a file's owner only those rights count that its group and all
+    others have."""
     with _Way(root) as way:
         names = [*reversed(Path("/", path).parts[1:])]
         while names:

@@ -1,6 +1,7 @@
 """A running process of this machine as the kernel shows it: who it is, what is mapped into it, its memory.
 
-Source: proc(5), Documentation/filesystems/proc.rst and admin-guide/mm/pagemap.rst of Linux, ptrace(2) for who may read."""
+Source: proc(5), Documentation/filesystems/proc.rst and admin-guide/mm/pagemap.rst of Linux, ptrace(2) for who may
+read."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class MemoryMapping(NamedTuple):
-    """A range of addresses. ``file`` is the path in the process's own tree, "" for memory without one; ``special`` is memory of a
-    device, which reading might disturb; ``held`` are the bytes of it that are in memory or swapped out."""
+    """A range of addresses. ``file`` is the path in the process's own tree, "" for memory without one; ``special`` is
+    memory of a device, which reading might disturb; ``held`` are the bytes of it that are in memory or swapped out."""
 
     start: int
     end: int
@@ -65,8 +66,8 @@ def boot_id() -> str:
 
 
 def image_number(pid: int) -> int:
-    """The kernel's random bytes for the program that a process runs (AT_RANDOM, getauxval(3)), another number after each execve; 0
-    where there is no such process, or its memory may not be read."""
+    """The kernel's random bytes for the program that a process runs (AT_RANDOM, getauxval(3)), another number after
+    each execve; 0 where there is no such process, or its memory may not be read."""
     try:
         pairs = dict(struct.iter_unpack("=QQ", Path(f"/proc/{pid}/auxv").read_bytes()))
         with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
@@ -77,8 +78,8 @@ def image_number(pid: int) -> int:
 
 
 def command_words(text: bytes) -> tuple[str, ...]:
-    """The words of a command line as /proc/PID/cmdline has it, of which records hold so much. The last need not end in a zero byte: a
-    program may write over them."""
+    """The words of a command line as /proc/PID/cmdline has it, of which records hold so much. The last need not end in
+    a zero byte: a program may write over them."""
     words = text[:COMMAND_BYTES].removesuffix(b"\0").split(b"\0") if text else ()
     return tuple(word.decode("utf-8", "backslashreplace") for word in words)
 
@@ -173,7 +174,8 @@ class RunningProcess:
         return self.open_path(mapping.file)
 
     def open_path(self, path: str) -> int:
-        """A descriptor of a file by the process's own path: one that its user may read, where that is neither this process's nor root. Raises OSError."""
+        """A descriptor of a file by the process's own path: one that its user may read, where that is neither this
+        process's nor root. Raises OSError."""
         root = f"{self._folder}/root"
         user = self.user()
         return os.open(root + path, _OPEN) if is_trusted(user) else opened_for(user, path, root)

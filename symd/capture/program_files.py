@@ -73,8 +73,8 @@ _MOST_TABLE_BYTES: Final = 16 << 20
 
 
 def device_code(descriptor: int, limits: Limits) -> bytes | None:
-    """The file's bytes where it is a module or holds some; None for anything else, of which the beginning and the names of sections are
-    read. Raises OSError, LimitExceeded for a large one, InvalidInput where it was cut off meanwhile."""
+    """The file's bytes where it is a module or holds some; None for anything else, of which the beginning and the names
+    of sections are read. Raises OSError, LimitExceeded for a large one, InvalidInput where it was cut off meanwhile."""
 
     def read(offset: int, size: int) -> bytes:
         parts = []

@@ -41,8 +41,8 @@ _log: Final = logging.getLogger("symd.capture")
 
 
 class PythonCapture:
-    """Listens until ``stop``; a context manager. Modules that were compiled before are not seen. ``tell`` is None where somebody listens
-    already."""
+    """Listens until ``stop``; a context manager. Modules that were compiled before are not seen. ``tell`` is None where
+    somebody listens already."""
 
     def __init__(self, tell: Tell | None, close: Callable[[], None] | None = None) -> None:
         self._close = close
@@ -70,11 +70,12 @@ class PythonCapture:
 
 
 def start(destination: Sink | Symbolizer | str | os.PathLike[str] | None = None) -> PythonCapture:
-    """Tell of every module that Triton compiles or finds in its cache, loads and unloads in this program, as of now, also where Triton
-    is imported later. ``destination`` is a folder of captures, which is made where it is not there; a daemon's client; or any sink. None: ``symd
-    run``, which must run this program.
+    """Tell of every module that Triton compiles or finds in its cache, loads and unloads in this program, as of now,
+    also where Triton is imported later. ``destination`` is a folder of captures, which is made where it is not there; a
+    daemon's client; or any sink. None: ``symd run``, which must run this program.
 
-    What a destination refuses is logged (``symd.capture``) and does not reach the program. Raises InvalidInput where nobody would be told.
+    What a destination refuses is logged (``symd.capture``) and does not reach the program. Raises InvalidInput where
+    nobody would be told.
     """
     if destination is not None:
         teller = _teller(destination)

@@ -1,11 +1,12 @@
 """Takes what the libraries in a program hand over, while it runs, and tells a sink.
 
-Whose connection it is, and who sent or wrote each record, the kernel says. Of root and of the run's own user it is taken; another user's
-record has the run's key in it, which stands in the environment of the run's programs: root's program may have become that user.
+Whose connection it is, and who sent or wrote each record, the kernel says. Of root and of the run's own user it is
+taken; another user's record has the run's key in it, which stands in the environment of the run's programs: root's
+program may have become that user.
 
-One thread waits on the run's socket, on each process's connection and on each process's end. What came in is told before a process's
-end is. The libraries may be another program's work, so that each message and file is checked (``records``), is read within limits, and
-costs at most its own connection.
+One thread waits on the run's socket, on each process's connection and on each process's end. What came in is told
+before a process's end is. The libraries may be another program's work, so that each message and file is checked
+(``records``), is read within limits, and costs at most its own connection.
 """
 
 from __future__ import annotations
@@ -108,8 +109,8 @@ _PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENO
 
 @dataclass(slots=True)
 class _Connection:
-    """One process's end. ``process`` of ``user`` is who connected, as the kernel says; ``own_number`` what it calls itself, which is another
-    in a process namespace of its own."""
+    """One process's end. ``process`` of ``user`` is who connected, as the kernel says; ``own_number`` what it calls
+    itself, which is another in a process namespace of its own."""
 
     socket: socket.socket
     process: int
@@ -119,8 +120,8 @@ class _Connection:
 
 
 class _Sent(NamedTuple):
-    """A message, and the user who sent it, as the kernel says: whoever connected may have become another user since, or have left the
-    connection to a process of one."""
+    """A message, and the user who sent it, as the kernel says: whoever connected may have become another user since, or
+    have left the connection to a process of one."""
 
     data: bytes
     user: int
@@ -130,8 +131,8 @@ class Receiver:
     """Listens in a run's folder from when it is made to ``finish``."""
 
     def __init__(self, folder: RunFolder, sink: Sink, limits: Limits, before: Iterable[CaptureEvent] = ()) -> None:
-        """``before`` are the events of a run that was killed, where this one goes on in its folder. Raises OSError where the folder has
-        no room for the socket."""
+        """``before`` are the events of a run that was killed, where this one goes on in its folder. Raises OSError
+        where the folder has no room for the socket."""
         self.counts = CaptureCounts()
         self._folder, self._sink, self._limits = folder, sink, limits
         self._events = RecordEvents()
@@ -194,8 +195,8 @@ class Receiver:
         self.counts.lost += len(self._folder.spooled()) + (not whole)
 
     def _take_all(self) -> bool:
-        """Everything that was handed over before now, in the order of its times: what could not be sent stands in files between. Whether
-        it was all: a program may send without end, and then there is more."""
+        """Everything that was handed over before now, in the order of its times: what could not be sent stands in files
+        between. Whether it was all: a program may send without end, and then there is more."""
         came: list[tuple[_Sent, _Connection]] = []
         closed: list[_Connection] = []
         before: list[Path] | None = None
@@ -234,7 +235,8 @@ class Receiver:
             self._selector.unregister(self._listener)
 
     def _drain_all(self, came: list[tuple[_Sent, _Connection]], closed: list[_Connection]) -> bool:
-        """Add what was sent, as many bytes as a record may have and one record more; whether it was all. Who sent least comes first."""
+        """Add what was sent, as many bytes as a record may have and one record more; whether it was all. Who sent least
+        comes first."""
         connections = [key.data for key in self._selector.get_map().values() if isinstance(key.data, _Connection)]
         whole = True
         for connection in sorted(connections, key=lambda each: each.received):
@@ -257,8 +259,8 @@ class Receiver:
         self._selector.register(connected, selectors.EVENT_READ, _Connection(connected, process, user))
 
     def _drain(self, connection: _Connection, came: list[tuple[_Sent, _Connection]], room: int) -> bool:
-        """Add what was sent, to where it is more than ``room`` bytes; False when nobody holds the other end, or what it sent is
-        refused."""
+        """Add what was sent, to where it is more than ``room`` bytes; False when nobody holds the other end, or what it
+        sent is refused."""
         for _ in range(_MESSAGES_AT_ONCE):
             if room < 0:
                 break
@@ -359,7 +361,8 @@ class Receiver:
             path.unlink()
 
     def _take(self, sent: _Sent, users: Sequence[int], connection: _Connection | None) -> None:
-        """``users`` are who may have had a hand in it: a program with more rights may write to another's connection what that wants."""
+        """``users`` are who may have had a hand in it: a program with more rights may write to another's connection
+        what that wants."""
         record = parse_record(sent.data)
         self._check_known(users, record.key)
         process = self._process(record, connection)
@@ -385,8 +388,8 @@ class Receiver:
         raise error
 
     def _part_of_file(self, source: str, user: int) -> bytes:
-        """Device code that a program of ``user`` brought along in a file, which that user may read. Raises what parsing the URI and reading
-        raise, Malformed for other bytes."""
+        """Device code that a program of ``user`` brought along in a file, which that user may read. Raises what parsing
+        the URI and reading raise, Malformed for other bytes."""
         from symd.capture.program_files import is_device_code, opened, read_part  # noqa: PLC0415 - slow to import, and most programs bring none along
 
         data = read_part(uri.parse(source), self._limits, opened if is_trusted(user) else partial(opened_for, user))
@@ -395,7 +398,8 @@ class Receiver:
         return data
 
     def _process(self, record: Record, connection: _Connection | None) -> int:
-        """The process's number as it is here. A connection that a process inherited is another's, and a file is nobody's."""
+        """The process's number as it is here. A connection that a process inherited is another's, and a file is
+        nobody's."""
         if connection is None:
             return record.process
         if not connection.own_number:

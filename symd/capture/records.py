@@ -32,7 +32,8 @@ from symd.model.captures import (
 MAGIC: Final = b"symd"
 VERSION: Final = 1
 HEADER: Final = struct.Struct("<4sHHBBHIQQQQiIQ")
-"""magic, version, kind, API, way, 0, process, start time, image, time, handle, result, records lost before, bytes behind the header."""
+"""magic, version, kind, API, way, 0, process, start time, image, time, handle, result, records lost before, bytes
+behind the header."""
 _FIELD: Final = struct.Struct("<IIQQ")
 """tag, form, address, bytes that follow."""
 _BEYOND_PROCESSES: Final = 1 << 31
@@ -87,10 +88,10 @@ _FORMS: Final[Mapping[int, ModuleForm]] = MappingProxyType({1: ModuleForm.DEBUG_
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. ``process`` and ``start_time`` are as the process sees itself; ``image`` is another number after each execve;
-    ``lost`` is how many records before this one could not be handed over. ``source`` is where a module lies: a path, or the code object URI of
-    a part of a file. ``key`` is the run's, where the sender knows it. ``kernels`` are names with addresses, 0 where the driver
-    says none."""
+    """One record. ``process`` and ``start_time`` are as the process sees itself; ``image`` is another number after each
+    execve; ``lost`` is how many records before this one could not be handed over. ``source`` is where a module lies: a
+    path, or the code object URI of a part of a file. ``key`` is the run's, where the sender knows it. ``kernels`` are
+    names with addresses, 0 where the driver says none."""
 
     kind: RecordKind
     api: CaptureApi
@@ -119,8 +120,8 @@ def time_of(data: bytes) -> int:
 def parse_record(data: bytes) -> Record:
     """The record that ``data`` is, all of it.
 
-    Raises Unsupported for a version that this symd does not know, LimitExceeded for too many kernels or fields, Malformed for anything else
-    that is no record.
+    Raises Unsupported for a version that this symd does not know, LimitExceeded for too many kernels or fields,
+    Malformed for anything else that is no record.
     """
     if len(data) < HEADER.size or not data.startswith(MAGIC):
         raise Malformed("it does not begin like one", where=_WHERE)
@@ -196,8 +197,8 @@ _ADDRESS_BITS = 48
 
 @dataclass(slots=True)
 class _Image:
-    """One program that a process runs, with what it has loaded now. ``number`` is of the program: another after execve, 0 until a
-    record says it."""
+    """One program that a process runs, with what it has loaded now. ``number`` is of the program: another after execve,
+    0 until a record says it."""
 
     number: int
     process: CapturedProcess
@@ -292,7 +293,8 @@ def _found(record: Record, process: CapturedProcess) -> ModuleFound:
 
 
 def canonical(address: int) -> int:
-    """An address with the bits above the 48 that a GPU has as the driver writes them in debug data: copies of the highest."""
+    """An address with the bits above the 48 that a GPU has as the driver writes them in debug data: copies of the
+    highest."""
     low = address & ((1 << _ADDRESS_BITS) - 1)
     return low | ((1 << 64) - (1 << _ADDRESS_BITS)) if low >> (_ADDRESS_BITS - 1) else low
 
@@ -300,8 +302,8 @@ def canonical(address: int) -> int:
 def chosen(data: Mapping[ModuleForm, bytes]) -> tuple[ModuleForm, bytes, Mapping[str, DeviceAddress]]:
     """The form to keep, its bytes, and the kernels' addresses where the bytes say them.
 
-    Debug data that is an ELF image has the load addresses in it, so that it is another file each time. The native binary is the same
-    each time, and is kept instead where it has as much: either both have DWARF or neither.
+    Debug data that is an ELF image has the load addresses in it, so that it is another file each time. The native
+    binary is the same each time, and is kept instead where it has as much: either both have DWARF or neither.
     """
     debug, native = data.get(ModuleForm.DEBUG_DATA), data.get(ModuleForm.NATIVE_BINARY, b"")
     if not debug:

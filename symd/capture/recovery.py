@@ -22,8 +22,9 @@ _log: Final = logging.getLogger("symd.capture")
 
 
 def recover(limits: Limits) -> int:
-    """Take the records of killed runs of this user to their folders of captures, and remove the runs' folders; how many modules there
-    were. Those whose programs still run are left for later, and so is one whose captures cannot be kept."""
+    """Take the records of killed runs of this user to their folders of captures, and remove the runs' folders; how many
+    modules there were. Those whose programs still run are left for later, and so is one whose captures cannot be
+    kept."""
     modules = 0
     for folder, out in abandoned():
         try:

@@ -1,12 +1,13 @@
-"""The folder of one run: the socket to which a program's libraries hand over, and files of theirs where the socket fails them.
+"""The folder of one run: the socket to which a program's libraries hand over, and files of theirs where the socket
+fails them.
 
-It is this user's alone. Where that is root a program may have another user's rights by the time it hands something over, so that
-everybody may write here then who knows the name of the inner folder: it is random, other users see it neither in the environment of the
-run's processes nor in the kernel's list of sockets, and the outer folder cannot be listed. Who is neither root nor this user shows the key
-too, which stands in the environment alone.
+It is this user's alone. Where that is root a program may have another user's rights by the time it hands something
+over, so that everybody may write here then who knows the name of the inner folder: it is random, other users see it
+neither in the environment of the run's processes nor in the kernel's list of sockets, and the outer folder cannot be
+listed. Who is neither root nor this user shows the key too, which stands in the environment alone.
 
-The outer folder is locked (flock(2)) while the run lasts, and the kernel unlocks it however that ends. What a run leaves that was
-killed is found by the next one.
+The outer folder is locked (flock(2)) while the run lasts, and the kernel unlocks it however that ends. What a run
+leaves that was killed is found by the next one.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class RunFolder:
 
     @property
     def native(self) -> Path:
-        """Where libraries are built where the user's cache cannot be written. Everybody sees the compiler's command line, so that the inner
-        folder's name may not stand there."""
+        """Where libraries are built where the user's cache cannot be written. Everybody sees the compiler's command
+        line, so that the inner folder's name may not stand there."""
         return self.outer / "native"
 
     @property
@@ -80,7 +81,8 @@ class RunFolder:
         return sorted(filter(_may_be_record, paths), key=lambda path: (written_at(path), path.name))
 
     def note(self, out: Path, process: int) -> None:
-        """Take down for the next run, should this one be killed, where the captures of ``process`` go. Raises OSError."""
+        """Take down for the next run, should this one be killed, where the captures of ``process`` go. Raises
+        OSError."""
         fields = {
             "inner": self.inner.name,
             "key": self.key,
@@ -96,8 +98,8 @@ class RunFolder:
         self.leave()
 
     def end(self) -> None:
-        """Remove it, unless programs that outlive the run still have it in their environment: then it is left for a later run,
-        once the oldest of them has ended."""
+        """Remove it, unless programs that outlive the run still have it in their environment: then it is left for a
+        later run, once the oldest of them has ended."""
         users = _users(self.inner)
         if not users:
             self.remove()
@@ -134,14 +136,15 @@ def make_run_folder() -> RunFolder:
 
 
 def let_in(path: Path, mode: int) -> None:
-    """Let users open what a program needs whom it may become: root's program any, another user's none that could not anyway."""
+    """Let users open what a program needs whom it may become: root's program any, another user's none that could not
+    anyway."""
     if os.geteuid() == 0:
         path.chmod(mode)
 
 
 def listen(folder: RunFolder, listener: socket.socket) -> None:
-    """Make ``folder.socket`` and listen there. The kernel tells everybody the path by which a socket was made (/proc/net/unix, proc(5)),
-    so that this is one that means something to this process alone. Raises OSError."""
+    """Make ``folder.socket`` and listen there. The kernel tells everybody the path by which a socket was made
+    (/proc/net/unix, proc(5)), so that this is one that means something to this process alone. Raises OSError."""
     folder.socket.unlink(missing_ok=True)
     inner = os.open(folder.inner, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -153,8 +156,9 @@ def listen(folder: RunFolder, listener: socket.socket) -> None:
 
 
 def abandoned() -> Iterator[tuple[RunFolder, Path]]:
-    """Folders of this user's runs that were killed, locked again, with where their captures go; whoever takes one removes it. Those
-    whose program still runs, or whose libraries a process may still load, are left, and those without a note are removed: their program had not begun."""
+    """Folders of this user's runs that were killed, locked again, with where their captures go; whoever takes one
+    removes it. Those whose program still runs, or whose libraries a process may still load, are left, and those without
+    a note are removed: their program had not begun."""
     parent = Path(_parent())
     for outer in (parent / name for name in _names(parent) if name.startswith(_PREFIX)):
         try:
@@ -175,8 +179,8 @@ def abandoned() -> Iterator[tuple[RunFolder, Path]]:
 
 
 def in_use(inner: Path) -> bool:
-    """Whether a living process of this user still has the folder in its environment (/proc/PID/environ, proc(5)): the dynamic loader
-    looks there for its libraries at each exec."""
+    """Whether a living process of this user still has the folder in its environment (/proc/PID/environ, proc(5)): the
+    dynamic loader looks there for its libraries at each exec."""
     return bool(_users(inner))
 
 
@@ -191,7 +195,8 @@ def _users(inner: Path) -> list[int]:
 
 
 def _noted(outer: Path, lock: int) -> tuple[RunFolder, Path, int, int] | None:
-    """What the note of a run says: its folder, where its captures go, its program and since when; None where there is none."""
+    """What the note of a run says: its folder, where its captures go, its program and since when; None where there is
+    none."""
     try:
         note = json.loads((outer / _NOTE).read_text())
         folder = RunFolder(outer, outer / str(note["inner"]), lock, str(note["key"]))

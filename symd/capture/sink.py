@@ -12,8 +12,8 @@ class Sink(Protocol):
     """Takes events in the order in which they are told, from one thread at a time."""
 
     def take(self, event: CaptureEvent) -> None:
-        """Keep one event. When it returns, the event survives the death of this process. Raises what the sink's kind raises
-        (``StoreUnavailable``, ``Unavailable``, ...); the event may then be told again, and counts once."""
+        """Keep one event. When it returns, the event survives the death of this process. Raises what the sink's kind
+        raises (``StoreUnavailable``, ``Unavailable``, ...); the event may then be told again, and counts once."""
 
 
 class OneAtATime:

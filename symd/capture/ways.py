@@ -1,6 +1,7 @@
 """The ways into a program that symd starts: which reach it, and the environment that takes them there.
 
-docs/capture-protocol.md says what each reaches. Variables that the user has set keep what they say; what is ours stands behind it.
+docs/capture-protocol.md says what each reaches. Variables that the user has set keep what they say; what is ours stands
+behind it.
 """
 
 from __future__ import annotations
@@ -115,14 +116,15 @@ def chosen_ways(wanted: Collection[CaptureWay], program: ProgramFile) -> tuple[C
 def environment_for(
     ways: Collection[CaptureWay], base: Mapping[str, str], folder: RunFolder, sources: Path | None
 ) -> dict[str, str]:
-    """``base`` with what takes the ways into a program, and what tells their libraries where to hand over. ``sources`` is the folder for
-    source texts where lines are asked for. Raises what building the libraries raises, and InvalidInput for a folder whose name the
-    loaders would misread."""
+    """``base`` with what takes the ways into a program, and what tells their libraries where to hand over. ``sources``
+    is the folder for source texts where lines are asked for. Raises what building the libraries raises, and
+    InvalidInput for a folder whose name the loaders would misread."""
     result = dict(base)
     result |= {"SYMD_CAPTURE": str(folder.inner), "SYMD_CAPTURE_KEY": folder.key}
     if sources is not None:
         result["SYMD_CAPTURE_SOURCES"] = str(sources)
-    # What the older generation of Intel's drivers finds in its caches has no debug data. A folder that is not there switches them off.
+    # What the older generation of Intel's drivers finds in its caches has no debug data. A folder that is not there
+    # switches them off.
     result |= {"cl_cache_dir": str(folder.inner / "no-cache"), "l0_cache_dir": str(folder.inner / "no-cache")}
     if CaptureWay.OPENCL_LAYER in ways:
         _append(result, "OPENCL_LAYERS", _placed(library(OPENCL_LAYER, folder.native), folder), ":")
@@ -141,7 +143,8 @@ def environment_for(
 
 
 def _runtime_preloads(environment: Mapping[str, str]) -> Iterator[str]:
-    """The libraries for CUDA and HIP where these may be used: they stand in front of dlsym, which other programs are spared."""
+    """The libraries for CUDA and HIP where these may be used: they stand in front of dlsym, which other programs are
+    spared."""
     folders = [folder for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
     for preload, devices, runtime in _RUNTIMES:
         if any(Path(device).exists() for device in devices) or _is_installed(
@@ -182,8 +185,8 @@ def _placed(built: Path, folder: RunFolder) -> str:
 
 
 def _reachable(built: Path, folder: RunFolder, name: str) -> str:
-    """The library's path. Where symd is root the program may become a user who cannot read root's cache, and would say that it cannot: then it
-    is copied into the run's folder under the ``name``, unless nothing is run from there."""
+    """The library's path. Where symd is root the program may become a user who cannot read root's cache, and would say
+    that it cannot: then it is copied into the run's folder under the ``name``, unless nothing is run from there."""
     no_programs = os.statvfs(folder.inner).f_flag & os.ST_NOEXEC
     return str(built) if os.geteuid() != 0 or no_programs else _copy(built, folder.inner / name)
 

@@ -1,5 +1,5 @@
-"""``symd addr2line``: the options and the answers of binutils' addr2line, for GPU modules; for programs of the host addr2line itself
-answers (binutils/doc/binutils.texi)."""
+"""``symd addr2line``: the options and the answers of binutils' addr2line, for GPU modules; for programs of the host
+addr2line itself answers (binutils/doc/binutils.texi)."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ def _with(line: Addr2lineOptions, name: str, value: str) -> Addr2lineOptions:
 def answers(
     line: Addr2lineOptions, symbolize: Symbolize, texts: Sequence[str], demangler: Demangler | None
 ) -> list[str]:
-    """The answers to addresses, which are hexadecimal with or without 0x; what is none counts as the digits it begins with."""
+    """The answers to addresses, which are hexadecimal with or without 0x; what is none counts as the digits it begins
+    with."""
     values = [leading_hexadecimal(text) for text in texts]
     found = list(symbolize([_query(line, value) for value in values], as_written=True))
     return [

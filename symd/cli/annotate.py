@@ -73,17 +73,19 @@ def command(
     limits: Limits,
     log: str,
 ) -> None:
-    """Copy the file LOG, or standard input, to standard output, and add frames below each line that names a place in GPU code: KERNEL+0x68,
-    addresses of waves whose code object the text names, or program counters in a MODULE that is loaded at ADDRESS.
+    """Copy the file LOG, or standard input, to standard output, and add frames below each line that names a place in
+    GPU code: KERNEL+0x68, addresses of waves whose code object the text names, or program counters in a MODULE that is
+    loaded at ADDRESS.
 
-    symd understands the output of rocr-debug-agent, compute-sanitizer, cuda-gdb, rocgdb, gdb-oneapi and LLVM's runtimes. Added lines
-    begin with four spaces and "symd:". Everything else is copied byte for byte, line by line as it arrives.
+    symd understands the output of rocr-debug-agent, compute-sanitizer, cuda-gdb, rocgdb, gdb-oneapi and LLVM's
+    runtimes. Added lines begin with four spaces and "symd:". Everything else is copied byte for byte, line by line as
+    it arrives.
 
-    Files that the text names are opened here. With --server they are not sent, except those given as a MODULE, unless --files is given,
-    because the text may come from someone else.
+    Files that the text names are opened here. With --server they are not sent, except those given as a MODULE, unless
+    --files is given, because the text may come from someone else.
 
-    A function that a MODULE has for several architectures is answered for each of them, or once if the answers are the same; --object
-    sm_90 chooses one.
+    A function that a MODULE has for several architectures is answered for each of them, or once if the answers are the
+    same; --object sm_90 chooses one.
     """
     with _opened(log) as handle, _answering(server, limits) as answering:
         given = [_given(text, answering) for text in modules]
@@ -192,8 +194,9 @@ def _real(file: str) -> str:
 
 
 class _Modules:
-    """Modules that the text may be about. ``files`` says whether files are opened that the text names, None: where they stay in this
-    process; those that are ``given`` are in any case. ``path`` restricts the answers of those that are given to one code object."""
+    """Modules that the text may be about. ``files`` says whether files are opened that the text names, None: where they
+    stay in this process; those that are ``given`` are in any case. ``path`` restricts the answers of those that are
+    given to one code object."""
 
     def __init__(
         self,
@@ -238,8 +241,8 @@ def _given(text: str, answering: _Answering) -> GivenModule:
 
 
 def _lines(handle: int) -> Iterator[tuple[bytes, bool]]:
-    """Lines with their ends, as soon as they are there, and whether each is whole: one that is longer than any is handed
-    on in pieces."""
+    """Lines with their ends, as soon as they are there, and whether each is whole: one that is longer than any is
+    handed on in pieces."""
     rest, whole = b"", True
     while read := os.read(handle, READ_BYTES):
         *lines, rest = (rest + read).split(b"\n")

@@ -32,10 +32,11 @@ class _ProcessNumber(click.IntRange):
 @limit_option
 @json_option
 def command(pid: int, server: str | None, out: Path | None, limits: Limits, as_json: bool) -> int:
-    """Take the modules that the running process PID has now: those that its runtime lists, and those in its memory, its mapped files and its
-    compiler caches.
+    """Take the modules that the running process PID has now: those that its runtime lists, and those in its memory, its
+    mapped files and its compiler caches.
 
-    The process is not stopped and does not notice. What could not be read is reported. Exit code 1: no module was found.
+    The process is not stopped and does not notice. What could not be read is reported. Exit code 1: no module was
+    found.
     """
     report = ModuleReport(as_json=as_json)
     with ExitStack() as stack:

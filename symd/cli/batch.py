@@ -118,12 +118,14 @@ def command(
     limits: Limits,
     as_json: bool,
 ) -> int:
-    """Add source frames to the samples of the Parquet file IN, write them to the Parquet file OUT, and print a report to stderr.
+    """Add source frames to the samples of the Parquet file IN, write them to the Parquet file OUT, and print a report
+    to stderr.
 
-    A row of IN names a place: context and device_address (and time, in nanoseconds); module and address; or kernel and offset (and
-    module). A module is named by its SHA-256, by the ID or file name given with --module, or by its label in the store. Every row gets an
-    answer: frames, or the reason why there are none. docs/batch.md describes the columns. OUT is either written completely or left
-    unchanged. It can be IN, except for hot lines. Exit code 1: there are samples, but none has a line or a function.
+    A row of IN names a place: context and device_address (and time, in nanoseconds); module and address; or kernel and
+    offset (and module). A module is named by its SHA-256, by the ID or file name given with --module, or by its label
+    in the store. Every row gets an answer: frames, or the reason why there are none. docs/batch.md describes the
+    columns. OUT is either written completely or left unchanged. It can be IN, except for hot lines. Exit code 1: there
+    are samples, but none has a line or a function.
     """
     if "-" in (source, target):
         raise click.UsageError(

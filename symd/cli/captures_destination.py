@@ -50,7 +50,8 @@ class Destination:
         return Forwarder(self.folder, self.address, lambda: daemon_sink(self.address)) if self.address else None
 
     def tidy(self, sent: Sent | None) -> bool:
-        """Remove the folder where nobody needs it: nothing was captured, or a daemon has all of it. Whether it is gone."""
+        """Remove the folder where nobody needs it: nothing was captured, or a daemon has all of it. Whether it is
+        gone."""
         if self.named:
             return False
         if sent is not None and sent.events and sent.complete and not (self.folder / SOURCES).exists():

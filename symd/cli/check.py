@@ -39,8 +39,8 @@ REFUSED = 1
 def command(file: str, server: str | None, limits: Limits, as_json: bool, properties: str, strict: bool) -> int:
     """Check the SPIR-V module FILE against the rules of the Level Zero environment.
 
-    A broken rule is an error, or "unsupported" if a device may accept the module but does not have to. Exit code 1: a driver would refuse
-    the module. FILE can be "-" for standard input; with --server it can be modules/SHA256.
+    A broken rule is an error, or "unsupported" if a device may accept the module but does not have to. Exit code 1: a
+    driver would refuse the module. FILE can be "-" for standard input; with --server it can be modules/SHA256.
     """
     device = Device.parse(properties, PRODUCTS)
     report = check(_module(file, server, limits), device)

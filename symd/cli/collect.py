@@ -1,5 +1,5 @@
-"""``symd collect FOLDER...``: the modules of compilers' caches and dump folders, as they fill. What the verbs that take modules from elsewhere
-say of each, and where they put them, stands here too."""
+"""``symd collect FOLDER...``: the modules of compilers' caches and dump folders, as they fill. What the verbs that take
+modules from elsewhere say of each, and where they put them, stands here too."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def open_destination(server: str | None, out: Path | None, stack: ExitStack) -> 
 
 
 class _StrictDaemonSink:
-    """Says at once what a daemon refuses, because somebody waits for it. Several threads may tell it of modules that were found."""
+    """Says at once what a daemon refuses, because somebody waits for it. Several threads may tell it of modules that
+    were found."""
 
     def __init__(self, client: Client) -> None:
         self._client, self._of_loads = client, DaemonSink(client)
@@ -173,9 +174,10 @@ def command(
 ) -> None:
     """Take each module that is in FOLDER or below it, or arrives there: compiler caches, folders of dumps.
 
-    Every file counts once, however many names it has, and only when it is complete. Other files are skipped, and links are not followed.
-    A FOLDER that does not exist yet is waited for. If symd run --out wrote the FOLDER, a daemon also learns its processes and loads, as
-    they are when the command starts. The command runs until you interrupt it, unless --once is given.
+    Every file counts once, however many names it has, and only when it is complete. Other files are skipped, and links
+    are not followed. A FOLDER that does not exist yet is waited for. If symd run --out wrote the FOLDER, a daemon also
+    learns its processes and loads, as they are when the command starts. The command runs until you interrupt it, unless
+    --once is given.
     """
     known = [cache.folder for cache in compiler_caches(os.environ)] if caches else []
     wanted = list(dict.fromkeys([*map(Path, folders), *known]))
@@ -204,8 +206,8 @@ def _holds_captures(folder: Path) -> bool:
 
 
 def _tell_captures(folder: Path, sink: Sink, report: ModuleReport) -> set[str]:
-    """Tell a daemon what is in a folder of captures: modules, the processes that loaded them, when and where. What it knows already it
-    is told again, which changes nothing. The digests of the modules."""
+    """Tell a daemon what is in a folder of captures: modules, the processes that loaded them, when and where. What it
+    knows already it is told again, which changes nothing. The digests of the modules."""
     digests: set[str] = set()
     processes: set[CapturedProcess] = set()
     for event, _ in events_of(folder, damaged=lambda error: report.left_out(str(folder / EVENTS), error)):
@@ -296,8 +298,8 @@ class _Begun:
 
 
 class _PatientSink:
-    """Waits for a daemon that has gone or is busy, as long as somebody waits for modules, and some time for one that is slow or has no
-    room: a module may be what holds it up."""
+    """Waits for a daemon that has gone or is busy, as long as somebody waits for modules, and some time for one that is
+    slow or has no room: a module may be what holds it up."""
 
     def __init__(self, sink: Sink, report: ModuleReport, *, watching: bool) -> None:
         self._sink, self._report, self.watching = sink, report, watching

@@ -322,10 +322,10 @@ def ended(work: Callable[[], int], *, is_daemon: bool = False) -> int:
 
 
 def _open_closed_streams(*, is_daemon: bool) -> None:
-    """Python has None for a stream that was closed when symd was started. An answer that cannot be written is an error, as for other programs
-    (write(2): EBADF), so that what is written to such a standard output fails as it is flushed; a daemon, of which nobody waits for an answer,
-    goes on. Nobody wants errors told where standard error is closed, and a closed standard input says nothing. The descriptors are closed in
-    programs that symd runs, as they were."""
+    """Python has None for a stream that was closed when symd was started. An answer that cannot be written is an error,
+    as for other programs (write(2): EBADF), so that what is written to such a standard output fails as it is flushed; a
+    daemon, of which nobody waits for an answer, goes on. Nobody wants errors told where standard error is closed, and a
+    closed standard input says nothing. The descriptors are closed in programs that symd runs, as they were."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - as long as the process
     if sys.stdout is None:
@@ -374,8 +374,8 @@ def _explained(work: Callable[[], int]) -> int:
 
 
 def _is_of_standard_output(error: Exception) -> bool:
-    """Whether a write to standard output failed: nobody reads, there is no room, or it is not open for that. The error of a file that was
-    opened has its name."""
+    """Whether a write to standard output failed: nobody reads, there is no room, or it is not open for that. The error
+    of a file that was opened has its name."""
     if not isinstance(error, OSError) or error.filename is not None:
         return False
     return error.errno in _WRITE_FAILURES or (error.errno == errno.EBADF and _takes_nothing(sys.stdout))

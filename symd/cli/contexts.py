@@ -1,5 +1,6 @@
-"""``symd contexts [CONTEXT]``: which processes a daemon knows, and what each loaded; contexts and what happens to modules in them as lines for
-people; and ``symd symbolize --context CONTEXT``: device addresses to frames, each as of a time."""
+"""``symd contexts [CONTEXT]``: which processes a daemon knows, and what each loaded; contexts and what happens to
+modules in them as lines for people; and ``symd symbolize --context CONTEXT``: device addresses to frames, each as of a
+time."""
 
 from __future__ import annotations
 
@@ -142,7 +143,8 @@ class DeviceQuery(NamedTuple):
 
 
 class DeviceSession:
-    """Answers batches of device addresses in one context, and counts what went wrong. ``time`` is that of addresses without one;
+    """Answers batches of device addresses in one context, and counts what went wrong. ``time`` is that of addresses
+    without one;
     None: what ``ByDevice`` says of none."""
 
     def __init__(
@@ -256,12 +258,12 @@ def _parsed(text: str, default: int | None) -> DeviceQuery:
 @json_option
 @click.argument("context", required=False)
 def command(server: str | None, process: int | None, as_json: bool, context: str | None) -> int:
-    """List the contexts that a daemon knows: a process on a device, how many modules it loaded, when the first was loaded and, if none is
-    loaded any more, when the last was unloaded.
+    """List the contexts that a daemon knows: a process on a device, how many modules it loaded, when the first was
+    loaded and, if none is loaded any more, when the last was unloaded.
 
-    With CONTEXT, its ID or the beginning of it: show its loads, each with its module, key, times and device addresses. Times are
-    nanoseconds of the context's clock, shown as seconds in text. To ask what is at a device address, use symd symbolize --context. Exit
-    code 1: there is no context with that ID or process.
+    With CONTEXT, its ID or the beginning of it: show its loads, each with its module, key, times and device addresses.
+    Times are nanoseconds of the context's clock, shown as seconds in text. To ask what is at a device address, use symd
+    symbolize --context. Exit code 1: there is no context with that ID or process.
     """
     with Client(server) as client:
         if context is not None:

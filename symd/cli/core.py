@@ -47,7 +47,8 @@ def readable_frames(dump: CoreDump, demangler: Demangler) -> CoreDump:
 
 
 def readable_names(dump: CoreDump, demangler: Demangler) -> CoreDump:
-    """Every name that people read: the functions of frames, kernels, and symbols that stand where there are no frames."""
+    """Every name that people read: the functions of frames, kernels, and symbols that stand where there are no
+    frames."""
     names = demangler.names(_symbols(dump))
 
     def call_named(call: CoreFrame) -> CoreFrame:
@@ -218,12 +219,13 @@ def command(
     files: bool | None,
     demangle: bool,
 ) -> None:
-    """Show every stopped warp or wave of a GPU core dump: its fault, its PC, its call stack with inlined frames, and the variables whose
-    values are in the dump's registers. Lanes, warps and blocks with the same stack are shown together.
+    """Show every stopped warp or wave of a GPU core dump: its fault, its PC, its call stack with inlined frames, and
+    the variables whose values are in the dump's registers. Lanes, warps and blocks with the same stack are shown
+    together.
 
-    Code objects inside the dump are read from it (symd info lists them). For those without debug data, symd uses a MODULE with the same
-    code, or the file that the dump says they were loaded from, if it exists here. With --server, such files are not used unless --files
-    is given; then those with the same code are sent.
+    Code objects inside the dump are read from it (symd info lists them). For those without debug data, symd uses a
+    MODULE with the same code, or the file that the dump says they were loaded from, if it exists here. With --server,
+    such files are not used unless --files is given; then those with the same code are sent.
     """
     demangler = Demangler() if demangle else None
     with open_symbolizer(server, limits) as symbolizer:
@@ -266,8 +268,8 @@ def _added(symbolizer: Symbolizer, uris: Sequence[str], server: str | None, limi
 
 
 def _sent(file: str, uris: Sequence[str], limits: Limits, *, wanted: bool) -> list[str]:
-    """The files of this machine that a daemon gets: those with code of the dump, which is looked up here, where they are ``wanted``. A
-    dump comes from elsewhere, and may name any file."""
+    """The files of this machine that a daemon gets: those with code of the dump, which is looked up here, where they
+    are ``wanted``. A dump comes from elsewhere, and may name any file."""
     sent = _with_its_code(file, uris, limits) if wanted and Path(file).is_file() else []
     hint = "-m FILE sends one" if wanted else "--files sends those with the same code"
     say_left_out(file, [uri for uri in uris if uri not in sent], hint)

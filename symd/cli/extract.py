@@ -31,7 +31,8 @@ STEM_CHARACTERS = 150
 def command(file: str, server: str | None, limits: Limits, as_json: bool, folder: Path, force: bool) -> None:
     """Write every code object inside FILE to a file in DIR, which is created if necessary, and print the files' names.
 
-    Names come from the objects' nesting paths. FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file.
+    Names come from the objects' nesting paths. FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a
+    part of a file.
     """
     name_of = FileNames(Path(file).name)
     place: Path | None = None
@@ -75,7 +76,8 @@ class FileNames:
 
 
 def _write(path: Path, data: bytes, file: str, *, force: bool) -> None:
-    """A file of these contents that is there already stays, as does ``file``, which is being read; links in the folder are never followed."""
+    """A file of these contents that is there already stays, as does ``file``, which is being read; links in the folder
+    are never followed."""
     with writing(path, "choose another DIR"):
         if not force and (path.exists() or path.is_symlink()):
             _check_same(path, data)

@@ -62,10 +62,11 @@ def command(
     server: str | None,
     limits: Limits,
 ) -> None:
-    """Get the module with this build ID from debuginfod servers, into a file or into a daemon, which can then find it by that ID.
+    """Get the module with this build ID from debuginfod servers, into a file or into a daemon, which can then find it
+    by that ID.
 
-    Only the servers that you name are asked. Exit code 1: none has it; 2: a server sent a file with another build ID; 3: a server that
-    may have it does not answer.
+    Only the servers that you name are asked. Exit code 1: none has it; 2: a server sent a file with another build ID;
+    3: a server that may have it does not answer.
     """
     asked = (*urls, *(os.environ.get(ENVIRONMENT, "").split() if environment else ()))
     if not asked:
@@ -98,8 +99,8 @@ def _added(name: str, data: bytes, server: str | None) -> str:
 
 
 def _others(name: str, data: bytes, limits: Limits) -> list[str]:
-    """The build IDs that a file carries, and the code objects in it, where ``name`` is none of them nor a digest of theirs. Raises
-    HashMismatch for what is no file that could carry one, and what reading it passes a limit with."""
+    """The build IDs that a file carries, and the code objects in it, where ``name`` is none of them nor a digest of
+    theirs. Raises HashMismatch for what is no file that could carry one, and what reading it passes a limit with."""
     own = _elf_build_id(data, limits)
     if name in (own, hashlib.sha256(data).hexdigest()):
         return []

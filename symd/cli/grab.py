@@ -96,9 +96,9 @@ def command(
 ) -> None:
     """Build INPUT with a real driver, and take the debug data that the driver has for its kernels.
 
-    INPUT is OpenCL C source, SPIR-V or a native binary; "-" is standard input. SPIR-V is checked first, and anything that the driver may
-    fail on is reported on stderr (see symd check). If the build fails, the compiler's whole log follows the error on stderr. Intel's
-    compiler is told the name of a source file (-s PATH) unless FLAGS contain -s.
+    INPUT is OpenCL C source, SPIR-V or a native binary; "-" is standard input. SPIR-V is checked first, and anything
+    that the driver may fail on is reported on stderr (see symd check). If the build fails, the compiler's whole log
+    follows the error on stderr. Intel's compiler is told the name of a source file (-s PATH) unless FLAGS contain -s.
     """
     check_output_is_not_input((output,), (file,))
     name, drivers = _driver(driver, driver_root, server)
@@ -175,7 +175,8 @@ def _warn(data: bytes, label: str, device: Device) -> None:
 def _driver(name: str | None, root: str | None, server: str | None) -> tuple[str, Mapping[str, str]]:
     """The name of the driver that is asked, and the folders of drivers by name; a folder of the user's is its own name.
 
-    Raises click.UsageError for a folder together with a name or a daemon: no daemon loads libraries from where a client says.
+    Raises click.UsageError for a folder together with a name or a daemon: no daemon loads libraries from where a client
+    says.
     """
     if root is None:
         return name or "", default_drivers() if server is None else {}

@@ -69,10 +69,11 @@ def command(
 ) -> int:
     """Show where the values of PROFILE fall, the hottest place first.
 
-    PROFILE can be anything that symd profile reads, symbolized or not; "-" is standard input. A sample counts at the innermost frame of
-    the place where it was taken; the frames that it was inlined into follow. Samples outside all modules are shown on a line of their
-    own, so the shares of --top 0 add up to 100 %. If a profile counts stall reasons, the largest ones of each place are shown with their
-    shares. Exit code 1: PROFILE has samples, but none in a known module.
+    PROFILE can be anything that symd profile reads, symbolized or not; "-" is standard input. A sample counts at the
+    innermost frame of the place where it was taken; the frames that it was inlined into follow. Samples outside all
+    modules are shown on a line of their own, so the shares of --top 0 add up to 100 %. If a profile counts stall
+    reasons, the largest ones of each place are shown with their shares. Exit code 1: PROFILE has samples, but none in a
+    known module.
     """
     data = read_input(source, limits, expand=False)
     if name is None:
@@ -97,7 +98,8 @@ def command(
 
 
 def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
-    """A place as an object; ``share`` is its part of the profile, from 0 to 1, and ``values`` are by the names of their columns."""
+    """A place as an object; ``share`` is its part of the profile, from 0 to 1, and ``values`` are by the names of their
+    columns."""
     place = row.place
     return {
         "share": row.weight / found.total if found.total else 0.0,

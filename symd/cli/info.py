@@ -27,8 +27,9 @@ _KEPT_TEXTS = 1 << 12
 
 
 class FactsText:
-    """Names and values; of a list of records no more than how many there are, since --json has them. Formats give many kernels the same facts, or the same
-    list of arguments: they are written once, as long as not too many different ones come."""
+    """Names and values; of a list of records no more than how many there are, since --json has them. Formats give many
+    kernels the same facts, or the same list of arguments: they are written once, as long as not too many different ones
+    come."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, str]] = {}
@@ -96,8 +97,8 @@ def _argument(argument: Mapping[str, Any]) -> str:
 def command(files: tuple[str, ...], server: str | None, limits: Limits, as_json: bool) -> int:
     """Show what is inside each FILE: containers, code objects, targets, kernels and their debug data.
 
-    FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. If one of several files cannot be read, the
-    others are shown, and the exit code is that of the worst error.
+    FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. If one of several files
+    cannot be read, the others are shown, and the exit code is that of the worst error.
     """
     if len(files) == 1:
         _show(files[0], server, limits, as_json=as_json)

@@ -35,8 +35,8 @@ _SHIM_BYTES = 4096
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
 @click.option("--force", is_flag=True, help="Replace existing programs of these names.")
 def command(folder: str, force: bool) -> None:
-    """Write scripts named llvm-symbolizer and addr2line into DIR. They answer for GPU modules, and pass everything else on to the real tools
-    further down in PATH. Put DIR first in PATH.
+    """Write scripts named llvm-symbolizer and addr2line into DIR. They answer for GPU modules, and pass everything else
+    on to the real tools further down in PATH. Put DIR first in PATH.
     """
     place = output_folder(Path(folder), hint="name another folder")
     try:
@@ -50,7 +50,8 @@ def command(folder: str, force: bool) -> None:
 def _write(path: Path, name: str, force: bool) -> None:
     if os.path.lexists(path) and not force and not _is_shim(path):
         raise InvalidInput("another program lies there", where=str(path), hint="choose another folder, or give --force")
-    # -P: nothing is imported from the folder in which the script happens to be called (Python, Command line and environment)
+    # -P: nothing is imported from the folder in which the script happens to be called (Python, Command line and
+    # environment)
     text = f'#!/bin/sh\n{SHIM_MARK}\nexec {shlex.quote(sys.executable)} -P -m symd {name} "$@"\n'
     incoming = path.with_name(f".{name}.{secrets.token_hex(8)}")
     try:

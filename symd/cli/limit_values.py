@@ -60,8 +60,8 @@ _RANGES: Final[MappingProxyType[str, tuple[float, float]]] = MappingProxyType(
     }
     | dict.fromkeys(("aliases", "contexts"), (0, COUNT.highest))
 )
-"""Lowest and highest value of the limits that have others than their kind: 0 where "none" is sensible; threads; what gRPC counts in
-32 bits."""
+"""Lowest and highest value of the limits that have others than their kind: 0 where "none" is sensible; threads; what
+gRPC counts in 32 bits."""
 _SMALLER_FIRST: Final = (
     ("client_bytes_in_flight", "bytes_in_flight", "one client can never have its share"),
     ("request_bytes", "client_bytes_in_flight", "a request that is allowed is refused as BUSY, always"),

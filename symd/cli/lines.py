@@ -52,8 +52,8 @@ def command(
 ) -> None:
     """Print the decoded line table of FILE, one row per line.
 
-    FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. Exit code 1: FILE has no line table, or no
-    kernel has the name that was given.
+    FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. Exit code 1: FILE has no
+    line table, or no kernel has the name that was given.
     """
     chosen = LineLevel(level)
     with open_module(file, server, limits, debug, path) as module:

@@ -1,5 +1,5 @@
-"""``symd llvm-symbolizer``: LLVM's command line and its answers, for GPU modules; for programs of the host LLVM's own tool answers
-(llvm/docs/CommandGuide/llvm-symbolizer.rst)."""
+"""``symd llvm-symbolizer``: LLVM's command line and its answers, for GPU modules; for programs of the host LLVM's own
+tool answers (llvm/docs/CommandGuide/llvm-symbolizer.rst)."""
 
 from __future__ import annotations
 
@@ -340,8 +340,8 @@ class Answering:
 
 
 def _ends_visibly(line: str) -> bool:
-    """Whether the tool's answer to ``line`` has an end that can be seen. LLVM before 19 says a line that it cannot read once more and nothing
-    behind it, and reads 1,023 bytes as a line; GNU's style has no ends at all."""
+    """Whether the tool's answer to ``line`` has an end that can be seen. LLVM before 19 says a line that it cannot read
+    once more and nothing behind it, and reads 1,023 bytes as a line; GNU's style has no ends at all."""
     plain = _PLAIN_QUESTION.fullmatch(line)
     return (
         plain is not None
@@ -380,7 +380,8 @@ def demangler(line: SymbolizerOptions) -> Demangler | None:
 
 
 def readable(answers: list[Answer], names: Demangler | None) -> list[Answer]:
-    """The answers with linkage names as they were written; those that are not mangled (Zig's ``process.abort``) stay."""
+    """The answers with linkage names as they were written; those that are not mangled (Zig's ``process.abort``)
+    stay."""
     if names is None:
         return answers
     shown = names.answers(answers)

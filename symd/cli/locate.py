@@ -67,12 +67,13 @@ def command(
     targets: tuple[str, ...],
     places: tuple[str, ...],
 ) -> int:
-    """Turn places into addresses for breakpoints. PLACE is SOURCE:LINE or SOURCE:LINE:COLUMN, the name of a function, kernel:NAME, or an address as
-    symd symbolize takes it (vadd+0x40, 0x1654, (.text)+0x40).
+    """Turn places into addresses for breakpoints. PLACE is SOURCE:LINE or SOURCE:LINE:COLUMN, the name of a function,
+    kernel:NAME, or an address as symd symbolize takes it (vadd+0x40, 0x1654, (.text)+0x40).
 
-    SOURCE is a path or its last components. Of a line there is one address for each function and inlined copy that has it; a line
-    without code slides to the next one that has some, and so does what stands from a column on. A function is where its own code begins, after its
-    prologue, and where each inlined copy of it does. Exit code 1: a place has no address; the reason is given.
+    SOURCE is a path or its last components. Of a line there is one address for each function and inlined copy that has
+    it; a line without code slides to the next one that has some, and so does what stands from a column on. A function
+    is where its own code begins, after its prologue, and where each inlined copy of it does. Exit code 1: a place has
+    no address; the reason is given.
     """
     wanted = _wanted(file, places)
     with open_module(file, server, limits, debug, path) as module:
@@ -93,7 +94,8 @@ def command(
 
 
 def _wanted(file: str, words: Sequence[str]) -> list[LocationSpec]:
-    """The places that words name. Raises BadQuery, which says what to write where a module, a source and a number stand in another order."""
+    """The places that words name. Raises BadQuery, which says what to write where a module, a source and a number stand
+    in another order."""
     if meant := _in_order([file, *words]):
         raise BadQuery(f"{words[0]!r} is no place in {file}", hint=meant)
     return [parse_place(text) for text in words]
@@ -148,8 +150,8 @@ def write_answer(
     as_json: bool,
     first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """The answer to one place: an address a line, or the refusal. In JSON ``first`` stands before it; in text its ``module`` does, where
-    there is one."""
+    """The answer to one place: an address a line, or the refusal. In JSON ``first`` stands before it; in text its
+    ``module`` does, where there is one."""
     if as_json:
         for fields in located_json(requested, answer, names):
             write_json({**first, **fields})

@@ -2,8 +2,8 @@
 
 The lines that an assistant's program writes to ``symd mcp``, with whole characters.
 
-JSON may escape half a character (``\ud800``), which no text can hold: the package that reads the messages drops such a message, and whoever
-wrote it waits for ever. Half a character becomes U+FFFD here, so that the question is answered.
+JSON may escape half a character (``\ud800``), which no text can hold: the package that reads the messages drops such a
+message, and whoever wrote it waits for ever. Half a character becomes U+FFFD here, so that the question is answered.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _ESCAPE: Final = re.compile(
 
 
 async def whole_lines() -> AsyncIterator[str]:
-    """The lines of standard input, which nobody else reads then. They are read by a thread that nobody waits for, so that a signal ends the command
-    while the input is open."""
+    """The lines of standard input, which nobody else reads then. They are read by a thread that nobody waits for, so
+    that a signal ends the command while the input is open."""
     read: asyncio.Queue[bytes] = asyncio.Queue(1)
     thread = Thread(target=_read, args=(_taken(), read, asyncio.get_running_loop()), name="symd-mcp-lines", daemon=True)
     thread.start()
@@ -105,12 +105,14 @@ _DAEMON_HINT = f"{_HINT}; modules/SHA256 names a module of the daemon"
 def command(
     server: str | None, roots: tuple[Path, ...], rules: tuple[PathRule, ...], limits: Limits, files: tuple[str, ...]
 ) -> None:
-    """Answer an assistant's questions over the Model Context Protocol, on standard input and output, until the input ends.
+    """Answer an assistant's questions over the Model Context Protocol, on standard input and output, until the input
+    ends.
 
-    Tools: info, symbolize, why_no_answer, locate, variables, names, listing, hot_lines. Every answer is short: lists are cut, and say by
-    how much. The assistant may ask about each FILE (a module or a profile), about files below a --source-root, and with --server about
-    the daemon's modules. No other file is opened, whatever the assistant, a module or a symbolic link names; source text is read only
-    below a --source-root and below a TO of --map. Nothing is written, and only disassemblers are run. Needs the extra symd-gpu[mcp].
+    Tools: info, symbolize, why_no_answer, locate, variables, names, listing, hot_lines. Every answer is short: lists
+    are cut, and say by how much. The assistant may ask about each FILE (a module or a profile), about files below a
+    --source-root, and with --server about the daemon's modules. No other file is opened, whatever the assistant, a
+    module or a symbolic link names; source text is read only below a --source-root and below a TO of --map. Nothing is
+    written, and only disassemblers are run. Needs the extra symd-gpu[mcp].
     """
     if find_spec("mcp") is None:
         raise ToolMissing(
@@ -152,7 +154,8 @@ def _allowed(roots: Sequence[Path], files: Sequence[str], server: str | None) ->
 
 
 def _check(file: str, allowed: AllowedFiles) -> None:
-    """Raises what is wrong with a file's name: that of standard input, which carries the protocol, and of what is not allowed."""
+    """Raises what is wrong with a file's name: that of standard input, which carries the protocol, and of what is not
+    allowed."""
     if file == "-":
         raise InvalidInput("standard input carries the protocol", hint="name a file")
     allowed.check(_path_of(file))

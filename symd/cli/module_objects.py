@@ -1,6 +1,6 @@
-"""The code objects of a module for verbs that take them one by one: those of a file too large to be held in memory (``opened_file`` says which
-ones), mapped and described one after the other; and those of a module that a daemon has, brought here for verbs that work on bytes
-themselves."""
+"""The code objects of a module for verbs that take them one by one: those of a file too large to be held in memory
+(``opened_file`` says which ones), mapped and described one after the other; and those of a module that a daemon has,
+brought here for verbs that work on bytes themselves."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ _LATER = Digest("")
 
 
 def large_file_summary(file: str, limits: Limits, *, object_digests: bool) -> ModuleSummary:
-    """The module in ``file`` described, its code objects with their digests or without. Raises what opening it raises. Debug data is looked at
-    where Intel's compiler wrote it, whose contradictions are noted; that of large libraries of others takes minutes."""
+    """The module in ``file`` described, its code objects with their digests or without. Raises what opening it raises.
+    Debug data is looked at where Intel's compiler wrote it, whose contradictions are noted; that of large libraries of
+    others takes minutes."""
     with mapped_file(file) as mapped, gc_frozen():
         data = cast("bytes", mapped)
         opening, budget = ContainerUnpacker(data, limits), DebugBudget(limits, len(data))
@@ -64,7 +65,8 @@ def large_file_summary(file: str, limits: Limits, *, object_digests: bool) -> Mo
 def _summaries(
     opening: ContainerUnpacker, budget: DebugBudget, pool: ThreadPoolExecutor | None
 ) -> Iterator[ObjectSummary]:
-    """Every code object described. The digest of each is made while the next one is opened: no more than two are in memory, without digests one."""
+    """Every code object described. The digest of each is made while the next one is opened: no more than two are in
+    memory, without digests one."""
     pending: tuple[ObjectSummary, Future[str]] | None = None
     for code in opening:
         described = read_now(_described(code, budget))
@@ -117,7 +119,8 @@ def is_of_daemon(file: str, server: str | None) -> bool:
 
 
 def daemon_object(file: str, server: str | None, limits: Limits) -> bytes:
-    """The bytes of a module that is one code object. Raises ``ObjectNotFound`` where it holds several, ``ModuleNotFound``."""
+    """The bytes of a module that is one code object. Raises ``ObjectNotFound`` where it holds several,
+    ``ModuleNotFound``."""
     with open_module(file, server, limits) as module:
         try:
             return module.symbolizer.object_data(module.digest, "")

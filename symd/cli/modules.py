@@ -31,10 +31,12 @@ HEADING = f"{'SHA-256':<{SHORT}}  {'format':<14}  {'bytes':>12}  {'came (UTC)':<
 @json_option
 @click.argument("pattern", required=False)
 def modules(server: str | None, as_json: bool, pattern: str | None) -> int:
-    """List the modules of a daemon, oldest first: the beginning of their SHA-256, format, size, when they were added, and their label.
+    """List the modules of a daemon, oldest first: the beginning of their SHA-256, format, size, when they were added,
+    and their label.
 
-    PATTERN selects modules whose label matches it (with "*", "?" or "[...]"), or whose SHA-256 begins with it. Wherever you name a
-    module, the beginning of its SHA-256 is enough if no other module shares it. Exit code 1: PATTERN matches nothing.
+    PATTERN selects modules whose label matches it (with "*", "?" or "[...]"), or whose SHA-256 begins with it. Wherever
+    you name a module, the beginning of its SHA-256 is enough if no other module shares it. Exit code 1: PATTERN matches
+    nothing.
     """
     shown = 0
     with Client(server) as client:
@@ -71,8 +73,8 @@ def record_text(record: ModuleRecord) -> str:
 def remove(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
     """Let a daemon forget modules, with their indexes and aliases; what was loaded of them in contexts stays told.
 
-    MODULE is a SHA-256 as symd modules shows it, with or without modules/ in front, or the beginning that it alone has; a beginning that
-    several have removes none. Exit code 1: there is no such module; the others are removed.
+    MODULE is a SHA-256 as symd modules shows it, with or without modules/ in front, or the beginning that it alone has;
+    a beginning that several have removes none. Exit code 1: there is no such module; the others are removed.
     """
     gone = 0
     with Client(server) as client:

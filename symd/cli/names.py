@@ -43,8 +43,8 @@ def command(
 ) -> None:
     """Find kernels, functions and source files of FILE by name.
 
-    PATTERN is a whole name, mangled or as it is written in the source, with or without namespaces; for a source file, its last
-    components. If it contains "*", "?" or "[...]", it is a pattern. Exit code 1: nothing has that name.
+    PATTERN is a whole name, mangled or as it is written in the source, with or without namespaces; for a source file,
+    its last components. If it contains "*", "?" or "[...]", it is a pattern. Exit code 1: nothing has that name.
     """
     if prefix and exact:
         raise click.UsageError("--prefix and --exact exclude each other")

@@ -1,5 +1,5 @@
-"""Arguments and options that several verbs share, spelled the same everywhere, and what a help has at its end: examples, and where the pages are
-that it names (a wheel has them in the package, a clone beside it)."""
+"""Arguments and options that several verbs share, spelled the same everywhere, and what a help has at its end:
+examples, and where the pages are that it names (a wheel has them in the package, a clone beside it)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def server_value(_context: click.Context, _parameter: click.Parameter, text: str
 
 
 def named_server(server: str | None, out: Path | None) -> str | None:
-    """What --server says beside --out: "" for "none", and None where nobody names a daemon, or only the environment does and ``out`` is named."""
+    """What --server says beside --out: "" for "none", and None where nobody names a daemon, or only the environment
+    does and ``out`` is named."""
     source = click.get_current_context().get_parameter_source("server")
     is_environments = source is ParameterSource.ENVIRONMENT
     return None if source is ParameterSource.DEFAULT or (out is not None and is_environments) else server or ""

@@ -22,8 +22,9 @@ Symbolize = Callable[..., Sequence[Answer]]
 
 
 def gpu_module(file: str, limits: Limits) -> Symbolize | None:
-    """What answers questions about ``file``; None where its addresses are not those of GPU code: a program of the host (its device code
-    is asked for in a file of its own) or a format that symd does not read. Raises what opening it raises."""
+    """What answers questions about ``file``; None where its addresses are not those of GPU code: a program of the host
+    (its device code is asked for in a file of its own) or a format that symd does not read. Raises what opening it
+    raises."""
     if _is_host_program(file):
         return None
     try:
@@ -41,8 +42,8 @@ def _is_host_program(file: str) -> bool:
 
 
 def original(name: str) -> str:
-    """The program that is really called so: in a folder of SYMD_TOOLS, else the first in PATH, else the newest ``name-VERSION``.
-    Raises ToolMissing."""
+    """The program that is really called so: in a folder of SYMD_TOOLS, else the first in PATH, else the newest
+    ``name-VERSION``. Raises ToolMissing."""
     from symd.query.disasm.disassembler import programs  # noqa: PLC0415 - 16 ms: GPU modules are answered without
 
     for path in (*_called(name), *programs(name)):

@@ -1,5 +1,5 @@
-"""How answers are written: JSON lines, and text that is plain when nobody looks at a terminal. What a command says of its work beside them, on
-stderr, with a bar on a terminal; and that no file which it writes is one that it reads."""
+"""How answers are written: JSON lines, and text that is plain when nobody looks at a terminal. What a command says of
+its work beside them, on stderr, with a bar on a terminal; and that no file which it writes is one that it reads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def write_line(text: str = "") -> None:
 
 
 def write_raw(text: str) -> None:
-    """Lines in the form of another tool, which programs read as they stand; to a terminal control characters of foreign names are escaped."""
+    """Lines in the form of another tool, which programs read as they stand; to a terminal control characters of foreign
+    names are escaped."""
     if sys.stdout.isatty():
         text = "\n".join(map(printable, text.split("\n")))
     sys.stdout.write(text)
@@ -56,8 +57,8 @@ def write_build_log(log: str) -> None:
 
 
 def is_coloured(stream: TextIO) -> bool:
-    """Whether colours go to ``stream``: to terminals, unless $NO_COLOR says no; anywhere where $FORCE_COLOR says so (no-color.org,
-    force-color.org; $NO_COLOR wins)."""
+    """Whether colours go to ``stream``: to terminals, unless $NO_COLOR says no; anywhere where $FORCE_COLOR says so
+    (no-color.org, force-color.org; $NO_COLOR wins)."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -66,7 +67,8 @@ def is_coloured(stream: TextIO) -> bool:
 
 
 def write_rich(what: RenderableType, columns: int = PLAIN_COLUMNS) -> None:
-    """A tree or a table: coloured and folded on a terminal; elsewhere plain, folded at ``columns``, by default one line each, however long."""
+    """A tree or a table: coloured and folded on a terminal; elsewhere plain, folded at ``columns``, by default one line
+    each, however long."""
     from rich.console import Console  # noqa: PLC0415 - 15 ms: slow to import, and most verbs write lines
 
     coloured = is_coloured(sys.stdout)
@@ -86,7 +88,8 @@ def write_rich(what: RenderableType, columns: int = PLAIN_COLUMNS) -> None:
 
 
 class Branch(NamedTuple):
-    """A line of a tree, words side by side, each plain or with a style, and what stands below it, made when it is written."""
+    """A line of a tree, words side by side, each plain or with a style, and what stands below it, made when it is
+    written."""
 
     words: tuple[str | tuple[str, str], ...]
     below: Iterable[Branch] = ()
@@ -181,8 +184,8 @@ def progress_bar() -> Iterator[Show]:
 
 
 def check_output_is_not_input(targets: Iterable[Path | str | None], files: Iterable[str | None]) -> None:
-    """Raises ``InvalidInput`` where one of ``targets`` is one of the ``files`` that the verb was given: paths, code object URIs, "-". None is a
-    file that nobody named."""
+    """Raises ``InvalidInput`` where one of ``targets`` is one of the ``files`` that the verb was given: paths, code
+    object URIs, "-". None is a file that nobody named."""
     from symd.system.atomic_output import check_no_input  # noqa: PLC0415 - 6 ms: few verbs write files
 
     check_no_input(

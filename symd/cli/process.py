@@ -1,7 +1,7 @@
-"""What a command's process has from the system. A signal that asks it to end ends it as Ctrl-C does: what the command made for itself goes
-first. Streams that do not wait (O_NONBLOCK), as a terminal or a pipe is left by another program that has it too, are waited for by symd
-itself: what such a stream does not take at once Python drops without a word, and reading it fails while nothing has come yet. The flag
-stays as it is, which is the other programs' as well."""
+"""What a command's process has from the system. A signal that asks it to end ends it as Ctrl-C does: what the command
+made for itself goes first. Streams that do not wait (O_NONBLOCK), as a terminal or a pipe is left by another program
+that has it too, are waited for by symd itself: what such a stream does not take at once Python drops without a word,
+and reading it fails while nothing has come yet. The flag stays as it is, which is the other programs' as well."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 AWAKE_SECONDS: Final = 1.0
-"""How long a command that lasts waits at a time. The system may hand a signal to another thread, or to the main one just before that begins to
-wait: what Python does about the signal is done when the main thread runs again."""
+"""How long a command that lasts waits at a time. The system may hand a signal to another thread, or to the main one
+just before that begins to wait: what Python does about the signal is done when the main thread runs again."""
 
 
 class Terminated(SystemExit):
@@ -34,8 +34,8 @@ class Terminated(SystemExit):
 
 @contextmanager
 def cleaned_up() -> Iterator[None]:
-    """Raises ``Terminated`` inside where such a signal comes that nobody else handles, and ends the process of that signal then. A second one
-    ends it at once. For the main thread."""
+    """Raises ``Terminated`` inside where such a signal comes that nobody else handles, and ends the process of that
+    signal then. A second one ends it at once. For the main thread."""
     process = os.getpid()
 
     def end(number: int, _frame: object) -> None:

@@ -1,6 +1,6 @@
-"""``symd profile IN OUT``: symbolize a profile in place; what was done, and what was not and why, goes to stderr. For each verb that takes a
-profile: the modules that it speaks of, as the user names them, and errors of the profile under the name that the user gave it, since
-readers know bytes alone and say "the profile"."""
+"""``symd profile IN OUT``: symbolize a profile in place; what was done, and what was not and why, goes to stderr. For
+each verb that takes a profile: the modules that it speaks of, as the user names them, and errors of the profile under
+the name that the user gave it, since readers know bytes alone and say "the profile"."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def naming_profile(source: str) -> Iterator[None]:
 
 
 def profile_module_options(verb: Verb) -> Verb:
-    """The options that say which modules a profile is about, and where they, its format, and texts of sources are: ``modules``, ``name``, ``folders``, ``roots``,
-    ``rules``, ``server`` and ``limits``."""
+    """The options that say which modules a profile is about, and where they, its format, and texts of sources are:
+    ``modules``, ``name``, ``folders``, ``roots``, ``rules``, ``server`` and ``limits``."""
     options = (
         click.option(
             "-m",
@@ -94,7 +94,8 @@ def profile_resolver(
     roots: Sequence[Path],
     rules: Sequence[PathRule],
 ) -> Iterator[profiles.Resolver]:
-    """What looks a profile's addresses up in the ``modules`` that the user names, in those of a daemon, and in ``files`` that the profile names."""
+    """What looks a profile's addresses up in the ``modules`` that the user names, in those of a daemon, and in
+    ``files`` that the profile names."""
     with open_symbolizer(server, limits) as symbolizer:
         named = [named_module(text, symbolizer, server, limits) for text in modules]
         sources = with_python_names(symbolizer, allowed_folders(roots, rules), limits)
@@ -178,14 +179,15 @@ def command(
 ) -> int:
     """Write profile IN to OUT with source lines added, and print a report to stderr.
 
-    Formats: pprof, OTLP profiles (binary and JSON), unitrace's EU stall CSV, rocprofv3's PC sampling JSON and its thread trace's
-    code.json, CUPTI PC sampling records as JSON lines, Proton's hatchet JSON, Perfetto traces, and folded stacks; any of them can be
-    gzipped. Existing symbols and unknown fields are kept. What cannot be resolved is kept too, and counted by reason. IN and OUT can be
-    the same file, which then gets the lines, or "-"; OUT cannot be any other file that is read. Exit code 1: IN has addresses, but none
-    could be resolved; an existing OUT is left unchanged.
+    Formats: pprof, OTLP profiles (binary and JSON), unitrace's EU stall CSV, rocprofv3's PC sampling JSON and its
+    thread trace's code.json, CUPTI PC sampling records as JSON lines, Proton's hatchet JSON, Perfetto traces, and
+    folded stacks; any of them can be gzipped. Existing symbols and unknown fields are kept. What cannot be resolved is
+    kept too, and counted by reason. IN and OUT can be the same file, which then gets the lines, or "-"; OUT cannot be
+    any other file that is read. Exit code 1: IN has addresses, but none could be resolved; an existing OUT is left
+    unchanged.
 
-    With --to, OUT is a new profile for another tool, with the same values and one frame per inlined call. It is written even if nothing
-    could be resolved, and gzipped if its name ends in .gz.
+    With --to, OUT is a new profile for another tool, with the same values and one frame per inlined call. It is written
+    even if nothing could be resolved, and gzipped if its name ends in .gz.
     """
     if target is None and output is None and Path(source).is_file():
         check_no_module(read_input(source, limits, expand=False), source)

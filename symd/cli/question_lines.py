@@ -1,5 +1,6 @@
-"""Questions on standard input, one a line: what can be read without waiting is answered together. For those who answer in the words of other
-tools, of lines that come again the answer is made once, as profilers ask for few addresses many times."""
+"""Questions on standard input, one a line: what can be read without waiting is answered together. For those who answer
+in the words of other tools, of lines that come again the answer is made once, as profilers ask for few addresses many
+times."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ READ_BYTES = 1 << 20
 _LONG = 1 << 12
 """A file of so many bytes is taken apart by columns."""
 _AT_ONCE = 1 << 22
-"""A file of no more is read at once. Of larger ones, whose lines come again as a rule, pieces are better that fit the processor's caches."""
+"""A file of no more is read at once. Of larger ones, whose lines come again as a rule, pieces are better that fit the
+processor's caches."""
 MAX_LINE_BYTES = 1 << 16
 _BYTE_ORDER_MARK = "\ufeff"
 """Editors and PowerShell put one in front of a file."""
@@ -37,15 +39,15 @@ _DIGITS[list(b"ABCDEF")] = range(10, 16)
 
 
 def arriving_lines(handle: int) -> Iterator[list[str]]:
-    """The lines of each piece that can be read without waiting for more, stripped. Raises LimitExceeded for one of more than
-    ``MAX_LINE_BYTES`` bytes."""
+    """The lines of each piece that can be read without waiting for more, stripped. Raises LimitExceeded for one of more
+    than ``MAX_LINE_BYTES`` bytes."""
     for lines in arriving_pieces(handle):
         yield [line_text(line) for line in lines]
 
 
 class Lines(Sequence[bytes]):
-    """The lines of a long text, as bytes without their newlines, each made when it is asked for: as many at once as all of them would be, they take more
-    time than to read the addresses in them."""
+    """The lines of a long text, as bytes without their newlines, each made when it is asked for: as many at once as all
+    of them would be, they take more time than to read the addresses in them."""
 
     def __init__(self, text: bytes, end: I64, begin: int = 0) -> None:
         """``end`` says where the newline behind each line stands, ``begin`` where the first line begins."""
@@ -109,8 +111,8 @@ def arriving_pieces(handle: int) -> Iterator[Sequence[bytes]]:
 
 
 def _before_too_long(lines: Sequence[bytes], text: bytes) -> Sequence[bytes]:
-    """The lines of a text up to one of more than ``MAX_LINE_BYTES`` bytes. A line of more than ``MAX_LINE_BYTES`` covers at least one whole
-    block of half that size. So where each such block has a newline, no line is too long."""
+    """The lines of a text up to one of more than ``MAX_LINE_BYTES`` bytes. A line of more than ``MAX_LINE_BYTES``
+    covers at least one whole block of half that size. So where each such block has a newline, no line is too long."""
     half = MAX_LINE_BYTES // 2
     if all(text.find(b"\n", at, at + half) >= 0 for at in range(0, len(text) - half + 1, half)):
         return lines
@@ -134,8 +136,8 @@ def _too_long() -> LimitExceeded:
 
 
 def addresses_in(lines: Sequence[bytes]) -> U64 | None:
-    """The numbers of lines that all are ``0x`` and up to 16 hexadecimal digits, as ``model.addresses`` reads them; None where one is
-    anything else."""
+    """The numbers of lines that all are ``0x`` and up to 16 hexadecimal digits, as ``model.addresses`` reads them; None
+    where one is anything else."""
     every = Lines.of(lines)
     characters, end = np.frombuffer(every.text, np.uint8), every.end
     start = np.append(every.begin, end[:-1] + 1)
@@ -191,7 +193,8 @@ class RepeatedLines:
         """Whether there was a line that somebody else is asked."""
 
     def follow(self, handle: int) -> None:
-        """Answer the lines that come from ``handle``, and flush before waiting for more. Raises LimitExceeded for a line that is too long."""
+        """Answer the lines that come from ``handle``, and flush before waiting for more. Raises LimitExceeded for a
+        line that is too long."""
         for lines in arriving_pieces(handle):
             with gc_paused():
                 self._write(lines)

@@ -26,7 +26,8 @@ LINE_LENGTH = 1 << 20
 _DEFAULT = "the default"
 """The daemon where none is named."""
 _WRITTEN = re.compile(r"0[xX][0-9a-fA-F]{1,32}|[0-9]{1,32}", re.ASCII)
-"""A number as text: programs that keep JSON's numbers as floating point, as jq and JavaScript do, lose digits of one above 2^53."""
+"""A number as text: programs that keep JSON's numbers as floating point, as jq and JavaScript do, lose digits of one
+above 2^53."""
 _HINT = "symd record --help shows the lines"
 _JSON_HELP = """\b
 One JSON object a line:
@@ -62,10 +63,12 @@ and one that cannot be done by {"key": "2", "error": "..."}; the others are.
 @daemon_option
 @limit_option
 def command(server: str | None, limits: Limits) -> int:
-    """Tell a daemon, with lines on standard input, which modules are loaded at which device addresses, and when they are unloaded.
+    """Tell a daemon, with lines on standard input, which modules are loaded at which device addresses, and when they
+    are unloaded.
 
-    symd does not run or sample a program here: use symd run for that. symd symbolize --context then answers device addresses. Recording
-    the same thing twice changes nothing. Exit code 1: something could not be recorded; 3: no daemon answers, even if there are no lines.
+    symd does not run or sample a program here: use symd run for that. symd symbolize --context then answers device
+    addresses. Recording the same thing twice changes nothing. Exit code 1: something could not be recorded; 3: no
+    daemon answers, even if there are no lines.
     """
     failed = False
     with Client(server) as client:

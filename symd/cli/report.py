@@ -16,8 +16,9 @@ from symd.system.atomic_output import write_file_or_stdout
 
 
 def write_page(shown: ShownPage, file: str, target: str, kernels: Sequence[str], variables: int) -> None:
-    """Write the page of FILE to ``target``, with the variables at so many instructions of each kernel. Of a module of many kernels those with the
-    most samples are in it, or the first, unless ``kernels`` names others. Raises KernelNotFound for a name that nothing has."""
+    """Write the page of FILE to ``target``, with the variables at so many instructions of each kernel. Of a module of
+    many kernels those with the most samples are in it, or the first, unless ``kernels`` names others. Raises
+    KernelNotFound for a name that nothing has."""
     site = shown.site()
     names = [name for each in kernels for name in _kernels_called(shown, each)]
     chosen, left_out = kernels_of(site, shown.digest, names)

@@ -111,8 +111,8 @@ def command(
 ) -> int:
     """Run PROGRAM and keep each GPU module that it builds or loads through Level Zero, OpenCL, CUDA, HIP or Triton.
 
-    PROGRAM has symd's standard streams, terminal and signals. symd exits with its exit code, or is ended by the same signal. At the end,
-    a line on stderr says what was captured and where it is.
+    PROGRAM has symd's standard streams, terminal and signals. symd exits with its exit code, or is ended by the same
+    signal. At the end, a line on stderr says what was captured and where it is.
     """
     simulated = _simulated(simulate) if simulate else {}
     chosen = destination(program[0], out, named_server(server, out))
@@ -175,8 +175,8 @@ def _environment(
 
 
 def _own_environment() -> dict[str, str]:
-    """The environment of this process without what was set since it began: by ``symd.cli.command_line.main``, and by Python's
-    coercion of the locale (PEP 538)."""
+    """The environment of this process without what was set since it began: by ``symd.cli.command_line.main``, and by
+    Python's coercion of the locale (PEP 538)."""
     environment = dict(os.environ)
     with contextlib.suppress(OSError):
         entries = Path("/proc/self/environ").read_bytes().split(b"\0")

@@ -24,7 +24,8 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def shipped(name: str) -> Path:
-    """The folder ``name`` of the repository: in the package as a wheel has it, else in the checkout. Raises ``Unavailable``."""
+    """The folder ``name`` of the repository: in the package as a wheel has it, else in the checkout. Raises
+    ``Unavailable``."""
     for folder in (_PACKAGE / "shipped" / name, _PACKAGE.parent / name):
         if folder.is_dir():
             return folder
@@ -40,8 +41,9 @@ def shipped(name: str) -> Path:
 def command(folder: Path) -> None:
     """Copy symd's samples to FOLDER/samples, and its protos to FOLDER/protos.
 
-    The samples are modules of every kind that symd reads, with their sources, profiles, core dumps, and clients in several languages.
-    Copies from an earlier call are left as they are. Exit code 2: FOLDER has something else with these names.
+    The samples are modules of every kind that symd reads, with their sources, profiles, core dumps, and clients in
+    several languages. Copies from an earlier call are left as they are. Exit code 2: FOLDER has something else with
+    these names.
     """
     place = output_folder(folder, hint="name another folder")
     there = [name for name in COPIED if os.path.lexists(place / name)]
@@ -59,7 +61,8 @@ def command(folder: Path) -> None:
 
 
 def _copy(original: Path, place: Path, named: Path) -> None:
-    """Copy a folder, whole or not at all: the next call would take a part of it for something else. Raises ``Unavailable``."""
+    """Copy a folder, whole or not at all: the next call would take a part of it for something else. Raises
+    ``Unavailable``."""
     try:
         with temporary_folder(".symd-samples-", place.parent) as folder:
             made = folder / place.name
@@ -83,7 +86,8 @@ def _refused(error: OSError, named: Path) -> Unavailable:
 
 
 def _first_other(folder: Path, original: Path) -> Path | None:
-    """The first file of ``original`` that ``folder`` does not have as it is, as a path below both; None where it has all."""
+    """The first file of ``original`` that ``folder`` does not have as it is, as a path below both; None where it has
+    all."""
     for above, folders, files in os.walk(original):
         folders[:] = [each for each in folders if each not in _LEFT_OUT]
         below = Path(above).relative_to(original)

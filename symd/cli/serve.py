@@ -1,6 +1,7 @@
 """``symd serve``: the daemon in the foreground.
 
-Options of ``symd serve`` about listening that it does not do: who comes over TCP where it listens at Unix sockets alone, and their like.
+Options of ``symd serve`` about listening that it does not do: who comes over TCP where it listens at Unix sockets
+alone, and their like.
 
 Help of a verb with many options: under headings, in the order in which somebody new asks.
 
@@ -37,7 +38,8 @@ _TCP = "give --address HOST:PORT or --http HOST:PORT too"
 
 
 def check_listen_options(addresses: Sequence[str], http: str, metrics: str, listen: ListenConfig) -> None:
-    """Raises click.UsageError for an option that promises what no address of this daemon gives: somebody who is let in, TLS, other machines."""
+    """Raises click.UsageError for an option that promises what no address of this daemon gives: somebody who is let in,
+    TLS, other machines."""
     if listen.socket_group is not None and not any(map(is_unix, addresses)):
         raise click.UsageError("--socket-group is about who comes over a Unix socket: give --address unix:PATH too")
     if listen.tls_certificate is not None and not _has_tcp(addresses, http):
@@ -49,7 +51,8 @@ def check_listen_options(addresses: Sequence[str], http: str, metrics: str, list
 def without_effect(
     addresses: Sequence[str], http: str, listen: ListenConfig, *, is_certificate_rights_given: bool
 ) -> Iterator[str]:
-    """A sentence for each further option that does nothing here. Files of options that several daemons share may have it all the same."""
+    """A sentence for each further option that does nothing here. Files of options that several daemons share may have
+    it all the same."""
     if not _has_tcp(addresses, http) and listen.socket_group is None:
         given = {
             "--access": listen.access is not None,
@@ -353,15 +356,17 @@ def command(
 ) -> int:
     """Run the daemon until SIGTERM or Ctrl-C: gRPC on a Unix socket that only you may use, or TCP when asked.
 
-    TCP takes --access, TLS or --insecure, on loopback too. Prints a line with each address when it is ready. Every change to what the daemon
-    has is logged on standard error or, if that is a terminal, in symd/audit.log below $XDG_STATE_HOME (~/.local/state).
+    TCP takes --access, TLS or --insecure, on loopback too. Prints a line with each address when it is ready. Every
+    change to what the daemon has is logged on standard error or, if that is a terminal, in symd/audit.log below
+    $XDG_STATE_HOME (~/.local/state).
     """
-    # gRPC writes to the log, as they are, bytes that a peer says goodbye with; and its own words about an address that it
-    # cannot listen at, which symd says itself
+    # gRPC writes to the log, as they are, bytes that a peer says goodbye with; and its own words about an address that
+    # it cannot listen at, which symd says itself
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if listen.socket_group is None and all(map(is_unix, addresses)):
-        # gRPC's older listener answers one address an eighth sooner (`make bench`), but its own user last where strangers connect without end,
-        # whom this socket keeps out. A gRPC that has only the newer one ignores the name.
+        # gRPC's older listener answers one address an eighth sooner (`make bench`), but its own user last where
+        # strangers connect without end, whom this socket keeps out. A gRPC that has only the newer one ignores the
+        # name.
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
     from symd.system.process.process import allow_open_files  # noqa: PLC0415 - 4 ms: likewise
 
@@ -429,8 +434,8 @@ def _configure_log(*, verbose: bool, as_json: bool) -> None:
 
 
 def _move_audit_log(formatter: logging.Formatter | None) -> None:
-    """Write the lines about changes to a file, and say which: in a terminal they would stand between answers. They stay where the file
-    cannot be opened."""
+    """Write the lines about changes to a file, and say which: in a terminal they would stand between answers. They stay
+    where the file cannot be opened."""
     path = audit_file()
     try:
         make_folder(path.parent, parents=True, exist_ok=True)

@@ -62,7 +62,8 @@ _BYTES_AT_ONCE = 1 << 26
 
 
 class Session:
-    """Answers questions and counts what went wrong. ``lines`` write the answers, with the names that ``demangler`` reads."""
+    """Answers questions and counts what went wrong. ``lines`` write the answers, with the names that ``demangler``
+    reads."""
 
     def __init__(self, ask: Ask, lines: AnswerLines, demangler: Demangler | None) -> None:
         self.unlike = ""
@@ -87,8 +88,8 @@ class Session:
         sys.stdout.write(written.text(0, len(written)).decode())
 
     def follow(self, batches: Iterator[Sequence[bytes]]) -> bool:
-        """Answer lines batch by batch, and tell whether any came. A line that cannot be read is answered by an error in its place; so is an
-        empty one, which ``finish`` does not count."""
+        """Answer lines batch by batch, and tell whether any came. A line that cannot be read is answered by an error in
+        its place; so is an empty one, which ``finish`` does not count."""
         sys.stdout.flush()
         out = sys.stdout.buffer
         any_came = False
@@ -112,8 +113,9 @@ class Session:
         return next(inside, None)
 
     def say_what_was_meant(self, file: str, kernels: Callable[[], AskedKernels], path: str | None = None) -> None:
-        """Tell the user how the names of ``file`` are found, where one that was asked for is like none, how large a kernel is that an offset lies
-        behind, which number may have been meant, and why debug data is not read. ``kernels`` is called where that is wanted; ``path`` is the code object that was asked."""
+        """Tell the user how the names of ``file`` are found, where one that was asked for is like none, how large a
+        kernel is that an offset lies behind, which number may have been meant, and why debug data is not read.
+        ``kernels`` is called where that is wanted; ``path`` is the code object that was asked."""
         hints = [
             self._unread_hint(kernels),
             self._unlike_hint(file, kernels, path),

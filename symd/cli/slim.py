@@ -36,9 +36,10 @@ from symd.system.atomic_output import write_file
 def command(file: str, output: Path, debug_out: Path | None, server: str | None, limits: Limits, as_json: bool) -> None:
     """Write the AMD code object IN to OUT without what the runtime does not need.
 
-    Sections and program headers that the runtime does not read are dropped and the file is packed; code, kernel descriptors and all
-    addresses stay the same. Debug data goes to a file of its own. symd finds it next to OUT; anywhere else, name it with --debug. IN can
-    be "-" for standard input, or with --server modules/SHA256. Existing files are replaced.
+    Sections and program headers that the runtime does not read are dropped and the file is packed; code, kernel
+    descriptors and all addresses stay the same. Debug data goes to a file of its own. symd finds it next to OUT;
+    anywhere else, name it with --debug. IN can be "-" for standard input, or with --server modules/SHA256. Existing
+    files are replaced.
     """
     debug_path = debug_out or output.with_name(f"{output.name}.debug")
     _check_apart(file, output, debug_path)

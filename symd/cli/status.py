@@ -1,6 +1,8 @@
-"""``symd status`` and ``symd health``: how a daemon is, and whether it serves, for people and as the probe of whatever runs it.
+"""``symd status`` and ``symd health``: how a daemon is, and whether it serves, for people and as the probe of whatever
+runs it.
 
-Why a daemon does not serve, in words: its health is a status for each service, and what follows from several of them together.
+Why a daemon does not serve, in words: its health is a status for each service, and what follows from several of them
+together.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ def why_not(client: Client, service: str) -> str:
 
 
 def cannot_write(store: str, address: str) -> str:
-    """What the daemon at ``address`` means that serves, but not its services that write; ``store`` is "" where it is not told."""
+    """What the daemon at ``address`` means that serves, but not its services that write; ``store`` is "" where it is
+    not told."""
     place = f"the store {store} of the daemon at {address}" if store else f"the store of the daemon at {address}"
     look = (
         f": look at its log, df {store} and symd store check" if store else "; whoever runs it finds which in its log"
@@ -60,9 +63,9 @@ def _store(client: Client) -> str:
 @daemon_option
 @json_option
 def status(server: str | None, as_json: bool) -> None:
-    """Show how a daemon is doing: where it listens, its version, whether it serves, where its store is (shown only to the user who runs it),
-    how many modules it has and their size, and what it can grab and disassemble with. Exit code 3: no daemon answers. To probe a daemon
-    from scripts, use symd daemon health.
+    """Show how a daemon is doing: where it listens, its version, whether it serves, where its store is (shown only to
+    the user who runs it), how many modules it has and their size, and what it can grab and disassemble with. Exit code
+    3: no daemon answers. To probe a daemon from scripts, use symd daemon health.
     """
     with Client(server) as client:
         info = client.server_info()
@@ -141,8 +144,9 @@ def _amount(limit: Limit) -> float:
 def health(server: str | None, service: str, timeout: float, wait: float, as_json: bool) -> int:
     """Ask a daemon for its health. The exit code is 0 when it serves; 1 when it does not, or does not answer.
 
-    A daemon whose disk is full, or whose store was moved away, serves on, but not its services that write: ModuleService, AliasService,
-    ContextService. Tokens and certificates come from the same variables as for every verb ($SYMD_TOKEN_FILE, $SYMD_TLS_CA, ...).
+    A daemon whose disk is full, or whose store was moved away, serves on, but not its services that write:
+    ModuleService, AliasService, ContextService. Tokens and certificates come from the same variables as for every verb
+    ($SYMD_TOKEN_FILE, $SYMD_TLS_CA, ...).
     """
     name = service if "." in service or not service else f"symd.v1.{service}"
     until = time.monotonic() + wait

@@ -1,6 +1,7 @@
 """``symd daemon stop``: end the daemon at a Unix socket, as SIGTERM does, and wait until it has ended.
 
-The process is the one that listens at the socket, as the kernel says (SO_PEERCRED, unix(7)); it is asked first whether it is symd's daemon.
+The process is the one that listens at the socket, as the kernel says (SO_PEERCRED, unix(7)); it is asked first whether
+it is symd's daemon.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ MILLISECONDS = 1000
 def command(server: str | None, timeout: float) -> None:
     """Stop the daemon at a Unix socket on this machine, and wait until it has ended.
 
-    Requests that are running have the time that symd serve --grace gave them. A daemon that listens on TCP only is stopped where it
-    runs, and one that systemd started with systemctl stop. Exit code 3: no daemon answers, or it does not end in time.
+    Requests that are running have the time that symd serve --grace gave them. A daemon that listens on TCP only is
+    stopped where it runs, and one that systemd started with systemctl stop. Exit code 3: no daemon answers, or it does
+    not end in time.
     """
     with Client(server) as client:
         address = client.address

@@ -44,7 +44,8 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 class _StorePath(click.Path):
-    """A store's folder or URL, with what "default" names in its place. It stays text: a path would lose a slash of a URL."""
+    """A store's folder or URL, with what "default" names in its place. It stays text: a path would lose a slash of a
+    URL."""
 
     def __init__(self) -> None:
         super().__init__(file_okay=False, readable=False, path_type=str)  # the store says whose it is
@@ -124,8 +125,8 @@ def check(context: click.Context, root: str, catalogue: str, limits: Limits, as_
 @limit_option
 @json_option
 def repair_command(root: str, catalogue: str, limits: Limits, as_json: bool) -> int:
-    """Mend what check finds: set damaged modules aside, remove damaged indexes, make a damaged catalogue again. Exit code
-    1 when something is left that only adding modules again mends, or moving files away."""
+    """Mend what check finds: set damaged modules aside, remove damaged indexes, make a damaged catalogue again. Exit
+    code 1 when something is left that only adding modules again mends, or moving files away."""
     folder = folder_of(root, catalogue)
     with _progress() as told:
         done = repair(folder, limits, told)
@@ -161,14 +162,15 @@ def repair_command(root: str, catalogue: str, limits: Limits, as_json: bool) -> 
 def copy_command(
     root: str, places: tuple[str, ...], catalogue: str, to_catalogue: str, limits: Limits, as_json: bool
 ) -> int:
-    """Copy the store at FROM, or that of --store where no FROM is given, to TO; daemons may use it meanwhile. Exit code 1 when a module was damaged
-    and left out.
+    """Copy the store at FROM, or that of --store where no FROM is given, to TO; daemons may use it meanwhile. Exit code
+    1 when a module was damaged and left out.
 
     "default" as FROM or TO is the store of the daemon that runs here.
 
-    Between folders TO is made: a store with what was acknowledged before the copy began, with labels, aliases and contexts; indexes are
-    made again when they are asked for. s3://BUCKET/PREFIX and file:///FOLDER are stores that several daemons share: what TO has already stays,
-    indexes are copied too, and a copy that was broken off goes on when it is begun again.
+    Between folders TO is made: a store with what was acknowledged before the copy began, with labels, aliases and
+    contexts; indexes are made again when they are asked for. s3://BUCKET/PREFIX and file:///FOLDER are stores that
+    several daemons share: what TO has already stays, indexes are copied too, and a copy that was broken off goes on
+    when it is begun again.
     """
     if len(places) > 2:
         raise click.UsageError("give one place to copy to, and perhaps one before it to copy from")
@@ -223,7 +225,8 @@ def _write_damaged(damaged: Sequence[Digest]) -> None:
 @json_option
 @click.pass_context
 def gc_command(context: click.Context, root: str, catalogue: str, limits: Limits, damaged: bool, as_json: bool) -> None:
-    """Remove what dead uploads left and indexes of older formats; with --limit store_size=SIZE also the least recently used modules beyond it.
+    """Remove what dead uploads left and indexes of older formats; with --limit store_size=SIZE also the least recently
+    used modules beyond it.
 
     Without that limit no module goes: how much a store may hold is for its daemons to say.
     """

@@ -36,7 +36,8 @@ _WHOLE: Final = {"s3:/": "s3://", "file:/": "file:///"}
 
 
 def is_url(store: str) -> bool:
-    """Whether that is an object storage, and no folder. Raises ``UsageError`` for a URL that lacks a slash, which would name a folder."""
+    """Whether that is an object storage, and no folder. Raises ``UsageError`` for a URL that lacks a slash, which would
+    name a folder."""
     lacking = _ONE_SLASH.fullmatch(store)
     if lacking and not os.path.lexists(store):
         raise click.UsageError(f"{store} lacks a slash: write {_WHOLE[lacking[1]]}{lacking[2]}")
@@ -64,8 +65,8 @@ def named_store(text: str) -> str:
 
 
 def store_places(source: str, target: str, catalogue: str, target_catalogue: str) -> tuple[StorePlace, StorePlace]:
-    """Where a copy comes from and goes to; ``catalogue`` is that of the one that is an object storage, or of the source where both are. Raises
-    ``UsageError`` where one is missing or too many."""
+    """Where a copy comes from and goes to; ``catalogue`` is that of the one that is an object storage, or of the source
+    where both are. Raises ``UsageError`` where one is missing or too many."""
     shared = [each for each in (source, target) if is_url(each)]
     given = [each for each in (catalogue, target_catalogue) if each]
     if len(shared) != len(given) or (given and not catalogue):
@@ -92,7 +93,8 @@ def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress
 
 
 def folder_of(store: str, catalogue: str) -> Path:
-    """The folder that ``store`` names. Raises ``UsageError``, which says what there is instead, for a store that several daemons share."""
+    """The folder that ``store`` names. Raises ``UsageError``, which says what there is instead, for a store that
+    several daemons share."""
     if is_url(store) or catalogue:
         raise click.UsageError(
             "this mends the files of a folder. Of a store in an object storage `symd store check --catalogue …` names what is damaged: modules are"
@@ -102,8 +104,8 @@ def folder_of(store: str, catalogue: str) -> Path:
 
 
 def is_shared(store: str, catalogue: str, *, by_environment: bool) -> bool:
-    """Whether ``store`` is one that several daemons share. Raises ``UsageError`` where its catalogue is missing, or a folder is given one, not
-    just ``by_environment``."""
+    """Whether ``store`` is one that several daemons share. Raises ``UsageError`` where its catalogue is missing, or a
+    folder is given one, not just ``by_environment``."""
     if is_url(store) and not catalogue:
         raise click.UsageError("a store in an object storage takes --catalogue postgresql://HOST/DATABASE")
     if catalogue and not is_url(store) and not by_environment:

@@ -3,8 +3,8 @@
 Answers in the words of llvm-symbolizer and of binutils' addr2line, so that what reads theirs reads symd's
 (llvm/lib/DebugInfo/Symbolize/DIPrinter.cpp; binutils/addr2line.c).
 
-What they know and symd does not keep is written as they write what they do not know: in JSON the file and the address where a function begins
-(``StartFileName``, ``StartAddress``), and discriminators.
+What they know and symd does not keep is written as they write what they do not know: in JSON the file and the address
+where a function begins (``StartFileName``, ``StartAddress``), and discriminators.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class FunctionNames(Enum):
 
 
 class StyleOptions(NamedTuple):
-    """What llvm-symbolizer's and addr2line's options of these names say. ``context_lines`` is how many lines of source are shown."""
+    """What llvm-symbolizer's and addr2line's options of these names say. ``context_lines`` is how many lines of source
+    are shown."""
 
     addresses: bool = False
     functions: FunctionNames = FunctionNames.LINKAGE
@@ -56,7 +57,8 @@ class StyleOptions(NamedTuple):
 
 
 class WrittenFrame(NamedTuple):
-    """A frame as they write it: what is not known is "" or 0. ``source`` are the lines around it, each with its newline."""
+    """A frame as they write it: what is not known is "" or 0. ``source`` are the lines around it, each with its
+    newline."""
 
     function: str
     file: str
@@ -79,8 +81,8 @@ Written = Callable[[StyledQuestion, Sequence[WrittenFrame], StyleOptions], str]
 
 
 def written_frames(answer: Answer, options: StyleOptions) -> list[WrittenFrame]:
-    """The frames, innermost first; none where nothing is known. What symd answers for line 0 is the nearest line: they answer 0,
-    and the row's column, which LLVM's compilers leave at that of the row before."""
+    """The frames, innermost first; none where nothing is known. What symd answers for line 0 is the nearest line: they
+    answer 0, and the row's column, which LLVM's compilers leave at that of the row before."""
     frames = answer.frames if options.inlines else answer.frames[:1]
     found = [_written(frame, options) for frame in frames]
     if found and answer.reason is Reason.APPROXIMATE:
@@ -89,8 +91,8 @@ def written_frames(answer: Answer, options: StyleOptions) -> list[WrittenFrame]:
 
 
 def function_frames(answer: Answer, options: StyleOptions) -> list[WrittenFrame]:
-    """What llvm-symbolizer says of a symbol, at whose beginning this is, and without inlined calls: the innermost line, under the name of the
-    function whose code it is."""
+    """What llvm-symbolizer says of a symbol, at whose beginning this is, and without inlined calls: the innermost line,
+    under the name of the function whose code it is."""
     found = written_frames(answer, options._replace(inlines=True))
     return [found[0]._replace(function=found[-1].function)] if found else []
 
@@ -116,7 +118,8 @@ def _function(frame: Frame, options: StyleOptions) -> str:
 
 
 def source_lines(file: str, line: int, count: int) -> str:
-    """``count`` lines of a file around ``line``, numbered, the line itself marked; "" where there is no such file or line."""
+    """``count`` lines of a file around ``line``, numbered, the line itself marked; "" where there is no such file or
+    line."""
     first = max(1, line - count // 2)
     try:
         with open(file, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
@@ -163,7 +166,8 @@ def _gnu_position(place: WrittenFrame) -> str:
 
 
 def binutils_text(asked: StyledQuestion, found: Sequence[WrittenFrame], options: StyleOptions) -> str:
-    """addr2line's own: an address has 16 digits, and an unknown line is a question mark, but where nothing is known at all."""
+    """addr2line's own: an address has 16 digits, and an unknown line is a question mark, but where nothing is known at
+    all."""
     between = " at " if options.pretty else "\n"
     named = options.functions is not FunctionNames.NONE
     parts = [f"0x{asked.address:016x}" + (": " if options.pretty else "\n")] if options.addresses else []
@@ -226,7 +230,8 @@ class Styled(NamedTuple):
     module: str
 
     def asking(self, ask: Ask) -> Ask:
-        """``ask`` for addresses from which --adjust-vma is taken off; names come as they were written, as from LLVM's tool."""
+        """``ask`` for addresses from which --adjust-vma is taken off; names come as they were written, as from LLVM's
+        tool."""
         from symd.cli.llvm_symbolizer import SymbolizerOptions, demangler, readable  # noqa: PLC0415 - few ask for it
 
         names = demangler(SymbolizerOptions(options=self.options))

@@ -98,12 +98,13 @@ def command(
 ) -> int:
     """Turn addresses of FILE into source frames, innermost first.
 
-    QUERY is ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. FUNCTION is a kernel or another function with code
-    of its own, mangled or demangled. Numbers are decimal, or hexadecimal if they begin with 0x (addr2line takes all numbers as
-    hexadecimal). With "-" or without a query, queries are read from standard input, one per line, and each is answered as it arrives.
-    FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. With --context, a QUERY is a device address,
-    ADDRESS or ADDRESS@TIME, and is answered as of that time. Exit code 1: something that a query names does not exist. An address without
-    a line is still an answer, with a reason such as OUTSIDE_TEXT or AMBIGUOUS.
+    QUERY is ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. FUNCTION is a kernel or another
+    function with code of its own, mangled or demangled. Numbers are decimal, or hexadecimal if they begin with 0x
+    (addr2line takes all numbers as hexadecimal). With "-" or without a query, queries are read from standard input, one
+    per line, and each is answered as it arrives. FILE can be "-" for standard input, or file://PATH#offset=N&size=N for
+    a part of a file. With --context, a QUERY is a device address, ADDRESS or ADDRESS@TIME, and is answered as of that
+    time. Exit code 1: something that a query names does not exist. An address without a line is still an answer, with a
+    reason such as OUTSIDE_TEXT or AMBIGUOUS.
     """
     if context is not None:
         if path is not None or debug is not None or store is not None or as_written or styled:
@@ -193,8 +194,8 @@ def _answering(
     store: str | None,
     sources: tuple[Sequence[Path], Sequence[PathRule]],
 ) -> Iterator[tuple[Callable[..., Sequence[Answer]], Callable[[], AskedKernels]]]:
-    """What answers, and what knows of kernels: this process, as directly as it can, where it needs neither a daemon nor two
-    files."""
+    """What answers, and what knows of kernels: this process, as directly as it can, where it needs neither a daemon nor
+    two files."""
     if server is None and debug is None and module_digest(file) is None:
         with hints_name(file):
             asked = LocalModule(file, limits, store, sources)

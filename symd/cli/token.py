@@ -110,10 +110,11 @@ def command(
     listing: bool,
     as_json: bool,
 ) -> None:
-    """Make a bearer token for the client NAME and print it. It is shown only this once, because the access file keeps only its digest.
+    """Make a bearer token for the client NAME and print it. It is shown only this once, because the access file keeps
+    only its digest.
 
-    A daemon that uses this access file notices the change at the next call, or at the next message of a stream. Several programs may
-    change the file at the same time.
+    A daemon that uses this access file notices the change at the next call, or at the next message of a stream. Several
+    programs may change the file at the same time.
     """
     doing = [
         word

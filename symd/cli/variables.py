@@ -50,13 +50,15 @@ def command(
     types: bool,
     query: str,
 ) -> int:
-    """Show the variables in scope at an address of FILE, frame by frame: innermost scope first, the unit's globals last.
+    """Show the variables in scope at an address of FILE, frame by frame: innermost scope first, the unit's globals
+    last.
 
-    QUERY is ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. The bits of a register are given as r29[0:32],
-    excluding the last bit; "per lane" means that these are the bits of lane 0, and each following lane has the bits that follow. Code
-    offsets, such as those of the block that distinguishes two variables of the same name, count as in QUERY: from FUNCTION, or from the
-    section. Exit code 1: no variables are known there, for a reason such as OUTSIDE_TEXT or AMBIGUOUS. If the debug data is readable and
-    nothing is in scope, the answer is "no variables" (nothing with --json), with exit code 0.
+    QUERY is ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. The bits of a register are given
+    as r29[0:32], excluding the last bit; "per lane" means that these are the bits of lane 0, and each following lane
+    has the bits that follow. Code offsets, such as those of the block that distinguishes two variables of the same
+    name, count as in QUERY: from FUNCTION, or from the section. Exit code 1: no variables are known there, for a reason
+    such as OUTSIDE_TEXT or AMBIGUOUS. If the debug data is readable and nothing is in scope, the answer is "no
+    variables" (nothing with --json), with exit code 0.
     """
     asked = parse_query(query)
     with open_module(file, server, limits, debug, path) as module:
@@ -94,8 +96,8 @@ def _complain(visible: Visible) -> None:
 
 
 def text_lines(found: InScope, query: Query) -> Iterator[str]:
-    """A heading for each frame, its variables in columns below; those of no certain frame and the globals last. Offsets count as the query's:
-    from the function that it names, or from the section."""
+    """A heading for each frame, its variables in columns below; those of no certain frame and the globals last. Offsets
+    count as the query's: from the function that it names, or from the section."""
     shown, frames = found.visible.variables, found.at.frames
     if not shown:
         yield "no variables"

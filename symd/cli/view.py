@@ -1,5 +1,5 @@
-"""``symd view FILE``: the page of one module in a browser, as long as somebody looks, or with ``-o`` as one file. It shows one
-module, the samples of a profile on it, and source files that may be read."""
+"""``symd view FILE``: the page of one module in a browser, as long as somebody looks, or with ``-o`` as one file. It
+shows one module, the samples of a profile on it, and source files that may be read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ from symd.server.http.site import Site
 from symd.system.symlinks import read_below
 
 VARIABLES = 100
-"""Instructions of each kernel whose variables are in a page that ``-o`` writes, unless something else is said: reading them takes about 15 ms each."""
+"""Instructions of each kernel whose variables are in a page that ``-o`` writes, unless something else is said: reading
+them takes about 15 ms each."""
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -211,9 +212,10 @@ def command(
 ) -> None:
     """Show FILE in the browser: source beside instructions, inlined calls, variables, and the samples of a profile.
 
-    The page is served on loopback, to anyone who has the address that is printed. The command ends when you close the page or press Ctrl-C. With -o
-    it writes one HTML file instead, which needs nothing else; of a module with many kernels it holds those with the most samples, or
-    the first ones. Showing instructions takes the vendor's disassembler (see symd doctor).
+    The page is served on loopback, to anyone who has the address that is printed. The command ends when you close the
+    page or press Ctrl-C. With -o it writes one HTML file instead, which needs nothing else; of a module with many
+    kernels it holds those with the most samples, or the first ones. Showing instructions takes the vendor's
+    disassembler (see symd doctor).
     """
     if target is not None:
         check_output_is_not_input((target,), (file, debug, profile))

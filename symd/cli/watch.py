@@ -70,12 +70,13 @@ def command(
     apis: tuple[str, ...],
     places: tuple[str, ...],
 ) -> None:
-    """Say what happens to a daemon's modules, or with PLACE where breakpoints land in them. PLACE is what symd locate takes: SOURCE:LINE, a function,
-    kernel:NAME or an address.
+    """Say what happens to a daemon's modules, or with PLACE where breakpoints land in them. PLACE is what symd locate
+    takes: SOURCE:LINE, a function, kernel:NAME or an address.
 
-    Without PLACE: each module that is added, loaded by a process, unloaded and removed, first those that are there. With PLACE: where it lands in each module that is
-    there, in each as it is added, and again with device addresses as a process loads it, until it is unloaded; modules without such a file or function are passed over.
-    Runs until it is interrupted. Where the connection breaks, the error says after which event to go on.
+    Without PLACE: each module that is added, loaded by a process, unloaded and removed, first those that are there.
+    With PLACE: where it lands in each module that is there, in each as it is added, and again with device addresses as
+    a process loads it, until it is unloaded; modules without such a file or function are passed over. Runs until it is
+    interrupted. Where the connection breaks, the error says after which event to go on.
     """
     wanted = [Breakpoint(text, parse_place(text), every_address, None, rules, targets) for text in places]
     demangler = Demangler() if demangle else None
@@ -86,7 +87,8 @@ def command(
 
 
 def _write(watch: Watch, token: str, demangler: Demangler | None, *, as_json: bool, answers: bool) -> None:
-    """Each event as it comes: those of modules, or ``answers``. Where the connection breaks, the error says how to go on."""
+    """Each event as it comes: those of modules, or ``answers``. Where the connection breaks, the error says how to go
+    on."""
     try:
         with watch:
             for event in watch:

@@ -1,5 +1,6 @@
-"""The compiled reader: what reads debug data byte by byte. Each module is Python in Cython's pure mode, compiled by ``setup.py``, and all are in one library;
-docs/design.md says how it is rebuilt and how a function is debugged uncompiled."""
+"""The compiled reader: what reads debug data byte by byte. Each module is Python in Cython's pure mode, compiled by
+``setup.py``, and all are in one library; docs/design.md says how it is rebuilt and how a function is debugged
+uncompiled."""
 
 import os
 import sys

@@ -1,4 +1,5 @@
-"""The flags of code objects that Cython's code looks up when a module is loaded, under the names of ``inspect``, which has hundreds of things besides.
+"""The flags of code objects that Cython's code looks up when a module is loaded, under the names of ``inspect``, which
+has hundreds of things besides.
 
 Source: the documentation of Python's ``inspect``, "Code Objects Bit Flags"; they are the same in all versions."""
 

@@ -124,12 +124,15 @@ def layouts(address: int, offset: int, ref_addr: int) -> dict[int, int]:
 
 @cython.cclass
 class AbbreviationTable(ByteReader):
-    """The abbreviations of one table in units of these widths: bytes of an address, of an offset, and of DW_FORM_ref_addr.
+    """The abbreviations of one table in units of these widths: bytes of an address, of an offset, and of
+    DW_FORM_ref_addr.
 
-    ``count`` declarations; of several with one code the first counts. ``at`` is the place behind what was read, ``tags`` and ``have_children`` are theirs. The
-    values of declaration n are passed by the steps ``sizes[first_size[n]:first_size[n + 1]]``, layouts with neighbouring sizes added up, and read
-    by ``takes[first_take[n]:first_take[n + 1]]``, each a column, a kind and a layout (``column | kind << 8 | (layout + 32) << 16``); ``constants`` are
-    the values of DW_FORM_implicit_const. ``places`` says where each declaration's tag stands in the section."""
+    ``count`` declarations; of several with one code the first counts. ``at`` is the place behind what was read,
+    ``tags`` and ``have_children`` are theirs. The values of declaration n are passed by the steps
+    ``sizes[first_size[n]:first_size[n + 1]]``, layouts with neighbouring sizes added up, and read by
+    ``takes[first_take[n]:first_take[n + 1]]``, each a column, a kind and a layout
+    (``column | kind << 8 | (layout + 32) << 16``); ``constants`` are the values of DW_FORM_implicit_const. ``places``
+    says where each declaration's tag stands in the section."""
 
     def __init__(self, data: bytes, section: str, at: int, end: int, address: int, offset: int, ref_addr: int) -> None:
         self.data, self.section = data, section
@@ -144,7 +147,8 @@ class AbbreviationTable(ByteReader):
         self._room(_FIRST_ROOM, 4 * _FIRST_ROOM)
 
     def read(self, most: int = 0) -> None:
-        """Read it, up to its end or that of the section, or ``most`` declarations where this is not 0; to be called once. Raises Malformed."""
+        """Read it, up to its end or that of the section, or ``most`` declarations where this is not 0; to be called
+        once. Raises Malformed."""
         code: cython.ulonglong
         near: cython.ulonglong = _SMALL_CODES
         name: cython.ulonglong

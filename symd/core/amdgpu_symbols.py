@@ -38,8 +38,9 @@ class OverlappingStrings(Exception):
 
 @cython.cclass
 class SymbolTable:
-    """Symbols of code and descriptors. ``rows`` are (section number, offset in it, whether it is a label and no function, whether it has a size, its number,
-    name, size, type) of each symbol of code, sorted; ``descriptors`` have (value, section number or -1, offset in it) by the kernel's name."""
+    """Symbols of code and descriptors. ``rows`` are (section number, offset in it, whether it is a label and no
+    function, whether it has a size, its number, name, size, type) of each symbol of code, sorted; ``descriptors`` have
+    (value, section number or -1, offset in it) by the kernel's name."""
 
     rows = cython.declare(list, visibility="readonly")
     descriptors = cython.declare(dict, visibility="readonly")
@@ -57,8 +58,8 @@ class SymbolTable:
     _is_relocatable = cython.declare(cython.bint)
 
     def __init__(self, strings: bytes, sections: Sequence[tuple[int, int, int]], is_relocatable: bool) -> None:
-        """``strings`` is the table of names. ``sections`` are (address, size, bits LOADED and EXECUTABLE) by number. Where ``is_relocatable`` values are offsets in
-        the sections that symbols name."""
+        """``strings`` is the table of names. ``sections`` are (address, size, bits LOADED and EXECUTABLE) by number.
+        Where ``is_relocatable`` values are offsets in the sections that symbols name."""
         self.rows, self.descriptors = [], {}
         self._text, self._strings, self._known = strings, strings, {}
         self._left = _OVERLAP * len(strings) + _ALWAYS
@@ -146,8 +147,8 @@ class SymbolTable:
     @cython.cfunc
     @cython.exceptval(-2, check=True)
     def _section_of(self, named: cython.uint, value: cython.ulonglong, may_be_empty: cython.bint) -> cython.Py_ssize_t:
-        """The number of the section that a symbol names, or, where that is not true, of the one whose addresses hold it; -1 where there is none. One that may be
-        empty can stand at the end of code."""
+        """The number of the section that a symbol names, or, where that is not true, of the one whose addresses hold
+        it; -1 where there is none. One that may be empty can stand at the end of code."""
         count: cython.Py_ssize_t = len(self._address)
         if self._is_relocatable:
             return named if named < count else -1

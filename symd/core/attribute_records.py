@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""The records of a cubin's .nv.info sections, one after the other: u8 format, u8 id, then one u16, which of format 4 is the count of bytes that follow."""
+"""The records of a cubin's .nv.info sections, one after the other: u8 format, u8 id, then one u16, which of format 4 is
+the count of bytes that follow."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def _length(view: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cyt
 
 
 def starts(data: bytes) -> tuple[array[int], int]:
-    """Where each record begins, and where they end: the size of ``data``, or the byte at which one begins that cannot be read."""
+    """Where each record begins, and where they end: the size of ``data``, or the byte at which one begins that cannot
+    be read."""
     view: cython.const[cython.uchar][::1] = data  # type: ignore[valid-type] # a view, to Cython
     found = array("I")
     at: cython.Py_ssize_t = 0
@@ -40,8 +42,8 @@ def starts(data: bytes) -> tuple[array[int], int]:
 
 
 def chosen(data: bytes, wanted: bytes) -> tuple[bytes, int, int]:
-    """The records whose id is not 0 in ``wanted``, a table of 256 bytes, as they stand in ``data``; how many records there are in all, and where they
-    end, as ``starts`` has it."""
+    """The records whose id is not 0 in ``wanted``, a table of 256 bytes, as they stand in ``data``; how many records
+    there are in all, and where they end, as ``starts`` has it."""
     view: cython.const[cython.uchar][::1] = data  # type: ignore[valid-type] # a view, to Cython
     table: cython.const[cython.uchar][::1] = wanted  # type: ignore[valid-type] # a view, to Cython
     parts = []

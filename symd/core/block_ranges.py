@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""The code of the blocks and variables of functions (``symd.core.dies``), as far as it lies outside the functions' own."""
+"""The code of the blocks and variables of functions (``symd.core.dies``), as far as it lies outside the functions'
+own."""
 
 from __future__ import annotations
 
@@ -39,9 +40,10 @@ def outside_of_functions(
     locations: range_lists.RangeRows,
     other: Callable[[int, int, int | None], Iterable[tuple[int, int]]],
 ) -> list[tuple[int, int]]:
-    """The addresses [start, end) that lie before or behind all of their function's, in order. ``rows`` are the DIEs of TAGS in some units, and all that have children.
-    ``units`` are those whose location lists ``locations`` reads, None in the place of others: their lists, and locations that are said otherwise, ``other`` is asked
-    for, by unit, place and the offset of a list, or None. Raises what it raises, Malformed and LimitExceeded."""
+    """The addresses [start, end) that lie before or behind all of their function's, in order. ``rows`` are the DIEs of
+    TAGS in some units, and all that have children. ``units`` are those whose location lists ``locations`` reads, None
+    in the place of others: their lists, and locations that are said otherwise, ``other`` is asked for, by unit, place
+    and the offset of a list, or None. Raises what it raises, Malformed and LimitExceeded."""
     count: cython.Py_ssize_t = rows.count
     owner = cython.declare(cython.longlong[::1])  # the function that each block and variable is in
     own = cython.declare(cython.ulonglong[::1])  # of each function where its code begins and where it ends

@@ -12,7 +12,8 @@ _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 @cython.cclass
 class ByteReader:
-    """Reads ``data[at:end]``, the bytes of the section called ``section``, forward. Running past ``end`` raises Malformed with the section and the offset."""
+    """Reads ``data[at:end]``, the bytes of the section called ``section``, forward. Running past ``end`` raises
+    Malformed with the section and the offset."""
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -91,7 +92,8 @@ class ByteReader:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def initial_length(self) -> cython.ulonglong:
-        """The length with which a unit or a table begins; ``offset_size`` becomes that of its offsets, 4 or 8 (DWARF 5, 7.4)."""
+        """The length with which a unit or a table begins; ``offset_size`` becomes that of its offsets, 4 or 8 (DWARF 5,
+        7.4)."""
         length: cython.ulonglong = self.uint(4)
         self.offset_size = 4
         if length == 0xFFFFFFFF:

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""DIE trees (DWARF 5, 2.3 and 7.5.2) -> functions, inlined calls and whatever else is asked for, with their names, ranges and places, unit after unit."""
+"""DIE trees (DWARF 5, 2.3 and 7.5.2) -> functions, inlined calls and whatever else is asked for, with their names,
+ranges and places, unit after unit."""
 
 from __future__ import annotations
 
@@ -40,8 +41,9 @@ _OTHER_LOCATION = cython.declare(cython.uint, 64)
 _HAS_LOW = cython.declare(cython.uint, 128)
 STATES_CODE, HAS_LIST, IS_DECLARATION, IS_EXTERNAL = _STATES_CODE, _HAS_LIST, _IS_DECLARATION, _IS_EXTERNAL
 HAS_CHILDREN, LOCATION_LIST, OTHER_LOCATION, HAS_LOW = _HAS_CHILDREN, _LOCATION_LIST, _OTHER_LOCATION, _HAS_LOW
-"""Bits of the flags of a row: it states DW_AT_low_pc and DW_AT_high_pc or a list of ranges; that list is read; DW_AT_declaration; DW_AT_external; it has
-children; where it is stands in a list, whose offset ``location`` has; it is said otherwise, and in no block; DW_AT_low_pc."""
+"""Bits of the flags of a row: it states DW_AT_low_pc and DW_AT_high_pc or a list of ranges; that list is read;
+DW_AT_declaration; DW_AT_external; it has children; where it is stands in a list, whose offset ``location`` has; it is
+said otherwise, and in no block; DW_AT_low_pc."""
 NO_REFERENCE = 0xFFFFFFFFFFFFFFFF
 NO_FILE = 0xFFFFFFFF
 
@@ -127,16 +129,19 @@ class ValueReader(ByteReader):
 
 @cython.cclass
 class DieRows(ValueReader):
-    """DIEs of the units that are read one after the other, in the order of ``.debug_info``: ``count`` rows of two tables, each an array in which one row
-    follows the other.
+    """DIEs of the units that are read one after the other, in the order of ``.debug_info``: ``count`` rows of two
+    tables, each an array in which one row follows the other.
 
-    ``wide``, of WIDE u64 a row: PLACE in ``.debug_info``, and PLACE_AFTER its subtree (the place itself where it has no children); NAME and LINKAGE_NAME say where the
-    strings stand (keys of ``symd.core.strings``); ORIGIN and SPECIFICATION are places in ``.debug_info``, or NO_REFERENCE; LOCATION is the offset of a
-    list. ``narrow``, of NARROW u32 a row: UNIT; PARENT, the number of the nearest row around it plus one, or 0; DEPTH, which is 0 of a unit's own DIE; TAG, at most the largest u32;
-    FLAGS; CALL_FILE and DECL_FILE are registers of the unit's line table, or NO_FILE; CALL_LINE, CALL_COLUMN and DECL_LINE are modulo
-    2**32, 0 where nothing is said. ``ranges`` has the code of each row.
+    ``wide``, of WIDE u64 a row: PLACE in ``.debug_info``, and PLACE_AFTER its subtree (the place itself where it has no
+    children); NAME and LINKAGE_NAME say where the strings stand (keys of ``symd.core.strings``); ORIGIN and
+    SPECIFICATION are places in ``.debug_info``, or NO_REFERENCE; LOCATION is the offset of a list. ``narrow``, of
+    NARROW u32 a row: UNIT; PARENT, the number of the nearest row around it plus one, or 0; DEPTH, which is 0 of a
+    unit's own DIE; TAG, at most the largest u32; FLAGS; CALL_FILE and DECL_FILE are registers of the unit's line table,
+    or NO_FILE; CALL_LINE, CALL_COLUMN and DECL_LINE are modulo 2**32, 0 where nothing is said. ``ranges`` has the code
+    of each row.
 
-    ``missing_offsets`` and ``missing_lists`` count indexes that lead out of ``.debug_str_offsets`` and ``.debug_rnglists``. Threads may not share one."""
+    ``missing_offsets`` and ``missing_lists`` count indexes that lead out of ``.debug_str_offsets`` and
+    ``.debug_rnglists``. Threads may not share one."""
 
     def __init__(
         self,
@@ -178,8 +183,8 @@ class DieRows(ValueReader):
     def read(
         self, unit: range_lists.UnitParameters, table: abbreviations.AbbreviationTable, only_first: bool = False
     ) -> None:
-        """Add the rows of a unit's tree, or of its first DIE alone; ``table`` are its abbreviations. Raises Malformed, and what ``check_rows`` raises, without having
-        added a row."""
+        """Add the rows of a unit's tree, or of its first DIE alone; ``table`` are its abbreviations. Raises Malformed,
+        and what ``check_rows`` raises, without having added a row."""
         count: cython.Py_ssize_t = self.count
         offsets: cython.Py_ssize_t = self.missing_offsets
         lists: cython.Py_ssize_t = self.missing_lists
@@ -443,7 +448,8 @@ class DieRows(ValueReader):
         return value if kind == abbreviations.REF_ADDR_KIND else _U64
 
     def trim(self) -> None:
-        """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the arrays."""
+        """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the
+        arrays."""
         self._release_views()
         del self.wide[self.count * int(WIDE) :]
         del self.narrow[self.count * int(NARROW) :]

@@ -23,11 +23,13 @@ _NO_END = cython.declare(cython.uint, NO_END)
 
 
 def line_ends(functions: tuple[Any, ...], is_inside: bytes, calls: tuple[Any, ...] | None = None) -> array[int]:
-    """For each function the line (u32) behind its last one. ``functions`` are the unit, file and line (u32) of each declaration, and ``is_inside`` tells those that
-    stand inside another function and end none; NO_END where no other declaration follows.
+    """For each function the line (u32) behind its last one. ``functions`` are the unit, file and line (u32) of each
+    declaration, and ``is_inside`` tells those that stand inside another function and end none; NO_END where no other
+    declaration follows.
 
-    ``calls`` are of each scope the parent, whether it is inlined (u8), its function, call file, call line and unit (u32): a function ends behind the last line
-    from which it calls something that was inlined, and a file in which one calls from a line before its own has 0 for all of its functions."""
+    ``calls`` are of each scope the parent, whether it is inlined (u8), its function, call file, call line and unit
+    (u32): a function ends behind the last line from which it calls something that was inlined, and a file in which one
+    calls from a line before its own has 0 for all of its functions."""
     unit = cython.declare(cython.const[cython.uint][::1])
     file = cython.declare(cython.const[cython.uint][::1])
     line = cython.declare(cython.const[cython.uint][::1])
@@ -87,7 +89,8 @@ def _take_calls(
     last: cython.uint[::1],
     is_moved: cython.uchar[::1],
 ) -> cython.int:
-    """Move the ``last`` line of each function behind its calls, and tell the groups in which one calls from before its own line."""
+    """Move the ``last`` line of each function behind its calls, and tell the groups in which one calls from before its
+    own line."""
     unit = cython.declare(cython.const[cython.uint][::1])
     file = cython.declare(cython.const[cython.uint][::1])
     line = cython.declare(cython.const[cython.uint][::1])

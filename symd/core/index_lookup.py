@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""One address in the file of an index, which is used where it is mapped: text section, range, frames. Where the whole file was not compared with its
-checksums, the pieces that an answer is read from are compared first.
+"""One address in the file of an index, which is used where it is mapped: text section, range, frames. Where the whole
+file was not compared with its checksums, the pieces that an answer is read from are compared first.
 
 Source of the layout: docs/index-format.md. Numbers are of 64 bits, and arithmetic is modulo 2**64, compiled or not."""
 
@@ -21,8 +21,9 @@ COLUMN = Struct("<36s4sQQQ")
 COLUMN_NAME = 36
 """Bytes of a column's name."""
 PIECE = 1 << 12
-"""Bytes of columns that share a checksum, counted from where the first column may begin; the last piece has what is left. As many as a page
-of memory: smaller pieces are more checksums to compare first, larger ones more bytes for each number."""
+"""Bytes of columns that share a checksum, counted from where the first column may begin; the last piece has what is
+left. As many as a page of memory: smaller pieces are more checksums to compare first, larger ones more bytes for each
+number."""
 CHECKSUM = 4
 """Bytes of one."""
 LARGEST_PAGE = 1 << 20
@@ -119,7 +120,8 @@ class Damaged(ValueError):
 
 
 def columns_end(size: int, first: int) -> int:
-    """Where the columns of a file of ``size`` bytes end and the checksums of their pieces begin: the columns begin at ``first``."""
+    """Where the columns of a file of ``size`` bytes end and the checksums of their pieces begin: the columns begin at
+    ``first``."""
     return size + (first - size) // (PIECE + CHECKSUM) * CHECKSUM
 
 
@@ -164,7 +166,8 @@ class _Page:
 
 @cython.cclass
 class _Section:
-    """A text section: its number, the path of its code object, its name, its number there, its first text position, its address."""
+    """A text section: its number, the path of its code object, its name, its number there, its first text position, its
+    address."""
 
     number = cython.declare(cython.ulonglong)
     path = cython.declare(object)
@@ -213,8 +216,8 @@ class IndexLookup:
         frame_type: type = tuple,
         reasons: Sequence[object] = tuple(range(LAST_REASON + 1)),
     ) -> None:
-        """``digest`` is the SHA-256 of the module that it must be the index of. ``is_sound``: all checksums were compared. ``as_written``: ranges that
-        are answered otherwise than rows and scopes say are read as these say."""
+        """``digest`` is the SHA-256 of the module that it must be the index of. ``is_sound``: all checksums were
+        compared. ``as_written``: ranges that are answered otherwise than rows and scopes say are read as these say."""
         size: cython.Py_ssize_t = len(file)
         if size < HEADER.size:
             raise Damaged("is too short")
@@ -248,7 +251,8 @@ class IndexLookup:
 
     @cython.cfunc
     def _described(self, table: bytes) -> object:
-        """Four numbers of each column: the place in the file, the entries, those of them that are stored, the width of one."""
+        """Four numbers of each column: the place in the file, the entries, those of them that are stored, the width of
+        one."""
         found: dict[bytes, tuple[bytes, int, int, int]] = {}
         for name, kind, offset, entries, stored in COLUMN.iter_unpack(table):
             found.setdefault(name, (kind, offset, entries, stored))
@@ -469,7 +473,8 @@ class IndexLookup:
 
     @cython.cfunc
     def _text(self, number: cython.ulonglong, shared: dict[int, Any]) -> object:
-        """A string, or None for an empty one. A long one is ``shared`` by the frames that have it: it is as long as whoever made the module liked."""
+        """A string, or None for an empty one. A long one is ``shared`` by the frames that have it: it is as long as
+        whoever made the module liked."""
         if not number:
             return None
         start: cython.ulonglong = self._number(_STRING_ENDS, number - 1)
@@ -559,7 +564,8 @@ class IndexLookup:
     def _number_frames(
         self, page: _Page, number: cython.ulonglong, held: cython.Py_ssize_t, width: cython.int
     ) -> cython.int:
-        """Number the frames of the ranges of a page: each is that of the range before, or so far from the last one's as the next step says."""
+        """Number the frames of the ranges of a page: each is that of the range before, or so far from the last one's as
+        the next step says."""
         frames = array("I", bytes(4 * held))
         page.frames = frames
         frame: cython.ulonglong = self._number(_PAGE_FRAME, number)

@@ -1,15 +1,19 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """The inlined calls that NVIDIA's line tables carry: which row is a call site, and what the functions are called.
 
-An extended instruction (0x90) sets two registers of the rows that follow: the *context*, which numbers the row of the call site in its sequence from 1, and a *name*. ptxas (seen from 11.8 to
-13.5) makes three mistakes in what it writes, none of which contradicts the format, so that nvdisasm and eu-readelf repeat them:
+An extended instruction (0x90) sets two registers of the rows that follow: the *context*, which numbers the row of the
+call site in its sequence from 1, and a *name*. ptxas (seen from 11.8 to 13.5) makes three mistakes in what it writes,
+none of which contradicts the format, so that nvdisasm and eu-readelf repeat them:
 
-* From sm_90 on it writes some rows twice and counts them once, so that every later number means another row. Two rules tell the row that is meant: rows which repeat address, file and line of
-  the row before do not count; and the call site is the row just before the first one that uses a number. Where they differ, nobody knows where the call stands.
-* Of two functions that are inlined at one call site it writes only the first one's name. Where the lines of the second stand elsewhere under its name, that is the name here.
+* From sm_90 on it writes some rows twice and counts them once, so that every later number means another row. Two rules
+  tell the row that is meant: rows which repeat address, file and line of the row before do not count; and the call site
+  is the row just before the first one that uses a number. Where they differ, nobody knows where the call stands.
+* Of two functions that are inlined at one call site it writes only the first one's name. Where the lines of the second
+  stand elsewhere under its name, that is the name here.
 * Below sm_90 it leaves rows out (``line_program.LineRows``).
 
-nvlink writes the base of all names as 0 where it links for sm_90, so that names of all tables but the first are those of others: each table's strings lie behind those of the table before.
+nvlink writes the base of all names as 0 where it links for sm_90, so that names of all tables but the first are those
+of others: each table's strings lie behind those of the table before.
 """
 
 from __future__ import annotations
@@ -42,8 +46,8 @@ _STRINGS_KEY = cython.declare(cython.ulonglong, IN_STRINGS << SECTION_BITS)
 
 
 class InlinedCalls:
-    """The calls of line rows, as ``symd.model.debug_info.RowCalls`` has them: ``site``, ``name``, ``written_site`` and ``written_name`` (u32) and ``doubt`` (u8), and the ``names`` that
-    they index."""
+    """The calls of line rows, as ``symd.model.debug_info.RowCalls`` has them: ``site``, ``name``, ``written_site`` and
+    ``written_name`` (u32) and ``doubt`` (u8), and the ``names`` that they index."""
 
     __slots__ = ("doubt", "name", "names", "site", "written_name", "written_site")
 
@@ -55,8 +59,8 @@ class InlinedCalls:
 
 
 def resolved(rows: Any, names_bases: Sequence[int], strings: StringReader) -> InlinedCalls:
-    """The calls of ``rows`` (``line_program.LineRows``, trimmed, with numbers of files), whose flags lose ``NAMED``. ``names_bases`` has for each program where its names
-    count from."""
+    """The calls of ``rows`` (``line_program.LineRows``, trimmed, with numbers of files), whose flags lose ``NAMED``.
+    ``names_bases`` has for each program where its names count from."""
     found = InlinedCalls(rows.count)
     is_named = _find_sites(rows, found)
     names = Names()
@@ -74,7 +78,8 @@ def resolved(rows: Any, names_bases: Sequence[int], strings: StringReader) -> In
 
 @cython.cfunc
 def _find_sites(rows: Any, found: InlinedCalls) -> bytearray:
-    """Tell the call site of each row, as written and as is meant, and doubt those of which nobody knows; of each row whether the inlined call was set for it."""
+    """Tell the call site of each row, as written and as is meant, and doubt those of which nobody knows; of each row
+    whether the inlined call was set for it."""
     address = cython.declare(cython.const[cython.ulonglong][::1])
     file = cython.declare(cython.const[cython.uint][::1])
     line = cython.declare(cython.const[cython.uint][::1])
@@ -149,7 +154,8 @@ def _find_sites(rows: Any, found: InlinedCalls) -> bytearray:
 
 @cython.cfunc
 def _name_keys(rows: Any, sites: array[int], names_bases: Sequence[int]) -> array[int]:
-    """Where the name of each row stands, as ``strings.Names`` has it; 0 where nothing is inlined, and where the base of the table's names is not known (-1)."""
+    """Where the name of each row stands, as ``strings.Names`` has it; 0 where nothing is inlined, and where the base of
+    the table's names is not known (-1)."""
     ends = cython.declare(cython.const[cython.longlong][::1])
     name = cython.declare(cython.const[cython.ulonglong][::1])
     site = cython.declare(cython.const[cython.uint][::1])
@@ -171,8 +177,9 @@ def _name_keys(rows: Any, sites: array[int], names_bases: Sequence[int]) -> arra
 
 
 def _names_bases(rows: Any, written: Sequence[int], strings: StringReader) -> list[int]:
-    """Where the names of each program count from, -1 where nobody knows. Where several programs have names and all bases are 0, that of each is the end of the
-    strings of the one before. A base is wrong where a name would begin inside a string."""
+    """Where the names of each program count from, -1 where nobody knows. Where several programs have names and all
+    bases are 0, that of each is the end of the strings of the one before. A base is wrong where a name would begin
+    inside a string."""
     offsets: dict[int, list[int]] = {}
     for key in _distinct_names(rows):
         offsets.setdefault(key >> 32, []).append(key & 0xFFFFFFFF)
@@ -218,7 +225,8 @@ def _distinct_names(rows: Any) -> array[int]:
 
 
 def _begins(strings: StringReader, offset: int) -> bool:
-    """Whether a string begins there, and not the rest of one. What lies behind the last string has no name in any case."""
+    """Whether a string begins there, and not the rest of one. What lies behind the last string has no name in any
+    case."""
     return offset == 0 or strings.at(IN_STRINGS, offset - 1) in (b"", None)
 
 
@@ -227,9 +235,11 @@ def _begins(strings: StringReader, offset: int) -> bool:
 def _tell_names_apart(rows: Any, found: InlinedCalls, named: bytearray) -> cython.int:
     """Correct the names of inlined rows, where some are those of another function; 0 where nobody knows which.
 
-    The assembler writes a name only where the context changes, so that a row which it is not written for may be another function's that is inlined at the same place. The names
-    that are written for rows of the same place, of the same call if there are any, decide. Instances of one template share their lines. Now and then it writes the name of the row before again:
-    where several functions are written for one place, that of most calls is believed, and a row with another one has no name.
+    The assembler writes a name only where the context changes, so that a row which it is not written for may be another
+    function's that is inlined at the same place. The names that are written for rows of the same place, of the same
+    call if there are any, decide. Instances of one template share their lines. Now and then it writes the name of the
+    row before again: where several functions are written for one place, that of most calls is believed, and a row with
+    another one has no name.
     """
     site = cython.declare(cython.const[cython.uint][::1])
     is_named = cython.declare(cython.const[cython.uchar][::1])
@@ -311,7 +321,8 @@ def _places_and_calls(rows: Any, found: InlinedCalls) -> tuple[array[int], array
 def _told_names(
     pairs: Sequence[int], distinct: Sequence[int], is_written: bytearray, names: tuple[str, ...]
 ) -> tuple[array[int], bytearray]:
-    """For each of ``distinct``, a number in ``pairs`` (place and call) and a name, the name of rows that it is not written for, and whether it is kept where it is."""
+    """For each of ``distinct``, a number in ``pairs`` (place and call) and a name, the name of rows that it is not
+    written for, and whether it is kept where it is."""
     families = NameFamilies(names)
     triples = [(pairs[key >> 32] >> 32, key >> 32, key & 0xFFFFFFFF) for key in distinct]
     written = [
@@ -340,7 +351,8 @@ def _told_names(
 
 
 def _stale_families(written: Sequence[tuple[int, int, str, int]]) -> set[tuple[int, str]]:
-    """The places and families that are not believed: another family has as many calls there, and neither is a lambda of the other."""
+    """The places and families that are not believed: another family has as many calls there, and neither is a lambda of
+    the other."""
     calls: dict[int, dict[str, int]] = {}
     for place, _, family, _ in written:
         known = calls.setdefault(place, {})
@@ -357,7 +369,8 @@ def _stale_families(written: Sequence[tuple[int, int, str, int]]) -> set[tuple[i
 
 
 def _told(name: int, family: str, here: Families, of_call: Families) -> int:
-    """The name of rows that ``name`` is not written for: ``here`` are the names that are written for the place, ``of_call`` those that are written for the call."""
+    """The name of rows that ``name`` is not written for: ``here`` are the names that are written for the place,
+    ``of_call`` those that are written for the call."""
     if family not in here:
         only = next(iter(here.values()), set())
         return next(iter(only)) if len(here) == 1 == len(only) else 0
@@ -367,7 +380,8 @@ def _told(name: int, family: str, here: Families, of_call: Families) -> int:
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def _settle(rows: Any, found: InlinedCalls) -> cython.int:
-    """Doubt the names that are not as written; of an implied row that is what is written for the row before, in the same sequence."""
+    """Doubt the names that are not as written; of an implied row that is what is written for the row before, in the
+    same sequence."""
     flags = cython.declare(cython.const[cython.uchar][::1])
     ends = cython.declare(cython.const[cython.longlong][::1])
     site = cython.declare(cython.const[cython.uint][::1])

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Line-table headers (DWARF 5, 6.2.4; DWARF 2-4, 6.2.4 of each): parameters, directories, files, where the program is."""
+"""Line-table headers (DWARF 5, 6.2.4; DWARF 2-4, 6.2.4 of each): parameters, directories, files, where the program
+is."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ class LineHeaderReader(ByteReader):
     _listed = cython.declare(object)
 
     def __init__(self, data: bytes, section: str, strings: StringReader, listed: Any = None) -> None:
-        """``listed.add``, where it is given, is told of directories and files before headers' are read, and may raise."""
+        """``listed.add``, where it is given, is told of directories and files before headers' are read, and may
+        raise."""
         self.data, self._content, self.section = data, data, section
         self._strings, self._listed = strings, listed
         self._formats = array("Q", bytes(8 * _MOST_NUMBERS))
@@ -91,7 +93,8 @@ class LineHeaderReader(ByteReader):
         return found
 
     def read(self, offset: int, end: int) -> LineHeader:
-        """The header of the table at ``offset``, behind whose length the reader is and which ends at ``end``. Raises Malformed or Unsupported, which name the place."""
+        """The header of the table at ``offset``, behind whose length the reader is and which ends at ``end``. Raises
+        Malformed or Unsupported, which name the place."""
         header = LineHeader()
         self.end = header.end = end
         header.offset, header.offset_size, header.names_base = offset, self.offset_size, 0
@@ -119,8 +122,8 @@ class LineHeaderReader(ByteReader):
         return header
 
     def details(self, header: LineHeader) -> list[tuple[bytes, bytes]]:
-        """What a header that was read says of its files besides their names, entry for entry; nothing before DWARF 5: the MD5 of the file that the compiler
-        read (16 bytes), and its whole text; b"" where the table does not say."""
+        """What a header that was read says of its files besides their names, entry for entry; nothing before DWARF 5:
+        the MD5 of the file that the compiler read (16 bytes), and its whole text; b"" where the table does not say."""
         if header.version < 5:
             return []
         self.at, self.end, self.offset_size = header.tables, header.program, header.offset_size
@@ -182,8 +185,8 @@ class LineHeaderReader(ByteReader):
     def _entries(
         self, first: cython.ulonglong, second: cython.ulonglong, default: object, is_counted: cython.bint
     ) -> list[tuple[Any, Any]]:
-        """Two contents of every entry of a DWARF 5 directory or file table: bytes, and what is of the kind of ``default``, which stands where the table does not say. 0 is
-        no content."""
+        """Two contents of every entry of a DWARF 5 directory or file table: bytes, and what is of the kind of
+        ``default``, which stands where the table does not say. 0 is no content."""
         formats: cython.ulonglong[::1] = self._formats
         columns: cython.Py_ssize_t = 2 * cython.cast(cython.Py_ssize_t, self.uint(1))
         column: cython.Py_ssize_t

@@ -57,8 +57,9 @@ _LEAST_ROOM = 64
 
 @cython.cclass
 class ProgramParameters:
-    """Everything of a line table's header that the meaning of instructions depends on (DWARF 5, 6.2.4). ``line_range`` and ``max_ops``, which numbers are divided
-    by, are not 0, nor is ``opcode_base``. ``operand_counts`` are standard_opcode_lengths: entry i belongs to opcode i + 1."""
+    """Everything of a line table's header that the meaning of instructions depends on (DWARF 5, 6.2.4). ``line_range``
+    and ``max_ops``, which numbers are divided by, are not 0, nor is ``opcode_base``. ``operand_counts`` are
+    standard_opcode_lengths: entry i belongs to opcode i + 1."""
 
     opcode_base = cython.declare(cython.int, visibility="readonly")
     line_base = cython.declare(cython.int, visibility="readonly")
@@ -85,15 +86,17 @@ class ProgramParameters:
 
 @cython.cclass
 class LineRows(ByteReader):
-    """The rows of line programs that are run one after the other, as equally long arrays, of which the first ``count`` entries are rows:
-    ``address`` u64; ``file`` (the register) and ``column`` u32, which stop at the largest u32; ``line`` u32, modulo 2**32; ``flags`` u8, bits of
-    ``symd.model.debug_info.RowFlag`` and ``NAMED``. ``ends`` (i64) has the row number after each sequence, ``program`` (u32) the number of its
-    program. ``context`` (row number inside the sequence, from 1) and ``name`` (offset from the header's base) are u64, of NVIDIA's inlined calls; they
-    are empty where no program sets them.
+    """The rows of line programs that are run one after the other, as equally long arrays, of which the first ``count``
+    entries are rows: ``address`` u64; ``file`` (the register) and ``column`` u32, which stop at the largest u32;
+    ``line`` u32, modulo 2**32; ``flags`` u8, bits of ``symd.model.debug_info.RowFlag`` and ``NAMED``. ``ends`` (i64)
+    has the row number after each sequence, ``program`` (u32) the number of its program. ``context`` (row number inside
+    the sequence, from 1) and ``name`` (offset from the header's base) are u64, of NVIDIA's inlined calls; they are
+    empty where no program sets them.
 
-    NVIDIA's assembler (ptxas 12.4 to 13.5, below sm_90) leaves out the row of an instruction whose line is that of the row before and whose call is another: it
-    sets the call, moves the address on and goes straight to the next row, although every row that it writes ends in DW_LNS_copy behind
-    DW_LNS_advance_pc, or in a special opcode. Such a row is here, with the flag ``IMPLIED``.
+    NVIDIA's assembler (ptxas 12.4 to 13.5, below sm_90) leaves out the row of an instruction whose line is that of the
+    row before and whose call is another: it sets the call, moves the address on and goes straight to the next row,
+    although every row that it writes ends in DW_LNS_copy behind DW_LNS_advance_pc, or in a special opcode. Such a row
+    is here, with the flag ``IMPLIED``.
 
     Threads may not share one.
     """
@@ -128,8 +131,8 @@ class LineRows(ByteReader):
         check_rows: Callable[[int], object] | None = None,
         check_files: Callable[[int], object] | None = None,
     ) -> None:
-        """``data`` is the section called ``section``. ``check_rows`` is told how many rows there will be at least whenever more room is taken, ``check_files`` that so
-        many more files are defined; both may raise."""
+        """``data`` is the section called ``section``. ``check_rows`` is told how many rows there will be at least
+        whenever more room is taken, ``check_files`` that so many more files are defined; both may raise."""
         self.data = data
         self.section = section
         self._check_rows, self._check_files = check_rows, check_files
@@ -145,9 +148,9 @@ class LineRows(ByteReader):
     def run(
         self, number: int, begin: int, end: int, parameters: ProgramParameters
     ) -> tuple[bool, list[tuple[bytes, int]]]:
-        """Run the program that stands from ``begin`` to ``end``, and number it so. Returns whether its last sequence has an end (without one it is
-        left out), and the (name, directory index) of the files that it defines. Raises Malformed and what ``check_rows`` raises, without having
-        added a row."""
+        """Run the program that stands from ``begin`` to ``end``, and number it so. Returns whether its last sequence
+        has an end (without one it is left out), and the (name, directory index) of the files that it defines. Raises
+        Malformed and what ``check_rows`` raises, without having added a row."""
         first: cython.Py_ssize_t = self.count
         sequences: cython.Py_ssize_t = len(self.ends)
         had_calls: cython.bint = self._has_calls
@@ -170,7 +173,8 @@ class LineRows(ByteReader):
         return is_whole, files
 
     def number_files(self, maps: Sequence[Any]) -> None:
-        """Turn the file register of each row into the number that ``maps`` (u32 arrays, one for each program by its number) has there; 0 where it has none."""
+        """Turn the file register of each row into the number that ``maps`` (u32 arrays, one for each program by its
+        number) has there; 0 where it has none."""
         begin: cython.Py_ssize_t = 0
         stop: cython.Py_ssize_t
         sequence: cython.Py_ssize_t
@@ -339,7 +343,8 @@ class LineRows(ByteReader):
         return 0
 
     def trim(self) -> None:
-        """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the arrays."""
+        """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the
+        arrays."""
         self._release_views()
         columns = [self.address, self.file, self.line, self.column, self.flags]
         for column in [*columns, self.context, self.name] if self._has_calls else columns:

@@ -27,8 +27,8 @@ class NameFamilies:
         self._known: dict[int, str] = {}
 
     def of(self, name: int) -> str:
-        """What all instances of the function's template are called; its own name where it is none, or cannot be read. Constructors and destructors come in kinds
-        (of the object itself, of a base) that share their lines."""
+        """What all instances of the function's template are called; its own name where it is none, or cannot be read.
+        Constructors and destructors come in kinds (of the object itself, of a base) that share their lines."""
         found = self._known.get(name)
         if found is None:
             found = without_template_arguments(self._names[name])
@@ -44,7 +44,8 @@ def is_local(one: str, other: str) -> bool:
 
 
 def without_template_arguments(name: str) -> str:
-    """A mangled name up to the types of its parameters, without its template arguments: ``_ZN1a1fILi3EEEvf`` becomes ``_ZN1a1fE``. Another name stays as it is."""
+    """A mangled name up to the types of its parameters, without its template arguments: ``_ZN1a1fILi3EEEvf`` becomes
+    ``_ZN1a1fE``. Another name stays as it is."""
     if not name.startswith("_Z"):
         return name
     kept = ["_Z"]

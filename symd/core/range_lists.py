@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Range lists: ``.debug_ranges`` (DWARF 4, 2.17.3) and ``.debug_rnglists`` (DWARF 5, 7.25), and the tables of addresses that they index."""
+"""Range lists: ``.debug_ranges`` (DWARF 4, 2.17.3) and ``.debug_rnglists`` (DWARF 5, 7.25), and the tables of addresses
+that they index."""
 
 from __future__ import annotations
 
@@ -33,16 +34,17 @@ _LEAST_BYTES = cython.declare(cython.Py_ssize_t, 65536)
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def is_dead(address: cython.ulonglong, width: cython.int) -> cython.bint:
-    """Whether an address of so many bytes is one that linkers write for code which they left out: the highest, or the one below (DWARF 6, issue 200609.1; lld in
-    ``.debug_ranges`` and ``.debug_loc``). One that is wider counts by itself."""
+    """Whether an address of so many bytes is one that linkers write for code which they left out: the highest, or the
+    one below (DWARF 6, issue 200609.1; lld in ``.debug_ranges`` and ``.debug_loc``). One that is wider counts by
+    itself."""
     highest: cython.ulonglong = _U64 >> (64 - 8 * width)
     return address in (highest, highest - 1, _U64, _U64 - 1)
 
 
 @cython.cclass
 class UnitParameters:
-    """Everything of a unit that the meaning of its DIEs depends on: its DIEs are ``.debug_info[dies:end]``, references count from ``offset``, and the others
-    are as ``symd.debuginfo.dwarf.units.Unit`` has them."""
+    """Everything of a unit that the meaning of its DIEs depends on: its DIEs are ``.debug_info[dies:end]``, references
+    count from ``offset``, and the others are as ``symd.debuginfo.dwarf.units.Unit`` has them."""
 
     def __init__(
         self,
@@ -68,10 +70,11 @@ class UnitParameters:
 
 @cython.cclass
 class RangeRows(ByteReader):
-    """The ranges of DIEs, in the order in which they are read, as arrays of which the first ``count`` entries are rows: ``which`` u32 is whose, ``start``
-    and ``stop`` u64 the addresses [start, stop); none is empty. ``entries`` of lists were read; ``damaged`` lists do not end or hold an unknown
-    entry, and have no rows; ``missing`` indexes lead out of ``.debug_addr``. ``check_rows`` is told how many rows there will be at least whenever
-    more room is taken, and may raise."""
+    """The ranges of DIEs, in the order in which they are read, as arrays of which the first ``count`` entries are rows:
+    ``which`` u32 is whose, ``start`` and ``stop`` u64 the addresses [start, stop); none is empty. ``entries`` of lists
+    were read; ``damaged`` lists do not end or hold an unknown entry, and have no rows; ``missing`` indexes lead out of
+    ``.debug_addr``. ``check_rows`` is told how many rows there will be at least whenever more room is taken, and may
+    raise."""
 
     def __init__(
         self,
@@ -118,8 +121,8 @@ class RangeRows(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def read(self, which: cython.uint, offset: cython.ulonglong, unit: UnitParameters) -> cython.int:
-        """Add the rows of the list at ``offset`` of the section of the unit's version. Raises LimitExceeded for lists that overlap so much that together they
-        are many times as long as their section."""
+        """Add the rows of the list at ``offset`` of the section of the unit's version. Raises LimitExceeded for lists
+        that overlap so much that together they are many times as long as their section."""
         first: cython.Py_ssize_t = self.count
         missing: cython.Py_ssize_t = self.missing
         is_whole: cython.bint
@@ -144,8 +147,8 @@ class RangeRows(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def read_locations(self, which: cython.uint, offset: cython.ulonglong, unit: UnitParameters) -> cython.int:
-        """Add the rows of the location list (DWARF 4, 2.6.2) at ``offset`` of ``.debug_loc``, which stands in the place of ``.debug_ranges``. Raises Malformed and
-        LimitExceeded."""
+        """Add the rows of the location list (DWARF 4, 2.6.2) at ``offset`` of ``.debug_loc``, which stands in the place
+        of ``.debug_ranges``. Raises Malformed and LimitExceeded."""
         self.data, self.section = self._ranges, ".debug_loc"
         self.end = len(self.data)
         self.at = cython.cast(cython.Py_ssize_t, min(cython.cast(cython.ulonglong, self.end), offset))
@@ -168,8 +171,8 @@ class RangeRows(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _read_ranges(self, which: cython.uint, unit: UnitParameters, with_expressions: cython.bint) -> cython.bint:
-        """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base. Those of location lists have an expression behind them, and are as wide as
-        addresses are. Returns whether they end."""
+        """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base. Those of location lists
+        have an expression behind them, and are as wide as addresses are. Returns whether they end."""
         width: cython.int = unit.address_size
         base: cython.ulonglong = unit.low_pc
         highest: cython.ulonglong = _U64 >> (64 - 8 * width)
@@ -252,7 +255,8 @@ class RangeRows(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _fit(self, size: cython.int, numbers: cython.int) -> cython.bint:
-        """Whether so many bytes and, behind these, so many LEB128 numbers are left; where they are not, what was looked at counts as read."""
+        """Whether so many bytes and, behind these, so many LEB128 numbers are left; where they are not, what was looked
+        at counts as read."""
         at: cython.Py_ssize_t = self.at + size
         while numbers and at < self.end:
             numbers -= self.data[at] < 0x80
@@ -297,7 +301,8 @@ class RangeRows(ByteReader):
         return value
 
     def trim(self) -> None:
-        """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the arrays."""
+        """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the
+        arrays."""
         self._which, self._start, self._stop = _NO_NARROW, _NO_WIDE, _NO_WIDE
         for column in (self.which, self.start, self.stop):
             del column[self.count :]  # whoever takes more looks again

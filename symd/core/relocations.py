@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """Relocation tables and the symbols that they name -> relocated sections.
 
-Source: System V ABI, chapter 4, "Relocation" (Elf32_Rel, Elf32_Rela, Elf64_Rel, Elf64_Rela) and "Symbol Table" (Elf32_Sym, Elf64_Sym)."""
+Source: System V ABI, chapter 4, "Relocation" (Elf32_Rel, Elf32_Rela, Elf64_Rel, Elf64_Rela) and "Symbol Table"
+(Elf32_Sym, Elf64_Sym)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 @cython.cclass
 class SymbolValues(ByteReader):
-    """The value of each symbol of a table, moved to the base of its section: ``values`` u64, and ``defined`` u8, which is 0 where the symbol is another file's."""
+    """The value of each symbol of a table, moved to the base of its section: ``values`` u64, and ``defined`` u8, which
+    is 0 where the symbol is another file's."""
 
     values = cython.declare(object, visibility="readonly")
     defined = cython.declare(object, visibility="readonly")
@@ -105,9 +107,11 @@ class RelocationTable(ByteReader):
         far: tuple[int, int] = (0, 0),
         leaves_undefined: bool = False,
     ) -> None:
-        """Store symbol plus addend at each place of the section ``data``; without ``symbols`` the addend alone. ``widths`` has the bytes that each type writes, 0 of those that
-        ask for nothing. A symbol that is another file's, or none, is 0, or leaves its place alone where ``leaves_undefined``. Raises Unsupported for another type, and for a value between the two of ``far`` that
-        is to be stored in four bytes; Malformed for a place outside of the section and a symbol that is not there."""
+        """Store symbol plus addend at each place of the section ``data``; without ``symbols`` the addend alone.
+        ``widths`` has the bytes that each type writes, 0 of those that ask for nothing. A symbol that is another
+        file's, or none, is 0, or leaves its place alone where ``leaves_undefined``. Raises Unsupported for another
+        type, and for a value between the two of ``far`` that is to be stored in four bytes; Malformed for a place
+        outside of the section and a symbol that is not there."""
         stored = cython.declare(cython.uchar[::1])
         values = cython.declare(cython.ulonglong[::1])
         defined = cython.declare(cython.uchar[::1])
@@ -148,8 +152,9 @@ class RelocationTable(ByteReader):
             self._store(stored, place, width, value)
 
     def apply_by_place(self, data: bytearray, section: str, kind: int, places: array[int], bases: array[int]) -> None:
-        """Store base plus addend, in 8 bytes, at each place that an entry of type ``kind`` names; the base is that of the last of ``places`` (u64, in order) before it, 0
-        where there is none. Raises Malformed for a place outside of the section."""
+        """Store base plus addend, in 8 bytes, at each place that an entry of type ``kind`` names; the base is that of
+        the last of ``places`` (u64, in order) before it, 0 where there is none. Raises Malformed for a place outside of
+        the section."""
         stored = cython.declare(cython.uchar[::1])
         starts = cython.declare(cython.const[cython.ulonglong][::1])
         base = cython.declare(cython.const[cython.ulonglong][::1])
@@ -169,7 +174,8 @@ class RelocationTable(ByteReader):
             self._store(stored, place, 8, value)
 
     def symbols_by_place(self, kind: int, places: array[int]) -> list[set[int]]:
-        """The symbols that entries of type ``kind`` name behind each of ``places`` (u64, in order) and before the next."""
+        """The symbols that entries of type ``kind`` name behind each of ``places`` (u64, in order) and before the
+        next."""
         starts = cython.declare(cython.const[cython.ulonglong][::1])
         starts = places
         wanted: cython.ulonglong = kind
@@ -186,7 +192,8 @@ class RelocationTable(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _place(self, size: cython.ulonglong, width: cython.ulonglong, section: str) -> cython.Py_ssize_t:
-        """Where an entry stores so many bytes in a section of ``size`` bytes. Raises Malformed where they are not all in it."""
+        """Where an entry stores so many bytes in a section of ``size`` bytes. Raises Malformed where they are not all
+        in it."""
         if self._offset > size or size - self._offset < width:
             raise self._malformed(f"a relocation at byte {self._offset} leaves the section of {size}", section)
         return cython.cast(cython.Py_ssize_t, self._offset)

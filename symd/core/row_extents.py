@@ -27,8 +27,9 @@ _LAST_OFFSET = cython.declare(cython.ulonglong, (1 << 44) - 1)
 def row_extents(
     sections: Any, offsets: Any, flags: Any, functions: Sequence[Any]
 ) -> tuple[array[int], array[int], array[int]]:
-    """Where rows end (u64), the number of the smallest function around each (i32), or -1, and the order of those that have code by their places (u32). A row ends with
-    the next row, or where another function symbol begins, of whose code it says nothing. ``functions`` are ``symd.model.code.Function``."""
+    """Where rows end (u64), the number of the smallest function around each (i32), or -1, and the order of those that
+    have code by their places (u32). A row ends with the next row, or where another function symbol begins, of whose
+    code it says nothing. ``functions`` are ``symd.model.code.Function``."""
     section = cython.declare(cython.const[cython.uint][::1])
     offset = cython.declare(cython.const[cython.ulonglong][::1])
     section, offset = sections, offsets
@@ -87,7 +88,8 @@ def _ends_of_rows(
 
 @cython.cfunc
 def _smallest(places: array[int], begins: list[int], stops: list[int], sizes: list[int]) -> array[int]:
-    """For each of ``places``, which are in order, the number of the smallest function that holds it, or -1: that takes its places first, and each larger one what is left."""
+    """For each of ``places``, which are in order, the number of the smallest function that holds it, or -1: that takes
+    its places first, and each larger one what is left."""
     place = cython.declare(cython.const[cython.ulonglong][::1])
     painted = cython.declare(cython.int[::1])
     free = cython.declare(cython.uint[::1])
@@ -163,9 +165,11 @@ def _in_order(ranks: array[int], offset: cython.const[cython.ulonglong][::1], en
 def row_pieces(
     rows: tuple[Any, ...], assembly: Sequence[Any] | None
 ) -> tuple[array[int], array[int], array[int], array[int]]:
-    """Code of one row and, in an inline assembly, of one shift: numbers of rows (u32), begins and ends (u64), and shifts (i64), 0 outside of assemblies.
+    """Code of one row and, in an inline assembly, of one shift: numbers of rows (u32), begins and ends (u64), and
+    shifts (i64), 0 outside of assemblies.
 
-    ``rows`` are sections (u32), begins and ends (u64), and the order of those that have code (u32); ``assembly`` is ``symd.debuginfo.ptx_assembly.AssemblyRows``."""
+    ``rows`` are sections (u32), begins and ends (u64), and the order of those that have code (u32); ``assembly`` is
+    ``symd.debuginfo.ptx_assembly.AssemblyRows``."""
     if assembly is not None and len(assembly[0]):
         cut: tuple[array[int], array[int], array[int], array[int]] = _cut_pieces(rows, assembly)
         return cut

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Scopes out of line rows alone: rows that say which earlier row is their call site become inlined calls in the functions of symbols, and code is told that is
-answered otherwise than its rows say."""
+"""Scopes out of line rows alone: rows that say which earlier row is their call site become inlined calls in the
+functions of symbols, and code is told that is answered otherwise than its rows say."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ _CONTRADICTORY = cython.declare(cython.uchar, CONTRADICTORY)
 
 
 class RowScopes:
-    """Scopes as ``symd.model.debug_info.Scopes`` has them (u32, ``inlined`` u8), of which the first are the ``functions`` of these numbers (-1: of no symbol) and have names behind
-    all others'; their ranges, ``range_scope`` and ``range_section`` (u32), ``range_offset`` and ``range_end`` (u64); ``of_row``, the innermost scope of each row (i32), or -1.
-    ``written`` are the columns of ``symd.model.debug_info.WrittenScopes``, with scopes that have no ranges. ``lost`` is the number of rows that were inlined too deep."""
+    """Scopes as ``symd.model.debug_info.Scopes`` has them (u32, ``inlined`` u8), of which the first are the
+    ``functions`` of these numbers (-1: of no symbol) and have names behind all others'; their ranges, ``range_scope``
+    and ``range_section`` (u32), ``range_offset`` and ``range_end`` (u64); ``of_row``, the innermost scope of each row
+    (i32), or -1. ``written`` are the columns of ``symd.model.debug_info.WrittenScopes``, with scopes that have no
+    ranges. ``lost`` is the number of rows that were inlined too deep."""
 
     __slots__ = (
         "call_column", "call_file", "call_line", "functions", "inlined", "lost", "name", "of_row", "parent", "range_end", "range_offset", "range_scope", "range_section",
@@ -87,8 +89,9 @@ class _Pieces:
 
 @cython.cclass
 class _Tree:
-    """Inlined scopes, parents before children: ``site`` is the row of the call, ``parent`` -1 where the call stands in the function itself. ``of_row`` is the innermost scope of each
-    row, or -1; ``lost`` counts the rows that are inlined too deep, which have none."""
+    """Inlined scopes, parents before children: ``site`` is the row of the call, ``parent`` -1 where the call stands in
+    the function itself. ``of_row`` is the innermost scope of each row, or -1; ``lost`` counts the rows that are inlined
+    too deep, which have none."""
 
     count = cython.declare(cython.Py_ssize_t)
     site = cython.declare(cython.uint[::1])
@@ -98,7 +101,8 @@ class _Tree:
     lost = cython.declare(cython.Py_ssize_t)
 
     def __init__(self, sites: Any, names: Any) -> None:
-        """One scope for each pair of call site and name. A call site is an earlier row than those inlined there, so that scopes sorted by call site have parents first."""
+        """One scope for each pair of call site and name. A call site is an earlier row than those inlined there, so
+        that scopes sorted by call site have parents first."""
         site = cython.declare(cython.const[cython.uint][::1])
         name = cython.declare(cython.const[cython.uint][::1])
         site, name = sites, names
@@ -159,12 +163,16 @@ def row_scopes(
 ) -> RowScopes:
     """One scope for each pair of call site and name, inside one for each function that has any.
 
-    ``rows`` are section, offset, file, line, column and flags, as ``symd.model.debug_info.LineRows`` has them, ``calls`` are ``RowCalls``, and ``functions``
-    are ``symd.model.code.Function``; ``names`` says how many names there are. Ranges are spans of rows, for a scope and everything around it, up to the next function symbol; a function's own scope covers only those, the rest
-    of it is known by its symbol. ``leaves_out_files`` says that the assembler does not write which file a call stands in where the row before is of another one: such a
-    call has no place. ``leaves_out_calls`` says that the compiler may have told of no call: that the function around has a line is INFERRED, and CONTRADICTORY of a line that it cannot have.
-    The lines of ``assembly`` (``symd.debuginfo.ptx_assembly.AssemblyRows``) are mended. ``unnamed`` says whether a name that is written for rows of one of ``unnamed_files`` (1 at the number of each)
-    is that of the function around. ``spend`` is told how many ranges are about to be made, and may raise: a row has one for each scope around it.
+    ``rows`` are section, offset, file, line, column and flags, as ``symd.model.debug_info.LineRows`` has them,
+    ``calls`` are ``RowCalls``, and ``functions`` are ``symd.model.code.Function``; ``names`` says how many names there
+    are. Ranges are spans of rows, for a scope and everything around it, up to the next function symbol; a function's
+    own scope covers only those, the rest of it is known by its symbol. ``leaves_out_files`` says that the assembler
+    does not write which file a call stands in where the row before is of another one: such a call has no place.
+    ``leaves_out_calls`` says that the compiler may have told of no call: that the function around has a line is
+    INFERRED, and CONTRADICTORY of a line that it cannot have. The lines of ``assembly``
+    (``symd.debuginfo.ptx_assembly.AssemblyRows``) are mended. ``unnamed`` says whether a name that is written for rows
+    of one of ``unnamed_files`` (1 at the number of each) is that of the function around. ``spend`` is told how many
+    ranges are about to be made, and may raise: a row has one for each scope around it.
     """
     own = _Rows(rows, functions)
     site, name, written_site, written_name, doubt = calls
@@ -202,8 +210,9 @@ def row_scopes(
 def _names_as_written(
     own: _Rows, names: Any, written_names: Any, in_files: bytes, unnamed: Callable[[int, int], bool]
 ) -> array[int]:
-    """The name of each row, which is as written where a row is said to be of the function around it: its compiler calls whatever it inlines by
-    that name (``symd.index.unnamed_calls``), so that names which are written for the same line in other functions are those of other functions too."""
+    """The name of each row, which is as written where a row is said to be of the function around it: its compiler calls
+    whatever it inlines by that name (``symd.index.unnamed_calls``), so that names which are written for the same line
+    in other functions are those of other functions too."""
     written = cython.declare(cython.const[cython.uint][::1])
     name = cython.declare(cython.uint[::1])
     is_wanted = cython.declare(cython.const[cython.uchar][::1])
@@ -220,7 +229,8 @@ def _names_as_written(
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def _find_placeless(own: _Rows, tree: _Tree, functions: cython.Py_ssize_t, placeless: bytearray) -> cython.int:
-    """Mark the scopes whose call stands in a function with rows of several files, and the row of the call does not change the file: it may be that of the row before."""
+    """Mark the scopes whose call stands in a function with rows of several files, and the row of the call does not
+    change the file: it may be that of the row before."""
     first = cython.declare(cython.uint[::1])
     several = cython.declare(cython.uchar[::1])
     found = cython.declare(cython.uchar[::1])
@@ -248,8 +258,8 @@ def _find_placeless(own: _Rows, tree: _Tree, functions: cython.Py_ssize_t, place
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def _judge(tree: _Tree, doubts: Any, placeless: bytearray, nobody: bytearray, contradictory: bytearray) -> cython.int:
-    """Mark the rows of which nobody knows where they were inlined, and these and those that were inlined, directly or not, at a place that is not sure or into a function
-    without a name."""
+    """Mark the rows of which nobody knows where they were inlined, and these and those that were inlined, directly or
+    not, at a place that is not sure or into a function without a name."""
     doubt = cython.declare(cython.const[cython.uchar][::1])
     has_none = cython.declare(cython.const[cython.uchar][::1])
     of_nobody = cython.declare(cython.uchar[::1])
@@ -313,7 +323,8 @@ def _differing(
 
 @cython.cfunc
 def _chains(own: _Rows, tree: _Tree, placeless: bytearray, known: dict[tuple[int, ...], int]) -> array[int]:
-    """For each scope the number of what its chain of inlined calls says (names and places); ``known`` numbers the chains."""
+    """For each scope the number of what its chain of inlined calls says (names and places); ``known`` numbers the
+    chains."""
     numbers = array("i", bytes(4 * tree.count))
     number = cython.declare(cython.int[::1])
     number = numbers
@@ -342,7 +353,8 @@ def _find_untold(own: _Rows, untold: bytearray) -> cython.int:
 
 @cython.cfunc
 def _rows_alone(own: _Rows, answered: _Tree, untold: bytearray, nobody: bytearray, pieces: _Pieces) -> bytearray:
-    """The rows that are of the function around alone, although they or their lines are answered otherwise than written."""
+    """The rows that are of the function around alone, although they or their lines are answered otherwise than
+    written."""
     found = bytearray(untold)
     alone = cython.declare(cython.uchar[::1])
     lost = cython.declare(cython.const[cython.uchar][::1])
@@ -380,7 +392,8 @@ def _find_used(own: _Rows, trees: tuple[_Tree, _Tree], alone: bytearray, is_used
 def _joined(
     own: _Rows, answered: _Tree, needed: _Tree, placeless: bytearray, is_used: bytearray, names: cython.uint
 ) -> RowScopes:
-    """The functions that are used, then the scopes that are answered, then those that are ``needed`` to say what is written."""
+    """The functions that are used, then the scopes that are answered, then those that are ``needed`` to say what is
+    written."""
     functions = array("i", [function - 1 for function in range(len(is_used)) if is_used[function]])
     found = RowScopes(len(functions) + answered.count + needed.count)
     found.functions = functions
@@ -435,7 +448,8 @@ def _scopes_of_rows(own: _Rows, answered: _Tree, alone: bytearray, used: array[i
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def _doubt_strange(own: _Rows, functions: cython.Py_ssize_t, untold: bytearray, doubted: bytearray) -> cython.int:
-    """Mark those of ``untold`` that are of another file than the first row of their function, or of a line before its."""
+    """Mark those of ``untold`` that are of another file than the first row of their function, or of a line before
+    its."""
     first = cython.declare(cython.longlong[::1])
     found = cython.declare(cython.uchar[::1])
     first, found = array("q", bytes(8 * functions)), doubted  # numbers of rows, from 1
@@ -457,7 +471,8 @@ def _doubt_strange(own: _Rows, functions: cython.Py_ssize_t, untold: bytearray, 
 def _written(
     own: _Rows, pieces: _Pieces, found: RowScopes, needed: _Tree, marks: tuple[bytearray, ...]
 ) -> tuple[array[int], ...]:
-    """What is answered otherwise than written: the pieces of rows that ``differ`` or are ``untold``, and those whose line is mended or doubted."""
+    """What is answered otherwise than written: the pieces of rows that ``differ`` or are ``untold``, and those whose
+    line is mended or doubted."""
     differs = cython.declare(cython.const[cython.uchar][::1])
     untold = cython.declare(cython.const[cython.uchar][::1])
     doubted = cython.declare(cython.const[cython.uchar][::1])

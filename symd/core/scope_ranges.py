@@ -18,10 +18,12 @@ _AT_ONCE = cython.declare(cython.Py_ssize_t, 1024)
 def scope_ranges(
     parents: array[int], rows: tuple[Any, ...], spend: Callable[[int], object]
 ) -> tuple[array[int], array[int], array[int], array[int]]:
-    """The scopes (u32), sections (u32), begins and ends (u64) of ranges, scope by scope: each row's span for its scope and every scope around, neighbours joined.
+    """The scopes (u32), sections (u32), begins and ends (u64) of ranges, scope by scope: each row's span for its scope
+    and every scope around, neighbours joined.
 
-    ``parents`` (u32) are the scopes around scopes, which come first. ``rows`` are sections (u32), begins and ends (u64), the order of those that have code by their places (u32), and
-    the innermost scope of each (i32), or -1. ``spend`` is told how many ranges are about to be made, and may raise."""
+    ``parents`` (u32) are the scopes around scopes, which come first. ``rows`` are sections (u32), begins and ends
+    (u64), the order of those that have code by their places (u32), and the innermost scope of each (i32), or -1.
+    ``spend`` is told how many ranges are about to be made, and may raise."""
     parent = cython.declare(cython.const[cython.uint][::1])
     parent = parents
     count: cython.Py_ssize_t = len(parent)
@@ -51,7 +53,8 @@ def scope_ranges(
 
 @cython.cclass
 class _Sweep:
-    """The walk over rows in the order of their places, with the scopes that are open at each. Number 0 stands for no scope, and scopes count from 1."""
+    """The walk over rows in the order of their places, with the scopes that are open at each. Number 0 stands for no
+    scope, and scopes count from 1."""
 
     around = cython.declare(cython.uint[::1])
     depth = cython.declare(cython.uint[::1])
@@ -67,7 +70,8 @@ class _Sweep:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def walk(self, rows: tuple[Any, ...], spend: Callable[[int], object]) -> cython.int:
-        """Close the ranges of all scopes: they are counted, or put down where there is a column for them. ``spend`` is told how many are opened."""
+        """Close the ranges of all scopes: they are counted, or put down where there is a column for them. ``spend`` is
+        told how many are opened."""
         sections = cython.declare(cython.const[cython.uint][::1])
         offsets = cython.declare(cython.const[cython.ulonglong][::1])
         ends = cython.declare(cython.const[cython.ulonglong][::1])

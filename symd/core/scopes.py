@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Functions and inlined calls (``symd.core.dies``) -> scopes: each with its name, its call site and its declaration, through the DIEs that it refers to
-(DWARF 5, 2.13, 3.3.5, 3.3.8)."""
+"""Functions and inlined calls (``symd.core.dies``) -> scopes: each with its name, its call site and its declaration,
+through the DIEs that it refers to (DWARF 5, 2.13, 3.3.5, 3.3.8)."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ _FUNCTION = cython.declare(cython.Py_ssize_t, 7)
 
 
 class ScopeRows:
-    """Scopes and the functions that they belong to: ``scopes`` and ``functions`` are arrays of u32, in which SCOPE_COLUMNS and FUNCTION_COLUMNS stand one behind the
-    other; ``inlined`` (u8) is equally long as a column of scopes, and ``range_scope`` (u32) as the ranges of the DIEs. ``symd.debuginfo.dwarf.columns.ScopeColumns`` and
+    """Scopes and the functions that they belong to: ``scopes`` and ``functions`` are arrays of u32, in which
+    SCOPE_COLUMNS and FUNCTION_COLUMNS stand one behind the other; ``inlined`` (u8) is equally long as a column of
+    scopes, and ``range_scope`` (u32) as the ranges of the DIEs. ``symd.debuginfo.dwarf.columns.ScopeColumns`` and
     ``FunctionColumns`` say what is in each. ``missing_names`` counts the places of names that hold no string."""
 
     __slots__ = ("functions", "inlined", "missing_names", "range_scope", "scopes")
@@ -67,8 +68,9 @@ def read_scopes(
     strings: core_strings.StringReader,
     names: core_strings.Names,
 ) -> ScopeRows:
-    """The scopes among the DIEs of ``rows``, which are the functions and inlined calls of some units; ``names`` takes their names. ``units`` has the number of each
-    unit, and ``file_maps`` the file number (u32) of each file register of its line table."""
+    """The scopes among the DIEs of ``rows``, which are the functions and inlined calls of some units; ``names`` takes
+    their names. ``units`` has the number of each unit, and ``file_maps`` the file number (u32) of each file register of
+    its line table."""
     found = ScopeRows()
     count: cython.Py_ssize_t = rows.count
     referred = cython.declare(cython.int[::1])
@@ -132,8 +134,9 @@ def _name(
     number: cython.uint[::1],
     known: cython.uint[::1],
 ) -> cython.Py_ssize_t:
-    """Tell the ``number`` of each DIE's own string, or that of the DIE that it refers to, and so on; how many places of strings hold none. In ``known`` is 1 then where there is
-    one, and 2 in between where there is one from the next round on."""
+    """Tell the ``number`` of each DIE's own string, or that of the DIE that it refers to, and so on; how many places of
+    strings hold none. In ``known`` is 1 then where there is one, and 2 in between where there is one from the next
+    round on."""
     row: cython.Py_ssize_t
     has_any: cython.bint = False
     for row in range(rows.count):
@@ -156,7 +159,8 @@ def _take_names(
     known: cython.uint[::1],
     target: cython.int[::1],
 ) -> cython.int:
-    """Take for each DIE that has no name that of the one it refers to, if that had one before; whether there was any."""
+    """Take for each DIE that has no name that of the one it refers to, if that had one before; whether there was
+    any."""
     row: cython.Py_ssize_t
     is_any: cython.bint = False
     for row in range(len(target)):
@@ -183,8 +187,9 @@ def _add_functions(
     linkage_name: cython.uint[::1],
     numbers: cython.uint[::1],
 ) -> cython.int:
-    """Add the functions that DIEs define and that have a line. ``numbers`` tells then for each DIE that of the one that it is a piece of, or NO_FUNCTION: abstract instances,
-    inlined calls and bodies out of line lead to one function each. A definition that says nothing itself is declared where its DW_AT_specification is."""
+    """Add the functions that DIEs define and that have a line. ``numbers`` tells then for each DIE that of the one that
+    it is a piece of, or NO_FUNCTION: abstract instances, inlined calls and bodies out of line lead to one function
+    each. A definition that says nothing itself is declared where its DW_AT_specification is."""
     count: cython.Py_ssize_t = rows.count
     row: cython.Py_ssize_t
     said: cython.Py_ssize_t  # the row that says where it is declared
@@ -236,7 +241,8 @@ def _declared(
     whole: cython.int[::1],
     specified: cython.int[::1],
 ) -> cython.Py_ssize_t:
-    """The DIE that says where the function is declared that a DIE defines; -1 where it defines none, or none with a line."""
+    """The DIE that says where the function is declared that a DIE defines; -1 where it defines none, or none with a
+    line."""
     at: cython.Py_ssize_t = dies.NARROW * row
     if whole[row] >= 0 and whole[row] != row:
         return -1
@@ -266,8 +272,8 @@ def _add_scopes(
     linkage_name: cython.uint[::1],
     kept: cython.uint[::1],
 ) -> cython.int:
-    """Add the DIEs that state code, everything around their inlined calls up to the function, and all calls that were inlined into these: some compilers do not say where
-    their code is."""
+    """Add the DIEs that state code, everything around their inlined calls up to the function, and all calls that were
+    inlined into these: some compilers do not say where their code is."""
     count: cython.Py_ssize_t = rows.count
     row: cython.Py_ssize_t
     at: cython.Py_ssize_t

@@ -58,7 +58,8 @@ def ordered(keys: array[int]) -> array[int]:
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def order(some: cython.ulonglong[::1], other: cython.ulonglong[::1]) -> cython.bint:
-    """Put numbers in ascending order: sorted runs are merged to runs of twice as many, until there is one. Whether they are in ``other`` then, which is as long."""
+    """Put numbers in ascending order: sorted runs are merged to runs of twice as many, until there is one. Whether they
+    are in ``other`` then, which is as long."""
     count: cython.Py_ssize_t = len(some)
     width: cython.Py_ssize_t = 1
     begin: cython.Py_ssize_t

@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Line statements of SPIR-V to rows (SPIR-V 1.6, 3.52.2; NonSemantic.Shader.DebugInfo.100, DebugLine and DebugNoLine). A row begins at the first instruction that
-a statement governs, and ends where the block ends. Words are u32; an instruction is its number. A module
-is its words, and of each instruction its first word, opcode and count of words, as ``core.spirv_words`` has them."""
+"""Line statements of SPIR-V to rows (SPIR-V 1.6, 3.52.2; NonSemantic.Shader.DebugInfo.100, DebugLine and DebugNoLine).
+A row begins at the first instruction that a statement governs, and ends where the block ends. Words are u32; an
+instruction is its number. A module is its words, and of each instruction its first word, opcode and count of words, as
+``core.spirv_words`` has them."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ def _ends_block(opcode: cython.int) -> cython.bint:
 
 
 def kinds(module: Sequence[array[int]], sets: Mapping[int, bool]) -> tuple[bytearray, set[int], set[int]]:
-    """(what each instruction is, the files that OpLine names by id, and those that DebugLine does). ``sets`` are those of debug instructions by id, each with whether
-    it writes numbers as ids: the others have no lines."""
+    """(what each instruction is, the files that OpLine names by id, and those that DebugLine does). ``sets`` are those
+    of debug instructions by id, each with whether it writes numbers as ids: the others have no lines."""
     stream = cython.declare(cython.const[cython.uint][::1])
     starts = cython.declare(cython.const[cython.uint][::1])
     opcodes = cython.declare(cython.const[cython.ushort][::1])
@@ -95,7 +96,8 @@ def kinds(module: Sequence[array[int]], sets: Mapping[int, bool]) -> tuple[bytea
 
 
 def scope_changes(module: Sequence[array[int]], kinds: bytearray) -> tuple[array[int], array[int], array[int]]:
-    """Where the scope in force may change, in order, u32 each: the first instruction that it governs, the scope by id (0: none), and its DebugInlinedAt (0: none)."""
+    """Where the scope in force may change, in order, u32 each: the first instruction that it governs, the scope by id
+    (0: none), and its DebugInlinedAt (0: none)."""
     stream = cython.declare(cython.const[cython.uint][::1])
     starts = cython.declare(cython.const[cython.uint][::1])
     counts = cython.declare(cython.const[cython.ushort][::1])
@@ -128,9 +130,10 @@ def scope_changes(module: Sequence[array[int]], kinds: bytearray) -> tuple[array
 
 
 def in_force(kinds: bytearray) -> tuple[array[int], array[int], bytearray]:
-    """Where another statement may be in force, in order: the first instruction that it governs (u32), the statement (u32; NOTHING where there is none), and whether only
-    a scope changes there. A DebugLine outranks an OpLine as long as it lasts, and a DebugNoLine ends both; of several statements in front of an instruction the
-    last one counts. The module's end ends its last block."""
+    """Where another statement may be in force, in order: the first instruction that it governs (u32), the statement
+    (u32; NOTHING where there is none), and whether only a scope changes there. A DebugLine outranks an OpLine as long
+    as it lasts, and a DebugNoLine ends both; of several statements in front of an instruction the last one counts. The
+    module's end ends its last block."""
     kind = cython.declare(cython.const[cython.uchar][::1])
     kind = kinds
     most = len(kinds) - kinds.count(0) + 1
@@ -179,7 +182,8 @@ def locations(
     files: tuple[Mapping[int, int], Mapping[int, int]],
     constants: Mapping[int, int],
 ) -> tuple[array[int], array[int], array[int]]:
-    """File, line and column (u32) of each of these statements; of NOTHING they are 0. ``files`` are the numbers of those that ``kinds`` found, by id."""
+    """File, line and column (u32) of each of these statements; of NOTHING they are 0. ``files`` are the numbers of
+    those that ``kinds`` found, by id."""
     stream = cython.declare(cython.const[cython.uint][::1])
     starts = cython.declare(cython.const[cython.uint][::1])
     kind = cython.declare(cython.const[cython.uchar][::1])
@@ -223,8 +227,9 @@ def leave_out_foreign(
     segments: tuple[array[int], array[int], array[int]],
     stated_places: Callable[[], Iterable[tuple[int, int, int]]],
 ) -> None:
-    """Write NOTHING for statements that stand where no scope does and are another function's: the debug data states their place of that one, and nowhere of
-    the function around. ``force`` are where they are in force and which; ``location`` are file and line. ``segments``, as ``ScopeBuilder.segments`` has them, tell whose code is whose;
+    """Write NOTHING for statements that stand where no scope does and are another function's: the debug data states
+    their place of that one, and nowhere of the function around. ``force`` are where they are in force and which;
+    ``location`` are file and line. ``segments``, as ``ScopeBuilder.segments`` has them, tell whose code is whose;
     ``stated_places`` gives what is said apart from code: functions by id, with file and line."""
     opcodes = cython.declare(cython.const[cython.ushort][::1])
     at = cython.declare(cython.const[cython.uint][::1])
@@ -277,8 +282,9 @@ def rows(
     force: tuple[array[int], array[int], bytearray],
     location: tuple[array[int], array[int], array[int]],
 ) -> tuple[array[int], array[int], array[int], array[int], array[int]]:
-    """Rows: byte offset (u64), file, line and column (u32), flags (u8). Where nothing is in force any more the sequence ends. ``start`` is the first word of each
-    instruction and ``end`` the word behind the last; ``force`` and ``location`` are what is found by functions above."""
+    """Rows: byte offset (u64), file, line and column (u32), flags (u8). Where nothing is in force any more the sequence
+    ends. ``start`` is the first word of each instruction and ``end`` the word behind the last; ``force`` and
+    ``location`` are what is found by functions above."""
     starts = cython.declare(cython.const[cython.uint][::1])
     at = cython.declare(cython.const[cython.uint][::1])
     statement = cython.declare(cython.const[cython.uint][::1])

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""The word stream of a SPIR-V module (SPIR-V 1.6, 2.3): where instructions begin, and those of some kind. Words are u32; an instruction is its number."""
+"""The word stream of a SPIR-V module (SPIR-V 1.6, 2.3): where instructions begin, and those of some kind. Words are
+u32; an instruction is its number."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ import cython
 
 
 def split(words: array[int], first: int) -> tuple[array[int], array[int], array[int], int]:
-    """The instructions from the word ``first`` on, as equally long columns: the word at which each begins (u32), opcode and count of words (u16 each). Last is
-    the word behind them: that of an instruction that has no words or more than there are, or the number of all words."""
+    """The instructions from the word ``first`` on, as equally long columns: the word at which each begins (u32), opcode
+    and count of words (u16 each). Last is the word behind them: that of an instruction that has no words or more than
+    there are, or the number of all words."""
     stream = cython.declare(cython.const[cython.uint][::1])
     stream = words
     end: cython.Py_ssize_t = len(words)
@@ -41,7 +43,8 @@ def split(words: array[int], first: int) -> tuple[array[int], array[int], array[
 
 
 def by_opcode(opcode: array[int]) -> tuple[array[int], array[int]]:
-    """(the numbers, u32, of all instructions in the order of their opcodes, for each opcode up to one above the highest where its first one stands there, u32)."""
+    """(the numbers, u32, of all instructions in the order of their opcodes, for each opcode up to one above the highest
+    where its first one stands there, u32)."""
     opcodes = cython.declare(cython.const[cython.ushort][::1])
     opcodes = opcode
     number: cython.Py_ssize_t
@@ -72,8 +75,8 @@ def by_opcode(opcode: array[int]) -> tuple[array[int], array[int]]:
 def of_sets(
     words: array[int], start: array[int], count: array[int], numbers: array[int], sets: Container[int], wanted: bytes
 ) -> array[int]:
-    """The numbers (u32, as ``numbers``) of the OpExtInst that are instructions of one of these sets, by id, and not 0 in ``wanted``, a table by the number that an
-    instruction has in its set; empty, it is one of all."""
+    """The numbers (u32, as ``numbers``) of the OpExtInst that are instructions of one of these sets, by id, and not 0
+    in ``wanted``, a table by the number that an instruction has in its set; empty, it is one of all."""
     stream = cython.declare(cython.const[cython.uint][::1])
     starts = cython.declare(cython.const[cython.uint][::1])
     counts = cython.declare(cython.const[cython.ushort][::1])

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""NUL-terminated strings of debug sections, and lists of distinct ones: keys, which say where a string stands, become numbers in such a list."""
+"""NUL-terminated strings of debug sections, and lists of distinct ones: keys, which say where a string stands, become
+numbers in such a list."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class StringReader:
     as long as their sections, LimitExceeded is raised."""
 
     def __init__(self, sections: Any) -> None:
-        """``sections`` are ``symd.debuginfo.dwarf.sections.DebugSections``: each has a name, and data that is read when somebody asks for it."""
+        """``sections`` are ``symd.debuginfo.dwarf.sections.DebugSections``: each has a name, and data that is read when
+        somebody asks for it."""
         self._sections: tuple[Any, ...] = (None, sections.info, sections.strings, sections.line_strings)
         self._section, self._ends = 0, array("q", (0, -1, -1, -1))
         self._allowance = _MIN_ALLOWANCE
@@ -91,8 +93,9 @@ class Names:
         return tuple(self._numbers)
 
     def intern(self, strings: StringReader, keys: Any) -> tuple[array[int], int]:
-        """The number (u32) of the string of each key (u64), 0 where there is none, and how many distinct keys lead to no string. New strings are numbered in the
-        order of their keys; one that is not UTF-8 keeps its readable part."""
+        """The number (u32) of the string of each key (u64), 0 where there is none, and how many distinct keys lead to
+        no string. New strings are numbered in the order of their keys; one that is not UTF-8 keeps its readable
+        part."""
         found = array("I", bytes(4 * len(keys)))
         return found, self.number(strings, keys, 0, 1, found)
 

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""The sweep over a module's text: at every boundary of a row, a scope, a function or a kernel a new piece begins, and what holds for each piece is found
-in one pass from the first to the last.
+"""The sweep over a module's text: at every boundary of a row, a scope, a function or a kernel a new piece begins, and
+what holds for each piece is found in one pass from the first to the last.
 
-Positions are u64, *points* are distinct positions in order, and a range [start, stop) holds the positions from its start up to its stop. Text between two of
-its scopes', kernels' and sections' boundaries is an *area*, of one or more pieces; entry i of ``begin`` is the first piece of area i. Where something is
-missing the number is -1."""
+Positions are u64, *points* are distinct positions in order, and a range [start, stop) holds the positions from its
+start up to its stop. Text between two of its scopes', kernels' and sections' boundaries is an *area*, of one or more
+pieces; entry i of ``begin`` is the first piece of area i. Where something is missing the number is -1."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _DEEPEST = cython.declare(cython.int, DEEPEST)
 
 @cython.cclass
 class _ActiveRanges:
-    """The ranges that hold a position, as a heap: that of the highest rank is on top. One that has ended is dropped when it comes to the top."""
+    """The ranges that hold a position, as a heap: that of the highest rank is on top. One that has ended is dropped
+    when it comes to the top."""
 
     _stop = cython.declare(cython.const[cython.ulonglong][::1])
     _number = cython.declare(cython.uint[::1])
@@ -87,7 +88,8 @@ class _ActiveRanges:
     @cython.cfunc
     @cython.exceptval(-2, check=True)
     def top(self, position: cython.ulonglong) -> cython.int:
-        """The number of the range of the highest rank that holds ``position``, or -1. No position is asked for after a later one."""
+        """The number of the range of the highest rank that holds ``position``, or -1. No position is asked for after a
+        later one."""
         while self._count and self._stop[self._number[0]] <= position:
             self._drop()
         return cython.cast(cython.int, self._number[0]) if self._count else -1
@@ -100,8 +102,8 @@ def covers(
     stop: memoryview[int],
     rank: memoryview[int],
 ) -> array[int]:
-    """For each of ``points`` (u64) the number (i32) of the range of the highest ``rank`` (u32) that holds it. ``order`` (i64) has the numbers of the
-    ranges in the order of their starts."""
+    """For each of ``points`` (u64) the number (i32) of the range of the highest ``rank`` (u32) that holds it. ``order``
+    (i64) has the numbers of the ranges in the order of their starts."""
     the_points = cython.declare(cython.const[cython.ulonglong][::1])
     the_order = cython.declare(cython.const[cython.longlong][::1])
     begins = cython.declare(cython.const[cython.ulonglong][::1])
@@ -133,10 +135,11 @@ def pieces(
     points: memoryview[int],
     into: tuple[memoryview[int], memoryview[int], memoryview[int]],
 ) -> int:
-    """Write ``into`` three buffers where pieces begin (u64), the number of the row of each (i32), and the first piece of each area (i64); how many pieces
-    there are: at most as many as rows and points together, for which there must be room. Rows hold [start, stop), u64, and of several that hold a
-    position the last counts; ``order`` (i64) has their numbers in the order of their starts, None where that is theirs. Areas begin at ``points`` (u64),
-    among which are all ends of rows that are not starts of others."""
+    """Write ``into`` three buffers where pieces begin (u64), the number of the row of each (i32), and the first piece
+    of each area (i64); how many pieces there are: at most as many as rows and points together, for which there must be
+    room. Rows hold [start, stop), u64, and of several that hold a position the last counts; ``order`` (i64) has their
+    numbers in the order of their starts, None where that is theirs. Areas begin at ``points`` (u64), among which are
+    all ends of rows that are not starts of others."""
     begins = cython.declare(cython.const[cython.ulonglong][::1])
     ends = cython.declare(cython.const[cython.ulonglong][::1])
     the_order = cython.declare(cython.const[cython.longlong][::1])
@@ -264,10 +267,11 @@ def innermost(
     scope: memoryview[int],
     parent: memoryview[int],
 ) -> tuple[array[int], bytearray, bool]:
-    """(for each of ``count`` points the number, i32, of the innermost scope that holds it; for each range whether it does not nest as its scope does; whether
-    any does not). A range of ``scope`` (u32) holds the points (i32) from ``begin`` up to its ``stop``, and at least one; ``parent`` (u32) is that of each
-    scope, or NO_PARENT. ``order`` (i64) has the numbers of the ranges in the order of their beginnings. What is found in a range that does not nest, and in
-    those that overlap it, is for the caller to find otherwise."""
+    """(for each of ``count`` points the number, i32, of the innermost scope that holds it; for each range whether it
+    does not nest as its scope does; whether any does not). A range of ``scope`` (u32) holds the points (i32) from
+    ``begin`` up to its ``stop``, and at least one; ``parent`` (u32) is that of each scope, or NO_PARENT. ``order``
+    (i64) has the numbers of the ranges in the order of their beginnings. What is found in a range that does not nest,
+    and in those that overlap it, is for the caller to find otherwise."""
     the_order = cython.declare(cython.const[cython.longlong][::1])
     begins = cython.declare(cython.const[cython.int][::1])
     stops = cython.declare(cython.const[cython.int][::1])
@@ -333,9 +337,10 @@ def suspect_rows(
     file: memoryview[int],
     of_areas: tuple[memoryview[int], ...],
 ) -> array[int]:
-    """The first piece, and the one behind the last, of each row in which something may not fit, i64, one pair after the other: it begins with a line that
-    the function there cannot have, or lies in several scopes, or where functions contradict each other. ``row`` and ``area`` (i32) are those of each piece,
-    ``line`` and ``file`` (u32) those of each row. ``of_areas`` are of each area the scope (i32), whether it lies in a kernel, is machine code, and torn between
+    """The first piece, and the one behind the last, of each row in which something may not fit, i64, one pair after the
+    other: it begins with a line that the function there cannot have, or lies in several scopes, or where functions
+    contradict each other. ``row`` and ``area`` (i32) are those of each piece, ``line`` and ``file`` (u32) those of each
+    row. ``of_areas`` are of each area the scope (i32), whether it lies in a kernel, is machine code, and torn between
     functions (u8), and the lines [first, end) and the file that its function can have (u32; an end of 0: unknown)."""
     rows = cython.declare(cython.const[cython.int][::1])
     areas = cython.declare(cython.const[cython.int][::1])
@@ -391,9 +396,11 @@ def fill(
     line_of_row: memoryview[int],
     into: tuple[memoryview[int], memoryview[int]],
 ) -> None:
-    """Write ``into`` two buffers the line (u32) and the reason (u8) of each piece; the first area begins at piece 0. ``row`` (i32) is that of each piece, and becomes the one that answers. ``of_areas`` are of each
-    area the group (u32, below ``groups``), of which an earlier row may stand for one without a line, the reason where a row has no line, the one where there
-    is no row, and whether its debug data is elsewhere (u8). ``line_of_row`` (u32) is 0 where a row has none."""
+    """Write ``into`` two buffers the line (u32) and the reason (u8) of each piece; the first area begins at piece 0.
+    ``row`` (i32) is that of each piece, and becomes the one that answers. ``of_areas`` are of each area the group (u32,
+    below ``groups``), of which an earlier row may stand for one without a line, the reason where a row has no line, the
+    one where there is no row, and whether its debug data is elsewhere (u8). ``line_of_row`` (u32) is 0 where a row has
+    none."""
     rows = cython.declare(cython.int[::1])
     first = cython.declare(cython.const[cython.longlong][::1])
     group = cython.declare(cython.const[cython.uint][::1])

@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Linear addresses of a code object's text -> sections and offsets in them, and line sequences -> the sections that they belong to.
+"""Linear addresses of a code object's text -> sections and offsets in them, and line sequences -> the sections that
+they belong to.
 
-A layout is the section numbers (u32), bases and sizes (u64) of the text sections, in the order of their bases; a section holds the addresses after it, too, up to ``gap``
-bytes or the next section."""
+A layout is the section numbers (u32), bases and sizes (u64) of the text sections, in the order of their bases; a
+section holds the addresses after it, too, up to ``gap`` bytes or the next section."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def section_of(layout: Sequence[Any], gap: int, addresses: Any) -> tuple[array[i
 
 
 def begin_together(address: Any, ends: Any) -> bool:
-    """Whether two line sequences that have code begin at one address. ``address`` (u64) is that of each row, ``ends`` (i64) the row behind each sequence."""
+    """Whether two line sequences that have code begin at one address. ``address`` (u64) is that of each row, ``ends``
+    (i64) the row behind each sequence."""
     addresses = cython.declare(cython.const[cython.ulonglong][::1])
     the_ends = cython.declare(cython.const[cython.longlong][::1])
     addresses, the_ends = address, ends
@@ -75,8 +77,8 @@ def begin_together(address: Any, ends: Any) -> bool:
 def place_rows(
     layout: Sequence[Any], gap: int, address: Any, ends: Any, is_left_out: bytes | None
 ) -> tuple[array[int], bytearray]:
-    """The section (u32) of each line sequence and whether it is kept: it begins in a section, and is not left out. The ``address`` (u64) of each row becomes the
-    offset in the section where its sequence begins."""
+    """The section (u32) of each line sequence and whether it is kept: it begins in a section, and is not left out. The
+    ``address`` (u64) of each row becomes the offset in the section where its sequence begins."""
     addresses = cython.declare(cython.ulonglong[::1])
     the_ends = cython.declare(cython.const[cython.longlong][::1])
     addresses, the_ends = address, ends
@@ -109,8 +111,9 @@ def place_rows(
 
 
 def row_at(address: Any, ends: Any, wanted: int) -> tuple[int, int]:
-    """(the last row that begins up to an address in the only sequence that holds it, the first row of that sequence), of rows as ``begin_together`` has them. (-1, 0) where
-    none does, (-1, -1) where several do or the rows of any are not in order."""
+    """(the last row that begins up to an address in the only sequence that holds it, the first row of that sequence),
+    of rows as ``begin_together`` has them. (-1, 0) where none does, (-1, -1) where several do or the rows of any are
+    not in order."""
     addresses = cython.declare(cython.const[cython.ulonglong][::1])
     the_ends = cython.declare(cython.const[cython.longlong][::1])
     addresses, the_ends = address, ends
@@ -151,8 +154,9 @@ def overlapping(start: Any, stop: Any, first: int, last: int) -> array[int]:
 
 
 def inside(function: int, parent: Sequence[int], range_scope: Any) -> array[int]:
-    """The scopes with code in a function or inlined call, itself among them, each as often as it has ranges: ``range_scope`` (u32) are those of all ranges. Parents, of which
-    ``parent`` has that of each scope, come before children."""
+    """The scopes with code in a function or inlined call, itself among them, each as often as it has ranges:
+    ``range_scope`` (u32) are those of all ranges. Parents, of which ``parent`` has that of each scope, come before
+    children."""
     scopes = cython.declare(cython.const[cython.uint][::1])
     scopes = range_scope
     is_inside = bytearray(len(parent))

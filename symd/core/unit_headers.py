@@ -29,8 +29,9 @@ _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 @cython.cclass
 class UnitReader(ValueReader):
-    """Reads the units of ``.debug_info`` one after the other: of each its ``length``, then its ``header``, then the ``code`` of its first DIE, then the ``first_die``. What
-    was read of a header: the ``version``, the sizes of addresses and offsets, the offset of its table of abbreviations (``table_offset``), and ``dwo_id``, or None."""
+    """Reads the units of ``.debug_info`` one after the other: of each its ``length``, then its ``header``, then the
+    ``code`` of its first DIE, then the ``first_die``. What was read of a header: the ``version``, the sizes of
+    addresses and offsets, the offset of its table of abbreviations (``table_offset``), and ``dwo_id``, or None."""
 
     version = cython.declare(cython.int, visibility="readonly")
     address_size = cython.declare(cython.int, visibility="readonly")
@@ -82,8 +83,8 @@ class UnitReader(ValueReader):
         return found
 
     def first_die(self, unit: Any, table: abbreviations.AbbreviationTable, code: int, own: Any) -> None:
-        """Tell the ``unit`` (``symd.debuginfo.dwarf.units.Unit``) what its first DIE says. ``own`` are ``symd.debuginfo.dwarf.sections.Contributions`` where it is of a ``.dwo`` file. Raises
-        Malformed."""
+        """Tell the ``unit`` (``symd.debuginfo.dwarf.units.Unit``) what its first DIE says. ``own`` are
+        ``symd.debuginfo.dwarf.sections.Contributions`` where it is of a ``.dwo`` file. Raises Malformed."""
         number: cython.int = table.find(code)
         if number < 0:
             self.at = unit.dies

@@ -1,5 +1,5 @@
-"""Core dumps of ROCm programs: which waves were where. Waves of one dispatch that are at the same place for the same reason
-are one stack."""
+"""Core dumps of ROCm programs: which waves were where. Waves of one dispatch that are at the same place for the same
+reason are one stack."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ _EXCEPTIONS = {
 
 
 def read(data: bytes, budget: Budget, frames: Mapping[int, bytes] | None = None) -> StoppedCore:
-    """``frames`` is call frame information (``.debug_frame``) that somebody else has of the code, by the number of the image.
-    Raises Malformed where the state of the devices cannot be read, LimitExceeded."""
+    """``frames`` is call frame information (``.debug_frame``) that somebody else has of the code, by the number of the
+    image. Raises Malformed where the state of the devices cannot be read, LimitExceeded."""
     return _Reading(data, budget, frames or {}).core()
 
 

@@ -1,9 +1,10 @@
 """The callers of AMD's waves, by the call frame information of the code that they were executing.
 
-A return address stands in scalar registers, in lanes of a vector register, or in scratch memory; only call frame information
-says where. Compilers that write none (LLVM's before 23; ROCm's write it) leave the callers unknown.
+A return address stands in scalar registers, in lanes of a vector register, or in scratch memory; only call frame
+information says where. Compilers that write none (LLVM's before 23; ROCm's write it) leave the callers unknown.
 
-Sources: LLVM's AMDGPU usage guide, "Call Frame Information" and "Register Identifier"; SIFrameLowering for what it writes.
+Sources: LLVM's AMDGPU usage guide, "Call Frame Information" and "Register Identifier"; SIFrameLowering for what it
+writes.
 
 Instructions of AMD's processors that call and return: what an address to return to stands behind.
 
@@ -117,7 +118,8 @@ class CallerFinder:
         self._callable: dict[tuple[int, CallInstructions], bool] = {}
 
     def callers(self, wave: SavedWave, memory: WaveReader, calls: CallInstructions) -> Callers:
-        """Who called the function that a wave was in. What cannot be read, or contradicts itself, ends the list and is said."""
+        """Who called the function that a wave was in. What cannot be read, or contradicts itself, ends the list and is
+        said."""
         found: list[int] = []
         frame, at = FrameRegisters(wave, memory), wave.pc
         while len(found) < MOST_CALLERS:
@@ -153,7 +155,8 @@ class CallerFinder:
         self, frame: FrameRegisters, caller: FrameRegisters, row: FrameRow, calls: CallInstructions
     ) -> str:
         """Why the row cannot be true: compilers' rows are not, of every instruction. At a function's end they tell of
-        registers that it has restored, and at its beginning not of those that it has changed. Raises NotInDump, Malformed."""
+        registers that it has restored, and at its beginning not of those that it has changed. Raises NotInDump,
+        Malformed."""
         below = frame.frame_address_of_callee
         if below is not None and caller.frame_address.address >= below:
             return "has its frame above that of what it called: call frame information contradicts itself"
@@ -202,7 +205,8 @@ class CallerFinder:
 
 
 class FrameRegisters:
-    """The registers as a call had them: those of the wave, or what ``row`` says of those of ``callee``, which was called."""
+    """The registers as a call had them: those of the wave, or what ``row`` says of those of ``callee``, which was
+    called."""
 
     def __init__(
         self, wave: SavedWave, memory: WaveReader, callee: FrameRegisters | None = None, row: FrameRow | None = None

@@ -1,16 +1,16 @@
 """The waves of AMD's devices, from the areas in which they were saved (CWSR: compute wave save and restore).
 
-Each area has a control stack, whose words say in which order waves were saved and how many registers each has, and below its
-end the waves themselves, one after another downwards: local memory of the first of a work-group, trap registers, hardware
-registers, scalar registers, vector registers.
+Each area has a control stack, whose words say in which order waves were saved and how many registers each has, and
+below its end the waves themselves, one after another downwards: local memory of the first of a work-group, trap
+registers, hardware registers, scalar registers, vector registers.
 
 Source: ROCdbgapi, ``architecture.cpp``: ``control_stack_iterate`` and ``register_address`` of each generation.
 
 The memory of AMD's waves: private memory of each lane, which stands in the queue's scratch memory, local memory of the
 work-group, which was saved with its first wave, and global memory.
 
-Sources: ROCdbgapi, ``memory.cpp`` and ``scratch_memory_region`` of ``architecture.cpp``; ``amd_hsa_queue.h``; LLVM's AMDGPU usage
-guide, "Address Space Identifier".
+Sources: ROCdbgapi, ``memory.cpp`` and ``scratch_memory_region`` of ``architecture.cpp``; ``amd_hsa_queue.h``; LLVM's
+AMDGPU usage guide, "Address Space Identifier".
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ class SavedWave(NamedTuple):
     exec: int
     """The register EXEC: bit n is set where lane n was executing."""
     stopped: bool
-    """Whether the trap handler had stopped it: at a fault, a breakpoint or a trap, or because a debugger asked for that."""
+    """Whether the trap handler had stopped it: at a fault, a breakpoint or a trap, or because a debugger asked for
+    that."""
     packet: int | None
-    """The number of the packet that launched it, counted from the queue's first one; None where trap registers do not tell."""
+    """The number of the packet that launched it, counted from the queue's first one; None where trap registers do not
+    tell."""
     group: tuple[int, int, int] | None
     """The index of its work-group (x, y, z); None where trap registers do not tell."""
     position: int | None
@@ -81,7 +83,8 @@ class _Shape(NamedTuple):
     scalars: int
     """Scalar registers, 4 bytes each."""
     between: int
-    """Bytes between the scalar and the vector registers: accumulators (gfx9), registers shared by waves (since gfx10)."""
+    """Bytes between the scalar and the vector registers: accumulators (gfx9), registers shared by waves (since
+    gfx10)."""
     vectors: int
     """Vector registers, 4 bytes for each lane."""
     lanes: int = 64
@@ -94,8 +97,8 @@ def is_known(agent: Agent) -> bool:
 
 
 class AreaRoom:
-    """How many bytes all areas of saved waves may have together. Each is read by itself, and any number of queues and compute dies may claim the
-    same memory."""
+    """How many bytes all areas of saved waves may have together. Each is read by itself, and any number of queues and
+    compute dies may claim the same memory."""
 
     def __init__(self, memory: CoreMemory) -> None:
         self._most = _OVERLAP * memory.size
@@ -118,8 +121,8 @@ def saved_waves(
     budget: Budget,
     room: AreaRoom,
 ) -> Iterator[SavedWave]:
-    """The waves of a queue. ``runtime`` is the version of the runtime's protocol; None: a current one. ``room`` is one for all queues. Raises
-    Malformed where an area contradicts itself, LimitExceeded."""
+    """The waves of a queue. ``runtime`` is the version of the runtime's protocol; None: a current one. ``room`` is one
+    for all queues. Raises Malformed where an area contradicts itself, LimitExceeded."""
     for xcc in range(agent.xccs):
         area = queue.save_area + xcc * queue.area_size
         header = memory.read(area, _AREA.size)
@@ -256,7 +259,8 @@ class _Area:
 
 
 def reasons(wave: SavedWave, version: tuple[int, int, int]) -> list[str]:
-    """Why a stopped wave was stopped, in the words of ROCdbgapi; none where it was executing, or stopped from outside."""
+    """Why a stopped wave was stopped, in the words of ROCdbgapi; none where it was executing, or stopped from
+    outside."""
     if not wave.stopped:
         return []
     trap = wave.traps[6] >> 25 & 0xF
@@ -367,8 +371,8 @@ def _region(wave: SavedWave, agent: Agent, scratch: ScratchMemory) -> tuple[int,
 
 
 def _told_region(wave: SavedWave, scratch: ScratchMemory, size: int) -> tuple[int, int] | None:
-    """Where the hardware's register (FLAT_SCRATCH, the sixth scalar register from the end) says that it is, if that is a slot of the
-    compute die: of these processors it is not known how slots follow each other."""
+    """Where the hardware's register (FLAT_SCRATCH, the sixth scalar register from the end) says that it is, if that is
+    a slot of the compute die: of these processors it is not known how slots follow each other."""
     at = 4 * (min(len(wave.scalar) // 4, 108) - 6)
     told = int.from_bytes(wave.scalar[at : at + 8], "little") if at >= 0 else 0
     inside = told - scratch.address - scratch.die_bytes * wave.xcc

@@ -36,12 +36,13 @@ MOST_PLACES = 200
 Symbolize = Callable[[str, Sequence[Query], str], Iterable[Answer]]
 """Module, queries, path of the code object: the answers in order."""
 ReadVisible = Callable[[str, str, Sequence[tuple[int, int]]], Sequence[Visible | str]]
-"""Module, path of the code object, sections and offsets in them: the variables in scope there, or why they are not known."""
+"""Module, path of the code object, sections and offsets in them: the variables in scope there, or why they are not
+known."""
 
 
 ReadFrameAddresses = Callable[[str, str, Sequence[tuple[int, int]]], Sequence[tuple[int, int] | None]]
-"""Module, path of the code object, sections and offsets in them: the general register that the frame's address counts from there, and
-the bytes that are added to it (None: not known)."""
+"""Module, path of the code object, sections and offsets in them: the general register that the frame's address counts
+from there, and the bytes that are added to it (None: not known)."""
 
 
 _Found = TypeVar("_Found")
@@ -132,8 +133,8 @@ class CoreAnswering:
     def _with_source(
         self, image: CoreImage, source: _Source | None, identity: CodeIdentity | None, *, asked: bool
     ) -> CoreImage:
-        """The image with who gives its lines, or with a note of why nobody does, where a line of it is ``asked``: drivers load code
-        of their own, which has no debug data anywhere."""
+        """The image with who gives its lines, or with a note of why nobody does, where a line of it is ``asked``:
+        drivers load code of their own, which has no debug data anywhere."""
         if source is None:
             return image
         by = "" if source.digest == self._digest else source.digest
@@ -195,7 +196,8 @@ class CoreAnswering:
 
 
 def _bias(image: CoreImage) -> int | None:
-    """What is added to the addresses of a code object's own variables; a cubin as the driver changed it has device addresses."""
+    """What is added to the addresses of a code object's own variables; a cubin as the driver changed it has device
+    addresses."""
     return 0 if image.bias is None and image.text else image.bias
 
 

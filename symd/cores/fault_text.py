@@ -2,8 +2,8 @@
 
 A line of fault text to the addresses that it names, and to what it says of loaded code.
 
-Sources: what these tools print, by their documentation and their code: rocr-debug-agent, compute-sanitizer (2022 to 2025),
-cuda-gdb, rocgdb and gdb-oneapi, LLVM's symbolizing runtimes, libomptarget, AMD's AddressSanitizer.
+Sources: what these tools print, by their documentation and their code: rocr-debug-agent, compute-sanitizer (2022 to
+2025), cuda-gdb, rocgdb and gdb-oneapi, LLVM's symbolizing runtimes, libomptarget, AMD's AddressSanitizer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class InFunction(NamedTuple):
 
 
 class AtAddress(NamedTuple):
-    """A device address, as ``text`` of the line; ``waits`` says that the line comes before the code that it is in is named."""
+    """A device address, as ``text`` of the line; ``waits`` says that the line comes before the code that it is in is
+    named."""
 
     address: int
     waits: bool = False
@@ -119,8 +120,8 @@ def _after_at(line: str) -> Iterator[InFunction]:
 
 
 def _in_gdb(line: str) -> Iterator[InFunction]:
-    """``0x7f10 <scale<float>(float*)+16>``: up to the bracket that closes the first one, and to the next address, so that
-    each is looked at once."""
+    """``0x7f10 <scale<float>(float*)+16>``: up to the bracket that closes the first one, and to the next address, so
+    that each is looked at once."""
     addresses = [each.span() for each in _GDB.finditer(line)]
     for (_, start), (end, _) in pairwise([*addresses, (len(line), 0)]):
         depth, at = 1, start
@@ -294,8 +295,8 @@ class Annotator:
                 yield module.digest, address - base
 
     def _in_function(self, function: str, offset: int) -> Iterator[FoundAddress]:
-        """Different answers of several modules are all told. Where the text before a name was taken for a part of it, its last word is the
-        name. What is found without parameters may be another overload, and says so."""
+        """Different answers of several modules are all told. Where the text before a name was taken for a part of it,
+        its last word is the name. What is found without parameters may be another overload, and says so."""
         name = taken_apart(function)
         words = [] if _BRACKETS.search(function) else function.split()[-1:]
         for called in dict.fromkeys((function, *words)):
@@ -316,8 +317,8 @@ class Annotator:
         return _distinct([each for each in found if each.answer.reason not in _NOTHING])
 
     def _of_each_object(self, subject: str, digest: str, query: ByKernel) -> list[FoundAddress]:
-        """The answer of a module. The text does not say for which architecture code ran: where several code objects have the function each
-        of them answers, and the answers say which where they differ."""
+        """The answer of a module. The text does not say for which architecture code ran: where several code objects
+        have the function each of them answers, and the answers say which where they differ."""
         answer = self._modules.symbolize(digest, query)
         paths = list(dict.fromkeys(candidate.path for candidate in answer.candidates))
         if answer.reason is not Reason.AMBIGUOUS or len(paths) < 2:

@@ -1,5 +1,5 @@
-"""Expressions of AMD's call frame information, computed with what a dump holds: the stack's entries are values or places, as in
-LLVM's extensions for heterogeneous debugging.
+"""Expressions of AMD's call frame information, computed with what a dump holds: the stack's entries are values or
+places, as in LLVM's extensions for heterogeneous debugging.
 
 Sources: DWARF 5, 2.5; LLVM's "DWARF Extensions For Heterogeneous Debugging", in the encoding of today (an operation and
 its number after DW_OP_LLVM_user) and in that of ROCm before 6 (operations of their own)."""
@@ -104,8 +104,8 @@ def _from_byte(place: FrameMemory | RegisterLocation, offset: int) -> FrameMemor
 
 
 def evaluate(expression: bytes, context: CallState, start: Entry | None = None) -> Entry:
-    """What an expression computes: a place, or a value. ``start`` stands on its stack at the beginning. Raises NotInDump,
-    Malformed for what makes no sense."""
+    """What an expression computes: a place, or a value. ``start`` stands on its stack at the beginning. Raises
+    NotInDump, Malformed for what makes no sense."""
     machine = _Machine(Cursor(expression, WHERE, 0, len(expression)), context, [] if start is None else [start])
     machine.run()
     return machine.result()
@@ -256,7 +256,8 @@ def _entry_register(machine: _Machine) -> None:
 
 
 def _select(machine: _Machine) -> None:
-    """Of ``count`` pieces of ``bits`` bits each is one of the top place's where the mask has its bit, else of that below."""
+    """Of ``count`` pieces of ``bits`` bits each is one of the top place's where the mask has its bit, else of that
+    below."""
     bits, count = machine.cursor.uleb(), machine.cursor.uleb()
     if count > MOST_PIECES:
         raise machine.cursor.fail("too many pieces")

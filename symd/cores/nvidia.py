@@ -1,4 +1,5 @@
-"""CUDA core dumps: which lanes stopped where. Equal lanes are put together column by column, since a dump has a million.
+"""CUDA core dumps: which lanes stopped where. Equal lanes are put together column by column, since a dump has a
+million.
 
 Source: NVIDIA's ``cudacoredump.h``, and cuda-gdb for what its fields mean to a debugger."""
 
@@ -233,8 +234,8 @@ class _Reading:
         )
 
     def _error_pcs(self, warp: I64, sm: I64, active: U64, exception: U64) -> tuple[U64, U64]:
-        """For each lane the address that raised its error, and whether there is one: the warp's, else that of the SM. It
-        means the lanes that have an exception; where none of the warp has, those that were active."""
+        """For each lane the address that raised its error, and whether there is one: the warp's, else that of the SM.
+        It means the lanes that have an exception; where none of the warp has, those that were active."""
         warps, sms = self.warps, self.sms
         of_warp = warps["valid"][warp] != 0
         raised = _any_of_warp(exception != 0, warp, len(warps))
@@ -335,8 +336,9 @@ class _Reading:
         calls: Sequence[tuple[int, int]],
         grid: int,
     ) -> Iterator[CoreFrame]:
-        """The stack. Drivers of older generations give PCs in the host's copy of the code: then only what is in the kernel
-        itself is known, by its offset in that. Where a jump led out of all code, the PC says no more than the error PC."""
+        """The stack. Drivers of older generations give PCs in the host's copy of the code: then only what is in the
+        kernel itself is known, by its offset in that. Where a jump led out of all code, the PC says no more than the
+        error PC."""
         at = self._place(device, pc)
         if at is None and not calls:
             at = self._in_kernel(device, grid, offset)
@@ -384,7 +386,8 @@ class _Reading:
 
     @cached_property
     def _memory_sections(self) -> tuple[I64, I64, I64]:
-        """The section with the local memory of each lane, with each block's shared memory, and with each launch's parameters."""
+        """The section with the local memory of each lane, with each block's shared memory, and with each launch's
+        parameters."""
         return (
             _sections_by_row(self.sections, self.all_lanes, LOCAL_MEMORY),
             _sections_by_row(self.sections, self.ctas, SHARED_MEMORY),
@@ -430,7 +433,8 @@ class _Reading:
         return b"" if section == NO_ROW else self.sections.content(section)
 
     def _faults_of_ended_warps(self, lanes: _Lanes) -> Iterator[CoreStack]:
-        """Errors that SMs report and none of their lanes has: the warps had ended. SMs with the same one are told together."""
+        """Errors that SMs report and none of their lanes has: the warps had ended. SMs with the same one are told
+        together."""
         told = set(lanes.sm[(lanes.exception != 0) | (lanes.has_error_pc != 0)].tolist())
         owners = self.sms.parents_in(self.devices).tolist()
         found: dict[tuple[int, ...], list[int]] = {}
@@ -468,8 +472,8 @@ def _any_of_warp(which: NDArray[np.bool_], warp: I64, count: int) -> NDArray[np.
 
 
 def _meant(which: NDArray[np.bool_], active: U64, warp: I64) -> NDArray[np.bool_]:
-    """Which lanes an error means that a dump gives to all lanes of a warp, ``which``: those of them that were executing; where none was, all of
-    them."""
+    """Which lanes an error means that a dump gives to all lanes of a warp, ``which``: those of them that were
+    executing; where none was, all of them."""
     executing = which & (active != 0)
     return np.where(_any_of_warp(executing, warp, int(warp.max(initial=0)) + 1), executing, which)
 

@@ -15,9 +15,9 @@ from symd.formats.containers.nvidia import cuda_core
 
 
 def read(data: bytes, budget: Budget, frames: Mapping[int, bytes] | None = None) -> StoppedCore:
-    """Every stopped warp or wave of a dump, which gzip may have compressed. ``frames`` is call frame information that somebody
-    else has of the code, by the number of the image. Raises InvalidInput for what is no GPU core dump, Malformed,
-    LimitExceeded."""
+    """Every stopped warp or wave of a dump, which gzip may have compressed. ``frames`` is call frame information that
+    somebody else has of the code, by the number of the image. Raises InvalidInput for what is no GPU core dump,
+    Malformed, LimitExceeded."""
     if compressed_file.claims(data):
         return _inside(_read(compressed_file.expanded(data, budget), budget, frames))
     return _read(data, budget, frames)
@@ -48,8 +48,8 @@ def memory(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tu
 
 
 def contents(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
-    """What stands at these positions of a dump, in so many bytes; None where it does not have all of it. Raises Malformed,
-    LimitExceeded."""
+    """What stands at these positions of a dump, in so many bytes; None where it does not have all of it. Raises
+    Malformed, LimitExceeded."""
     whole = compressed_file.expanded(data, budget) if compressed_file.claims(data) else data
     found = (whole[position : position + size] for position, size in ranges)
     return tuple(content if len(content) == size else None for content, (_, size) in zip(found, ranges, strict=True))

@@ -67,8 +67,8 @@ _NESTED = 16
 
 
 class LoadedText(NamedTuple):
-    """A text section as loaded: device addresses from ``start`` to ``end``, of section ``section_index`` of image number
-    ``image``; ``functions`` are (offset, size, name), by offset."""
+    """A text section as loaded: device addresses from ``start`` to ``end``, of section ``section_index`` of image
+    number ``image``; ``functions`` are (offset, size, name), by offset."""
 
     start: int
     end: int
@@ -78,8 +78,8 @@ class LoadedText(NamedTuple):
 
 
 class LoadedImage(NamedTuple):
-    """A code object that was loaded: how answers name it, where its text is, and what its code is known by (None: the dump
-    has no code of it that could be compared)."""
+    """A code object that was loaded: how answers name it, where its text is, and what its code is known by (None: the
+    dump has no code of it that could be compared)."""
 
     image: CoreImage
     texts: tuple[LoadedText, ...] = ()
@@ -94,7 +94,8 @@ class LoadedCode:
         self._starts = [text.start for text in self._texts]
 
     def place(self, address: int) -> CorePlace | None:
-        """Where an address is; None in no code that is known. Of texts that overlap, the one that begins last counts."""
+        """Where an address is; None in no code that is known. Of texts that overlap, the one that begins last
+        counts."""
         at = bisect_right(self._starts, address) - 1
         if at < 0 or address >= self._texts[at].end:
             return None
@@ -120,10 +121,10 @@ MOST_REGISTER_BYTES = 32 << 20
 
 
 class WaveMemory(NamedTuple):
-    """Where the memory of an AMD wave stands in global memory. ``width`` is its number of lanes; ``scratch`` and ``local`` are
-    global addresses and sizes of its private memory, all lanes', and of its work-group's local memory (None: not known).
-    The apertures are the upper 32 bits of flat addresses that mean local and private memory. ``scaled_frames``: stack and frame
-    pointers count the bytes of all lanes together, and not those of one."""
+    """Where the memory of an AMD wave stands in global memory. ``width`` is its number of lanes; ``scratch`` and
+    ``local`` are global addresses and sizes of its private memory, all lanes', and of its work-group's local memory
+    (None: not known). The apertures are the upper 32 bits of flat addresses that mean local and private memory.
+    ``scaled_frames``: stack and frame pointers count the bytes of all lanes together, and not those of one."""
 
     width: int
     scratch: tuple[int, int] | None
@@ -134,8 +135,9 @@ class WaveMemory(NamedTuple):
 
 
 class MemoryWindow(NamedTuple):
-    """A part of a CUDA warp's memory: ``size`` bytes from address ``start`` of a space, which stand at byte ``position`` of the
-    dump. ``lane`` is whose local memory it is; None for what all lanes share, shared memory and the launch's parameters."""
+    """A part of a CUDA warp's memory: ``size`` bytes from address ``start`` of a space, which stand at byte
+    ``position`` of the dump. ``lane`` is whose local memory it is; None for what all lanes share, shared memory and the
+    launch's parameters."""
 
     space: Literal["local", "shared", "param"]
     lane: int | None
@@ -145,9 +147,9 @@ class MemoryWindow(NamedTuple):
 
 
 class WaveRegisters(NamedTuple):
-    """The registers of one warp or wave. ``lanes`` are lane numbers; ``vector`` has the registers of each of them, 32-bit
-    little-endian words, and ``predicates`` a word of 0 or 1 each; ``scalar`` those that all lanes share (uniform registers,
-    SGPRs)."""
+    """The registers of one warp or wave. ``lanes`` are lane numbers; ``vector`` has the registers of each of them,
+    32-bit little-endian words, and ``predicates`` a word of 0 or 1 each; ``scalar`` those that all lanes share (uniform
+    registers, SGPRs)."""
 
     lanes: tuple[int, ...]
     vector: tuple[bytes, ...]
@@ -169,9 +171,10 @@ class TextPlace(NamedTuple):
 
 
 class CodeIdentity(NamedTuple):
-    """What two code objects must have in common to have the same code. ``known_by`` has the name, size in bytes and SHA-256
-    of each executable section (AMD: each executable segment, its address as its name), sorted; ``texts`` are the executable
-    sections. ``relocated``: a loader has changed the bytes, so that only names and sizes can be compared."""
+    """What two code objects must have in common to have the same code. ``known_by`` has the name, size in bytes and
+    SHA-256 of each executable section (AMD: each executable segment, its address as its name), sorted; ``texts`` are
+    the executable sections. ``relocated``: a loader has changed the bytes, so that only names and sizes can be
+    compared."""
 
     target: str | None
     known_by: tuple[tuple[str, int, str], ...]
@@ -228,7 +231,8 @@ def is_same(one: CodeIdentity, other: CodeIdentity) -> bool:
 
 
 def counterpart(one: CodeIdentity, other: CodeIdentity, section: int, offset: int) -> tuple[int, int] | None:
-    """The place in ``other``, which is the same, of a section of ``one`` and an offset in it; None where it has none."""
+    """The place in ``other``, which is the same, of a section of ``one`` and an offset in it; None where it has
+    none."""
     text = next((each for each in one.texts if each.section == section), None)
     if text is None:
         return None
@@ -270,7 +274,8 @@ def shared(core: StoppedCore) -> SharedFrames:
 
 
 def whole(apart: SharedFrames) -> StoppedCore:
-    """The dump with its frames; equal ones are one object. Raises DataLoss where the numbers are not those of frames."""
+    """The dump with its frames; equal ones are one object. Raises DataLoss where the numbers are not those of
+    frames."""
     core, frames, numbers, counts = apart
     if len(counts) != len(core.dump.stacks) or int(counts.sum()) != len(numbers) or (numbers >= len(frames)).any():
         raise DataLoss("the calls of a dump's stacks do not fit them", where="a reading process")

@@ -1,5 +1,5 @@
-"""What variables held, where registers and memory of the dump say it: the machine registers of a CUDA debug build, AMD's registers,
-private, local and global memory, and constants."""
+"""What variables held, where registers and memory of the dump say it: the machine registers of a CUDA debug build,
+AMD's registers, private, local and global memory, and constants."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def values_of(
     positions: GetMemory = lambda _: None,
     frame: tuple[int, int] | None = None,
 ) -> tuple[CoreValue, ...]:
-    """The variables that have a value in every lane of the wave. ``bias`` is what was added to the addresses of the code
-    object's own variables (None: not known); ``positions`` reads the dump's file; ``frame`` is the number of the register that CUDA's
-    frame address counts from, and what is added to it."""
+    """The variables that have a value in every lane of the wave. ``bias`` is what was added to the addresses of the
+    code object's own variables (None: not known); ``positions`` reads the dump's file; ``frame`` is the number of the
+    register that CUDA's frame address counts from, and what is added to it."""
     wave = _Wave(registers, memory, bias, positions, frame)
     return tuple(found for each in visible.variables for found in _value(each, visible, wave))
 
@@ -187,8 +187,8 @@ def _space(piece: LocationPiece) -> Space | None:
 
 
 def _address(piece: LocationPiece, space: Space | None, wave: _Wave, position: int) -> int | None:
-    """The address of a piece in its space: in the frame, or the code object's own. Other registers are not believed: where a vector register
-    has the value itself, LLVM until 22 writes that it has its address."""
+    """The address of a piece in its space: in the frame, or the code object's own. Other registers are not believed:
+    where a vector register has the value itself, LLVM until 22 writes that it has its address."""
     where, base = wave.registers.memory, piece.register
     if where is None or piece.offset is None or piece.text is not None:
         return None

@@ -1,6 +1,6 @@
 """What stands of its source files in a code object: texts (SPIR-V's, DWARF's embedded source, PTX) and the MD5 sums by
-which a file elsewhere can be told to be the same. Read when somebody asks; no index holds it. And which rows lie outside of the
-texts.
+which a file elsewhere can be told to be the same. Read when somebody asks; no index holds it. And which rows lie
+outside of the texts.
 
 Sources: DWARF 5, 6.2.4.1 (DW_LNCT_MD5); LLVM's DW_LNCT_LLVM_source; and the modules that read the texts."""
 
@@ -103,8 +103,8 @@ def _table_entries(sections: DebugSections) -> Iterator[tuple[str, EmbeddedSourc
 def outside_of_texts(
     rows: LineRows, files: Sequence[str], texts: Iterable[tuple[str, str]]
 ) -> tuple[TextSpans, tuple[str, ...]]:
-    """The code of rows whose lines or columns lie outside of the texts that the code object carries of their files, and a note for
-    each of these files. Where directives move lines no text tells which there are."""
+    """The code of rows whose lines or columns lie outside of the texts that the code object carries of their files, and
+    a note for each of these files. Where directives move lines no text tells which there are."""
     widths = widths_by_file(texts)
     outside, notes = np.zeros(len(rows), np.bool_), []
     stated = np.flatnonzero((rows.line > 0) & (rows.flags & RowFlag.END_SEQUENCE == 0))

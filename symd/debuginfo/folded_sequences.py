@@ -33,7 +33,8 @@ def function_lines(scopes: ScopeColumns) -> FunctionLines:
 
 
 def lines_to_the_next(functions: FunctionColumns) -> U32:
-    """Where the lines of each function would end if the next declaration in its file and unit ended them, also one inside it: the line of that."""
+    """Where the lines of each function would end if the next declaration in its file and unit ended them, also one
+    inside it: the line of that."""
     declared = functions.unit.data, functions.file.data, functions.line.data
     return np.frombuffer(core.line_ends(declared, bytes(len(functions.line))), np.uint32)
 
@@ -84,7 +85,8 @@ def find_folded(
 
 
 class _Shared(NamedTuple):
-    """Sequences that have code and begin where others do: their numbers, ascending, where they begin, and the number of that place."""
+    """Sequences that have code and begin where others do: their numbers, ascending, where they begin, and the number of
+    that place."""
 
     sequence: I64
     start: U64
@@ -129,8 +131,8 @@ def _are_several(shared: _Shared, left: NDArray[np.bool_]) -> bool:
 
 
 class _Owners(NamedTuple):
-    """For each sequence the function that begins where it does and belongs to a unit of its table: its number among ``ScopeColumns.functions``
-    (NO_FUNCTION: unknown), whether there is one, and where its code ends."""
+    """For each sequence the function that begins where it does and belongs to a unit of its table: its number among
+    ``ScopeColumns.functions`` (NO_FUNCTION: unknown), whether there is one, and where its code ends."""
 
     function: U32
     is_there: NDArray[np.bool_]
@@ -190,7 +192,8 @@ def _in_units_code(
 
 
 class _FirstRows(NamedTuple):
-    """The file and line with which each sequence begins that has a line of its owner: the first outside of inlined calls (line 0: none)."""
+    """The file and line with which each sequence begins that has a line of its owner: the first outside of inlined
+    calls (line 0: none)."""
 
     file: U32
     line: U32
@@ -207,7 +210,8 @@ class _FirstRows(NamedTuple):
         return cls(file, line)
 
     def fit(self, functions: FunctionLines, end: U32, owners: _Owners) -> NDArray[np.bool_]:
-        """Whether the owners can have these lines, if theirs go up to ``end``. A function whose file is not said may be of any."""
+        """Whether the owners can have these lines, if theirs go up to ``end``. A function whose file is not said may be
+        of any."""
         known = (owners.function != NO_FUNCTION) & (self.line > 0)
         function = owners.function[known]
         file, line = self.file[known], self.line[known]

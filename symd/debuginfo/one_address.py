@@ -1,5 +1,6 @@
-"""The frames at one address of a code object, where its debug data is as compilers write it as a rule: read without columns, whose library takes longer to import
-than an answer takes. What the whole index would reconcile, doubt or look for elsewhere is left to it."""
+"""The frames at one address of a code object, where its debug data is as compilers write it as a rule: read without
+columns, whose library takes longer to import than an answer takes. What the whole index would reconcile, doubt or look
+for elsewhere is left to it."""
 
 from __future__ import annotations
 
@@ -82,7 +83,8 @@ class _AddressReading:
         self._spend = partial(sections.spend, where=sections.lines.name)
 
     def _row_at(self, section: int) -> tuple[_Row, range] | None:
-        """The last row that begins up to the address in the only sequence that holds it, and the rows of that; None where no sequence does."""
+        """The last row that begins up to the address in the only sequence that holds it, and the rows of that; None
+        where no sequence does."""
         rows = self._lines.rows
         if text_layout.begin_together(rows.address, rows.ends) and self._have_folded():
             raise NotPlain
@@ -164,7 +166,8 @@ class _AddressReading:
         return ((self._symbol_at(self._address)[0], None, None, 0, 0),)
 
     def _of_rows_alone(self, sequence: range) -> PlainAnswer:
-        """Where debug data has lines alone, the only function symbol that holds the row and the address names it, and the row may say what was inlined there."""
+        """Where debug data has lines alone, the only function symbol that holds the row and the address names it, and
+        the row may say what was inlined there."""
         symbol, row = self._symbol_at(self._address), self._row
         if any(row.start < start <= self._address for _, start, _ in self._symbols()):
             if self._code.debug is not DebugScheme.LINE_ONLY:
@@ -215,7 +218,8 @@ class _AddressReading:
         )
 
     def _symbol_at(self, address: int) -> tuple[str, int, int]:
-        """The smallest function symbol that holds an address: the assembler puts functions of its own, such as divisions, into those of kernels."""
+        """The smallest function symbol that holds an address: the assembler puts functions of its own, such as
+        divisions, into those of kernels."""
         held = sorted((last - first, name, first) for name, first, last in self._symbols() if first <= address < last)
         if not held or not held[0][1] or (len(held) > 1 and held[0][0] == held[1][0]):
             raise NotPlain
@@ -237,7 +241,8 @@ class _AddressReading:
 
 
 class _Scopes(PlainScopes):
-    """The functions and inlined calls of some units, by number; columns are as ``debuginfo.dwarf.columns.ScopeColumns`` has them."""
+    """The functions and inlined calls of some units, by number; columns are as ``debuginfo.dwarf.columns.ScopeColumns``
+    has them."""
 
     def __init__(self, sections: DebugSections, units: Units, lines: LineTables) -> None:
         self._sections, self._units = sections, units
@@ -256,7 +261,8 @@ class _Scopes(PlainScopes):
         super().__init__([*columns, function], memoryview(found.inlined), ranges, names.all(), lines.files)
 
     def check_strays(self, function: int, first: int, last: int) -> None:
-        """No block or variable of a function says that it has code among these addresses although its function does not (``stray_ranges``). Raises NotPlain."""
+        """No block or variable of a function says that it has code among these addresses although its function does not
+        (``stray_ranges``). Raises NotPlain."""
         unit = self._unit[function]
         if sum(of == unit and parent == _NO_PARENT for of, parent in zip(self._unit, self.parent, strict=True)) < 2:
             return

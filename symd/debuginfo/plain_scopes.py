@@ -18,8 +18,8 @@ _DEEPEST = 64
 
 
 class PlainScopes:
-    """Columns are as ``model.debug_info.Scopes`` has them: of numbers, in these ``strings`` and ``files``. ``ranges`` are scopes (u32), and where their addresses begin
-    and stop (u64)."""
+    """Columns are as ``model.debug_info.Scopes`` has them: of numbers, in these ``strings`` and ``files``. ``ranges``
+    are scopes (u32), and where their addresses begin and stop (u64)."""
 
     def __init__(
         self,
@@ -46,8 +46,9 @@ class PlainScopes:
         ]
 
     def at(self, address: int) -> tuple[list[int], tuple[int, int]]:
-        """(the innermost scope at an address and those around it, the addresses [start, end) of its function there). Raises NotPlain unless just these
-        hold the address, each by one range, and nobody else has code in that of the function."""
+        """(the innermost scope at an address and those around it, the addresses [start, end) of its function there).
+        Raises NotPlain unless just these hold the address, each by one range, and nobody else has code in that of the
+        function."""
         holding = self.within(address, address + 1)
         chain = max((self._chain(scope) for scope, _, _ in holding), key=len, default=[])
         if not chain or sorted(chain) != sorted(scope for scope, _, _ in holding):
@@ -72,7 +73,8 @@ class PlainScopes:
         return found
 
     def _check_function(self, function: int, first: int, last: int) -> None:
-        """Nobody else has code among these addresses of a function, and no call in it may be said to be the function itself (``index.unnamed_calls``). Raises NotPlain."""
+        """Nobody else has code among these addresses of a function, and no call in it may be said to be the function
+        itself (``index.unnamed_calls``). Raises NotPlain."""
         inside = {*text_layout.inside(function, self.parent, self._of)}
         if any(scope not in inside for scope, _, _ in self.within(first, last)):
             raise NotPlain
@@ -94,8 +96,8 @@ class PlainScopes:
         return self._of.count(scope) > 1
 
     def frames(self, chain: Sequence[int], position: tuple[str | None, int, int]) -> tuple[PlainFrame, ...]:
-        """The innermost of these scopes at a position, and those around it at their calls. A kernel's own body is told as the kernel. Raises NotPlain where one has no name,
-        which a symbol may have."""
+        """The innermost of these scopes at a position, and those around it at their calls. A kernel's own body is told
+        as the kernel. Raises NotPlain where one has no name, which a symbol may have."""
         found = []
         for scope in chain:
             if self.inlined[scope] == _BODY:

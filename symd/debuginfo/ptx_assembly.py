@@ -1,12 +1,15 @@
 """Lines that LLVM counts up within inline assembly in PTX.
 
-LLVM 23 (llvm-project, pull request 177718) writes a ``.loc`` before each instruction of an inline assembly, whose line is that of the call and
-as many more as lines of the assembly are before it; an instruction with a guard (``@%p1``) has that of the one before. Triton 3.8 and 3.9 make what
-reads and writes memory of such assemblies, so that a load of four words has a line four lines below its own.
+LLVM 23 (llvm-project, pull request 177718) writes a ``.loc`` before each instruction of an inline assembly, whose line
+is that of the call and as many more as lines of the assembly are before it; an instruction with a guard (``@%p1``) has
+that of the one before. Triton 3.8 and 3.9 make what reads and writes memory of such assemblies, so that a load of four
+words has a line four lines below its own.
 
-Images carry the text of their PTX (``.nv_debug_ptx_txt``) with an empty line in place of each ``.loc`` and comment. Triton's accesses can be told there: LLVM itself
-writes no blank behind a bracket (``[%rd1]``, where Triton has ``[ %rd1 + 0 ]``), and what an access gives is set first in the same assembly (``mov.u32 %r1, 0x0;``).
-Of assemblies in braces, Triton's own and its users', nobody knows which line they are of; those of users without braces are not told from other code."""
+Images carry the text of their PTX (``.nv_debug_ptx_txt``) with an empty line in place of each ``.loc`` and comment.
+Triton's accesses can be told there: LLVM itself writes no blank behind a bracket (``[%rd1]``, where Triton has
+``[ %rd1 + 0 ]``), and what an access gives is set first in the same assembly (``mov.u32 %r1, 0x0;``). Of assemblies in
+braces, Triton's own and its users', nobody knows which line they are of; those of users without braces are not told
+from other code."""
 
 from __future__ import annotations
 
@@ -42,8 +45,8 @@ _REGISTER: Final = re.compile(rb"%\w+")
 
 
 class AssemblyRows(NamedTuple):
-    """Machine code of inline assemblies, in order and apart: offsets from ``start`` to ``end`` (u64) in the section of that number (u32), and by how many its line is too
-    high, or UNKNOWN (i64)."""
+    """Machine code of inline assemblies, in order and apart: offsets from ``start`` to ``end`` (u64) in the section of
+    that number (u32), and by how many its line is too high, or UNKNOWN (i64)."""
 
     section: array[int]
     start: array[int]
@@ -102,7 +105,8 @@ def shifts(lines: Sequence[bytes]) -> dict[int, int]:
 
 
 def _without_location(lines: Sequence[bytes], access: int) -> Iterator[int]:
-    """The lines behind an access before the next ``.loc``, which LLVM leaves out where the place of the call goes on; two empty lines end an assembly, and one begins the next."""
+    """The lines behind an access before the next ``.loc``, which LLVM leaves out where the place of the call goes on;
+    two empty lines end an assembly, and one begins the next."""
     at = access
     while lines[at + 1 : at + 3] == [b"", b""]:
         at += 3
@@ -116,8 +120,8 @@ def _without_location(lines: Sequence[bytes], access: int) -> Iterator[int]:
 
 
 def _set_before(lines: Sequence[bytes], access: int, registers: set[bytes]) -> list[tuple[int, int]]:
-    """The lines in front of an access that set what it gives, each with how many of them are before it. A ``.loc`` stands before each, so that there is an empty line
-    between two."""
+    """The lines in front of an access that set what it gives, each with how many of them are before it. A ``.loc``
+    stands before each, so that there is an empty line between two."""
     found: list[int] = []
     at = access - (1 if _GUARDED.match(lines[access]) else 2)
     while at > 0 and registers and (hit := _SET.fullmatch(lines[at])) and hit[1] in registers and not lines[at - 1]:
@@ -130,7 +134,8 @@ def _set_before(lines: Sequence[bytes], access: int, registers: set[bytes]) -> l
 
 
 def _of_braces(lines: Sequence[bytes]) -> dict[int, int]:
-    """Instructions in braces within a function from the first ``.loc`` there on; calls stand in braces too, and begin with their parameters."""
+    """Instructions in braces within a function from the first ``.loc`` there on; calls stand in braces too, and begin
+    with their parameters."""
     found: dict[int, int] = {}
     depth, has_begun, is_call = 0, False, False
     for number, line in enumerate(lines):

@@ -110,8 +110,8 @@ _SMALL, _TOGETHER = 1 << 16, 32
 
 def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget | None = None) -> DebugInfo:
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
-    LimitExceeded; what can be left out becomes a warning. ``budget`` is that of its module; without, the code object has
-    one for itself."""
+    LimitExceeded; what can be left out becomes a warning. ``budget`` is that of its module; without, the code object
+    has one for itself."""
     return _at_once(_steps(code, budget or DebugBudget.of(code, limits)))
 
 
@@ -172,9 +172,9 @@ def read_each(
 def read_in_turn(
     objects: Iterable[CodeObject], limits: Limits, stored: int
 ) -> Iterator[tuple[CodeObject, DebugInfo | SymdError]]:
-    """Each code object of a module with everything decoded from it, or why it cannot be; kernels that only the debug data
-    names are added to it. ``stored`` is the size of the module's file. Small ones are read some at a time, step by step: the processor's caches hold the code of one
-    step, so that each takes two thirds of the time."""
+    """Each code object of a module with everything decoded from it, or why it cannot be; kernels that only the debug
+    data names are added to it. ``stored`` is the size of the module's file. Small ones are read some at a time, step by
+    step: the processor's caches hold the code of one step, so that each takes two thirds of the time."""
     budget = DebugBudget(limits, stored)
     waiting: list[CodeObject] = []
     for code in objects:
@@ -302,8 +302,8 @@ def _decoded(
 
 
 def _doubting_rows_outside(info: DebugInfo, read_texts: Callable[[], Sequence[tuple[str, str]]]) -> DebugInfo:
-    """What was decoded, with the rows doubted that lie outside of the texts that the code object carries of their files, where those
-    can be read."""
+    """What was decoded, with the rows doubted that lie outside of the texts that the code object carries of their
+    files, where those can be read."""
     try:
         texts = read_texts()
     except SymdError:
@@ -319,8 +319,8 @@ def _doubting_rows_outside(info: DebugInfo, read_texts: Callable[[], Sequence[tu
 
 
 def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> TextSpans:
-    """The code of units whose functions stand in files that are not here; a unit that names its inlined calls all the same
-    (``-fsplit-dwarf-inlining``) lacks variables only."""
+    """The code of units whose functions stand in files that are not here; a unit that names its inlined calls all the
+    same (``-fsplit-dwarf-inlining``) lacks variables only."""
     missing = tuple(each for each in units.units if each.dwo_name and not each.contributions and not each.has_children)
     if not missing:
         return TextSpans.empty()
@@ -329,7 +329,8 @@ def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> T
 
 
 def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, sections: DebugSections) -> DebugInfo:
-    """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes, and the lines of inline assembly are mended."""
+    """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes, and the lines of inline
+    assembly are mended."""
     if code.vendor is not Vendor.NVIDIA:
         return info
     from symd.debuginfo import ptx_assembly, ptx_text, row_scopes  # noqa: PLC0415 - only for NVIDIA's images with lines alone

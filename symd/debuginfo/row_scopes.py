@@ -1,5 +1,6 @@
-"""Scopes out of line rows alone, as columns. Rows may carry inlining themselves (NVIDIA's extension of the line table): images with lines and
-without .debug_info say of each row only which earlier row is its call site. Others say nothing of inlined calls, so that nobody knows whether a row is of the function around."""
+"""Scopes out of line rows alone, as columns. Rows may carry inlining themselves (NVIDIA's extension of the line table):
+images with lines and without .debug_info say of each row only which earlier row is its call site. Others say nothing of
+inlined calls, so that nobody knows whether a row is of the function around."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from symd.model.debug_info import LineRows, RowCalls, Scopes, WrittenScopes
 
 @dataclass(frozen=True, slots=True)
 class InlinedScopes:
-    """``names`` begins with the names that were passed; ``warnings`` say what was left out. The scopes are those of the answer;
-    ``written`` is where the rows say otherwise, with scopes that have no ranges."""
+    """``names`` begins with the names that were passed; ``warnings`` say what was left out. The scopes are those of the
+    answer; ``written`` is where the rows say otherwise, with scopes that have no ranges."""
 
     scopes: Scopes
     names: tuple[str, ...]

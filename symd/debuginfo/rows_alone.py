@@ -58,7 +58,8 @@ _NO_PARENT = 0xFFFFFFFF
 
 
 class RowSequence(NamedTuple):
-    """The rows of one sequence, by their numbers, in the section of this number, which begins at the linear address ``base``."""
+    """The rows of one sequence, by their numbers, in the section of this number, which begins at the linear address
+    ``base``."""
 
     rows: range
     section: int
@@ -74,8 +75,8 @@ def answer_of_row(
     offset: int,
     **how: Any,
 ) -> PlainAnswer | None:
-    """The answer at an offset in the code of a row, which no other sequence may have; None where nothing is said of it but its position. ``how`` rows can be read says
-    ``core.row_scopes``. Raises NotPlain."""
+    """The answer at an offset in the code of a row, which no other sequence may have; None where nothing is said of it
+    but its position. ``how`` rows can be read says ``core.row_scopes``. Raises NotPlain."""
     rows, first, section = lines.rows, sequence.rows.start, sequence.section
     part = slice(first, sequence.rows.stop)
     offsets = array("Q", [address - sequence.base for address in rows.address[part]])
@@ -131,7 +132,8 @@ def _chain(scopes: RowScopes, scope: int) -> list[int]:
 
 
 def _unnamed_calls(scopes: RowScopes, names: Sequence[str], files: Sequence[str], scope: int) -> set[int]:
-    """The calls around a scope that a compiler of Python says are the function around them (``index.unnamed_calls``). Raises NotPlain where another one says so."""
+    """The calls around a scope that a compiler of Python says are the function around them (``index.unnamed_calls``).
+    Raises NotPlain where another one says so."""
     *calls, root = _chain(scopes, scope)
     symbol = names[scopes.name[root]]
     roots: list[int] = []

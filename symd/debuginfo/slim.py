@@ -6,16 +6,16 @@ what is loaded, pack the file. ROCm's loader finds symbols, notes and relocation
 later ones also keep .rodata, which holds the kernel descriptors; data sections stay where there are any; .dynsym and
 .dynstr stay only for dynamic relocations, or when there is no .symtab. Addresses never change.
 
-Which code a debug file belongs to. AMD's code objects have no build ID, so the debug file carries a note with the SHA-256 of
-the code: of each executable section its address and size, as little-endian u64, and its content. One that objcopy's
-``--only-keep-debug`` made has neither that note nor code; it has all other notes, which describe each kernel.
+Which code a debug file belongs to. AMD's code objects have no build ID, so the debug file carries a note with the
+SHA-256 of the code: of each executable section its address and size, as little-endian u64, and its content. One that
+objcopy's ``--only-keep-debug`` made has neither that note nor code; it has all other notes, which describe each kernel.
 
 Symbol tables of one image for another, in which sections have other numbers or are gone.
 
 Source: System V ABI, chapter 4, "Symbol Table": st_shndx is a section number, or one of the reserved numbers.
 
-An AMDGPU code object and the debug file that was taken out of it, as one image again: what the object has stays where it
-is, byte for byte, and the debug sections follow it, with a new section table.
+An AMDGPU code object and the debug file that was taken out of it, as one image again: what the object has stays where
+it is, byte for byte, and the debug sections follow it, with a new section table.
 """
 
 from __future__ import annotations
@@ -186,8 +186,8 @@ class Slimmed:
 
 
 def slim(data: bytes, budget: Budget) -> Slimmed:
-    """Apply the three steps. Raises Unsupported for relocatable objects and for images without a section table, Malformed
-    for damaged ones."""
+    """Apply the three steps. Raises Unsupported for relocatable objects and for images without a section table,
+    Malformed for damaged ones."""
     image = elf.parse(data, budget)
     if image.header.machine != EM_AMDGPU or image.header.bits != 64:
         raise Unsupported("only AMDGPU code objects can be slimmed")
@@ -255,8 +255,9 @@ def _debug_image(
 
 
 def _chosen(stored: Sequence[OutputSection], numbers: Sequence[int]) -> list[OutputSection]:
-    """Some of the sections, numbered from 1 in this order, in all that refers to sections by number. In .symtab, symbols of
-    sections that are gone go too, and their names; .dynsym stays in order, because relocations count in it."""
+    """Some of the sections, numbered from 1 in this order, in all that refers to sections by number. In .symtab,
+    symbols of sections that are gone go too, and their names; .dynsym stays in order, because relocations count in
+    it."""
     number = {old: new for new, old in enumerate(numbers, 1)}
     sections = [_renumbered(stored[old], number) for old in numbers]
     for place, section in enumerate(sections):
@@ -315,8 +316,8 @@ def _check_order(sections: Sequence[OutputSection], size: int) -> None:
 def joined(data: bytes, debug: bytes, budget: Budget) -> bytes:
     """``data`` with the debug sections of ``debug``, and with its symbol table where ``data`` lost its own.
 
-    Raises InvalidInput where ``data`` has debug sections already, NoDebugData where ``debug`` has none, HashMismatch where
-    they are not of one build, Unsupported for what is no linked AMDGPU code object or has no section table.
+    Raises InvalidInput where ``data`` has debug sections already, NoDebugData where ``debug`` has none, HashMismatch
+    where they are not of one build, Unsupported for what is no linked AMDGPU code object or has no section table.
     """
     _check_one_build(_amdgpu_object(data, budget, "the code object"), _amdgpu_object(debug, budget, "the debug file"))
     image, other = elf.parse(data, budget), elf.parse(debug, budget)
@@ -347,8 +348,8 @@ def _check_one_build(code: CodeObject, debug: CodeObject) -> None:
 
 
 def _symbols(image: elf.Elf, other: elf.Elf, stored: list[OutputSection], first: int) -> list[OutputSection]:
-    """The debug file's symbol and string table for the section numbers of ``image``, to become its sections ``first`` and
-    ``first + 1``."""
+    """The debug file's symbol and string table for the section numbers of ``image``, to become its sections ``first``
+    and ``first + 1``."""
     table = other.by_name.get(".symtab")
     if table is None or not 0 < table.link < len(stored):
         return []

@@ -150,7 +150,8 @@ def around(debug: DebugInfo, places: Sequence[tuple[int, int]]) -> TextRanges | 
 def narrowed(
     code: CodeObject, debug: DebugInfo, text: TextRanges, names: Collection[str]
 ) -> tuple[CodeObject, DebugInfo]:
-    """What of a code object and its debug data has to do with ``text``; and the kernels and functions of these names."""
+    """What of a code object and its debug data has to do with ``text``; and the kernels and functions of these
+    names."""
     return (
         code._replace(
             kernels=_meeting(code.kernels, text, names),

@@ -1,4 +1,5 @@
-"""How wide the lines of source texts are that a code object carries: a row with another line or column contradicts them."""
+"""How wide the lines of source texts are that a code object carries: a row with another line or column contradicts
+them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _ANY_COLUMN = 1 << 32
 
 
 def widths_by_file(texts: Iterable[tuple[str, str]]) -> dict[str, array[int]]:
-    """The last column (i64) that a compiler may name, by file, and there by line from 1 on, in one of its texts. Of no file where directives move lines: no text tells which there are."""
+    """The last column (i64) that a compiler may name, by file, and there by line from 1 on, in one of its texts. Of no
+    file where directives move lines: no text tells which there are."""
     found: dict[str, array[int]] = {}
     for file, text in texts:
         if _DIRECTIVE.search(text):

@@ -1,6 +1,8 @@
-"""debuginfod's servers, asked for what is missing here: modules and sources by build ID (elfutils, debuginfod(8), "WEBAPI").
+"""debuginfod's servers, asked for what is missing here: modules and sources by build ID (elfutils, debuginfod(8),
+"WEBAPI").
 
-Only who starts symd says which servers are asked; what a module, a profile or a client says is at most the ID and the path that they are asked for."""
+Only who starts symd says which servers are asked; what a module, a profile or a client says is at most the ID and the
+path that they are asked for."""
 
 from __future__ import annotations
 
@@ -76,8 +78,8 @@ def _problem(url: str) -> str:
 
 
 class Upstream:
-    """The servers at ``urls``, asked in this order. Files of more than ``limits.module_size`` bytes, and texts of more than ``limits.source_size``,
-    are refused."""
+    """The servers at ``urls``, asked in this order. Files of more than ``limits.module_size`` bytes, and texts of more
+    than ``limits.source_size``, are refused."""
 
     def __init__(self, urls: Sequence[str], limits: Limits, seconds: float = SECONDS) -> None:
         self.urls = checked_urls(urls)
@@ -85,13 +87,13 @@ class Upstream:
         self._seconds = seconds
 
     def executable(self, build_id: str) -> bytes | None:
-        """The file of that build ID; None where no server has it. Raises BadQuery, LimitExceeded, and ServerUnavailable where a server that may have it
-        does not answer."""
+        """The file of that build ID; None where no server has it. Raises BadQuery, LimitExceeded, and ServerUnavailable
+        where a server that may have it does not answer."""
         return self.executable_kept(build_id, b"".join)
 
     def executable_kept(self, build_id: str, keep: Callable[[Iterator[bytes]], Result]) -> Result | None:
-        """What ``keep`` makes of the pieces of that file, one after another. It is called for each server that begins to send one; what it raises is raised,
-        but for the ServerUnavailable of pieces that end too early."""
+        """What ``keep`` makes of the pieces of that file, one after another. It is called for each server that begins
+        to send one; what it raises is raised, but for the ServerUnavailable of pieces that end too early."""
         return self._first(f"buildid/{checked_name(build_id)}/executable", self._limits.module_size, keep)
 
     def debuginfo(self, build_id: str) -> bytes | None:
@@ -139,7 +141,8 @@ class Upstream:
 
 
 class _Deadline:
-    """Ends the connections that are made meanwhile when the time is over: a server that sends a byte now and then never makes a single read wait too long."""
+    """Ends the connections that are made meanwhile when the time is over: a server that sends a byte now and then never
+    makes a single read wait too long."""
 
     def __init__(self, seconds: float) -> None:
         self.why = ""
@@ -232,7 +235,8 @@ def _taken(answer: Any, url: str, largest: int, deadline: _Deadline) -> Iterator
 
 
 def _announced(answer: Any, url: str) -> int | None:
-    """The bytes that the server says it sends; None where it does not. Raises ServerUnavailable where that is no number of bytes."""
+    """The bytes that the server says it sends; None where it does not. Raises ServerUnavailable where that is no number
+    of bytes."""
     told = answer.headers.get("content-length")
     if told is None:
         return None
@@ -264,7 +268,8 @@ def _fail(url: str, why: str) -> NoReturn:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a server to itself alone, by http and https, and from https to https: where else it leads is not what was named."""
+    """Follows a server to itself alone, by http and https, and from https to https: where else it leads is not what was
+    named."""
 
     max_redirections = 5
 

@@ -110,8 +110,8 @@ from symd.store import ModuleStore, Upload
 from symd.store.catalogued import OLDEST
 
 _answer = Index.answer
-"""``Index.answer`` as a function. ``index.answer`` would be looked for in the dictionary of that index first, memory that the processor's caches do
-not hold where questions come one at a time."""
+"""``Index.answer`` as a function. ``index.answer`` would be looked for in the dictionary of that index first, memory
+that the processor's caches do not hold where questions come one at a time."""
 
 
 class Grabber(Protocol):
@@ -126,9 +126,9 @@ class Engine:
     """The verbs over a store in this process. Safe to use from several threads; a module that several ask for at once
     is indexed once (``symd.engine.indexes``).
 
-    ``grab`` is the function that drives real drivers (``symd.capture.drivers.grab``); without one the verb of that name is
-    refused. ``disassemble`` runs disassemblers (``symd.query.disasm.disassemble``); likewise. ``reader`` reads modules' bytes:
-    without one this process does; a daemon has other processes do it (``symd.server.workers``).
+    ``grab`` is the function that drives real drivers (``symd.capture.drivers.grab``); without one the verb of that name
+    is refused. ``disassemble`` runs disassemblers (``symd.query.disasm.disassemble``); likewise. ``reader`` reads
+    modules' bytes: without one this process does; a daemon has other processes do it (``symd.server.workers``).
     """
 
     def __init__(
@@ -165,8 +165,8 @@ class Engine:
         self.store.close()
 
     def missing(self, digests: Sequence[str]) -> list[str]:
-        """While the catalogue cannot say it, modules whose indexes are open count as there: questions about them are answered. While the object
-        storage cannot, nobody knows what it has lost."""
+        """While the catalogue cannot say it, modules whose indexes are open count as there: questions about them are
+        answered. While the object storage cannot, nobody knows what it has lost."""
         digests = checked_modules(digests)
         try:
             return self.store.missing(digests)
@@ -183,9 +183,10 @@ class Engine:
         return _Arriving(self.store.writer(), partial(self._indexes.keep, label=checked_label(label)))
 
     def resume(self) -> None:
-        """Finish what a process that was killed had begun: give files without a row theirs, and index what was stored and is
-        not indexed yet, or take it out again; then make indexes of older formats anew. May take long, and has no haste: a
-        daemon does it beside its work. Ends early when ``stop_resuming`` is called, or where nothing can be read for now."""
+        """Finish what a process that was killed had begun: give files without a row theirs, and index what was stored
+        and is not indexed yet, or take it out again; then make indexes of older formats anew. May take long, and has no
+        haste: a daemon does it beside its work. Ends early when ``stop_resuming`` is called, or where nothing can be
+        read for now."""
         self.store.adopt(self._stopping.is_set)
         unfinished = [record.sha256 for record in self.modules() if not record.format]
         if self._done_for_each(unfinished, self._indexes.admit):
@@ -252,14 +253,15 @@ class Engine:
             return file.pieces(size)
 
     def module_pieces(self, digest: str, size: int) -> Iterator[bytes]:
-        """The module's own bytes in pieces of ``size`` bytes; it is not evicted meanwhile. Raises ``ModuleNotFound``."""
+        """The module's own bytes in pieces of ``size`` bytes; it is not evicted meanwhile. Raises
+        ``ModuleNotFound``."""
         with self.store.file(digest) as path, path.open("rb") as file:
             while piece := file.read(size):
                 yield piece
 
     def section_data(self, digest: str, path: str | None, name: str) -> bytes:
-        """The bytes of a section as they stand in the file: of the code object at ``path``, or (None) of the module. Raises
-        ``NotFound``."""
+        """The bytes of a section as they stand in the file: of the code object at ``path``, or (None) of the module.
+        Raises ``NotFound``."""
         return self._indexes.ask(digest, SectionBytes(path, name))
 
     def lines(

@@ -1,5 +1,5 @@
-"""Instructions that were asked for a while ago: a debugger asks for those around one place after the other of the same function, and to start a disassembler takes
-much longer than to answer."""
+"""Instructions that were asked for a while ago: a debugger asks for those around one place after the other of the same
+function, and to start a disassembler takes much longer than to answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class RecentCode:
         self._kept: OrderedDict[tuple[_Key, int], Disassembled] = OrderedDict()
 
     def get(self, digest: str, target: str | None, span: CodeSpan) -> Disassembled | None:
-        """The code object with the instructions of the range of code that ``span`` lies in, and maybe of others; None where they are not kept."""
+        """The code object with the instructions of the range of code that ``span`` lies in, and maybe of others; None
+        where they are not kept."""
         wanted = _Key(digest, target, span.path, span.section)
         with self._lock:
             for key, code in self._kept.items():

@@ -19,7 +19,8 @@ _ELEMENT_STEPS = 400
 NESTING_DEPTH = 8
 """Containers inside containers."""
 EXPANSION_RATIO = 100
-"""Bytes that compressed parts may expand to for each byte of the module's file; ``_ALWAYS_EXPANDED`` are always taken."""
+"""Bytes that compressed parts may expand to for each byte of the module's file; ``_ALWAYS_EXPANDED`` are always
+taken."""
 SHARED_FACTS = 1_000_000
 """Arguments and attributes that kernels of one module have because another kernel of the same code has them."""
 CORE_ROWS = 8_000_000
@@ -27,7 +28,8 @@ CORE_ROWS = 8_000_000
 CORE_WAVES = 1_000_000
 """Saved waves of one GPU core dump of a ROCm program, of all its queues together."""
 CORE_CALL_FRAMES = 200_000
-"""Entries of call frame information (``.debug_frame``) that are read of one GPU core dump of a ROCm program, of all its code objects together."""
+"""Entries of call frame information (``.debug_frame``) that are read of one GPU core dump of a ROCm program, of all its
+code objects together."""
 CORE_FRAMES = 200_000
 """Calls of all different stacks of one GPU core dump together."""
 CORE_STACKS = 20_000
@@ -38,8 +40,8 @@ class WorkBudget:
     """Counts steps: a step is what takes about a microsecond, whether anything comes of it or not. A reader that goes
     through something one value at a time counts each; one that goes through many at once counts a share of the bytes.
 
-    ``stored`` is the size of the module's file in bytes, which bounds them: what a small file expands to, or refers to again
-    and again, is not read to its end. No file that says each thing once comes near.
+    ``stored`` is the size of the module's file in bytes, which bounds them: what a small file expands to, or refers to
+    again and again, is not read to its end. No file that says each thing once comes near.
     """
 
     def __init__(self, limits: Limits, stored: int) -> None:
@@ -71,10 +73,10 @@ class WorkBudget:
 class Budget(WorkBudget):
     """Counts what opening one module has spent so far; every excess is a ``LimitExceeded`` that names the limit.
 
-    ``containers.unpack`` counts what it opens and checks the depth. A reader counts the elements of a table before it walks
-    it, where the file alone says how many there are, and charges what it is about to decompress; slices of the file
-    itself cost nothing, and are checked against the file's length by the reader. A reader that needs none of this calls
-    its argument ``_budget``. Without ``stored`` the file has what any file may have.
+    ``containers.unpack`` counts what it opens and checks the depth. A reader counts the elements of a table before it
+    walks it, where the file alone says how many there are, and charges what it is about to decompress; slices of the
+    file itself cost nothing, and are checked against the file's length by the reader. A reader that needs none of this
+    calls its argument ``_budget``. Without ``stored`` the file has what any file may have.
     """
 
     def __init__(self, limits: Limits, stored: int = 0) -> None:
@@ -139,8 +141,8 @@ class Budget(WorkBudget):
 
 
 class DebugBudget(WorkBudget):
-    """Counts the line rows and debugging entries that were decoded of one module, each of which takes memory, and the steps
-    that this and everything else in its debug data took.
+    """Counts the line rows and debugging entries that were decoded of one module, each of which takes memory, and the
+    steps that this and everything else in its debug data took.
 
     ``stored`` is the size of the module's file in bytes.
     """

@@ -1,11 +1,13 @@
 """What others call a module: build IDs, debug IDs, digests; and from such a name to the module.
 
-* A *build ID* is the ELF note NT_GNU_BUILD_ID, in hexadecimal digits. Programs have one, AMD's code objects where they were linked with
-  ``--build-id``, SPIR-V of Slang where its debug data is apart (DebugBuildIdentifier); code of Intel and NVIDIA has none.
-* A module's *SHA-256*, or a code object's inside it, stands for it where a build ID is meant: 64 hexadecimal digits. A beginning of it does that no
-  other has, of 16 digits at least.
-* A *debug ID* (Breakpad's) is made of the first 16 bytes of either: a GUID whose first three fields are little-endian, in upper-case digits, and the
-  age 0 behind it (Breakpad's docs/symbol_files.md, "MODULE records"; for ELF src/common/linux/file_id.cc).
+* A *build ID* is the ELF note NT_GNU_BUILD_ID, in hexadecimal digits. Programs have one, AMD's code objects where they
+  were linked with ``--build-id``, SPIR-V of Slang where its debug data is apart (DebugBuildIdentifier); code of Intel
+  and NVIDIA has none.
+* A module's *SHA-256*, or a code object's inside it, stands for it where a build ID is meant: 64 hexadecimal digits. A
+  beginning of it does that no other has, of 16 digits at least.
+* A *debug ID* (Breakpad's) is made of the first 16 bytes of either: a GUID whose first three fields are little-endian,
+  in upper-case digits, and the age 0 behind it (Breakpad's docs/symbol_files.md, "MODULE records"; for ELF
+  src/common/linux/file_id.cc).
 * An alias of the kind ``build-id`` is a build ID that somebody told."""
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ _BREAKPAD = re.compile(r"[0-9A-Fa-f]{32}[0-9A-Fa-f]{1,8}")
 
 
 class NamedObject(NamedTuple):
-    """What a name stands for: a module, or the code object at ``path`` in it. ``name`` is the whole one, in lower-case digits."""
+    """What a name stands for: a module, or the code object at ``path`` in it. ``name`` is the whole one, in lower-case
+    digits."""
 
     digest: Digest
     path: ObjectPath | None
@@ -40,7 +43,8 @@ class NamedObject(NamedTuple):
 
 
 def debug_id(name: str) -> str:
-    """The debug ID of a build ID or a digest. Shorter ones are filled up with zeros. Raises BadQuery for what is no such name."""
+    """The debug ID of a build ID or a digest. Shorter ones are filled up with zeros. Raises BadQuery for what is no
+    such name."""
     data = bytes.fromhex(_beginning(checked_name(name)))
     return f"{_swapped(data).hex().upper()}0"
 
@@ -66,15 +70,16 @@ def checked_name(name: str) -> str:
 
 
 def other_build_ids(summary: ModuleSummary, name: str) -> list[str]:
-    """The build IDs that a module and its code objects carry, where ``name`` is none of them nor a digest of theirs; none, where it carries none."""
+    """The build IDs that a module and its code objects carry, where ``name`` is none of them nor a digest of theirs;
+    none, where it carries none."""
     own = {each.sha256 for each in summary.objects} | {summary.sha256}
     found = [each.name for each in _names(summary) if each.name not in own]
     return [] if name in found or name in own else found
 
 
 class ModuleNames:
-    """The names of the modules that a symbolizer has. Each module is looked at once, and its names are kept; those that are gone are forgotten.
-    Safe to use from several threads."""
+    """The names of the modules that a symbolizer has. Each module is looked at once, and its names are kept; those that
+    are gone are forgotten. Safe to use from several threads."""
 
     def __init__(self, symbolizer: Symbolizer) -> None:
         self._symbolizer = symbolizer
@@ -83,8 +88,8 @@ class ModuleNames:
         self._lock = threading.Lock()
 
     def of_build_id(self, name: str) -> list[NamedObject]:
-        """Everything that a build ID or digest, or a beginning that is long enough, stands for: none, one, or several of one whole name.
-        Raises BadQuery."""
+        """Everything that a build ID or digest, or a beginning that is long enough, stands for: none, one, or several
+        of one whole name. Raises BadQuery."""
         wanted = checked_name(name)
         found = self._told_whole(wanted)
         long_enough = len(wanted) >= SHORTEST
@@ -92,8 +97,8 @@ class ModuleNames:
         return _of_one_name(found)
 
     def of_debug_id(self, breakpad: str) -> list[NamedObject]:
-        """Everything that a debug ID stands for; also a whole digest is taken for one. Of told build IDs those are found that a debug ID has whole:
-        of at most 32 digits. Raises BadQuery."""
+        """Everything that a debug ID stands for; also a whole digest is taken for one. Of told build IDs those are
+        found that a debug ID has whole: of at most 32 digits. Raises BadQuery."""
         if len(breakpad) == 2 * GUID_DIGITS:
             return self.of_build_id(breakpad)
         beginning = beginning_of(breakpad)
@@ -110,8 +115,8 @@ class ModuleNames:
     def of_debug_ids(
         self, identities: Iterable[str], check_cancelled: Callable[[], None] = never_cancelled
     ) -> dict[str, list[NamedObject]]:
-        """``of_debug_id`` of several, in one walk through the modules; what is neither a debug ID nor a whole digest is left out. ``check_cancelled`` is
-        called between the steps, and raises when nobody waits any more."""
+        """``of_debug_id`` of several, in one walk through the modules; what is neither a debug ID nor a whole digest is
+        left out. ``check_cancelled`` is called between the steps, and raises when nobody waits any more."""
         wanted: dict[str, list[str]] = {}
         for each in identities:
             if (beginning := _wanted_beginning(each)) is not None:
@@ -160,8 +165,8 @@ class ModuleNames:
             self._keep(there, is_whole=is_whole)
 
     def _keep(self, there: dict[str, tuple[NamedObject, ...]], *, is_whole: bool) -> None:
-        """What a walk found. One that was broken off does not know which modules are gone: what was known before stays, the latest of it, up to
-        twice as many modules as the longest walk met since the last whole one."""
+        """What a walk found. One that was broken off does not know which modules are gone: what was known before stays,
+        the latest of it, up to twice as many modules as the longest walk met since the last whole one."""
         with self._lock:
             if is_whole:
                 self._known, self._longest_walk = there, len(there)

@@ -1,5 +1,6 @@
 """One module's rows and scopes as immutable sorted columns: what it looks like on disk (format), how it is made
-(builder) and how it is asked (lookup). Importing the package imports none of it: what answers one address, ``symd.core.index_lookup``, does without NumPy."""
+(builder) and how it is asked (lookup). Importing the package imports none of it: what answers one address,
+``symd.core.index_lookup``, does without NumPy."""
 
 from __future__ import annotations
 

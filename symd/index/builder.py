@@ -144,7 +144,8 @@ class IndexBuilder:
         self._summaries += summaries
 
     def settle(self) -> None:
-        """Make a portion of what waits, if it is much with the object that was added last; whoever added it keeps nothing of it meanwhile."""
+        """Make a portion of what waits, if it is much with the object that was added last; whoever added it keeps
+        nothing of it meanwhile."""
         self._entries += _entries(self._objects[-1])
         if self._entries >= PORTION:
             self.take()
@@ -170,8 +171,8 @@ class IndexBuilder:
         return file.getvalue()
 
     def write(self, file: BinaryIO, summary: ModuleSummary, largest: int) -> int:
-        """The whole index, into an empty file that may be read, too; its size. Nothing is asked of the objects of ``summary``. Raises LimitExceeded
-        where the index would take more than ``largest`` bytes."""
+        """The whole index, into an empty file that may be read, too; its size. Nothing is asked of the objects of
+        ``summary``. Raises LimitExceeded where the index would take more than ``largest`` bytes."""
         if self._objects or not self._portions:
             self.take()
         portions, texts = self._portions, self._strings.values

@@ -12,9 +12,9 @@ class IndexCache:
     """The most recently used indexes that together take no more than ``budget`` bytes. The last one put stays, however
     large it is. Safe to use from several threads; whoever only looks takes no lock.
 
-    Time is counted in turns: one ends when an index is put, and when one is asked for again that was asked for in it. Of indexes that
-    were last asked for in the same turn none counts as older. So many of them share a number, and a look at one that has left the
-    processor's caches neither makes nor frees one."""
+    Time is counted in turns: one ends when an index is put, and when one is asked for again that was asked for in it.
+    Of indexes that were last asked for in the same turn none counts as older. So many of them share a number, and a
+    look at one that has left the processor's caches neither makes nor frees one."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget

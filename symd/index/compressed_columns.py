@@ -1,5 +1,5 @@
-"""Columns that wait to be written: as they are, or compressed, so that the tables of a large module take a part of the memory that
-they would take side by side."""
+"""Columns that wait to be written: as they are, or compressed, so that the tables of a large module take a part of the
+memory that they would take side by side."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _LEVEL = -3
 """Zstandard's: what waits is read once or twice, so that speed counts more than size."""
 _WRAP = 1 << 64
 _BLOCK = 40 << 20
-"""Bytes of memory of which small pieces are taken; glibc maps so much by itself (mallopt(3), M_MMAP_THRESHOLD). Pieces that stay
-where arrays come and go would leave holes that nothing fits into."""
+"""Bytes of memory of which small pieces are taken; glibc maps so much by itself (mallopt(3), M_MMAP_THRESHOLD). Pieces
+that stay where arrays come and go would leave holes that nothing fits into."""
 _TOGETHER = 1 << 17
 """Entries that are worked on together: what is made of them fits the caches."""
 
@@ -138,8 +138,8 @@ def _steps(values: Column, first: int) -> Column:
 
 
 def packed_table(columns: Sequence[Sequence[Differences]]) -> tuple[int, Iterator[bytes | Column]]:
-    """(size, content) of a table that nobody searches: the differences of its columns, one column after the other, each as the width of
-    its entries (one byte) and the entries. Each column is in pieces."""
+    """(size, content) of a table that nobody searches: the differences of its columns, one column after the other, each
+    as the width of its entries (one byte) and the entries. Each column is in pieces."""
     tables = [_Joined([piece for piece in pieces if piece.steps.entries]) for pieces in columns]
     return sum(each.size for each in tables), (part for each in tables for part in each.parts())
 

@@ -12,12 +12,13 @@ row holds in the scope in which it begins and nowhere else, has a line that the 
 * where a linker folded functions of several declarations into the code of one, nobody knows whose it is; where only the
   line tables of several lead to the code of one, and none is known to be its own, its scopes hold and no line;
 * so it is with a row outside of the text that the code object itself carries of its source;
-* inlined calls that NVIDIA's line tables carry are those that are meant (``core.inlined_calls``): INFERRED where that is not what
-  is written, CONTRADICTORY where nobody knows;
-* code of a function symbol of which the debug data says nothing, neither a scope nor a row that begins there, has no line, although a row
-  of the function in front is stretched over it: NO_LINE;
-* an inlined call that is said to be the function around it has no name (``unnamed_calls``), and its line holds: CONTRADICTORY; so is, without a line, a row
-  outside of such calls that has a line of one which the function around cannot have;
+* inlined calls that NVIDIA's line tables carry are those that are meant (``core.inlined_calls``): INFERRED where that
+  is not what is written, CONTRADICTORY where nobody knows;
+* code of a function symbol of which the debug data says nothing, neither a scope nor a row that begins there, has no
+  line, although a row of the function in front is stretched over it: NO_LINE;
+* an inlined call that is said to be the function around it has no name (``unnamed_calls``), and its line holds:
+  CONTRADICTORY; so is, without a line, a row outside of such calls that has a line of one which the function around
+  cannot have;
 * of all else only the scopes are answered that no reading doubts, without a line: CONTRADICTORY."""
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ _NOBODY = -1
 
 class ModuleText(NamedTuple):
     """Text cut into pieces at every boundary: the line row of each piece, or -1, and its area. An area is as large as
-    no scope, kernel or symbol begins or ends in it: ``scope`` and function ``symbol`` (-1: none), whether a kernel is around it, and whether it
-    is machine code (in SPIR-V a line and a scope are said independently of each other). ``position`` is where it begins."""
+    no scope, kernel or symbol begins or ends in it: ``scope`` and function ``symbol`` (-1: none), whether a kernel is
+    around it, and whether it is machine code (in SPIR-V a line and a scope are said independently of each other).
+    ``position`` is where it begins."""
 
     row: NDArray[np.int32]
     area: NDArray[np.int32]
@@ -65,9 +67,10 @@ class ModuleText(NamedTuple):
 
 class Contradictions(NamedTuple):
     """Pieces that are answered otherwise than rows and scopes say, in order: ``scope`` (-1: nobody's) and ``reason``;
-    where that is INFERRED the row's position holds, else none does, and where it is NO_LINE the function symbol does. ``torn`` says that functions contradict each other
-    there, not only rows and scopes; ``unnamed`` that all holds but the name of a call around. ``suspected``: whether something looked wrong at all, if only for want of the rest of
-    the debug data."""
+    where that is INFERRED the row's position holds, else none does, and where it is NO_LINE the function symbol does.
+    ``torn`` says that functions contradict each other there, not only rows and scopes; ``unnamed`` that all holds but
+    the name of a call around. ``suspected``: whether something looked wrong at all, if only for want of the rest of the
+    debug data."""
 
     piece: I64
     scope: I64
@@ -215,7 +218,8 @@ class _Claims(NamedTuple):
 
 
 def _claims(module: ModuleTables, text: ModuleText, roots: I64) -> _Claims:
-    """A range is torn where one of its areas is ``alien``: in the ranges of several functions, or in that of one and in a scope of another, or a stray."""
+    """A range is torn where one of its areas is ``alien``: in the ranges of several functions, or in that of one and in
+    a scope of another, or a stray."""
     count = len(text.position)
     functions = _FunctionRanges.of(module, text)
     held = _summed(functions.begin, functions.stop, np.ones(len(functions.begin), np.int64), count)
@@ -228,9 +232,9 @@ def _claims(module: ModuleTables, text: ModuleText, roots: I64) -> _Claims:
 
 
 class _FunctionRanges(NamedTuple):
-    """The ranges of functions, as stretches [begin, stop) of areas, each once: of functions with the same range (identical code that a linker folded)
-    the ``first`` speaks for all. ``several`` says that they are declared at several places; ``speaker`` is for each scope who speaks for
-    it, which is another only for functions."""
+    """The ranges of functions, as stretches [begin, stop) of areas, each once: of functions with the same range
+    (identical code that a linker folded) the ``first`` speaks for all. ``several`` says that they are declared at
+    several places; ``speaker`` is for each scope who speaks for it, which is another only for functions."""
 
     begin: I64
     stop: I64
@@ -263,8 +267,8 @@ class _FunctionRanges(NamedTuple):
 
 
 def _has_several_declarations(module: ModuleTables, scope: Column, same: Groups) -> NDArray[np.bool_]:
-    """Of each group of ``same`` whether its functions (``scope``) are declared at several places, as far as that is known. Instances of a
-    template, and a function that several units have, are declared at one."""
+    """Of each group of ``same`` whether its functions (``scope``) are declared at several places, as far as that is
+    known. Instances of a template, and a function that several units have, are declared at one."""
     functions, function = module.functions, module.scopes.function[scope]
     known = function != NO_FUNCTION
     if len(same.first) == len(scope) or not known.any():
@@ -314,7 +318,8 @@ def _suspects(module: ModuleTables, text: ModuleText, claims: _Claims) -> I64:
 
 
 class _LinesOfAreas(NamedTuple):
-    """The lines [first, end) of ``file`` that the function of each area's scope can have; ``end`` is 0 where nothing is known."""
+    """The lines [first, end) of ``file`` that the function of each area's scope can have; ``end`` is 0 where nothing is
+    known."""
 
     first: Column
     end: Column
@@ -333,9 +338,9 @@ class _LinesOfAreas(NamedTuple):
 
 
 class _SuspectPieces:
-    """The pieces of suspect rows, one row after the other, and what can be said of all of them at once. ``doubtful`` are the rows
-    that have to be looked at by themselves: they begin with lines which the functions of their scopes do not say they can
-    have."""
+    """The pieces of suspect rows, one row after the other, and what can be said of all of them at once. ``doubtful``
+    are the rows that have to be looked at by themselves: they begin with lines which the functions of their scopes do
+    not say they can have."""
 
     def __init__(self, module: ModuleTables, text: ModuleText, roots: I64, claims: _Claims, suspects: I64) -> None:
         first, size = suspects[:, 0], suspects[:, 1] - suspects[:, 0]
@@ -370,7 +375,8 @@ class _SuspectPieces:
 
 
 def _lines_of_others(module: ModuleTables, row: Column, scope: I64) -> NDArray[np.bool_]:
-    """For each of these rows whether it has a line that the function of its ``scope`` (-1: none) does not say it can have."""
+    """For each of these rows whether it has a line that the function of its ``scope`` (-1: none) does not say it can
+    have."""
     functions = module.functions
     function = np.append(module.scopes.function, np.uint32(NO_FUNCTION))[scope]
     found: NDArray[np.bool_] = function != NO_FUNCTION
@@ -383,8 +389,8 @@ def _lines_of_others(module: ModuleTables, row: Column, scope: I64) -> NDArray[n
 
 
 class _Reconciler:
-    """Decides row by row where that is doubtful (``_SuspectPieces``). ``row`` yields (piece, scope, reason, torn) of the pieces that
-    are answered otherwise."""
+    """Decides row by row where that is doubtful (``_SuspectPieces``). ``row`` yields (piece, scope, reason, torn) of
+    the pieces that are answered otherwise."""
 
     def __init__(self, module: ModuleTables, text: ModuleText, roots: I64, claims: _Claims, suspects: I64) -> None:
         self._module, self._text, self._claims, self._roots, self._suspects = module, text, claims, roots, suspects
@@ -450,8 +456,8 @@ class _Reconciler:
         return scope if scope >= 0 and self._scopes.inlined[scope] else _NOBODY
 
     def _owners(self, piece: int, scope: int) -> list[int] | None:
-        """The declarations of the functions whose line the row has; None where the function of ``scope`` may have it after all, or
-        nobody is known to."""
+        """The declarations of the functions whose line the row has; None where the function of ``scope`` may have it
+        after all, or nobody is known to."""
         row, function = self._text.row[piece], int(self._scopes.function[scope])
         file, line = int(self._rows.file[row]), int(self._rows.line[row])
         owners = self._declarations.having(int(self._functions.unit[function]), file, line)
@@ -460,8 +466,8 @@ class _Reconciler:
         return [each for each in owners if self._may_be_meant(each, line, self._root(scope))] or None
 
     def _may_be_meant(self, declaration: int, line: int, root: int) -> bool:
-        """Whether a row of ``root`` may have the line because it lost a piece of a copy of that function: there is one, and rows
-        have the line, or would have it if the copy said where its code is."""
+        """Whether a row of ``root`` may have the line because it lost a piece of a copy of that function: there is one,
+        and rows have the line, or would have it if the copy said where its code is."""
         if not self._copies.of(root, [declaration]):
             return False
         return self._seen.has(declaration, line) or (root, declaration) in self._lost
@@ -525,8 +531,8 @@ class _Declarations:
 
 
 class _SeenLines:
-    """Of ``lines`` those with which rows begin in scopes of functions that can have them. What ``#line`` or the initializer
-    of a member moves into a function has a line that nothing else has."""
+    """Of ``lines`` those with which rows begin in scopes of functions that can have them. What ``#line`` or the
+    initializer of a member moves into a function has a line that nothing else has."""
 
     def __init__(self, module: ModuleTables, text: ModuleText, declarations: _Declarations, lines: Column) -> None:
         begins = np.flatnonzero(np.append(True, text.row[1:] != text.row[:-1]) & (text.row >= 0))

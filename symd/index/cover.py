@@ -1,10 +1,13 @@
-"""Which range holds each point of a text, for NumPy's columns: the one geometric question behind rows, scopes and functions. ``core.sweep`` answers it.
+"""Which range holds each point of a text, for NumPy's columns: the one geometric question behind rows, scopes and
+functions. ``core.sweep`` answers it.
 
-Points are distinct text positions (u64) in order: the boundaries at which something changes. The starts and ends of ranges are among them.
+Points are distinct text positions (u64) in order: the boundaries at which something changes. The starts and ends of
+ranges are among them.
 
-Where rows end. A line sequence may go on after the end of its function, over padding that belongs to no function. So a row that
-begins in a function is taken to end where the function's symbol ends. Line tables without units are NVIDIA's: there a row says nothing
-of a function that begins later. The assembler puts its own functions (division, square root), without rows, behind a kernel and within its symbol.
+Where rows end. A line sequence may go on after the end of its function, over padding that belongs to no function. So a
+row that begins in a function is taken to end where the function's symbol ends. Line tables without units are NVIDIA's:
+there a row says nothing of a function that begins later. The assembler puts its own functions (division, square root),
+without rows, behind a kernel and within its symbol.
 """
 
 from __future__ import annotations
@@ -52,8 +55,8 @@ def smallest_cover(starts: Column, ends: Column, points: U64) -> NDArray[np.int3
 
 
 def pieces(starts: Column, ends: Column, points: U64) -> tuple[Column, NDArray[np.int32], I64]:
-    """(the positions at which a row [start, end) or one of ``points`` begins, for each the last row that holds it or -1, where ``points`` are among
-    them). Every end is a start or a point."""
+    """(the positions at which a row [start, end) or one of ``points`` begins, for each the last row that holds it or
+    -1, where ``points`` are among them). Every end is a start or a point."""
     order = np.argsort(starts, kind="stable") if np.any(starts[:-1] > starts[1:]) else None
     most = len(starts) + len(points)
     position, row, begin = np.empty(most, np.uint64), np.empty(most, np.int32), np.empty(len(points), np.int64)
@@ -70,7 +73,8 @@ def pieces(starts: Column, ends: Column, points: U64) -> tuple[Column, NDArray[n
 def innermost(scope: Column, starts: Column, ends: Column, parent: Column, points: U64) -> NDArray[np.int32]:
     """For each of ``points`` the innermost scope, or -1. Ranges are given as (scope, start, end) columns.
 
-    Where a compiler wrote ranges that overlap otherwise than their scopes nest they contradict each other, and ``debuginfo.text_ranges`` has the rule.
+    Where a compiler wrote ranges that overlap otherwise than their scopes nest they contradict each other, and
+    ``debuginfo.text_ranges`` has the rule.
     """
     live = np.flatnonzero(starts < ends)
     if np.any(scope[live[:-1]] > scope[live[1:]]):
@@ -107,7 +111,8 @@ def _together(
 
 
 def _decide(result: NDArray[np.int32], scope: Column, begin: Column, stop: Column) -> None:
-    """Write whose the points of ranges are that overlap, in the order of the tree, by the rule for those that contradict each other."""
+    """Write whose the points of ranges are that overlap, in the order of the tree, by the rule for those that
+    contradict each other."""
 
     steps = np.zeros(len(result) + 1, np.int64)
     np.add.at(steps, begin, 1)
@@ -118,8 +123,8 @@ def _decide(result: NDArray[np.int32], scope: Column, begin: Column, stop: Colum
 
 
 def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple[Column, Column]:
-    """The rows' text positions [start, stop). A row that goes on after the end of the function symbol in which it begins is
-    cut there, provided that no symbol and no scope has any code in the part cut off."""
+    """The rows' text positions [start, stop). A row that goes on after the end of the function symbol in which it
+    begins is cut there, provided that no symbol and no scope has any code in the part cut off."""
     if not len(module.symbols.start) or not len(start):
         return start, stop
     symbols, scopes = _Cover(module.symbols), _Cover(module.ranges)
@@ -137,8 +142,8 @@ def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple
 
 
 def _up_to_next_symbol(start: Column, stop: Column, module: ModuleTables) -> Column:
-    """Where rows end that would reach over a function symbol which begins after them in an object with ``line_tables_alone``; the scopes of such an
-    object end there too (``debuginfo.row_scopes``)."""
+    """Where rows end that would reach over a function symbol which begins after them in an object with
+    ``line_tables_alone``; the scopes of such an object end there too (``debuginfo.row_scopes``)."""
     begins = np.sort(module.symbols.start[module.line_tables_alone[module.symbols.object]])
     at = np.searchsorted(begins, start, side="right")
     following = np.append(begins, begins.dtype.type(0))[at]

@@ -130,7 +130,8 @@ class DerivedColumns:
 
     @cached_property
     def owner_begins(self) -> U64:
-        """The lowest text position of each owner's code, that of what is inlined into it included; 2^64 - 1 where it has none."""
+        """The lowest text position of each owner's code, that of what is inlined into it included; 2^64 - 1 where it
+        has none."""
         frames = self.ranges.frame(np.arange(len(self.ranges)))
         begins = np.full(len(self._columns.owner_name), np.iinfo(np.uint64).max)
         np.minimum.at(begins, self._told(self._columns.frame_owner[frames]), self.starts.all())

@@ -53,7 +53,8 @@ def runs(*columns: Column) -> I64:
 
 
 def among(values: I64, some: I64) -> NDArray[np.bool_]:
-    """Whether each value is one of ``some``, as np.isin says it, which imports numpy.ma in as long as a small module's index takes."""
+    """Whether each value is one of ``some``, as np.isin says it, which imports numpy.ma in as long as a small module's
+    index takes."""
     if not len(some):
         return np.zeros(len(values), np.bool_)
     some = np.sort(some)
@@ -93,8 +94,9 @@ _NEVER = 255
 class Interner:
     """Strings with numbers, in the order in which they were added; number 0 is "".
 
-    Where the code objects of a module come in portions, ``final`` has the numbers that strings would have if those of all portions had been
-    added at once: each portion adds the same kinds of strings in the same order, one kind at a time."""
+    Where the code objects of a module come in portions, ``final`` has the numbers that strings would have if those of
+    all portions had been added at once: each portion adds the same kinds of strings in the same order, one kind at a
+    time."""
 
     def __init__(self) -> None:
         self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
@@ -115,7 +117,8 @@ class Interner:
         return list(self._numbers)
 
     def begin_portion(self) -> None:
-        """Note which strings of the last one are met for the first time in each kind or in an earlier one, in their order."""
+        """Note which strings of the last one are met for the first time in each kind or in an earlier one, in their
+        order."""
         missing = len(self._numbers) - len(self._first_kind)
         self._first_kind = np.append(self._first_kind, np.full(missing, _NEVER, np.uint8))
         self._first_met += [[] for _ in self._added[len(self._first_met) :]]

@@ -6,16 +6,17 @@
     u32           CRC-32 of the column table and of the checksums at the end, as zlib computes it
     u32           0
     per column    64 bytes: name (36, NUL-padded), dtype (4, as NumPy writes it, NUL-padded), u64 offset, u64 entries,
-                  u64 stored: entries that are in the file, which is 1 where all are equal (of what there is more than one
-                  of, some column differs: there are never more entries than the file has bytes)
+                  u64 stored: entries that are in the file, which is 1 where all are equal (of what there is more than
+                  one of, some column differs: there are never more entries than the file has bytes)
     then          each column's bytes, little-endian, aligned to its entries
     at the end    u32 a piece: the CRC-32 of each 4096 bytes behind the column table (below)
 
 ``schema`` names every column. VERSION is part of the key under which the store keeps an index; a change
 of a column's meaning or of the decoding in front of it raises it.
 
-The checksums of an index file (CRC-32, as zlib computes it): one of all that says where columns are, and one of each piece of the columns. Here all are
-made, and compared; ``symd.core.index_lookup`` compares those of the pieces that one answer is read from.
+The checksums of an index file (CRC-32, as zlib computes it): one of all that says where columns are, and one of each
+piece of the columns. Here all are made, and compared; ``symd.core.index_lookup`` compares those of the pieces that one
+answer is read from.
 
 Source of the layout: docs/index-format.md.
 """
@@ -63,7 +64,8 @@ def table_size(columns: int) -> int:
 
 
 def front(table: Sequence[bytes], pieces: bytes) -> tuple[bytes, bytes]:
-    """What stands in front of the columns: the header, and the table of these entries. ``pieces`` are the checksums behind the columns."""
+    """What stands in front of the columns: the header, and the table of these entries. ``pieces`` are the checksums
+    behind the columns."""
     joined = b"".join(table)
     return HEADER.pack(MAGIC, VERSION, len(table), head_checksum(joined, pieces), 0), joined
 
@@ -142,8 +144,8 @@ class Stored:
         return dtype
 
     def described(self) -> dict[str, tuple[int, int]]:
-        """(bytes of an entry, entries) of every column, by name. Raises DataLoss as a look at each would, and for one that is there
-        twice."""
+        """(bytes of an entry, entries) of every column, by name. Raises DataLoss as a look at each would, and for one
+        that is there twice."""
         found = {}
         for raw, *described in COLUMN.iter_unpack(self._table):
             name = raw.rstrip(b"\0").decode("ascii", "replace")
@@ -221,7 +223,8 @@ class Strings(Sequence[str]):
         return str(self._data[numbers[at - 1] if at > 0 else 0 : numbers[at]], "utf-8", "replace")
 
     def by_number(self, numbers: Iterable[int]) -> dict[int, str]:
-        """The strings of these numbers, each decoded once: many things may have one, and it may be as long as whoever made the module liked."""
+        """The strings of these numbers, each decoded once: many things may have one, and it may be as long as whoever
+        made the module liked."""
         return {number: self[number] for number in set(numbers)}
 
     def holding(self, text: str) -> Column:
@@ -288,8 +291,8 @@ def head_checksum(table: bytes, pieces: bytes) -> int:
 
 
 def sound_columns(file: memoryview, table: bytes, first: int, checksum: int) -> memoryview:
-    """The file up to where its columns end, all of it compared. They begin behind the ``table``, at ``first``; ``checksum`` is the header's. Raises
-    ``Damaged``."""
+    """The file up to where its columns end, all of it compared. They begin behind the ``table``, at ``first``;
+    ``checksum`` is the header's. Raises ``Damaged``."""
     stop = columns_end(len(file), first)
     pieces = bytes(file[stop:])
     is_whole = stop >= first and head_checksum(table, pieces) == checksum

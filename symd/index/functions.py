@@ -149,8 +149,8 @@ def _around(scopes: _Entries, lost: I64, symbols: NamedRanges) -> list[int]:
 
 
 def _first_around(spans: list[tuple[int, int, int]], offsets: Sequence[int]) -> dict[int, int]:
-    """For each of some ascending offsets the lowest number of a span (start, end, number) that holds it; those that none
-    holds are left out."""
+    """For each of some ascending offsets the lowest number of a span (start, end, number) that holds it; those that
+    none holds are left out."""
     waiting = sorted(spans, reverse=True)
     begun: list[tuple[int, int]] = []
     found = {}

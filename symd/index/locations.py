@@ -210,8 +210,8 @@ def _areas(module: ModuleTables, own: U64, begin: I64, bases: Column) -> tuple[_
 
 
 def _as_written(areas: _Areas, module: ModuleTables, position: Column) -> tuple[_Areas, I64]:
-    """(the areas with the scopes that are written where these are answered otherwise, for each area the number of the span of ``module.written``
-    that holds it, or -1). Areas begin at these text positions."""
+    """(the areas with the scopes that are written where these are answered otherwise, for each area the number of the
+    span of ``module.written`` that holds it, or -1). Areas begin at these text positions."""
     span = module.written.over(position)
     if not len(module.written.start) and not len(module.scopes.written):
         return areas, span
@@ -268,8 +268,8 @@ def _declared(module: ModuleTables, of_functions: Column) -> tuple[Column, Colum
 
 
 def _functions_of_symbols(module: ModuleTables, function: Column) -> Column:
-    """The function with each symbol's name in the debug data of its object, where that is one: of some the debug data does not say where they
-    are. ``function`` has that of each scope; the one behind the last is none."""
+    """The function with each symbol's name in the debug data of its object, where that is one: of some the debug data
+    does not say where they are. ``function`` has that of each scope; the one behind the last is none."""
     scopes, symbols = module.scopes, module.symbols
     none = np.uint32(len(module.functions.first))
     own = np.flatnonzero((scopes.inlined == 0) & (function != none))
@@ -292,8 +292,8 @@ def _or_none(table: Column, number: Column) -> Column:
 
 
 class _Reading:
-    """What holds for each piece of text, after ``filled``: ``line`` (0: none), ``column``, ``file`` (a string number) and
-    ``reason``; ``area`` is the number of its area."""
+    """What holds for each piece of text, after ``filled``: ``line`` (0: none), ``column``, ``file`` (a string number)
+    and ``reason``; ``area`` is the number of its area."""
 
     line: U32
     column: Column
@@ -326,8 +326,8 @@ class _Reading:
 
 
 class _WrittenPieces(NamedTuple):
-    """Pieces that are answered otherwise than written, also for want of a row that stood for theirs: their ``keys`` (owner,
-    kernel and file) and position as written."""
+    """Pieces that are answered otherwise than written, also for want of a row that stood for theirs: their ``keys``
+    (owner, kernel and file) and position as written."""
 
     piece: I64
     keys: tuple[Column, Column, Column]
@@ -380,8 +380,8 @@ def base_lines(lowest: U32, groups: Groups) -> U32:
 
 
 def _answered(areas: _Areas, found: Contradictions, count: int) -> _Reading:
-    """The areas cut again, so that each piece that is answered otherwise is one, with the scope that is answered. No line
-    of another area stands for a missing one there."""
+    """The areas cut again, so that each piece that is answered otherwise is one, with the scope that is answered. No
+    line of another area stands for a missing one there."""
     cuts = np.sort(np.concatenate([areas.begin, found.piece, found.piece + 1]))  # np.union1d would import numpy.ma
     cuts = cuts[runs(cuts)]
     cuts = cuts[cuts < count]

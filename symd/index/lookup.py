@@ -60,8 +60,8 @@ class KernelEntry(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where a function begins: the number of a text section, the offset in it, and the bytes from there to the section's end; none of a
-    function of size 0, which is one that owns no byte."""
+    """Where a function begins: the number of a text section, the offset in it, and the bytes from there to the
+    section's end; none of a function of size 0, which is one that owns no byte."""
 
     section: int
     offset: int
@@ -77,15 +77,15 @@ def parts_of(count: int) -> Iterator[slice]:
 class Index:
     """Columns of one module, mapped or in memory. Immutable, and safe to use from several threads.
 
-    ``columns`` are those of the file, ``derived`` is what follows from them. ``used`` is the turn of an ``IndexCache`` at which it was
-    last asked for, and changes nothing of what it answers.
+    ``columns`` are those of the file, ``derived`` is what follows from them. ``used`` is the turn of an ``IndexCache``
+    at which it was last asked for, and changes nothing of what it answers.
     """
 
     __slots__ = ("__dict__", "_has_few_sections", "_lookup", "used")
 
     def __init__(self, buffer: memoryview | bytes, *, as_written: bool = False, one_table: bool = False) -> None:
-        """``one_table``: where the table of all locations was worked out for one batch, small ones share it too. That is for a process
-        whose answers go nowhere else with their table."""
+        """``one_table``: where the table of all locations was worked out for one batch, small ones share it too. That
+        is for a process whose answers go nowhere else with their table."""
         self._one_table = one_table
         self.size = len(buffer)
         self.buffer = buffer
@@ -104,9 +104,9 @@ class Index:
 
     @classmethod
     def checked(cls, buffer: memoryview | bytes, digest: str | None = None) -> Self:
-        """An index whose file has every column of the schema, as wide and as long as it must be, numbers of things that it
-        has, and as many starts as ranges; and which was made of the module with the SHA-256 ``digest``, where one is given.
-        Raises DataLoss. What is packed is checked when it is opened."""
+        """An index whose file has every column of the schema, as wide and as long as it must be, numbers of things that
+        it has, and as many starts as ranges; and which was made of the module with the SHA-256 ``digest``, where one is
+        given. Raises DataLoss. What is packed is checked when it is opened."""
         found = cls(buffer)
         found.columns.check()
         found.derived.check()
@@ -247,7 +247,8 @@ class Index:
         return tuple(found)
 
     def answer(self, query: Query, path: str | None = None) -> Answer | None:
-        """The answer to one query that means exactly one byte of text, without making a column; None for every other."""
+        """The answer to one query that means exactly one byte of text, without making a column; None for every
+        other."""
         if path is not None and not self.has_object(path):
             return None
         found: Answer | None = None
@@ -285,7 +286,8 @@ class Index:
 
     @cached_property
     def section_numbers(self) -> dict[tuple[ObjectPath, int], int]:
-        """The number of each text section in ``sections``, by its code object's path and its number in the section table there."""
+        """The number of each text section in ``sections``, by its code object's path and its number in the section
+        table there."""
         return {(text.path, text.section_index): number for number, text in enumerate(self.sections)}
 
     @cached_property
@@ -355,8 +357,9 @@ class Index:
         return not self.columns.object_compiler_input.item(code_object)
 
     def told_objects(self, path: str | None) -> list[int]:
-        """The numbers of the code objects whose names and tables are meant: of the one at ``path``, or of all. Of SPIR-V inside a container, which the
-        machine code beside it was made from, only where there is no machine code."""
+        """The numbers of the code objects whose names and tables are meant: of the one at ``path``, or of all. Of
+        SPIR-V inside a container, which the machine code beside it was made from, only where there is no machine
+        code."""
         if path is not None:
             return [self._object_numbers[path]]
         inputs = self.columns.object_compiler_input != 0
@@ -370,7 +373,8 @@ class Index:
         return {path: number for number, path in reversed(list(enumerate(self.objects)))}
 
     def address_map(self, path: str | None) -> AddressMap:
-        """Object addresses to sections, among ``chosen_sections``. Those of ``KEPT_MAPS`` paths are kept, and that of no path."""
+        """Object addresses to sections, among ``chosen_sections``. Those of ``KEPT_MAPS`` paths are kept, and that of
+        no path."""
         if path is None:
             return self._whole_map
         maps = self._address_maps
@@ -405,8 +409,9 @@ class Index:
 
 
 def first_answer(file: memoryview, digest: str, query: ByAddress) -> Answer | None:
-    """What the index answers that has these bytes, which is not opened for it: that takes several times as long. None where more than a look at one text
-    section is needed, or the bytes are no index of the module with the SHA-256 ``digest`` that is sound where the answer is read."""
+    """What the index answers that has these bytes, which is not opened for it: that takes several times as long. None
+    where more than a look at one text section is needed, or the bytes are no index of the module with the SHA-256
+    ``digest`` that is sound where the answer is read."""
     try:
         found: Answer | None = _lookup(file, digest=bytes.fromhex(digest)).answer(query.address)
     except Damaged:
@@ -434,7 +439,8 @@ class AddressMap:
 
     @classmethod
     def over(cls, index: Index, sections: Sequence[int] | Column) -> AddressMap:
-        """Between two cuts the sections held are a running sum; the sum of their numbers is the number of the only one."""
+        """Between two cuts the sections held are a running sum; the sum of their numbers is the number of the only
+        one."""
         numbers = np.asarray(sections, np.int64)
         address = index.section_addresses
         if len(numbers) == 1 and (size := index.section_size(numbers[0])):

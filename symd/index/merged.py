@@ -65,7 +65,8 @@ def _bounds(portion: Portion) -> tuple[int, int, int]:
 
 
 class _NoOwner:
-    """The frames of nobody's code, which portions have in common, of so many each: ``number`` of each of a portion's, and their columns."""
+    """The frames of nobody's code, which portions have in common, of so many each: ``number`` of each of a portion's,
+    and their columns."""
 
     def __init__(self, portions: Sequence[Portion], counts: Sequence[int], string: U32) -> None:
         pairs = [*zip(portions, counts, strict=True)]

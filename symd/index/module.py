@@ -104,8 +104,8 @@ def keep_freed_memory(stored: int = 0) -> Column | None:
     """Let the process keep what it frees from here on: glibc hands large blocks back to the system, page by page, until
     one as large as this was freed. Saves a tenth of a first index.
 
-    For a module of so many bytes as are ``stored``, if they are many, the heap is made as large as its index needs before
-    anything is in it: NumPy asks for large pages there, and while the result is kept nothing of it goes back."""
+    For a module of so many bytes as are ``stored``, if they are many, the heap is made as large as its index needs
+    before anything is in it: NumPy asks for large pages there, and while the result is kept nothing of it goes back."""
     np.empty(
         _KEPT_BYTES, np.uint8
     )  # Freed at once: that raises glibc's dynamic mmap threshold (mallopt(3)) to this size.
@@ -119,7 +119,8 @@ def keep_freed_memory(stored: int = 0) -> Column | None:
 
 
 def _block_above(address: int) -> Column:
-    """A block of ``_ABOVE`` bytes behind an address of the heap. What is free in front of it is taken first, and given back."""
+    """A block of ``_ABOVE`` bytes behind an address of the heap. What is free in front of it is taken first, and given
+    back."""
     before = [np.empty(_ABOVE, np.uint8)]
     while _address(before[-1]) < address and len(before) < _GAPS:
         before.append(np.empty(_ABOVE, np.uint8))
@@ -158,8 +159,8 @@ def described(
 
 
 def object_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectSummary:
-    """``digest`` of the object's bytes, where it is known already or somebody else looks for it. Facts and warnings that nobody looked at yet stay
-    so."""
+    """``digest`` of the object's bytes, where it is known already or somebody else looks for it. Facts and warnings
+    that nobody looked at yet stay so."""
     code, debug = item.code, item.debug
     notes = debug.warnings if isinstance(debug, DebugInfo) else ()
     if isinstance(debug, SymdError):

@@ -33,8 +33,8 @@ class DecodedObject(NamedTuple):
 
 
 class TextSections(NamedTuple):
-    """Text sections, in the order of their objects. ``number`` is the section's own, ``base`` the text position where one
-    starts, ``name`` a string number, ``decoded`` whether somebody tried to decode what is in it."""
+    """Text sections, in the order of their objects. ``number`` is the section's own, ``base`` the text position where
+    one starts, ``name`` a string number, ``decoded`` whether somebody tried to decode what is in it."""
 
     object: Column
     name: Column
@@ -93,8 +93,8 @@ class ScopeRanges(NamedTuple):
 
 class ScopeTable(NamedTuple):
     """Scopes, numbered through all objects. ``name``, ``linkage_name`` and ``call_file`` are string numbers;
-    ``function`` is a number in ``ModuleTables.functions``, or NO_FUNCTION. ``written`` is for each the scope that has what is written of it, itself
-    as a rule; empty where that is so of all."""
+    ``function`` is a number in ``ModuleTables.functions``, or NO_FUNCTION. ``written`` is for each the scope that has
+    what is written of it, itself as a rule; empty where that is so of all."""
 
     object: Column
     parent: Column
@@ -153,8 +153,9 @@ class FunctionLineTable(NamedTuple):
 
 class ModuleTables(NamedTuple):
     """A module. ``no_debug_reason`` has for each object the ``Reason`` why it has no lines, or 0; ``machine_code`` says
-    that it is not SPIR-V, ``line_tables_alone`` that its debug data is line tables without units; ``elsewhere`` are the text positions [start, stop) of ``DebugInfo.elsewhere``, and
-    ``doubted`` those of ``DebugInfo.doubted``; ``files`` are the (object, string number) of every source file."""
+    that it is not SPIR-V, ``line_tables_alone`` that its debug data is line tables without units; ``elsewhere`` are the
+    text positions [start, stop) of ``DebugInfo.elsewhere``, and ``doubted`` those of ``DebugInfo.doubted``; ``files``
+    are the (object, string number) of every source file."""
 
     texts: TextSections
     kernels: NamedRanges

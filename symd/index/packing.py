@@ -36,8 +36,8 @@ def _shift(bits: int) -> int:
 
 
 def encode_starts(pieces: Iterable[U64]) -> dict[str, Column]:
-    """Columns start_* of sorted, distinct positions: of the two codings the smaller one. ``pieces`` have them end to end,
-    and are gone through more than once."""
+    """Columns start_* of sorted, distinct positions: of the two codings the smaller one. ``pieces`` have them end to
+    end, and are gone through more than once."""
     bits, count, last = 0, 0, 0
     for piece in pieces:
         bits |= int(np.bitwise_or.reduce(piece, initial=0))
@@ -186,7 +186,8 @@ def signed_type(low: int, high: int) -> np.dtype[Any]:
 
 
 def unpack_table(packed: Column, count: int, width: int) -> list[Column]:
-    """The ``width`` columns that ``compressed_columns.packed_table`` was given, of ``count`` entries each. Raises DataLoss."""
+    """The ``width`` columns that ``compressed_columns.packed_table`` was given, of ``count`` entries each. Raises
+    DataLoss."""
     data, at, columns = decompress(packed), 0, []
     for _ in range(width):
         itemsize = data[at] if at < len(data) else 0

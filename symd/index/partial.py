@@ -61,8 +61,9 @@ class PartialIndex:
         self._index: Index | None = None
 
     def index(self, queries: Sequence[Query], path: str | None = None) -> Index | None:
-        """An index that answers ``queries`` about the code object at ``path``, or about all, as the whole one does, and knows sections
-        and kernels alone elsewhere; None when the whole one is as good, or must say which kernels there are."""
+        """An index that answers ``queries`` about the code object at ``path``, or about all, as the whole one does, and
+        knows sections and kernels alone elsewhere; None when the whole one is as good, or must say which kernels there
+        are."""
         with self._lock:
             file = self._file_for(queries, path)
             if file is None:
@@ -72,7 +73,8 @@ class PartialIndex:
             return self._index
 
     def file(self, queries: Sequence[Query]) -> bytes | None:
-        """The index file of the same, about all; what names functions it answers also about the code object at some path."""
+        """The index file of the same, about all; what names functions it answers also about the code object at some
+        path."""
         with self._lock:
             return self._file_for(queries, None)
 
@@ -100,8 +102,8 @@ class PartialIndex:
         return self._file
 
     def _name_kernels(self, ambiguous: Sequence[_Position]) -> bool:
-        """Whether the index knows in which kernels these are: the answer that names them all needs no lines. False where debug data
-        has the names, or part of it is decoded."""
+        """Whether the index knows in which kernels these are: the answer that names them all needs no lines. False
+        where debug data has the names, or part of it is decoded."""
         items = [self._items[number] for number in {position.object for position in ambiguous}]
         if self._text_names.nameless or any(item.is_part for item in items):
             return False
@@ -170,12 +172,13 @@ class _TextNames:
         return found
 
     def named(self, name: str) -> list[_Position]:
-        """Where kernels and function symbols of that name begin. Nobody else is meant by a name that one of them has."""
+        """Where kernels and function symbols of that name begin. Nobody else is meant by a name that one of them
+        has."""
         return [*self.kernels.get(name, ()), *self.functions.get(name, ())]
 
     def meant(self, query: Query, path: str | None) -> Iterator[_Position]:
-        """Every place that a query may mean. One that names a function may mean it in any code object: more than it does where a path
-        chooses one."""
+        """Every place that a query may mean. One that names a function may mean it in any code object: more than it
+        does where a path chooses one."""
         if isinstance(query, ByKernel):
             size = {(number, section.index): section.size for number, section in self._sections}
             for number, section, offset in self.named(query.kernel):
@@ -296,7 +299,8 @@ class FileIndex:
         return any(code.path == path for code in self._objects)
 
     def symbols(self, path: str | None) -> set[str]:
-        """The names of all kernels and function symbols of the code object at ``path``, or of all that is meant without one."""
+        """The names of all kernels and function symbols of the code object at ``path``, or of all that is meant without
+        one."""
         meant = [code for code in self._objects if (code.path == path if path else not code.is_compiler_input)]
         return {
             name for code in meant for own in (code.kernels, code.functions) for name in (each.name for each in own)

@@ -1,5 +1,5 @@
-"""Some code objects of a module, indexed by themselves: everything that an index file says of them, kept until what it says of the
-others is there.
+"""Some code objects of a module, indexed by themselves: everything that an index file says of them, kept until what it
+says of the others is there.
 
 Nothing of one code object reaches into another's text, so that what is answered there follows from that object. Only
 numbers depend on the others, and where a portion stands alone they are the module's.
@@ -149,8 +149,8 @@ _PAGE = 1 << PAGE_SHIFT
 
 
 class KeptRanges(NamedTuple):
-    """The ranges of a portion. ``start`` are text positions. From each entry of ``run``, a range, to the next the frame is that of ``frame``; ``above``
-    is how far a range's line is above its frame's (0: none)."""
+    """The ranges of a portion. ``start`` are text positions. From each entry of ``run``, a range, to the next the frame
+    is that of ``frame``; ``above`` is how far a range's line is above its frame's (0: none)."""
 
     start: CompressedColumn
     run: CompressedColumn
@@ -175,8 +175,8 @@ def kept_ranges(found: ModuleRanges, keeper: Keeper) -> KeptRanges:
 
 
 class _Cut(NamedTuple):
-    """A portion's ranges: ``run`` are those that begin a page or have another frame than the one before, ``steps`` how far that is from
-    its (0 where a page begins)."""
+    """A portion's ranges: ``run`` are those that begin a page or have another frame than the one before, ``steps`` how
+    far that is from its (0 where a page begins)."""
 
     run: CompressedColumn
     steps: CompressedColumn
@@ -198,8 +198,8 @@ def range_columns(
 
 
 class _Ranges:
-    """``first_frames`` has the frame of the first range of each page, ``types`` are those of steps and of the planes: lines above the frames', columns
-    and reasons."""
+    """``first_frames`` has the frame of the first range of each page, ``types`` are those of steps and of the planes:
+    lines above the frames', columns and reasons."""
 
     def __init__(self, portions: Iterable[KeptRanges], keeper: Keeper) -> None:
         self._portions: list[_Cut] = []
@@ -222,7 +222,8 @@ class _Ranges:
         self.types = [widest([one.dtype for one in column]) for column in zip(*kept, strict=True)]
 
     def packed(self, compress: Compressor) -> Iterator[bytes]:
-        """Each page: a bit for each range with which another frame begins than the last one's, the differences of these frames, then the planes."""
+        """Each page: a bit for each range with which another frame begins than the last one's, the differences of these
+        frames, then the planes."""
         run, (steps, *planes) = np.zeros(0, np.int64), (np.zeros(0, dtype) for dtype in self.types)
         for each in self._portions:
             run = np.append(run, each.run.values() + len(planes[0]))

@@ -195,8 +195,8 @@ class Columns:
 
 
 def _reaches_itself(parent: Column) -> bool:
-    """Whether an owner has a parent that does not come before it; owner 0 alone may be its own, and owner 1's is that one. Numbers of this
-    width are too small for it from some owner on."""
+    """Whether an owner has a parent that does not come before it; owner 0 alone may be its own, and owner 1's is that
+    one. Numbers of this width are too small for it from some owner on."""
     some = parent[: np.iinfo(parent.dtype).max + 2]
     return bool(np.any(some[:1])) or bool(np.any(some[1:] > np.arange(max(len(some) - 1, 0), dtype=parent.dtype)))
 

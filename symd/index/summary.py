@@ -26,16 +26,18 @@ _LONG = 256 << 10
 _READ_BYTES = 1 << 20
 """Of a long one at a time."""
 MOST_FACTS = 256 << 10
-"""Bytes of the facts of one kernel or code object, and of its notes, packed. In answers they take up to a hundred times as much memory, and whoever makes a file
-says how many arguments a kernel has: those of real ones take some 50 KB at most."""
+"""Bytes of the facts of one kernel or code object, and of its notes, packed. In answers they take up to a hundred times
+as much memory, and whoever makes a file says how many arguments a kernel has: those of real ones take some 50 KB at
+most."""
 MOST_VALUES = 1 << 14
-"""Values in the facts of one kernel or code object; those of real ones have some thousand at most, and each takes as much memory as hundred bytes of text."""
+"""Values in the facts of one kernel or code object; those of real ones have some thousand at most, and each takes as
+much memory as hundred bytes of text."""
 MOST_CONTAINER_FACTS = 4 << 20
 MOST_CONTAINER_VALUES = 1 << 16
 """Values in the facts of one container: fat binaries list what they hold."""
 MOST_DESCRIBED = 128 << 20
-"""Bytes of a summary, packed, beyond which long facts of its kernels and code objects are left out, then all of them: whoever looks at one has all of it in memory, and a
-file that compresses well says very much."""
+"""Bytes of a summary, packed, beyond which long facts of its kernels and code objects are left out, then all of them:
+whoever looks at one has all of it in memory, and a file that compresses well says very much."""
 MOST_KERNELS = 500_000
 """Kernels of a module that are listed; libraries of ROCm have 90,000. All are found by name."""
 _LONG_FACTS = 1 << 10
@@ -54,13 +56,14 @@ def pack(summary: ModuleSummary) -> bytes:
 
 
 def is_too_much(size: int, kernels: int) -> bool:
-    """Whether the packed objects of a module, of so many bytes together, with so many kernels, have to be ``shortened``."""
+    """Whether the packed objects of a module, of so many bytes together, with so many kernels, have to be
+    ``shortened``."""
     return size > MOST_DESCRIBED or kernels > MOST_KERNELS
 
 
 def shortened(objects: Iterable[Packed]) -> list[bytes]:
-    """What ``pack_object`` made of the objects of a module, where all of that is too much, with less kernels, and with less facts and notes where that
-    is not enough."""
+    """What ``pack_object`` made of the objects of a module, where all of that is too much, with less kernels, and with
+    less facts and notes where that is not enough."""
     found, room = [], MOST_KERNELS
     for each in objects:
         fewer, room = _with_fewer_kernels(each, room)
@@ -160,7 +163,8 @@ def _packed_kernels(kernels: Sequence[KernelSummary]) -> list[bytes]:
 
 
 def _with_short_facts(item: Packed, most: int) -> bytes:
-    """A packed object without those of its facts, those of its kernels and its notes that take more than ``most`` bytes."""
+    """A packed object without those of its facts, those of its kernels and its notes that take more than ``most``
+    bytes."""
     fields = _before_kernels(item)
     found: list[Packed] = []
     kept = 0
@@ -185,7 +189,8 @@ def _with_short_facts(item: Packed, most: int) -> bytes:
 
 
 def _with_fewer_kernels(item: Packed, most: int) -> tuple[bytes, int]:
-    """(a packed object with at most so many of its kernels, and a note where it has more; how many more others may have)."""
+    """(a packed object with at most so many of its kernels, and a note where it has more; how many more others may
+    have)."""
     fields = _before_kernels(item)
     head = fields.tell()
     count = fields.read_array_header()
@@ -228,8 +233,8 @@ def _plain(value: object) -> Any:
 
 
 class PackedFacts(LazyMapping):
-    """Facts that are unpacked whenever somebody looks, and not kept: those of many kernels take several times what their bytes
-    take. Raises DataLoss."""
+    """Facts that are unpacked whenever somebody looks, and not kept: those of many kernels take several times what
+    their bytes take. Raises DataLoss."""
 
     __slots__ = ()
 

@@ -1,8 +1,9 @@
 """Inlined calls that the debug data says are the function around them.
 
-Some compilers, Triton first of all, make one debug function of a kernel and give its name to everything that was inlined into it. Nothing calls a
-kernel from device code, so that no kernel is inlined into itself, and Python's compilers give no inlined function a name of its own unless they give one to
-all. Such a call has a place and no name. A function of another language that is inlined into itself is recursive, and keeps its name."""
+Some compilers, Triton first of all, make one debug function of a kernel and give its name to everything that was
+inlined into it. Nothing calls a kernel from device code, so that no kernel is inlined into itself, and Python's
+compilers give no inlined function a name of its own unless they give one to all. Such a call has a place and no name. A
+function of another language that is inlined into itself is recursive, and keeps its name."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ def roots_of(parent: Column) -> I64:
 def without_wrong_names(
     scopes: ScopeTable, ranges: ScopeRanges, kernels: NamedRanges, texts: Callable[[], Sequence[str]]
 ) -> ScopeTable:
-    """The scopes with no name for calls of that kind, and behind them, for each of these and all that was inlined into them, one without code that has
-    what is written. ``texts`` gives the strings by number."""
+    """The scopes with no name for calls of that kind, and behind them, for each of these and all that was inlined into
+    them, one without code that has what is written. ``texts`` gives the strings by number."""
     unnamed = _unnamed(scopes, kernels, texts)
     has_code = np.zeros(len(unnamed), np.bool_)
     has_code[ranges.scope] = True
@@ -88,8 +89,8 @@ def _are_kernels(scopes: ScopeTable, functions: I64, kernels: NamedRanges) -> ND
 
 
 def with_all_inside(chosen: NDArray[np.bool_], parent: Column) -> NDArray[np.bool_]:
-    """Which scopes or frames are chosen, or have a chosen one somewhere around them. ``parent`` has for each the number of the one around it; that of none is
-    one that is not chosen, or ``len(chosen)``."""
+    """Which scopes or frames are chosen, or have a chosen one somewhere around them. ``parent`` has for each the number
+    of the one around it; that of none is one that is not chosen, or ``len(chosen)``."""
     found: NDArray[np.bool_] = np.append(chosen, np.False_)
     around = np.append(parent, len(chosen))
     for _ in range(

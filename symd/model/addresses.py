@@ -55,8 +55,9 @@ Query = ByAddress | ByKernel | BySection
 
 @dataclass(frozen=True, slots=True)
 class ByDevice:
-    """Ask by device address in the context with the id ``context``, as of ``time`` in nanoseconds of its clock. None, and
-    ``LATEST_TIME``: as of now, and where nothing of the context is loaded any more, as of the nanosecond before the last of it went."""
+    """Ask by device address in the context with the id ``context``, as of ``time`` in nanoseconds of its clock. None,
+    and ``LATEST_TIME``: as of now, and where nothing of the context is loaded any more, as of the nanosecond before the
+    last of it went."""
 
     context: str
     address: DeviceAddress
@@ -75,7 +76,8 @@ _HINT = "write ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+
 
 
 def parse_query(text: str) -> Query:
-    """One query. A function's name may contain "+": the last one counts. A name alone is where it begins. Raises ``BadQuery``."""
+    """One query. A function's name may contain "+": the last one counts. A name alone is where it begins. Raises
+    ``BadQuery``."""
     target, plus, number = text.strip().rpartition("+")
     if not plus and _NAME.fullmatch(number) and not re.fullmatch(_BARE, number):
         return ByKernel(number, KernelOffset(0))
@@ -167,4 +169,5 @@ def _bad(text: str, what: str, hint: str = _HINT) -> BadQuery:
 
 
 LATEST_TIME = (1 << 63) - 2
-"""The last time there is, in nanoseconds of any clock. In a column it stands for no time, which means what ``ByDevice`` says."""
+"""The last time there is, in nanoseconds of any clock. In a column it stands for no time, which means what ``ByDevice``
+says."""

@@ -1,5 +1,5 @@
-"""Answers of a batch one after the other. What a piece of the batch has in its columns becomes Python's objects at once, so that little is
-left to do for each answer."""
+"""Answers of a batch one after the other. What a piece of the batch has in its columns becomes Python's objects at
+once, so that little is left to do for each answer."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from symd.model.answers import Answer, Answers, Frame, Locations, Reason, TextSe
 from symd.model.columns import U32, U64
 
 ANSWERS_IN_CACHE, ANSWERS_AT_ONCE = 1 << 11, 1 << 16
-"""Answers whose columns are Python's objects at a time: so few that their frames stay in the processor's caches, and where they have few
-distinct ones as many as make the work on columns cheap."""
+"""Answers whose columns are Python's objects at a time: so few that their frames stay in the processor's caches, and
+where they have few distinct ones as many as make the work on columns cheap."""
 _REPEATED = 2
 """Answers of a piece that have few locations: so many to each."""
 KEPT_LOCATIONS = 1 << 15
@@ -39,7 +39,8 @@ _REASONS = _objects((Reason(number) if known else None for number, known in enum
 
 
 def rows(answers: Answers, every: range) -> Iterator[Answer]:
-    """The answers with these numbers. Those of one location share their frames, where they stand near each other and many do."""
+    """The answers with these numbers. Those of one location share their frames, where they stand near each other and
+    many do."""
     return chain.from_iterable(_pieces(answers, every))
 
 
@@ -95,9 +96,9 @@ def _places_in(section: TextSection, offset: U64) -> list[Iterable[Any]]:
 
 
 class _Spelled:
-    """The locations of a table in objects, as pieces of a batch need them. Those of a table that is not large are kept. Of a large one
-    answers share what they are made of where many have one location; else each is made when its turn comes and forgotten after
-    it, so that Python's collector finds nothing to look at."""
+    """The locations of a table in objects, as pieces of a batch need them. Those of a table that is not large are kept.
+    Of a large one answers share what they are made of where many have one location; else each is made when its turn
+    comes and forgotten after it, so that Python's collector finds nothing to look at."""
 
     def __init__(self, table: Locations) -> None:
         self._table = table
@@ -112,7 +113,8 @@ class _Spelled:
         self._tails = np.empty(len(table), np.object_)
 
     def columns(self, numbers: U32) -> list[Iterable[Any]]:
-        """Reason, kernel and frames of each of these locations. One without function and file stands for a reason alone."""
+        """Reason, kernel and frames of each of these locations. One without function and file stands for a reason
+        alone."""
         if len(self._is_kept):
             return self._kept_columns(numbers)
         here = np.arange(len(numbers), dtype=np.uint32)
@@ -165,7 +167,8 @@ class _Spelled:
         return map(tuple.__new__, repeat(Frame), columns)
 
     def _tails_of(self, numbers: U32) -> list[tuple[Frame, ...]]:
-        """The frames of each of these locations, which others were inlined into: they are shared, and kept. 0 has none."""
+        """The frames of each of these locations, which others were inlined into: they are shared, and kept. 0 has
+        none."""
         has = self._has_tail[numbers]
         if not has.all():
             if np.count_nonzero(self._has_tail) > KEPT_TAILS:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 class Frame(NamedTuple):
-    """One level of a location; ``line`` 0 and ``file`` None mean that nothing is known of the position. ``start_line`` is the line
-    where the function is declared, 0 where that is not known."""
+    """One level of a location; ``line`` 0 and ``file`` None mean that nothing is known of the position. ``start_line``
+    is the line where the function is declared, 0 where that is not known."""
 
     function: str | None
     linkage_name: str | None
@@ -49,9 +49,9 @@ class Frame(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """One of several places that an ambiguous query could mean; or, with ``function``, what a query could mean that names
-    a function which does not exist: the name to ask for, which begins at this place. Where the reason is OUTSIDE_TEXT the
-    query names a section that does not exist, and this is the first byte of one that does."""
+    """One of several places that an ambiguous query could mean; or, with ``function``, what a query could mean that
+    names a function which does not exist: the name to ask for, which begins at this place. Where the reason is
+    OUTSIDE_TEXT the query names a section that does not exist, and this is the first byte of one that does."""
 
     path: ObjectPath
     section: str | None
@@ -125,8 +125,8 @@ class Locations:
     A location is an innermost frame with a ``parent`` location (0 = outermost). ``kernel``, ``function``,
     ``linkage_name`` and ``file`` index ``strings``, whose entry 0 is "absent". ``reason`` holds Reason numbers and
     matters only where an answer points; ``inlined`` says that the frame was inlined into its parent. ``shared`` says
-    that further answers will point into this very table. ``start_line`` is the line where the function is declared; None: of none is it
-    known.
+    that further answers will point into this very table. ``start_line`` is the line where the function is declared;
+    None: of none is it known.
     """
 
     reason: U8
@@ -164,8 +164,8 @@ class Locations:
         return no_numbers(len(self))
 
     def frames(self, number: int) -> tuple[Frame, ...]:
-        """The frames of one location, innermost first. A text that several have is one object: it is as long as whoever made the module
-        liked."""
+        """The frames of one location, innermost first. A text that several have is one object: it is as long as whoever
+        made the module liked."""
         frames, texts, at = [], dict[int, str | None](), number
         while at:
             frames.append(self._frame(at, texts))
@@ -198,10 +198,10 @@ class Answers(Sequence[Answer]):
     """Answers to a batch as columns, one entry a query, in the order asked; indexing makes one ``Answer``.
 
     ``location`` indexes ``locations``. ``text_section`` counts from one: answer i lies in
-    ``text_sections[text_section[i] - 1]``, or names no place in any text where ``text_section[i]`` is 0 (in ``LineTable``
-    the column of the same name counts from zero). ``offset`` counts from that section's start. ``candidates`` maps the
-    number of an ambiguous query, or of one whose function or section does not exist, to its candidates; not all have some where a
-    batch has many (``symd.query.symbolize``).
+    ``text_sections[text_section[i] - 1]``, or names no place in any text where ``text_section[i]`` is 0 (in
+    ``LineTable`` the column of the same name counts from zero). ``offset`` counts from that section's start.
+    ``candidates`` maps the number of an ambiguous query, or of one whose function or section does not exist, to its
+    candidates; not all have some where a batch has many (``symd.query.symbolize``).
     """
 
     location: U32
@@ -234,8 +234,8 @@ class Answers(Sequence[Answer]):
         return Answer(reason, text.path, kernel, text.section, text.section_index, offset, address, frames, candidates)
 
     def to_pandas(self, *, frames: bool = False) -> DataFrame:
-        """A table with an answer a row, or with ``frames`` a frame a row (``symd.model.data_frames``). Raises ToolMissing where pandas
-        is not installed."""
+        """A table with an answer a row, or with ``frames`` a frame a row (``symd.model.data_frames``). Raises
+        ToolMissing where pandas is not installed."""
         from symd.model import data_frames  # noqa: PLC0415 - few make tables
 
         return data_frames.to_pandas(data_frames.of_answers(self, frames=frames))
@@ -291,8 +291,8 @@ _MARKED_AT_ONCE = 1 << 15
 
 
 def subset(table: Locations, numbers: U32) -> tuple[Locations, U32]:
-    """(entry 0, the locations ``numbers`` and all that enclose them, in the order of ``table`` and with no other strings
-    than theirs; for each entry of ``table`` its number there, 0 for those that are left out).
+    """(entry 0, the locations ``numbers`` and all that enclose them, in the order of ``table`` and with no other
+    strings than theirs; for each entry of ``table`` its number there, 0 for those that are left out).
 
     ``numbers`` may repeat and need no order: it can be the ``location`` column of a batch, and the second result taken
     at it is that column for the first."""

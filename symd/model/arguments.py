@@ -32,7 +32,8 @@ AnyQuery: TypeAlias = Query | str | SupportsIndex
 AnyColumn: TypeAlias = NDArray[np.integer] | Iterable[SupportsIndex]
 """Whole numbers of 64 bits."""
 AnyPlace: TypeAlias = LocationSpec | str
-"""What a breakpoint is set at; as text what ``parse_place`` reads: "vadd.cl:8", "vadd.cl:8:5", a function's name, "kernel:vadd", "vadd+0x10"."""
+"""What a breakpoint is set at; as text what ``parse_place`` reads: "vadd.cl:8", "vadd.cl:8:5", a function's name,
+"kernel:vadd", "vadd+0x10"."""
 AnyNames: TypeAlias = NameQuery | str
 """A question for names; as text a name, or a pattern where it holds ``*``, ``?`` or ``[``."""
 
@@ -45,7 +46,8 @@ _QUERY_HINT = (
 
 
 def checked_name(module: ModuleName) -> str:
-    """A module's digest. ``modules/SHA256`` gives the digest; other text is returned as it is. Raises InvalidInput for what names no module."""
+    """A module's digest. ``modules/SHA256`` gives the digest; other text is returned as it is. Raises InvalidInput for
+    what names no module."""
     if isinstance(module, str):
         return named_digest(module) or module
     if isinstance(module, ModuleSummary | ModuleRecord):
@@ -106,15 +108,16 @@ def checked_queries(queries: Iterable[AnyQuery]) -> Sequence[Query]:
 
 
 def checked_places(queries: Iterable[AnyQuery | ByDevice]) -> Sequence[Query | ByDevice]:
-    """Queries from whatever means each, as ``checked_queries`` takes them; device addresses may be among them. Raises BadQuery."""
+    """Queries from whatever means each, as ``checked_queries`` takes them; device addresses may be among them. Raises
+    BadQuery."""
     if is_one_query(queries):
         return checked_queries(queries)  # type: ignore[arg-type] # which refuses it
     return [each if isinstance(each, ByDevice) else checked_query(each) for each in queries]
 
 
 def checked_column(values: AnyColumn) -> U64:
-    """A column of offsets or addresses from any sequence of numbers. Raises BadQuery for other things, and for numbers that
-    are not whole or have no 64 bits."""
+    """A column of offsets or addresses from any sequence of numbers. Raises BadQuery for other things, and for numbers
+    that are not whole or have no 64 bits."""
     column = address_column(values)
     if column is not None:
         if column.dtype.kind == "u" or not len(column) or int(column.min()) >= 0:
@@ -299,8 +302,8 @@ _LAST_TIME: Final = (1 << 63) - 1
 
 
 class ColumnQuestion(NamedTuple):
-    """Numbers that count from ``origins``: ``origin`` has for each the number of its own, None where all have the first. Device
-    addresses are meant as of ``times``, each or all."""
+    """Numbers that count from ``origins``: ``origin`` has for each the number of its own, None where all have the
+    first. Device addresses are meant as of ``times``, each or all."""
 
     values: U64
     origins: Sequence[Origin]
@@ -322,7 +325,8 @@ class ColumnQuestion(NamedTuple):
 
 
 def checked_addresses(name: ContextName, values: AnyAddresses, times: AnyTimes, form: AddressForm) -> ColumnQuestion:
-    """Raises BadQuery for what is no context's name, no address or no time, and where times are not one for each address."""
+    """Raises BadQuery for what is no context's name, no address or no time, and where times are not one for each
+    address."""
     origin = Origin(context=checked_context_id(name), form=of_kind(form, AddressForm, _FORM_HINT))
     return _with_times(ColumnQuestion(_addresses(values), (origin,)), times)
 
@@ -330,7 +334,8 @@ def checked_addresses(name: ContextName, values: AnyAddresses, times: AnyTimes, 
 def checked_question(
     values: AnyColumn, origins: Sequence[Origin], origin: AnyColumn | None, times: AnyTimes
 ) -> ColumnQuestion:
-    """Raises BadQuery for what is no number, no origin, no number of one and no time, and where columns are not as long."""
+    """Raises BadQuery for what is no number, no origin, no number of one and no time, and where columns are not as
+    long."""
     known = [_checked_origin(each) for each in several(origins, "origins", _ORIGIN_HINT)]
     column = checked_column(values)
     numbers = None if origin is None else checked_column(origin)
@@ -398,7 +403,8 @@ def _addresses(values: AnyAddresses) -> U64:
 
 
 def _times(times: AnyTimes) -> Times:
-    """A number, a column or None, as ``Times`` has them. Raises BadQuery for what is no time; the range of a number is left to others."""
+    """A number, a column or None, as ``Times`` has them. Raises BadQuery for what is no time; the range of a number is
+    left to others."""
     if times is None:
         return None
     column = address_column(times)

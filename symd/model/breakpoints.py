@@ -51,8 +51,8 @@ SILENT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of a file: ``file`` is a path or its last components, ``line`` counts from 1. ``column`` counts from 1 too: only what
-    stands there or after it; 0: the whole line."""
+    """A line of a file: ``file`` is a path or its last components, ``line`` counts from 1. ``column`` counts from 1
+    too: only what stands there or after it; 0: the whole line."""
 
     file: str
     line: int
@@ -64,8 +64,8 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class FunctionName:
-    """Every function of that name, with or without namespaces and template arguments: where its own code begins, and each inlined
-    copy of it. Kernels are functions, too."""
+    """Every function of that name, with or without namespaces and template arguments: where its own code begins, and
+    each inlined copy of it. Kernels are functions, too."""
 
     name: str
 
@@ -92,7 +92,8 @@ _QUERY = re.compile(r"(.*\S\s*\+\s*)?(0[xX][0-9a-fA-F]+|[0-9]+)", re.ASCII | re.
 
 
 _FILE = re.compile(r":.*|[^(<]*\.[A-Za-z]\w{0,4}(:([^:].*)?)?", re.ASCII | re.DOTALL)
-"""What is meant as a source line and is none: functions have a dot and letters at their end only where compilers make them up."""
+"""What is meant as a source line and is none: functions have a dot and letters at their end only where compilers make
+them up."""
 
 
 def parse_source_line(text: str) -> SourceLine:
@@ -105,8 +106,8 @@ def parse_source_line(text: str) -> SourceLine:
 
 
 def parse_place(text: str) -> LocationSpec:
-    """``FILE:LINE``, ``FILE:LINE:COLUMN``, a query such as ``vadd+0x10``, ``kernel:NAME``, or else the name of a function. Raises
-    ``BadQuery``."""
+    """``FILE:LINE``, ``FILE:LINE:COLUMN``, a query such as ``vadd+0x10``, ``kernel:NAME``, or else the name of a
+    function. Raises ``BadQuery``."""
     text = text.strip()
     if _SOURCE_LINE.fullmatch(text):
         return parse_source_line(text)
@@ -125,9 +126,9 @@ PLACE_HINT = 'write "vadd.cl:8", "vadd.cl:8:5", the name of a function, "kernel:
 @dataclass(frozen=True, slots=True)
 class BreakpointLocation:
     """An address at which a breakpoint can stand. ``line`` is where it really is: that which was asked for, the one it
-    slid to, or the first after the prologue of the function that begins there; 0 where that is unknown. ``slid`` says that the line, or
-    the column, that was asked for has no code, and this is the next one. ``device_addresses`` are where a load put it,
-    where one is meant that says so."""
+    slid to, or the first after the prologue of the function that begins there; 0 where that is unknown. ``slid`` says
+    that the line, or the column, that was asked for has no code, and this is the next one. ``device_addresses`` are
+    where a load put it, where one is meant that says so."""
 
     path: ObjectPath
     kernel: str | None
@@ -158,8 +159,8 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """A breakpoint that waits. ``id`` is the caller's own name for it; ``contexts`` are the ids of those in which alone it stands, none: all
-    that are watched; the rest is what ``locate`` takes."""
+    """A breakpoint that waits. ``id`` is the caller's own name for it; ``contexts`` are the ids of those in which alone
+    it stands, none: all that are watched; the rest is what ``locate`` takes."""
 
     id: str
     where: LocationSpec
@@ -175,8 +176,8 @@ MAX_WATCHED = 10_000
 
 
 def checked_breakpoints(breakpoints: Iterable[Breakpoint], known: Iterable[str] = ()) -> Sequence[Breakpoint]:
-    """Breakpoints for a watch that has those with the ids ``known``. Raises ``BadQuery`` when two have one id, ``LimitExceeded`` when there are
-    too many."""
+    """Breakpoints for a watch that has those with the ids ``known``. Raises ``BadQuery`` when two have one id,
+    ``LimitExceeded`` when there are too many."""
     hint = 'pass a list of Breakpoint("1", SourceLine("vadd.cl", 8)), of symd.model.breakpoints'
     breakpoints = [of_kind(each, Breakpoint, hint) for each in several(breakpoints, "breakpoints", hint)]
     ids = [*known, *(each.id for each in breakpoints)]

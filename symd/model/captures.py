@@ -1,4 +1,5 @@
-"""What is seen of a running program's modules: builds, loads, unloads, failed builds, and modules that lie where somebody left them."""
+"""What is seen of a running program's modules: builds, loads, unloads, failed builds, and modules that lie where
+somebody left them."""
 
 from __future__ import annotations
 
@@ -43,9 +44,9 @@ class ModuleForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CapturedProcess:
-    """A process, told apart from a later one with the same number by ``start_time``: field 22 of /proc/PID/stat (proc(5)), clock
-    ticks since boot, and by ``boot``: /proc/sys/kernel/random/boot_id, for times and numbers begin anew then. ``command`` is its
-    command line, words apart."""
+    """A process, told apart from a later one with the same number by ``start_time``: field 22 of /proc/PID/stat
+    (proc(5)), clock ticks since boot, and by ``boot``: /proc/sys/kernel/random/boot_id, for times and numbers begin
+    anew then. ``command`` is its command line, words apart."""
 
     host: str
     process: int
@@ -56,9 +57,9 @@ class CapturedProcess:
 
 @dataclass(frozen=True, slots=True)
 class ModuleLoaded:
-    """A module was built or loaded. ``handle`` is the driver's, unique in the process until the unload; ``time`` is nanoseconds of
-    CLOCK_BOOTTIME. ``addresses`` are the device addresses of its kernels by name, where the driver says them; ``load_base`` is that of the
-    whole module. ``build_log`` is what the driver said."""
+    """A module was built or loaded. ``handle`` is the driver's, unique in the process until the unload; ``time`` is
+    nanoseconds of CLOCK_BOOTTIME. ``addresses`` are the device addresses of its kernels by name, where the driver says
+    them; ``load_base`` is that of the whole module. ``build_log`` is what the driver said."""
 
     process: CapturedProcess
     api: CaptureApi
@@ -76,9 +77,9 @@ class ModuleLoaded:
 
 @dataclass(frozen=True, slots=True)
 class ModuleFound:
-    """A module was seen where nobody says that it is loaded: compiled just now, in a compiler's cache or a folder of dumps, in a process's
-    files or memory. ``source`` is where: a path, a code object URI, a name that the compiler has for it. ``process`` and ``api`` are
-    None where nobody knows."""
+    """A module was seen where nobody says that it is loaded: compiled just now, in a compiler's cache or a folder of
+    dumps, in a process's files or memory. ``source`` is where: a path, a code object URI, a name that the compiler has
+    for it. ``process`` and ``api`` are None where nobody knows."""
 
     way: CaptureWay
     time: int

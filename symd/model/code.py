@@ -32,7 +32,8 @@ class CodeKind(StrEnum):
 
 
 SEPARATE_SUFFIX = ".dbg.spv"
-"""Slang's ``-separate-debug-info`` leaves the SPIR-V with debug data in a file of the build identifier's name and this."""
+"""Slang's ``-separate-debug-info`` leaves the SPIR-V with debug data in a file of the build identifier's name and
+this."""
 
 
 class DebugScheme(StrEnum):
@@ -68,8 +69,9 @@ class RelocationScheme(StrEnum):
 
 
 class Section:
-    """One ELF section, which nobody changes; ``content`` is what stands in the file (empty for NOBITS), already decompressed, or reads it when
-    somebody looks, from ``begin`` to ``end``, where the file has it as it is stored: most questions need few of an object's sections."""
+    """One ELF section, which nobody changes; ``content`` is what stands in the file (empty for NOBITS), already
+    decompressed, or reads it when somebody looks, from ``begin`` to ``end``, where the file has it as it is stored:
+    most questions need few of an object's sections."""
 
     _fields = (
         "index", "name", "type", "flags", "address", "size", "content", "link", "info", "entry_size", "begin", "end"
@@ -91,8 +93,8 @@ class Section:
         begin: int = 0,
         end: int = 0,
     ) -> None:
-        """A frozen dataclass takes ten times as long: a library of kernels has hundreds of thousands of sections. The module that makes dataclasses takes as long to
-        import as one answer."""
+        """A frozen dataclass takes ten times as long: a library of kernels has hundreds of thousands of sections. The
+        module that makes dataclasses takes as long to import as one answer."""
         self.index, self.name, self.type, self.flags = index, name, type, flags
         self.address, self.size, self.content = address, size, content
         self.link, self.info, self.entry_size, self.begin, self.end = link, info, entry_size, begin, end
@@ -150,7 +152,8 @@ PYTHON_SUFFIX = ".py"
 
 
 def is_symbol_of(symbol: str, name: str) -> bool:
-    """Whether a function has this name, or a symbol that LLVM and NVIDIA's assembler make of it: ``$kernel$module_$_name`` of ``module.name``."""
+    """Whether a function has this name, or a symbol that LLVM and NVIDIA's assembler make of it:
+    ``$kernel$module_$_name`` of ``module.name``."""
     allowed = name.replace(".", "_$_").replace("@", "_$_")
     return symbol in (name, allowed) or symbol.endswith(f"${allowed}")
 
@@ -171,11 +174,12 @@ class CodeObject(NamedTuple):
     """One ELF image (or SPIR-V module) for one target.
 
     ``path`` is its nesting path inside the module ("" when the module is one); ``format`` the name of its format in
-    answers; ``relocation`` says what ``debuginfo.relocation`` does with its debug sections; ``linked`` says that section
-    addresses are final and do not overlap; ``address_bits`` is the class of the ELF image, 32 or 64. ``kernel_named_by_debug_data``: it holds one kernel, whose only name is that
-    of the function at the start of its text. ``bias`` is what was added to its addresses when it was loaded, where it comes from a
-    core dump: address queries are about device addresses there. ``stored`` is the size of the file that it was opened from, which may
-    be smaller than ``data``; 0: it is a file of its own.
+    answers; ``relocation`` says what ``debuginfo.relocation`` does with its debug sections; ``linked`` says that
+    section addresses are final and do not overlap; ``address_bits`` is the class of the ELF image, 32 or 64.
+    ``kernel_named_by_debug_data``: it holds one kernel, whose only name is that of the function at the start of its
+    text. ``bias`` is what was added to its addresses when it was loaded, where it comes from a core dump: address
+    queries are about device addresses there. ``stored`` is the size of the file that it was opened from, which may be
+    smaller than ``data``; 0: it is a file of its own.
     """
 
     path: ObjectPath
@@ -197,7 +201,8 @@ class CodeObject(NamedTuple):
     facts: Mapping[str, Any] = {}  # nobody changes it
     warnings: Sequence[str] = ()
     parsed: object = None
-    """What its reader made of ``data`` and others can use again (SPIR-V's ``SpirvModule``); None where there is nothing."""
+    """What its reader made of ``data`` and others can use again (SPIR-V's ``SpirvModule``); None where there is
+    nothing."""
 
     def __repr__(self) -> str:
         return f"CodeObject({self.path!r}, {self.format!r}, {self.target!r}, {len(self.data)} bytes)"

@@ -16,8 +16,8 @@ I64 = NDArray[np.int64]
 
 
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """The different entries of a column in their order: ``np.unique``, without the masked arrays that it imports, which takes as long as
-    a small file."""
+    """The different entries of a column in their order: ``np.unique``, without the masked arrays that it imports, which
+    takes as long as a small file."""
     ordered = np.sort(values)
     first = np.ones(len(ordered), np.bool_)
     first[1:] = ordered[1:] != ordered[:-1]

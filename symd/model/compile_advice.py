@@ -1,4 +1,5 @@
-"""What to do where code objects have no debug data: by who made them, with which options, and what is embedded beside them."""
+"""What to do where code objects have no debug data: by who made them, with which options, and what is embedded beside
+them."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _DEBUG_SET = "DebugInfo"
 
 
 def compile_advice(objects: Sequence[ObjectSummary], path: str | None = None) -> tuple[str, ...]:
-    """What to do about those of a module's code objects that have none, or about the one at ``path``: clauses without a capital."""
+    """What to do about those of a module's code objects that have none, or about the one at ``path``: clauses without a
+    capital."""
     chosen = [each for each in objects if path in (None, each.path)]
     without = [each for each in chosen if each.debug == _NO_DEBUG] or chosen
     asked = [each for each in without if not each.is_compiler_input] or without

@@ -59,9 +59,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A module came to device memory at ``time`` (nanoseconds): at ``segments``, or whole at load base ``load_base`` (device
-    address = load_base + object address modulo 2^64; ``path`` names one code object of several). With neither it is known to
-    have been loaded and nobody knows where: no address means it.
+    """A module came to device memory at ``time`` (nanoseconds): at ``segments``, or whole at load base ``load_base``
+    (device address = load_base + object address modulo 2^64; ``path`` names one code object of several). With neither
+    it is known to have been loaded and nobody knows where: no address means it.
 
     ``key`` names the load until its unload, as a driver's handle does; "" lets it be named after what it says.
     ``unload_time`` is when it was unloaded, where that is known already.
@@ -106,8 +106,9 @@ class Alias:
 
 
 class AddressForm(NamedTuple):
-    """How numbers are written: a number is (device address >> ``shift``), of which only the low ``known_bits`` of the address
-    are known. Intel's EU-stall samples hold 29-bit instruction pointers in units of 8 bytes: ``AddressForm(3, 32)``."""
+    """How numbers are written: a number is (device address >> ``shift``), of which only the low ``known_bits`` of the
+    address are known. Intel's EU-stall samples hold 29-bit instruction pointers in units of 8 bytes:
+    ``AddressForm(3, 32)``."""
 
     shift: int = 0
     known_bits: int = 64
@@ -116,13 +117,15 @@ class AddressForm(NamedTuple):
 WHOLE_ADDRESS = AddressForm()
 
 Times = I64 | int | None
-"""Nanoseconds of a context's clock: one for each address, one for all, or None, which means what it does in ``ByDevice``."""
+"""Nanoseconds of a context's clock: one for each address, one for all, or None, which means what it does in
+``ByDevice``."""
 
 
 class Origin(NamedTuple):
-    """What numbers of a column count from: they are offsets in ``kernel``, or in ``section`` (its name or number), of the module
-    with the digest ``module``, or of its code object at ``path``; object addresses there where neither is given; or device
-    addresses in the context with the id ``context``, written in ``form``, where what was loaded says which module is meant."""
+    """What numbers of a column count from: they are offsets in ``kernel``, or in ``section`` (its name or number), of
+    the module with the digest ``module``, or of its code object at ``path``; object addresses there where neither is
+    given; or device addresses in the context with the id ``context``, written in ``form``, where what was loaded says
+    which module is meant."""
 
     module: str = ""
     path: str | None = None
@@ -134,7 +137,8 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeviceCandidate:
-    """What an ambiguous device address could mean: the whole ``address``, and the ``query`` for the place in a module that was there."""
+    """What an ambiguous device address could mean: the whole ``address``, and the ``query`` for the place in a module
+    that was there."""
 
     address: DeviceAddress
     module: Digest
@@ -144,8 +148,9 @@ class DeviceCandidate:
 
 @dataclass(frozen=True, slots=True)
 class DevicePlace:
-    """What a device address means: ``query`` for the place in ``module``, or in its code object at ``path``. ``query`` is None
-    where nothing holds the address, and ``reason`` says why. ``address`` is the whole address, in canonical form."""
+    """What a device address means: ``query`` for the place in ``module``, or in its code object at ``path``. ``query``
+    is None where nothing holds the address, and ``reason`` says why. ``address`` is the whole address, in canonical
+    form."""
 
     address: DeviceAddress
     reason: Reason | None = None
@@ -157,8 +162,8 @@ class DevicePlace:
 @dataclass(frozen=True, slots=True)
 class DeviceAnswer:
     """The answer for one device address: the module that held it (None: none, or several) and the frames there.
-    ``address`` is the whole address meant, in canonical form; what was asked where it was no device address. Where several
-    loads could be meant ``candidates`` has them; candidates within the one module are the answer's own."""
+    ``address`` is the whole address meant, in canonical form; what was asked where it was no device address. Where
+    several loads could be meant ``candidates`` has them; candidates within the one module are the answer's own."""
 
     answer: Answer
     module: Digest | None
@@ -168,9 +173,9 @@ class DeviceAnswer:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAnswers(Sequence[DeviceAnswer]):
-    """Answers to a batch of device addresses, or of addresses in several modules, as columns, in the order asked. ``module``
-    indexes ``modules`` plus one (0: none); ``candidates`` maps the number of an ambiguous address to what it could mean, for
-    the first 10,000 and until 100,000 places are named in all."""
+    """Answers to a batch of device addresses, or of addresses in several modules, as columns, in the order asked.
+    ``module`` indexes ``modules`` plus one (0: none); ``candidates`` maps the number of an ambiguous address to what it
+    could mean, for the first 10,000 and until 100,000 places are named in all."""
 
     answers: Answers
     module: U32

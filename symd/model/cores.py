@@ -21,9 +21,9 @@ class CoreFault(NamedTuple):
 
 
 class CorePlace(NamedTuple):
-    """A place in loaded code: the number of the code object in ``CoreDump.images``, the section by its number there and the
-    bytes from its start; and the function that holds it, with the bytes from that one's start ("" and those from the
-    section's where none does)."""
+    """A place in loaded code: the number of the code object in ``CoreDump.images``, the section by its number there and
+    the bytes from its start; and the function that holds it, with the bytes from that one's start ("" and those from
+    the section's where none does)."""
 
     image: int
     section_index: int
@@ -36,8 +36,8 @@ class CorePlace(NamedTuple):
 class CoreFrame:
     """One call of a stack. ``address`` is the device address of the instruction that was to be executed, or that raised
     the error, or for callers the address to return to; ``place`` is where that stands in loaded code, for callers the
-    last byte of the call before it (None: in none that the dump knows). ``reason`` and ``frames``, innermost first, are the
-    answer at that place."""
+    last byte of the call before it (None: in none that the dump knows). ``reason`` and ``frames``, innermost first, are
+    the answer at that place."""
 
     kind: Literal["pc", "error_pc", "return"]
     address: int
@@ -48,8 +48,8 @@ class CoreFrame:
 
 class CoreWave(NamedTuple):
     """A warp or wave that has a stack: ``unit`` is the multiprocessor (SM) or compute die (XCC), ``wave`` its number in
-    the unit, ``block`` its thread block (work-group), ``lanes`` the mask of the lanes that are meant, ``thread`` the thread
-    index of the lowest of them. None: the dump does not say."""
+    the unit, ``block`` its thread block (work-group), ``lanes`` the mask of the lanes that are meant, ``thread`` the
+    thread index of the lowest of them. None: the dump does not say."""
 
     unit: int
     wave: int
@@ -60,8 +60,8 @@ class CoreWave(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CoreValue:
-    """A variable that the dump has a value for, of the stack's first wave: ``lanes`` and ``values`` are equally long; one
-    of each where all lanes have the same."""
+    """A variable that the dump has a value for, of the stack's first wave: ``lanes`` and ``values`` are equally long;
+    one of each where all lanes have the same."""
 
     name: str
     type: str
@@ -76,9 +76,9 @@ class CoreValue:
 class CoreStack:
     """What equal lanes of one launch have in common: where they stopped and how they came there, innermost call first.
 
-    ``grid`` is the number of the launch (CUDA's grid, AMD's dispatch). ``active`` says that the lanes were executing, and
-    not waiting for others of their wave. ``pc`` is where they were; ``error_pc`` where their fault was raised, if the dump
-    says so. A stack without waves is that of a fault whose warps had ended when the dump was made.
+    ``grid`` is the number of the launch (CUDA's grid, AMD's dispatch). ``active`` says that the lanes were executing,
+    and not waiting for others of their wave. ``pc`` is where they were; ``error_pc`` where their fault was raised, if
+    the dump says so. A stack without waves is that of a fault whose warps had ended when the dump was made.
     """
 
     device: int
@@ -96,10 +96,10 @@ class CoreStack:
 
 @dataclass(frozen=True, slots=True)
 class CoreImage:
-    """A code object that was loaded. ``name`` is a name of its own, or its URI. ``text`` are the device addresses of its
-    code, ``(start, end)``, the end excluded. ``path`` is where the dump holds it (None: it does not). ``answered_by`` is
-    the module that its lines are from, by digest; "" where that is the dump, None where nobody has lines of it;
-    ``answered_path`` is the code object's path in that."""
+    """A code object that was loaded. ``name`` is a name of its own, or its URI. ``text`` are the device addresses of
+    its code, ``(start, end)``, the end excluded. ``path`` is where the dump holds it (None: it does not).
+    ``answered_by`` is the module that its lines are from, by digest; "" where that is the dump, None where nobody has
+    lines of it; ``answered_path`` is the code object's path in that."""
 
     name: str
     target: str | None
@@ -109,8 +109,8 @@ class CoreImage:
     answered_path: str = ""
     notes: tuple[str, ...] = ()
     bias: int | None = None
-    """What was added to its addresses when it was loaded; None where the dump has no such number (CUDA: device addresses are
-    in the code objects themselves)."""
+    """What was added to its addresses when it was loaded; None where the dump has no such number (CUDA: device
+    addresses are in the code objects themselves)."""
 
 
 class CoreDevice(NamedTuple):

@@ -23,7 +23,8 @@ ROWS = 50
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]], total: int | None = None) -> str:
-    """A caption and the first rows; None is an empty cell. ``total`` is how many rows there are, where ``rows`` may have fewer."""
+    """A caption and the first rows; None is an empty cell. ``total`` is how many rows there are, where ``rows`` may
+    have fewer."""
     shown = list(islice(rows, ROWS + 1))
     count = total if total is not None else len(shown)
     head = "".join(f"<th>{escape(each)}</th>" for each in heads)
@@ -60,8 +61,8 @@ Columns = Mapping[str, DataColumn]
 
 
 def of_answers(answers: Answers, *, frames: bool = False) -> Columns:
-    """An answer a row, with its innermost frame and the number of its frames (``depth``); or a frame a row, innermost first, with the
-    number of its ``answer`` and its ``level`` (0: innermost)."""
+    """An answer a row, with its innermost frame and the number of its frames (``depth``); or a frame a row, innermost
+    first, with the number of its ``answer`` and its ``level`` (0: innermost)."""
     table, location = answers.locations, answers.location
     if not frames:
         return {**_places(answers), **_frames(table, location), "depth": DataColumn(_depths(table)[location])}

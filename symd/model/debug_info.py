@@ -39,9 +39,9 @@ class Doubt(IntFlag):
 class RowCalls(NamedTuple):
     """The inlined calls that line rows carry themselves (NVIDIA's extension), an entry for each row.
 
-    ``site`` is the number of the row of the call site, plus one; 0 where nothing is inlined. It is always an earlier row of the same sequence. ``name`` indexes
-    ``DebugInfo.names`` and is 0 where ``site`` is, or where no name is known. ``written_site`` and ``written_name`` are
-    what the table says to the letter. ``doubt`` has bits of ``Doubt``.
+    ``site`` is the number of the row of the call site, plus one; 0 where nothing is inlined. It is always an earlier
+    row of the same sequence. ``name`` indexes ``DebugInfo.names`` and is 0 where ``site`` is, or where no name is
+    known. ``written_site`` and ``written_name`` are what the table says to the letter. ``doubt`` has bits of ``Doubt``.
     """
 
     site: U32
@@ -78,7 +78,8 @@ class LineRows:
         return len(self.offset)
 
     def ends(self) -> U64:
-        """The offset in its section where each row ends: that of the row behind it, and of an end_sequence row its own."""
+        """The offset in its section where each row ends: that of the row behind it, and of an end_sequence row its
+        own."""
         last = (self.flags & np.uint8(RowFlag.END_SEQUENCE)) != 0
         return np.where(last, self.offset, np.append(self.offset[1:], np.uint64(0)))
 
@@ -98,8 +99,8 @@ class Scopes:
     """Functions and inlined calls of one code object: two tables of equally long columns.
 
     A scope row: ``parent`` (scope number, or NO_PARENT for a function), ``name`` and ``linkage_name`` (indexes into
-    ``DebugInfo.names``, entry 0 is "no name"), ``inlined`` (0 or 1; BODY: the kernel around it is the same function, which
-    clang compiles as two), and where the call that was inlined stands:
+    ``DebugInfo.names``, entry 0 is "no name"), ``inlined`` (0 or 1; BODY: the kernel around it is the same function,
+    which clang compiles as two), and where the call that was inlined stands:
     ``call_file`` (index into ``DebugInfo.files``), ``call_line``, ``call_column``. Parents come before children.
     A range row: ``[range_offset, range_end)`` in section ``range_section`` belongs to ``range_scope``.
     ``function`` is the number of a scope's function in ``DebugInfo.functions``, or NO_FUNCTION; None: of no scope is it
@@ -130,8 +131,8 @@ class Scopes:
 
 class FunctionLines(NamedTuple):
     """Which lines of its source file a function can have, by the place where it and others are declared: those from
-    ``first`` up to ``end``, which is not one of them; 0 where that cannot be told. ``file`` indexes ``DebugInfo.files``;
-    functions of different ``unit`` say nothing of each other."""
+    ``first`` up to ``end``, which is not one of them; 0 where that cannot be told. ``file`` indexes
+    ``DebugInfo.files``; functions of different ``unit`` say nothing of each other."""
 
     unit: U32
     file: U32
@@ -144,9 +145,9 @@ class FunctionLines(NamedTuple):
 
 
 class WrittenScopes(NamedTuple):
-    """Text that is answered otherwise than its rows say: offsets from ``start`` to ``end`` in the section of that number, the innermost
-    scope there as written (NO_PARENT: none), and the ``Reason`` of the answer. ``lined`` says that the row's own position holds all the same, but for its line where
-    ``line`` is not 0."""
+    """Text that is answered otherwise than its rows say: offsets from ``start`` to ``end`` in the section of that
+    number, the innermost scope there as written (NO_PARENT: none), and the ``Reason`` of the answer. ``lined`` says
+    that the row's own position holds all the same, but for its line where ``line`` is not 0."""
 
     section: U32
     start: U64
@@ -176,10 +177,10 @@ class TextSpans(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DebugInfo:
-    """Everything decoded from one code object's debug data. ``files`` and ``names`` begin with "". ``elsewhere`` is the code
-    whose functions and inlined calls are described in files that are not here; ``strays`` is code that something in a
-    function says is its own although the function's ranges do not hold it; ``doubted`` is code of which line tables say several things, none of
-    which is known to hold, or a line that the source does not have."""
+    """Everything decoded from one code object's debug data. ``files`` and ``names`` begin with "". ``elsewhere`` is the
+    code whose functions and inlined calls are described in files that are not here; ``strays`` is code that something
+    in a function says is its own although the function's ranges do not hold it; ``doubted`` is code of which line
+    tables say several things, none of which is known to hold, or a line that the source does not have."""
 
     rows: LineRows
     scopes: Scopes

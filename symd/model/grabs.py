@@ -19,8 +19,8 @@ _NAMING_OPTION = re.compile(r'(?<!\S)-s\s+(?:"([^"]+)"|([^"\s]+))')
 
 
 def name_for_compiler(path: str) -> str:
-    """The path with a low line in the place of each character that Intel's compiler cannot be told: quotes end the value of -s, a backslash is taken for what
-    parts folders, and other bytes than UTF-8 are no text."""
+    """The path with a low line in the place of each character that Intel's compiler cannot be told: quotes end the
+    value of -s, a backslash is taken for what parts folders, and other bytes than UTF-8 are no text."""
     return "".join("_" if each in '"\\' or not each.isprintable() else each for each in path)
 
 

@@ -1,8 +1,9 @@
-"""How modules and code objects are named: a module by the SHA-256 of its bytes, a code object by its path in the module.
+"""How modules and code objects are named: a module by the SHA-256 of its bytes, a code object by its path in the
+module.
 
-What symd gives out are a ``Digest`` and an ``ObjectPath``. The verbs of ``api`` take plain text for both, so that nobody who has
-one from elsewhere need wrap it: a digest is checked once, behind the verb, and is a ``Digest`` from there on; a path names a
-code object or nothing, which whoever looks for it finds out."""
+What symd gives out are a ``Digest`` and an ``ObjectPath``. The verbs of ``api`` take plain text for both, so that
+nobody who has one from elsewhere need wrap it: a digest is checked once, behind the verb, and is a ``Digest`` from
+there on; a path names a code object or nothing, which whoever looks for it finds out."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from symd.model.light_typing import NewType, TypeGuard
 Digest = NewType("Digest", str)
 """A module's name: the SHA-256 of its bytes in 64 lower-case hexadecimal digits."""
 ObjectPath = NewType("ObjectPath", str)
-"""A code object's name in its module: what the containers around it call their elements, joined by "/"; "" where the module is the code object."""
+"""A code object's name in its module: what the containers around it call their elements, joined by "/"; "" where the
+module is the code object."""
 
 _DIGITS = frozenset("0123456789abcdef")
 _MODULES = "modules/"

@@ -26,8 +26,8 @@ def of_kind(value: T, kind: type[T] | tuple[type[T], ...], hint: str) -> T:
 
 
 def several(values: Iterable[T], what: str, hint: str) -> Sequence[T]:
-    """``values`` as a sequence. Raises BadQuery for one text, which is a sequence of its characters and not meant as one, and for what is
-    none; ``what`` they are and ``hint`` say what to pass."""
+    """``values`` as a sequence. Raises BadQuery for one text, which is a sequence of its characters and not meant as
+    one, and for what is none; ``what`` they are and ``hint`` say what to pass."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise BadQuery(f"{kind_of(values)} is not a sequence of {what}", hint=hint)
     return values if isinstance(values, (list, tuple)) else list(values)

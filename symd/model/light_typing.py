@@ -1,5 +1,6 @@
-"""What modules need of ``typing``, without that: a process that answers one address spends a twentieth of its time on importing it. Type checkers see ``typing``'s own names. At run time
-those that only annotations have stand for nothing, and ``NamedTuple`` makes the same classes without looking at each field's type."""
+"""What modules need of ``typing``, without that: a process that answers one address spends a twentieth of its time on
+importing it. Type checkers see ``typing``'s own names. At run time those that only annotations have stand for nothing,
+and ``NamedTuple`` makes the same classes without looking at each field's type."""
 
 from __future__ import annotations
 

@@ -47,10 +47,10 @@ class RowsInParts(Protocol):
 class LineTable:
     """The decoded line table of one code object, in table order: equally long columns.
 
-    ``text_section`` counts from zero, as every row lies in a section: row i is in ``text_sections[text_section[i]]``, at
-    address ``text_sections[text_section[i]].address + offset[i]`` (in ``Answers`` the column of the same name counts from
-    one). ``kernel``, ``function`` and ``file`` index ``strings`` (entry 0: absent); ``flags`` are RowFlag bits. ``text``,
-    which only the PTX level has, indexes ``strings`` too: the line itself.
+    ``text_section`` counts from zero, as every row lies in a section: row i is in ``text_sections[text_section[i]]``,
+    at address ``text_sections[text_section[i]].address + offset[i]`` (in ``Answers`` the column of the same name counts
+    from one). ``kernel``, ``function`` and ``file`` index ``strings`` (entry 0: absent); ``flags`` are RowFlag bits.
+    ``text``, which only the PTX level has, indexes ``strings`` too: the line itself.
     """
 
     path: ObjectPath
@@ -144,7 +144,8 @@ class LineTable:
 
 
 class Flow(IntFlag):
-    """How an instruction leads elsewhere: it branches (with a condition or without), calls, or returns or ends the thread."""
+    """How an instruction leads elsewhere: it branches (with a condition or without), calls, or returns or ends the
+    thread."""
 
     BRANCH = 1
     CALL = 2
@@ -156,8 +157,8 @@ class Instructions:
     """Machine code as text: equally long columns, in the order of the code, each instruction once.
 
     ``section`` holds ELF section indexes, ``offset`` bytes from that section's start, ``size`` bytes. ``disassembler``
-    names what wrote the text. ``code`` has the bytes of each, ``flow`` its ``Flow`` bits, ``targets`` where it branches or calls to, in bytes
-    from the section's start; what is empty is not known.
+    names what wrote the text. ``code`` has the bytes of each, ``flow`` its ``Flow`` bits, ``targets`` where it branches
+    or calls to, in bytes from the section's start; what is empty is not known.
     """
 
     section: U32
@@ -186,8 +187,8 @@ MOST_AROUND: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The instruction, or the row of a line table, that covers the place ``query``, with at most ``before`` in front of it and
-    ``after`` behind it."""
+    """The instruction, or the row of a line table, that covers the place ``query``, with at most ``before`` in front of
+    it and ``after`` behind it."""
 
     query: Query
     before: int = 0
@@ -196,7 +197,8 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class SectionRange:
-    """The bytes from ``start`` up to, but not with, ``end`` of the section that has this name, or this number in the section table."""
+    """The bytes from ``start`` up to, but not with, ``end`` of the section that has this name, or this number in the
+    section table."""
 
     section: str | int
     start: SectionOffset
@@ -204,7 +206,8 @@ class SectionRange:
 
 
 CodePart = str | Around | SectionRange
-"""Which code is meant: that of the function of this name (a kernel, or another one with code of its own), what is around a place, or a range."""
+"""Which code is meant: that of the function of this name (a kernel, or another one with code of its own), what is
+around a place, or a range."""
 
 
 class CodeSpan(NamedTuple):
@@ -218,9 +221,9 @@ class CodeSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListingPart:
-    """What of a module to list: the code object at ``path`` (None: all but the SPIR-V that machine code was made from), and in it
-    what is ``within`` a function, around a place, or in a range (None: everything). ``target`` is the device of code objects that
-    do not say theirs."""
+    """What of a module to list: the code object at ``path`` (None: all but the SPIR-V that machine code was made from),
+    and in it what is ``within`` a function, around a place, or in a range (None: everything). ``target`` is the device
+    of code objects that do not say theirs."""
 
     path: ObjectPath | None = None
     within: CodePart | None = None
@@ -236,8 +239,9 @@ class Listing:
     """The instructions of one code object: equally long columns.
 
     ``answers[i]`` says where instruction i is and its frames, innermost first; ``size`` is in bytes; ``text`` is the
-    disassembler's, with targets as queries. ``code`` has the bytes of each, ``flow`` its ``Flow`` bits, ``targets`` where it branches or calls to,
-    in bytes from the start of its section; what is empty is not known. Where there are no instructions, ``problem`` says why.
+    disassembler's, with targets as queries. ``code`` has the bytes of each, ``flow`` its ``Flow`` bits, ``targets``
+    where it branches or calls to, in bytes from the start of its section; what is empty is not known. Where there are
+    no instructions, ``problem`` says why.
     """
 
     path: ObjectPath
@@ -255,7 +259,8 @@ class Listing:
         return len(self.size)
 
     def to_pandas(self) -> DataFrame:
-        """A table with an instruction a row (``symd.model.data_frames``). Raises ToolMissing where pandas is not installed."""
+        """A table with an instruction a row (``symd.model.data_frames``). Raises ToolMissing where pandas is not
+        installed."""
         from symd.model import data_frames  # noqa: PLC0415 - few make tables
 
         return data_frames.to_pandas(data_frames.of_listing(self))

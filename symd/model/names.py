@@ -45,10 +45,10 @@ def parse_name_query(text: str, kinds: frozenset[NameKind] = frozenset()) -> Nam
 
 @dataclass(frozen=True, slots=True)
 class NamedItem:
-    """A kernel, a function or a source file. ``size`` is in bytes of text. A function that only stands inlined in others,
-    like a file, has no section, offset and address; ``inlined_copies`` counts the inlined copies of the function in its code
-    object. ``facts`` is what the format says of a kernel. ``declared_file`` and ``declared_line`` are where a function is declared,
-    None and 0 where that is not known."""
+    """A kernel, a function or a source file. ``size`` is in bytes of text. A function that only stands inlined in
+    others, like a file, has no section, offset and address; ``inlined_copies`` counts the inlined copies of the
+    function in its code object. ``facts`` is what the format says of a kernel. ``declared_file`` and ``declared_line``
+    are where a function is declared, None and 0 where that is not known."""
 
     kind: NameKind
     name: str

@@ -11,8 +11,8 @@ class Reason(IntEnum):
     EXACT = 1
     """A line row covers the address."""
     APPROXIMATE = 2
-    """The row says line 0. Given is the line of the nearest earlier row in the same scope (this function, or this inlined
-    call of it)."""
+    """The row says line 0. Given is the line of the nearest earlier row in the same scope (this function, or this
+    inlined call of it)."""
     NO_LINE = 3
     """A function covers the address, no line row does."""
     GAP = 4
@@ -35,13 +35,15 @@ class Reason(IntEnum):
     INFERRED = 12
     """Rows and scopes contradict each other here, and the rest of the debug data leaves only one reading: this one."""
     CONTRADICTORY = 13
-    """The debug data contradicts itself here. Given are the frames that are sure all the same, and no line and no name that is not."""
+    """The debug data contradicts itself here. Given are the frames that are sure all the same, and no line and no name
+    that is not."""
     DEBUG_DATA_ELSEWHERE = 14
-    """The debug data of this code was split off into a file that is not here; the module's notes name it. Given is the line
-    of the row, and no function: which call of which function it is would stand in that file. Where that has the rows too, the function is
-    given that a symbol names."""
+    """The debug data of this code was split off into a file that is not here; the module's notes name it. Given is the
+    line of the row, and no function: which call of which function it is would stand in that file. Where that has the
+    rows too, the function is given that a symbol names."""
     UNRECOGNIZED = 255
-    """The daemon is newer, and gave a reason that this symd has no name for. Given is what it gave. Nobody sends or keeps this number."""
+    """The daemon is newer, and gave a reason that this symd has no name for. Given is what it gave. Nobody sends or
+    keeps this number."""
 
 
 KNOWN = tuple(reason for reason in Reason if reason is not Reason.UNRECOGNIZED)

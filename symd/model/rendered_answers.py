@@ -41,7 +41,8 @@ Column = Shared | Sequence[bytes]
 
 
 class RenderedAnswers:
-    """What is written for each answer of a batch: its piece of each of ``columns``; of those that ``instead`` has, by number, that."""
+    """What is written for each answer of a batch: its piece of each of ``columns``; of those that ``instead`` has, by
+    number, that."""
 
     def __init__(self, columns: Sequence[Column], count: int, instead: Mapping[int, bytes] | None = None) -> None:
         self._columns, self._count = columns, count
@@ -91,8 +92,8 @@ def pieces_of(pieces: Sequence[bytes]) -> Pieces:
 
 
 def side_by_side(*parts: Pieces | bytes) -> Pieces:
-    """Columns, and what stands between them, joined piece by piece: added column by column each piece would be copied as
-    often as there are columns. Raises ValueError where there is no column, or they have different lengths."""
+    """Columns, and what stands between them, joined piece by piece: added column by column each piece would be copied
+    as often as there are columns. Raises ValueError where there is no column, or they have different lengths."""
     [count] = {len(each) for each in parts if not isinstance(each, bytes)}
     columns = [repeat(each, count) if isinstance(each, bytes) else each.tolist() for each in parts]
     return pieces_of(list(map(b"".join, zip(*columns, strict=True))))
@@ -164,8 +165,8 @@ _REASONS = {int(reason): reason for reason in Reason}
 
 
 def unusual(answers: Answers) -> list[int]:
-    """The numbers of the answers of which their location does not say all: those with candidates, and those whose query names what
-    does not exist, or several things."""
+    """The numbers of the answers of which their location does not say all: those with candidates, and those whose query
+    names what does not exist, or several things."""
     named = np.flatnonzero(_IS_UNUSUAL[answers.locations.reason[answers.location]]).tolist()
     return sorted({*named, *answers.candidates})
 
@@ -195,7 +196,8 @@ class WrittenStrings:
 
 
 class WrittenLocations(ABC):
-    """The locations of one table. ``names``: functions are called by what it says of their linkage names, if anything."""
+    """The locations of one table. ``names``: functions are called by what it says of their linkage names, if
+    anything."""
 
     places_need_files: ClassVar[bool]
     """Whether the position of a frame without a file is left out."""
@@ -231,8 +233,8 @@ class WrittenLocations(ABC):
 
     @abstractmethod
     def beginnings(self, functions: Pieces, linkage_names: Pieces, files: Pieces, start_lines: U64) -> Pieces:
-        """What is written of frames before their positions; the names as ``string`` writes them, b"" where there is none. ``start_lines`` are
-        the lines where the functions are declared, 0 where that is not known."""
+        """What is written of frames before their positions; the names as ``string`` writes them, b"" where there is
+        none. ``start_lines`` are the lines where the functions are declared, 0 where that is not known."""
 
     @abstractmethod
     def positions(self, lines: U64, columns: U64) -> Pieces:
@@ -244,7 +246,8 @@ class WrittenLocations(ABC):
 
     @abstractmethod
     def around_caller(self, inlined: bool) -> tuple[str, str]:
-        """What is written before and behind the beginning and the position of a frame that the one before is inlined into."""
+        """What is written before and behind the beginning and the position of a frame that the one before is inlined
+        into."""
 
     @abstractmethod
     def end(self) -> str:
@@ -255,8 +258,8 @@ class WrittenLocations(ABC):
         """What is written between ``before`` and ``end`` of a location without frames."""
 
     def pieces(self, numbers: U32) -> list[Shared]:
-        """What is written for the locations with these numbers: before the position of the innermost frame, the position, and all that is written
-        behind it."""
+        """What is written for the locations with these numbers: before the position of the innermost frame, the
+        position, and all that is written behind it."""
         if self._text_bytes + self.strings.text_bytes > KEPT_BYTES:
             self._forget()
         self._learn_names(numbers)
@@ -279,7 +282,8 @@ class WrittenLocations(ABC):
     def _behind(
         self, reason: NDArray[Any], framed: NDArray[Any], inlined: NDArray[Any], parent: NDArray[Any]
     ) -> Shared:
-        """What is written behind the position of locations like these: with frames or without, of which the innermost is inlined or not."""
+        """What is written behind the position of locations like these: with frames or without, of which the innermost
+        is inlined or not."""
         ending, of = numbered(reason, framed, inlined)
         endings = encoded(
             self.ending(_REASONS[reason], bool(inlined) if has_frame else None)
@@ -292,7 +296,8 @@ class WrittenLocations(ABC):
         return Shared(side_by_side(pieces_of(endings)[ending[of]], callers, self.end().encode()), behind)
 
     def _frames(self, numbers: U32 | I64) -> tuple[Shared, Shared]:
-        """What is written of the innermost frames of these locations before the position, and the position; "" where there is none."""
+        """What is written of the innermost frames of these locations before the position, and the position; "" where
+        there is none."""
         table = self.locations
         start_lines = table.start_lines
         beginning, first = numbered(
@@ -333,8 +338,8 @@ class WrittenLocations(ABC):
         return found
 
     def _joined(self, numbers: I64) -> Pieces:
-        """Their frames and those around them: the first few added column by column, of which each is copied for the next, and those of deeper
-        locations joined one by one."""
+        """Their frames and those around them: the first few added column by column, of which each is copied for the
+        next, and those of deeper locations joined one by one."""
         frame, parent = self._frame, self.locations.parent
         found, at = frame[numbers], parent[numbers]
         for _ in range(_FEW_FRAMES):
@@ -385,7 +390,8 @@ class WrittenLocations(ABC):
 
 
 def numbered(*columns: NDArray[Any]) -> tuple[I64, I64]:
-    """(the group of each row, the number of a row of each group): rows with equal entries, which are no less than 0, are one group."""
+    """(the group of each row, the number of a row of each group): rows with equal entries, which are no less than 0,
+    are one group."""
     rows = len(columns[0])
     if not rows:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

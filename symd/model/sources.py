@@ -29,8 +29,8 @@ class SourceText:
     """What is known of one source file.
 
     ``file`` is its name in frames; ``path`` where it was read from on disk; ``md5`` what the compiler says of the file
-    that it read (16 bytes), None where it says nothing; ``problem`` why there is no text ("" when there is). ``named`` is
-    False for a file that no code object of the module names: it is looked for nowhere.
+    that it read (16 bytes), None where it says nothing; ``problem`` why there is no text ("" when there is). ``named``
+    is False for a file that no code object of the module names: it is looked for nowhere.
     """
 
     file: str

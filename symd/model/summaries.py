@@ -10,8 +10,9 @@ from symd.model.light_typing import Any, NamedTuple
 
 
 class KernelSummary(NamedTuple):
-    """A kernel described. ``offset``: bytes from the section's first byte; ``size``: bytes of text, 0 where it has none or the file does
-    not say; ``section`` is None where the format has no sections; ``facts`` is what the format says of it, JSON-ready."""
+    """A kernel described. ``offset``: bytes from the section's first byte; ``size``: bytes of text, 0 where it has none
+    or the file does not say; ``section`` is None where the format has no sections; ``facts`` is what the format says of
+    it, JSON-ready."""
 
     name: str
     section: str | None
@@ -49,7 +50,8 @@ class ObjectSummary(NamedTuple):
 
 
 def code_summary(code: CodeObject, digest: Digest, notes: Sequence[str] = ()) -> ObjectSummary:
-    """A code object described, whose bytes have that digest; ``notes`` stand behind its own. Facts and warnings that nobody looked at yet stay so."""
+    """A code object described, whose bytes have that digest; ``notes`` stand behind its own. Facts and warnings that
+    nobody looked at yet stay so."""
     kernels = tuple(
         [
             KernelSummary(name, code.section_name(number), number, offset, size, facts)
@@ -72,12 +74,14 @@ def code_summary(code: CodeObject, digest: Digest, notes: Sequence[str] = ()) ->
 UNREAD = "debug data cannot be read: "
 """How the note begins that says why."""
 NO_SECTIONS = "the section table cannot be used"
-"""How the note of a code object begins whose debug data cannot be found, as of a file that was cut off: the table stands at its end."""
+"""How the note of a code object begins whose debug data cannot be found, as of a file that was cut off: the table
+stands at its end."""
 
 
 class ContainerSummary(NamedTuple):
     """A container that was opened on the way to the code objects: its nesting ``path`` ("" for the module itself), its
-    ``size`` in bytes, and what it says of itself, such as the ``entries`` of a fat binary, those without code included."""
+    ``size`` in bytes, and what it says of itself, such as the ``entries`` of a fat binary, those without code
+    included."""
 
     path: ObjectPath
     format: str
@@ -96,7 +100,8 @@ class ModuleSummary(NamedTuple):
     containers: tuple[ContainerSummary, ...] = ()
 
     def spirv_hint(self, kernel: str) -> str:
-        """Which SPIR-V inside the module has a kernel of that name, for somebody who asked without ``--object``; "" where none has."""
+        """Which SPIR-V inside the module has a kernel of that name, for somebody who asked without ``--object``; ""
+        where none has."""
         path = self.spirv_with(kernel)
         return in_spirv(path) if path else ""
 
@@ -106,15 +111,16 @@ class ModuleSummary(NamedTuple):
         return next(found, "")
 
     def unread(self, path: str | None) -> str:
-        """Why the debug data of the code object at ``path`` cannot be read or found, or, without it, why the module has no code object; "" where neither
-        is so."""
+        """Why the debug data of the code object at ``path`` cannot be read or found, or, without it, why the module has
+        no code object; "" where neither is so."""
         if path is None:
             return "" if self.objects else "; ".join(self.notes)
         notes = (note for each in self.objects if each.path == path for note in each.notes)
         return next((note for note in notes if note.startswith((UNREAD, NO_SECTIONS))), "")
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """Bytes of the kernels of that name, in the code object at ``path``, or in all but SPIR-V inside a container."""
+        """Bytes of the kernels of that name, in the code object at ``path``, or in all but SPIR-V inside a
+        container."""
         return {
             own.size
             for each in self.objects
@@ -130,8 +136,8 @@ def in_spirv(path: str) -> str:
 
 
 class ModuleRecord(NamedTuple):
-    """A line of the module catalogue. ``label`` is what the one who brought it called it; ``create_time`` is seconds since
-    the epoch; ``failure`` is the remembered reason why it cannot be read ("" when it can, or was not tried)."""
+    """A line of the module catalogue. ``label`` is what the one who brought it called it; ``create_time`` is seconds
+    since the epoch; ``failure`` is the remembered reason why it cannot be read ("" when it can, or was not tried)."""
 
     sha256: Digest
     size: int

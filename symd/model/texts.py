@@ -1,4 +1,5 @@
-"""Nouns for so many things, and text that callers hand over: any that can be encoded. Labels of modules are such; names of files are bytes, and may be none."""
+"""Nouns for so many things, and text that callers hand over: any that can be encoded. Labels of modules are such; names
+of files are bytes, and may be none."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def in_utf8(text: str) -> str:
 
 
 def checked_text(text: str, what: str, hint: str) -> str:
-    """Raises BadQuery for what is no text, or has surrogates, which no encoding has; ``what`` it is and ``hint`` say what to pass."""
+    """Raises BadQuery for what is no text, or has surrogates, which no encoding has; ``what`` it is and ``hint`` say
+    what to pass."""
     if not isinstance(text, str):
         raise BadQuery(f"{what} is text, not {type(text).__name__}", hint=hint)
     try:

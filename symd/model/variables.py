@@ -19,9 +19,9 @@ DISCRIMINANT = "$discr$"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A field: ``offset`` in bytes from the start of what holds it; ``bit_size`` with ``bit_offset`` (from the same start)
-    for a bit field. A base class is a member without a name. ``discriminant`` is what the field that tells variants apart has where this
-    one is there (None: it is always there, or where no other variant is)."""
+    """A field: ``offset`` in bytes from the start of what holds it; ``bit_size`` with ``bit_offset`` (from the same
+    start) for a bit field. A base class is a member without a name. ``discriminant`` is what the field that tells
+    variants apart has where this one is there (None: it is always there, or where no other variant is)."""
 
     name: str
     type: int | None
@@ -36,10 +36,11 @@ class TypeInfo:
     """One type; other types are meant by their number in ``Visible.types`` (None: void, or not known).
 
     ``kind`` is base, pointer, reference, rvalue_reference, member_pointer, array, vector, structure, class, union,
-    enumeration, typedef, const, volatile, restrict, atomic, function, unspecified, string, or the number of a tag. ``size`` in
-    bytes. ``encoding`` is that of a base type (DWARF's name: float, signed, unsigned, boolean, ...). ``target`` is what
-    it points to, names, qualifies, holds elements of, or returns. ``counts`` are element counts, outermost dimension
-    first (None: not known). ``address_space`` is what a pointer points into, by name where the vendor gives it one.
+    enumeration, typedef, const, volatile, restrict, atomic, function, unspecified, string, or the number of a tag.
+    ``size`` in bytes. ``encoding`` is that of a base type (DWARF's name: float, signed, unsigned, boolean, ...).
+    ``target`` is what it points to, names, qualifies, holds elements of, or returns. ``counts`` are element counts,
+    outermost dimension first (None: not known). ``address_space`` is what a pointer points into, by name where the
+    vendor gives it one.
     """
 
     text: str
@@ -73,10 +74,11 @@ class LocationRegister:
     ``machine_registers`` is for NVIDIA's debug builds, which number PTX registers: the machine's registers that hold it
     at the address, lowest part first; empty where none does, None where the debug data does not say.
 
-    In a location of several SIMD lanes these are the first lane's bits. Each further lane's begin ``lane_bits`` after the
-    lane's before, in the next register from its lowest bit on where this one is full; or they are the same bits of the
-    register whose number is higher by ``lane_registers``. ``bytes`` is the width of a vector register (None: it is none, or that is not known). Of AMD's
-    vector registers, which have 32 bits for each lane, all bits (``bits`` None) are all of the lane's.
+    In a location of several SIMD lanes these are the first lane's bits. Each further lane's begin ``lane_bits`` after
+    the lane's before, in the next register from its lowest bit on where this one is full; or they are the same bits of
+    the register whose number is higher by ``lane_registers``. ``bytes`` is the width of a vector register (None: it is
+    none, or that is not known). Of AMD's vector registers, which have 32 bits for each lane, all bits (``bits`` None)
+    are all of the lane's.
     """
 
     number: int
@@ -130,8 +132,8 @@ class LocationPiece:
 
 @dataclass(frozen=True, slots=True)
 class LocationDoubt:
-    """Why what the debug data says of a place cannot be right. ``reason`` is a word for programs, such as VALUE_NOT_ADDRESS; ``text`` is a
-    sentence."""
+    """Why what the debug data says of a place cannot be right. ``reason`` is a word for programs, such as
+    VALUE_NOT_ADDRESS; ``text`` is a sentence."""
 
     reason: str
     text: str
@@ -139,8 +141,9 @@ class LocationDoubt:
 
 @dataclass(frozen=True, slots=True)
 class VariableLocation:
-    """The pieces of a variable, lowest bits first. ``lanes`` are the SIMD lanes ``(first, end)`` that they are right for,
-    the last excluded; None: for all. ``doubt`` says why they are wrong, where that is certain; they stand as the debug data has them."""
+    """The pieces of a variable, lowest bits first. ``lanes`` are the SIMD lanes ``(first, end)`` that they are right
+    for, the last excluded; None: for all. ``doubt`` says why they are wrong, where that is certain; they stand as the
+    debug data has them."""
 
     pieces: tuple[LocationPiece, ...]
     lanes: tuple[int, int] | None = None
@@ -153,11 +156,11 @@ class Variable:
 
     ``type`` is its C spelling as llvm-dwarfdump prints it and ``type_number`` its number in ``Visible.types``.
     ``function`` is the function whose scope it belongs to (None: a global), ``inlined`` whether that was inlined here,
-    and ``linkage_name`` its mangled name, where it has one. ``frame`` is the number of that function's frame in the answer, 0
-    innermost; None for a global, and where no frame is certain to be it, which a note says. ``block_depth`` says in how many
-    lexical blocks of the function it is declared, and ``block`` are the section-offset ranges of the innermost of these;
-    0 and none: in the function itself. ``declared_file`` and ``declared_line`` are where its declaration stands (None and
-    0: not known).
+    and ``linkage_name`` its mangled name, where it has one. ``frame`` is the number of that function's frame in the
+    answer, 0 innermost; None for a global, and where no frame is certain to be it, which a note says. ``block_depth``
+    says in how many lexical blocks of the function it is declared, and ``block`` are the section-offset ranges of the
+    innermost of these; 0 and none: in the function itself. ``declared_file`` and ``declared_line`` are where its
+    declaration stands (None and 0: not known).
     ``location`` says where it lives at this address in words; None where it is ``optimized_out``. ``locations`` say the
     same as structure: one as a rule; several where it lives in several places at once, or where SIMD lanes follow
     different rules; none where it is optimized out. ``live`` are the section-offset ranges ``(start, end)`` in which it
@@ -197,9 +200,9 @@ class FunctionScope:
 @dataclass(frozen=True, slots=True)
 class Visible:
     """Variables in scope, innermost scope first; ``simd_width`` is the number of lanes that share the code, where the
-    debug data says it, or AMD's kernel; ``notes`` name what was left out. ``functions`` are those around the place, innermost first, as the
-    debug data has them: what is read of a code object has them, and ``Variable.frame`` counts them there; an answer has frames
-    instead, and none of these."""
+    debug data says it, or AMD's kernel; ``notes`` name what was left out. ``functions`` are those around the place,
+    innermost first, as the debug data has them: what is read of a code object has them, and ``Variable.frame`` counts
+    them there; an answer has frames instead, and none of these."""
 
     variables: tuple[Variable, ...] = ()
     types: tuple[TypeInfo, ...] = ()
@@ -212,7 +215,8 @@ class Visible:
 class InScope:
     """The variables in scope at one place. ``at`` is the place as ``symbolize`` answers it, with its reason, its
     frames, and the candidates of an ambiguous query; ``visible`` is what is in scope there, nothing where the query
-    names no place. ``device_address`` is the whole one where a device address was asked, and ``module`` the one that holds it."""
+    names no place. ``device_address`` is the whole one where a device address was asked, and ``module`` the one that
+    holds it."""
 
     at: Answer
     visible: Visible = field(default_factory=Visible)

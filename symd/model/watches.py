@@ -1,5 +1,5 @@
-"""What a watch tells: what happens to modules (they are added, loaded, unloaded and removed) and what they answer to breakpoints that
-wait, as events that come until somebody ends them."""
+"""What a watch tells: what happens to modules (they are added, loaded, unloaded and removed) and what they answer to
+breakpoints that wait, as events that come until somebody ends them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class ModuleRemoved:
 
 @dataclass(frozen=True, slots=True)
 class LoadBegan:
-    """A module was loaded in a context, or was there when the watch began; with its end where it has ended, which is told apart
-    all the same. A module that moves is unloaded, and loaded under the same key."""
+    """A module was loaded in a context, or was there when the watch began; with its end where it has ended, which is
+    told apart all the same. A module that moves is unloaded, and loaded under the same key."""
 
     loaded: LoadInContext
     resume_token: str = ""
@@ -42,7 +42,8 @@ class LoadBegan:
 
 @dataclass(frozen=True, slots=True)
 class LoadEnded:
-    """The load, told without its segments, ended at its ``unload_time``. A load may end again, earlier than was known."""
+    """The load, told without its segments, ended at its ``unload_time``. A load may end again, earlier than was
+    known."""
 
     loaded: LoadInContext
     resume_token: str = ""
@@ -50,8 +51,8 @@ class LoadEnded:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What the module ``digest`` answers to the breakpoint ``id``: places, or why there are none. ``loaded`` is the load by which
-    it came to a device, told without its segments; None: it was added, or was there."""
+    """What the module ``digest`` answers to the breakpoint ``id``: places, or why there are none. ``loaded`` is the
+    load by which it came to a device, told without its segments; None: it was added, or was there."""
 
     id: str
     digest: Digest
@@ -62,7 +63,8 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class PlacesGone:
-    """The places of the breakpoint ``id`` in the module ``digest`` that the load ``unloaded``, told without its segments, had put where they were."""
+    """The places of the breakpoint ``id`` in the module ``digest`` that the load ``unloaded``, told without its
+    segments, had put where they were."""
 
     id: str
     digest: Digest
@@ -80,7 +82,8 @@ class Watching:
 
 @dataclass(frozen=True, slots=True)
 class ChangeAcknowledged:
-    """Breakpoints with the ids ``added`` are watched from now on, and what is there is answered; those with the ids ``removed`` are not any more."""
+    """Breakpoints with the ids ``added`` are watched from now on, and what is there is answered; those with the ids
+    ``removed`` are not any more."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -91,8 +94,8 @@ ModuleEvent = ModuleAdded | ModuleRemoved | LoadBegan | LoadEnded | Watching
 """What happens to modules, whatever breakpoints are."""
 
 WatchEvent = ModuleEvent | Resolved | PlacesGone | ChangeAcknowledged
-"""Each has the token after which a watch goes on that has dealt with it; "" while what was there is told, and where the next event still belongs
-to the same happening."""
+"""Each has the token after which a watch goes on that has dealt with it; "" while what was there is told, and where the
+next event still belongs to the same happening."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +114,13 @@ class _Changing:
         self._close = close
 
     def add(self, *breakpoints: Breakpoint) -> None:
-        """Watch further breakpoints. It returns at once: what is there is answered, then ``ChangeAcknowledged`` comes. Raises
-        ``BadQuery``; ids that the watch has already end it with that error."""
+        """Watch further breakpoints. It returns at once: what is there is answered, then ``ChangeAcknowledged`` comes.
+        Raises ``BadQuery``; ids that the watch has already end it with that error."""
         self._change(BreakpointChange(tuple(checked_breakpoints(breakpoints))))
 
     def remove(self, *ids: str) -> None:
-        """Watch breakpoints no longer. It returns at once; after ``ChangeAcknowledged`` nothing comes of them. Ids that the watch does not have change
-        nothing."""
+        """Watch breakpoints no longer. It returns at once; after ``ChangeAcknowledged`` nothing comes of them. Ids that
+        the watch does not have change nothing."""
         self._change(BreakpointChange((), ids))
 
     def close(self) -> None:
@@ -126,8 +129,8 @@ class _Changing:
 
 
 class Watch(_Changing, Iterator[WatchEvent]):
-    """Events as they come. ``close``, ``add`` and ``remove`` may be called from any thread; whoever waits in ``next`` gets StopIteration when
-    it is closed."""
+    """Events as they come. ``close``, ``add`` and ``remove`` may be called from any thread; whoever waits in ``next``
+    gets StopIteration when it is closed."""
 
     def __init__(
         self,
@@ -154,7 +157,8 @@ class Watch(_Changing, Iterator[WatchEvent]):
 
 
 class AsyncWatch(_Changing):
-    """Events as they come: ``async for``. ``close``, ``add`` and ``remove`` are called in the event loop. Also a context manager."""
+    """Events as they come: ``async for``. ``close``, ``add`` and ``remove`` are called in the event loop. Also a
+    context manager."""
 
     def __init__(
         self,

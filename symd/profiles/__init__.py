@@ -1,5 +1,5 @@
-"""Profiles in, the same profiles out with their addresses named, or others' formats out. Adding a format is one new module, with
-a line in FORMATS and one in READERS, and for a format to write one in ``exports``."""
+"""Profiles in, the same profiles out with their addresses named, or others' formats out. Adding a format is one new
+module, with a line in FORMATS and one in READERS, and for a format to write one in ``exports``."""
 
 from __future__ import annotations
 
@@ -112,7 +112,8 @@ def _weighed(report: Report, profile: SampledProfile) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A profile in another format: its bytes, what became of its addresses, and what the other format could not take."""
+    """A profile in another format: its bytes, what became of its addresses, and what the other format could not
+    take."""
 
     data: bytes = field(repr=False)
     report: Report
@@ -127,12 +128,14 @@ def convert(
     name: str | None = None,
     value: str | None = None,
 ) -> Converted:
-    """Symbolize a profile and write it as ``to``, one of ``exports.EXPORTS``; ``value`` names the one type of values to write.
+    """Symbolize a profile and write it as ``to``, one of ``exports.EXPORTS``; ``value`` names the one type of values to
+    write.
 
-    Values, units, times and inlined frames are kept as far as the other format has a place for them; ``notes`` say what it
-    has none for, and what the profile did not have. A profile that is in that format already is symbolized in place. The bytes are
-    not gzipped. Raises
-    what ``symbolize`` raises, BadQuery for another ``to`` or ``value``, and Unsupported where the format has no samples.
+    Values, units, times and inlined frames are kept as far as the other format has a place for them; ``notes`` say what
+    it has none for, and what the profile did not have. A profile that is in that format already is symbolized in place.
+    The bytes are not gzipped. Raises
+    what ``symbolize`` raises, BadQuery for another ``to`` or ``value``, and Unsupported where the format has no
+    samples.
     """
     plain, options = _expanded(data, options)
     module = _chosen(plain, name)
@@ -159,7 +162,8 @@ def samples(data: bytes, options: Options | None = None, name: str | None = None
 def symbolized_samples(
     data: bytes, resolver: Resolver, options: Options | None = None, name: str | None = None
 ) -> SampledProfile:
-    """What a profile holds, symbolized. Raises what ``symbolize`` raises, and Unsupported where the format has no samples."""
+    """What a profile holds, symbolized. Raises what ``symbolize`` raises, and Unsupported where the format has no
+    samples."""
     plain, options = _expanded(data, options)
     module = _chosen(plain, name)
     return _samples(module.symbolize(plain, resolver, options).data, module, options)

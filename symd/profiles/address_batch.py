@@ -15,8 +15,8 @@ from symd.profiles.resolver import LookupTarget, Resolver
 REQUEST_ADDRESSES = 1 << 20
 """Addresses in one request."""
 WRITTEN_REASONS = ANSWERED - {Reason.DEBUG_DATA_ELSEWHERE}
-"""Reasons whose frames are written into a profile. A name that only the symbol table knows (NO_DEBUG_INFO), or a line without a function, is not: it would
-keep better debug data from being used later."""
+"""Reasons whose frames are written into a profile. A name that only the symbol table knows (NO_DEBUG_INFO), or a line
+without a function, is not: it would keep better debug data from being used later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class ResolvedAddress:
 
 
 class AddressBatch:
-    """Addresses are added one by one, each for a handle; ``ask`` then looks all of them up, and its answers are indexed by
-    handle. Equal addresses have one handle."""
+    """Addresses are added one by one, each for a handle; ``ask`` then looks all of them up, and its answers are indexed
+    by handle. Equal addresses have one handle."""
 
     def __init__(self) -> None:
         self._targets: dict[LookupTarget, int] = {}
@@ -75,8 +75,8 @@ class AddressBatch:
         return answers
 
     def _columns(self) -> dict[LookupTarget | None, tuple[list[int], list[int]]]:
-        """Target to (handles, offsets), None for what was refused. A number that is no 64-bit address is left out: its answer
-        stays OUTSIDE_TEXT."""
+        """Target to (handles, offsets), None for what was refused. A number that is no 64-bit address is left out: its
+        answer stays OUTSIDE_TEXT."""
         targets: list[LookupTarget | None] = [*self._targets, None]
         columns: dict[LookupTarget | None, tuple[list[int], list[int]]] = {target: ([], []) for target in targets}
         for (number, offset), handle in self._handles.items():

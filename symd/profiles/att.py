@@ -1,10 +1,11 @@
-"""The instructions of rocprofv3's thread trace (ATT): ``code.json`` of a ``ui_output`` folder. Empty source columns are filled, and a member
-of symd's own has the frames. A row is a sample, too: an instruction, with how often it ran and the cycles it took and waited. Source:
-ROCm/rocm-systems at 1b1610fc2, rocprofiler-sdk/source/lib/att-tool/code.cpp and cxx/codeobj/code_printing.hpp. ``code`` is a list of rows
-in the order that ``header`` names: ISA, _, LineNumber, Source, Codeobj, Vaddr, Hit, Latency, Stall, Idle; Vaddr is an address of the code
-object's ELF, Codeobj its load id, 0 for code of no object. A row whose ISA begins with ``;`` names the kernel of the rows behind it, as its
-descriptor's symbol (``_Z1k.kd``), and readable as its Source. Source is ``file:line`` of the innermost function and, where it was inlined,
-the call sites, outermost first, between `` -> ``: such a row has its place already."""
+"""The instructions of rocprofv3's thread trace (ATT): ``code.json`` of a ``ui_output`` folder. Empty source columns are
+filled, and a member of symd's own has the frames. A row is a sample, too: an instruction, with how often it ran and the
+cycles it took and waited. Source: ROCm/rocm-systems at 1b1610fc2, rocprofiler-sdk/source/lib/att-tool/code.cpp and
+cxx/codeobj/code_printing.hpp. ``code`` is a list of rows in the order that ``header`` names: ISA, _, LineNumber,
+Source, Codeobj, Vaddr, Hit, Latency, Stall, Idle; Vaddr is an address of the code object's ELF, Codeobj its load id, 0
+for code of no object. A row whose ISA begins with ``;`` names the kernel of the rows behind it, as its descriptor's
+symbol (``_Z1k.kd``), and readable as its Source. Source is ``file:line`` of the innermost function and, where it was
+inlined, the call sites, outermost first, between `` -> ``: such a row has its place already."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ from symd.profiles.samples import (
 
 NAME = "att"
 FRAMES = "symd_frames"
-"""Added to the document: ``table``, a list of stacks, each a list of frames, innermost first; ``rows``, for each row of ``code``
-the index of its stack, or null."""
+"""Added to the document: ``table``, a list of stacks, each a list of frames, innermost first; ``rows``, for each row of
+``code`` the index of its stack, or null."""
 SEPARATOR = " -> "
 COLUMNS = ("ISA", "_", "LineNumber", "Source", "Codeobj", "Vaddr", "Hit", "Latency", "Stall", "Idle")
 ISA, SOURCE, OBJECT, ADDRESS = 0, 3, 4, 5
@@ -47,13 +48,15 @@ _HEADER = re.compile(rb'"header"\s*:\s*"ISA,\s*_,\s*LineNumber,\s*Source,\s*Code
 
 
 def claims(data: bytes) -> bool:
-    """An object that begins with one of the three members, and whose header has the six columns that say what a row is."""
+    """An object that begins with one of the three members, and whose header has the six columns that say what a row
+    is."""
     return bool(_HEAD.match(data[:4096])) and any(map(_HEADER.search, (data[:4096], data[-4096:])))
 
 
 @dataclass(slots=True)
 class AttRow:
-    """An instruction: its cells, and where its source stands in the text. ``kernel`` has its kernel's name, readable and mangled, where a row before says it."""
+    """An instruction: its cells, and where its source stands in the text. ``kernel`` has its kernel's name, readable
+    and mangled, where a row before says it."""
 
     cells: list[Any]
     source: Span
@@ -132,8 +135,8 @@ def _read_earlier(value: Any, found: AttDocument) -> None:
 
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
-    """Add frames to the rows that have none of an earlier run. A code object is known by its id, as the user named it: rocprofv3
-    leaves it beside the trace as ``…_code_object_id_ID.out``."""
+    """Add frames to the rows that have none of an earlier run. A code object is known by its id, as the user named it:
+    rocprofv3 leaves it beside the trace as ``…_code_object_id_ID.out``."""
     text = json_text.decode(data)
     spending = ProfileBudget(options, len(data))
     document = read_document(text, spending)
@@ -236,7 +239,8 @@ def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
 
 
 def _positions(row: AttRow) -> tuple[Frame, ...]:
-    """Frames, innermost first, of a source as ROCm writes it; of the functions it says only the kernel, which is the outermost."""
+    """Frames, innermost first, of a source as ROCm writes it; of the functions it says only the kernel, which is the
+    outermost."""
     source = row.cells[SOURCE]
     parts = source.split(SEPARATOR) if isinstance(source, str) and source else []
     places = [PLACE.fullmatch(part) for part in [*parts[:1], *reversed(parts[1:])]]

@@ -1,9 +1,10 @@
 """Folded stacks, the input of flame graphs: one stack a line, root first, frames between semicolons, then a count.
 
 A frame that is an address is written ``MODULE+0xOFFSET`` (an object address in the module of that identity),
-``KERNEL+0xOFFSET`` or ``[KERNEL+0xOFFSET]`` (bytes into a kernel), or ``MODULE (file offset 0xOFFSET)``. It becomes as many frames as the code was inlined
-through: ``function (file:line)``, inlined ones marked ``_[i]`` as flame graph tools colour them. A decimal number could be
-either, decimal for symd or hexadecimal for addr2line: a frame of a known name with one stays, and is counted as MALFORMED.
+``KERNEL+0xOFFSET`` or ``[KERNEL+0xOFFSET]`` (bytes into a kernel), or ``MODULE (file offset 0xOFFSET)``. It becomes as
+many frames as the code was inlined through: ``function (file:line)``, inlined ones marked ``_[i]`` as flame graph tools
+colour them. A decimal number could be either, decimal for symd or hexadecimal for addr2line: a frame of a known name
+with one stays, and is counted as MALFORMED.
 
 Samples of folded stacks: a line is a stack, root first, with one value. There are neither times nor units.
 """
@@ -156,8 +157,8 @@ _IN_FILE = re.compile(r"([^;\[]+)" + re.escape(FILE_OFFSET) + r"0x([0-9a-fA-F]{1
 
 
 def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
-    """Every line that has a stack and a count. Frames that follow one another, the later ones marked as inlined, are one
-    address."""
+    """Every line that has a stack and a count. Frames that follow one another, the later ones marked as inlined, are
+    one address."""
     found = SampledProfile((ValueType("samples", "count"),))
     addresses = AddressTable(found.addresses)
     modules: dict[SampledModule, int] = {}
@@ -179,7 +180,8 @@ def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
 
 
 def _addresses(parts: list[str], modules: dict[SampledModule, int]) -> list[SampledAddress]:
-    """The addresses of one stack, root first; ``modules`` takes a mapping of one byte for each that is told by its place in a file."""
+    """The addresses of one stack, root first; ``modules`` takes a mapping of one byte for each that is told by its
+    place in a file."""
     found: list[SampledAddress] = []
     for part in parts:
         frame = frame_of_text(part)

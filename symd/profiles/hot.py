@@ -1,7 +1,7 @@
 """Where the values of a profile fall: its lines, instructions, functions, kernels and files, the hottest first.
 
-A sample counts where it was taken: at the first entry of its stack, in the innermost frame there. Nothing is dropped, so that the values of
-all places together are those of the profile."""
+A sample counts where it was taken: at the first entry of its stack, in the innermost frame there. Nothing is dropped,
+so that the values of all places together are those of the profile."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ BY: Final = ("line", "instruction", "function", "kernel", "file")
 
 
 class ProfilePlace(NamedTuple):
-    """A line, an instruction, a function, a kernel or a file of a profile; what the sum is not by is None or 0. ``instruction`` is KERNEL+OFFSET, as every verb of the
-    command takes it. ``reason`` says why samples lie in no module that is known; of these there is nothing else."""
+    """A line, an instruction, a function, a kernel or a file of a profile; what the sum is not by is None or 0.
+    ``instruction`` is KERNEL+OFFSET, as every verb of the command takes it. ``reason`` says why samples lie in no
+    module that is known; of these there is nothing else."""
 
     file: str | None = None
     line: int = 0
@@ -34,8 +35,8 @@ class ProfilePlace(NamedTuple):
 
 
 class HotRow(NamedTuple):
-    """The sum of a place: ``values`` has one for each column of the profile, ``weight`` is what places are ordered by. ``callers`` are the frames that the place was
-    inlined into, innermost first, where most of its weight is."""
+    """The sum of a place: ``values`` has one for each column of the profile, ``weight`` is what places are ordered by.
+    ``callers`` are the frames that the place was inlined into, innermost first, where most of its weight is."""
 
     place: ProfilePlace
     weight: Value
@@ -44,7 +45,8 @@ class HotRow(NamedTuple):
 
 
 class HotProfile(NamedTuple):
-    """A profile summed by ``by``, one of ``BY``. ``total`` is the weight of all rows; ``columns`` are what ``HotRow.values`` and weights count."""
+    """A profile summed by ``by``, one of ``BY``. ``total`` is the weight of all rows; ``columns`` are what
+    ``HotRow.values`` and weights count."""
 
     by: str
     rows: tuple[HotRow, ...]
@@ -59,8 +61,9 @@ def hot(
     by: str = "line",
     value: str | None = None,
 ) -> HotProfile:
-    """A profile as it is, or symbolized, summed by one of ``BY``. ``addresses`` are the places of its addresses, None where all have frames; ``summary`` tells what is in the module of a digest. ``value``
-    names the column that counts; without it that is all of them where they are parts of a whole, else the one that the profile shows first.
+    """A profile as it is, or symbolized, summed by one of ``BY``. ``addresses`` are the places of its addresses, None
+    where all have frames; ``summary`` tells what is in the module of a digest. ``value`` names the column that counts;
+    without it that is all of them where they are parts of a whole, else the one that the profile shows first.
 
     Raises BadQuery where the profile has no such column."""
     columns = sample_columns(profile)
@@ -168,8 +171,8 @@ class HotPlace(NamedTuple):
 
 
 def hot_lines(profile: SampledProfile, column: int, *, callers: bool = False) -> dict[HotPlace | None, Value]:
-    """The sum of the values in a column by the place of each sample's leaf: its innermost frame, or (``callers``) the one that all others
-    are inlined into. None: those of samples without a line."""
+    """The sum of the values in a column by the place of each sample's leaf: its innermost frame, or (``callers``) the
+    one that all others are inlined into. None: those of samples without a line."""
     places = [_place(profile, number, callers=callers) for number in range(len(profile.addresses))]
     totals: dict[HotPlace | None, Value] = {}
     for sample in profile.samples:

@@ -36,8 +36,8 @@ def encode(text: str) -> bytes:
 
 
 class JsonCursor:
-    """A position in a text that moves over values: at a value, ``value`` reads it, and ``members`` and ``elements`` go into
-    it. What a caller of those two leaves unread is passed over. All raise Malformed."""
+    """A position in a text that moves over values: at a value, ``value`` reads it, and ``members`` and ``elements`` go
+    into it. What a caller of those two leaves unread is passed over. All raise Malformed."""
 
     def __init__(self, text: str, at: int = 0) -> None:
         self.text = text

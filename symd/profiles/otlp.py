@@ -1,5 +1,5 @@
-"""OpenTelemetry profiles (v1development), the ProfilesData or export request message: locations of the dictionary get their
-lines, and the function and string tables grow without a duplicate or an orphan."""
+"""OpenTelemetry profiles (v1development), the ProfilesData or export request message: locations of the dictionary get
+their lines, and the function and string tables grow without a duplicate or an orphan."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ FUNCTION_FIELDS = (
 FRAME_TYPES = ("profile.frame.type", "frame.type")
 """Attributes of a location that say what kind of frame it is, in older and newer semantic conventions."""
 CUDA_PC = "cuda-pc"
-"""A frame of Parca's agent: the address counts from the start of a kernel, whose mangled name is that of the one function, without a
-file or a line; the mapping is the cubin, ``cubin-`` and its CRC in 16 hexadecimal digits by name, by build id the CRC and 16 zeros
-(parca-dev/opentelemetry-ebpf-profiler at 9ece4f9e, interpreter/gpu)."""
+"""A frame of Parca's agent: the address counts from the start of a kernel, whose mangled name is that of the one
+function, without a file or a line; the mapping is the cubin, ``cubin-`` and its CRC in 16 hexadecimal digits by name,
+by build id the CRC and 16 zeros (parca-dev/opentelemetry-ebpf-profiler at 9ece4f9e, interpreter/gpu)."""
 BUILD_IDS = (
     "process.executable.build_id.gnu",
     "process.executable.build_id.go",
@@ -87,8 +87,8 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """A location to symbolize. ``content`` are its fields but the lines; ``kernel`` is what the address counts from where that is
-    not the mapping."""
+    """A location to symbolize. ``content`` are its fields but the lines; ``kernel`` is what the address counts from
+    where that is not the mapping."""
 
     item: Field
     content: bytes

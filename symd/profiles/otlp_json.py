@@ -1,8 +1,9 @@
 """OTLP profiles as JSON, as OTLP over HTTP and the Collector's file exporter write them: one object, or one a line.
 
-Source: the OTLP specification, "JSON Protobuf Encoding", and the JSON mapping of protocol buffers: names in lowerCamelCase (those of the
-proto are read too), 64-bit numbers as decimal strings. The messages are those of ``symd.profiles.otlp``: the document is put into their
-binary form, symbolized there, and what that added is put into the text, of which nothing else changes."""
+Source: the OTLP specification, "JSON Protobuf Encoding", and the JSON mapping of protocol buffers: names in
+lowerCamelCase (those of the proto are read too), 64-bit numbers as decimal strings. The messages are those of
+``symd.profiles.otlp``: the document is put into their binary form, symbolized there, and what that added is put into
+the text, of which nothing else changes."""
 
 from __future__ import annotations
 
@@ -145,7 +146,8 @@ def snake(name: str) -> str:
 
 
 def message(kind: str, value: Any) -> bytes:
-    """The binary form of a JSON value that is a message of this kind; what is not read is left out. Raises Malformed."""
+    """The binary form of a JSON value that is a message of this kind; what is not read is left out. Raises
+    Malformed."""
     if not isinstance(value, dict):
         raise Malformed(f"a {kind} is no object", where=json_text.WHERE)
     shape = SHAPES[kind]

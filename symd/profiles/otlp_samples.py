@@ -1,6 +1,6 @@
 """Samples of OTLP profiles. The
-locations of a stack stand leaf first. A sample without values has one of 1 at each of its times, a sample with one value for each time means
-them pairwise (profiles.proto)."""
+locations of a stack stand leaf first. A sample without values has one of 1 at each of its times, a sample with one
+value for each time means them pairwise (profiles.proto)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _NAMES = (schema.Function.name_strindex, schema.Function.system_name_strindex, s
 
 
 def read(data: bytes, spending: ProfileBudget) -> SampledProfile:
-    """The samples of every profile in the message; those of another type of value get columns of their own. Raises Malformed
-    and LimitExceeded."""
+    """The samples of every profile in the message; those of another type of value get columns of their own. Raises
+    Malformed and LimitExceeded."""
     return _Reader(data, spending).profile()
 
 

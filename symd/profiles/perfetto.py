@@ -1,9 +1,10 @@
-"""Perfetto traces: the symbols of frames go to the end of the trace, in ModuleSymbols packets, as Perfetto's own symbolizer appends them;
-nothing else changes.
+"""Perfetto traces: the symbols of frames go to the end of the trace, in ModuleSymbols packets, as Perfetto's own
+symbolizer appends them; nothing else changes.
 
-Source: google/perfetto, docs/learning-more/symbolization.md, at ec5d16b1. A build id is bytes, not digits; lines stand innermost first.
-The address is a frame's rel_pc, which is an address of the file as its program
-headers say: its mapping's load_bias is p_vaddr - p_offset there. A mapping has no kind: of a GPU's module it is one like any other.
+Source: google/perfetto, docs/learning-more/symbolization.md, at ec5d16b1. A build id is bytes, not digits; lines stand
+innermost first. The address is a frame's rel_pc, which is an address of the file as its program
+headers say: its mapping's load_bias is p_vaddr - p_offset there. A mapping has no kind: of a GPU's module it is one
+like any other.
 
 Samples of a Perfetto trace: stack samples with their counters, and samples of perf.
 """
@@ -94,8 +95,8 @@ def module_symbols(packet: Packet) -> list[tuple[_Key, dict[int, bytes]]]:
 
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
-    """Append the symbols of frames that have a mapping and no symbols yet. A module is known by its build id, in hexadecimal
-    digits or as the text that it is, or by the path of the mapping."""
+    """Append the symbols of frames that have a mapping and no symbols yet. A module is known by its build id, in
+    hexadecimal digits or as the text that it is, or by the path of the mapping."""
     spending = ProfileBudget(options, len(data))
     wanted: dict[TracedMapping, dict[int, None]] = {}
     known: dict[_Key, set[int]] = {}
@@ -132,7 +133,8 @@ class _Asked:
         """``rel_pc`` counts load_bias in; the segment that holds the mapping's file offset says what it ought to be."""
         names = identities(mapping)
         found = self._resolver.identified(*names)
-        # The file's own offsets: what the placer adds to them is the load bias of the segment, or the text section's place.
+        # The file's own offsets: what the placer adds to them is the load bias of the segment, or the text section's
+        # place.
         ranged = MappedRange(mapping.exact_offset, 0, mapping.exact_offset)
         placed = self._placer.place(ranged, found) if isinstance(found, IdentifiedModule) else found
         if placed is Reason.UNKNOWN_MODULE:

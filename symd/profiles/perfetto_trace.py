@@ -1,4 +1,5 @@
-"""What a Perfetto trace interns about stacks, sequence by sequence, and the packets themselves, compressed ones unpacked.
+"""What a Perfetto trace interns about stacks, sequence by sequence, and the packets themselves, compressed ones
+unpacked.
 
 What is interned belongs to its sequence, until the state is cleared. Compressed packets are of deflate or zstd."""
 

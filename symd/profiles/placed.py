@@ -36,8 +36,8 @@ class InstructionPlace(NamedTuple):
 
 @dataclass(slots=True)
 class SampleColumns:
-    """What the samples of a profile are summed by. ``is_summable``: the columns are parts of one whole, such as stall reasons; else the one with the number ``default``
-    is shown first."""
+    """What the samples of a profile are summed by. ``is_summable``: the columns are parts of one whole, such as stall
+    reasons; else the one with the number ``default`` is shown first."""
 
     columns: tuple[ValueType, ...]
     is_summable: bool
@@ -71,7 +71,8 @@ class SampleColumns:
 @dataclass(slots=True)
 class PlacedSamples(SampleColumns):
     """The samples of a profile by the instructions that they lie at. ``values[place]`` has a sum for each of
-    ``columns``. ``left`` are samples that lie nowhere, by reason, also a sum for each column; ``notes`` are the profile's own."""
+    ``columns``. ``left`` are samples that lie nowhere, by reason, also a sum for each column; ``notes`` are the
+    profile's own."""
 
     values: dict[InstructionPlace, list[Value]] = field(default_factory=dict)
     left: dict[Reason, list[Value]] = field(default_factory=dict)
@@ -104,7 +105,8 @@ class PlacedSamples(SampleColumns):
 
 
 def placed(profile: SampledProfile, resolver: Resolver, options: Options | None = None) -> PlacedSamples:
-    """Every sample at its leaf: the innermost entry of its stack that is an address. Raises what the symbolizer raises."""
+    """Every sample at its leaf: the innermost entry of its stack that is an address. Raises what the symbolizer
+    raises."""
     options = options or Options()
     counted = sample_columns(profile)
     found = PlacedSamples(counted.columns, counted.is_summable, counted.default, notes=tuple(profile.notes))
@@ -123,8 +125,8 @@ def placed(profile: SampledProfile, resolver: Resolver, options: Options | None 
 
 
 def all_places(profile: SampledProfile, resolver: Resolver, options: Options) -> dict[int, InstructionPlace | Reason]:
-    """Where each address of a profile lies, by its number; entries of stacks that are no addresses are missing. Raises what the
-    symbolizer raises."""
+    """Where each address of a profile lies, by its number; entries of stacks that are no addresses are missing. Raises
+    what the symbolizer raises."""
     return AddressPlaces(profile, resolver, options).places
 
 
@@ -147,7 +149,8 @@ def _reason(sample: Sample) -> str | None:
 
 
 class AddressPlaces:
-    """Where each address of a profile lies, looked up in columns: ``places`` by its number, as ``all_places`` has them. Raises what the symbolizer raises."""
+    """Where each address of a profile lies, looked up in columns: ``places`` by its number, as ``all_places`` has them.
+    Raises what the symbolizer raises."""
 
     def __init__(self, profile: SampledProfile, resolver: Resolver, options: Options) -> None:
         self._profile, self._resolver = profile, resolver
@@ -227,7 +230,8 @@ class AddressPlaces:
         return (placed_mapping.target, value) if 0 <= value < 1 << 64 else Reason.OUTSIDE_TEXT
 
     def _of_name(self, name: str, cubin: str | None) -> LookupTarget | Reason:
-        """A kernel, or a module in which offsets are object addresses; ``cubin`` is the CRC of a CUDA module, where names are its functions'."""
+        """A kernel, or a module in which offsets are object addresses; ``cubin`` is the CRC of a CUDA module, where
+        names are its functions'."""
         key = f"{cubin}\n{name}"
         if key not in self._named:
             self._named[key] = self._function(name, cubin) if cubin is not None else self._kernel(name)

@@ -1,6 +1,6 @@
-"""What every profile format offers, what a rewrite answers: the new bytes and a report that hides nothing; and what one profile has cost so
-far: what was read of it and is kept, and what was written into it. A small file expands, and an answer of many frames is written wherever
-its address stands."""
+"""What every profile format offers, what a rewrite answers: the new bytes and a report that hides nothing; and what one
+profile has cost so far: what was read of it and is kept, and what was written into it. A small file expands, and an
+answer of many frames is written wherever its address stands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def no_progress(_stage: str, _done: int, _total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Budgets against hostile profiles, and who is told how far it is. ``stored`` is how many bytes a gzipped profile has as it is stored."""
+    """Budgets against hostile profiles, and who is told how far it is. ``stored`` is how many bytes a gzipped profile
+    has as it is stored."""
 
     limits: Limits = field(default_factory=Limits)
     progress: Progress = no_progress
@@ -47,8 +48,8 @@ class Report:
 
     ``unit`` says what is counted ("locations", "rows", ...); ``total`` is ``already`` (had symbols, left alone) plus
     ``resolved`` plus all of ``unresolved`` (left as they were, by reason). ``approximate`` of the resolved have the
-    nearest earlier line of their function. ``notes`` are sentences for the user. ``weight`` says how much of the profile's values the
-    unresolved ones have; None where nothing is left, or the format's samples are not read.
+    nearest earlier line of their function. ``notes`` are sentences for the user. ``weight`` says how much of the
+    profile's values the unresolved ones have; None where nothing is left, or the format's samples are not read.
     """
 
     format: str
@@ -126,8 +127,8 @@ class Tally:
 
 
 PROFILE_RECORDS = 4_000_000
-"""Fields, samples, rows and frames that are read of one profile; of a gzipped one so many for each MiB that is stored: records of nothing compress
-so well that their number alone says little."""
+"""Fields, samples, rows and frames that are read of one profile; of a gzipped one so many for each MiB that is stored:
+records of nothing compress so well that their number alone says little."""
 _SHARE = 12
 """Any gzipped one may have this part of them: what compresses no further has all."""
 MEMBERS_A_RECORD = 16

@@ -141,7 +141,8 @@ def packed_field(number: int, values: Iterable[int]) -> bytes:
 
 
 def text_field(number: int, text: str) -> bytes:
-    """A string; protocol buffers hold UTF-8, so lone surrogates are escaped. b"" for "", which is what an absent field means."""
+    """A string; protocol buffers hold UTF-8, so lone surrogates are escaped. b"" for "", which is what an absent field
+    means."""
     return length_field(number, text.encode("utf-8", "backslashreplace")) if text else b""
 
 

@@ -1,14 +1,16 @@
-"""Profiles of Proton, Triton's profiler: hatchet's tree of frames with metrics, as JSON or msgpack, and traces in Chrome's JSON.
+"""Profiles of Proton, Triton's profiler: hatchet's tree of frames with metrics, as JSON or msgpack, and traces in
+Chrome's JSON.
 
-Source: triton-lang/triton at 07056fb0, third_party/proton/csrc/lib/Data/TreeData.cpp and TraceData.cpp, and csrc/include/Utility/String.h.
-A tree is a list: the tree, then an object of devices. A node has ``frame`` {name, type}, ``metrics`` (the node's own, those of its children
-not among them) and ``children``. Proton looks PC samples up by itself, in CUPTI or in ROCm's decoder, and keeps no address: frames are
-called ``file:line@function``, kernels by their names. So there is nothing to look up; ``symd profile --to`` writes it for other viewers. A
-trace has an object a line, one for each stream, with ``traceEvents``: complete events (``ph`` X) with ``ts`` and ``dur`` in microseconds
-and, in ``args``, the ``call_stack``, outermost first, which begins with ROOT and may lack the event's own ``name``.
+Source: triton-lang/triton at 07056fb0, third_party/proton/csrc/lib/Data/TreeData.cpp and TraceData.cpp, and
+csrc/include/Utility/String.h. A tree is a list: the tree, then an object of devices. A node has ``frame`` {name, type},
+``metrics`` (the node's own, those of its children not among them) and ``children``. Proton looks PC samples up by
+itself, in CUPTI or in ROCm's decoder, and keeps no address: frames are called ``file:line@function``, kernels by their
+names. So there is nothing to look up; ``symd profile --to`` writes it for other viewers. A trace has an object a line,
+one for each stream, with ``traceEvents``: complete events (``ph`` X) with ``ts`` and ``dur`` in microseconds and, in
+``args``, the ``call_stack``, outermost first, which begins with ROOT and may lack the event's own ``name``.
 
-Samples of Proton's tree: every node with metrics of its own is a sample, its stack the way to it. Of a trace every event is one, with the time that
-none of the events inside it has."""
+Samples of Proton's tree: every node with metrics of its own is a sample, its stack the way to it. Of a trace every
+event is one, with the time that none of the events inside it has."""
 
 from __future__ import annotations
 
@@ -51,7 +53,8 @@ _PLACED = re.compile(r"(.+):([0-9]{1,18})@(.*)", re.DOTALL)
 
 
 def claims(data: bytes) -> bool:
-    """A list of objects whose first members are a node's, of which one names a frame; or a trace whose events have call stacks."""
+    """A list of objects whose first members are a node's, of which one names a frame; or a trace whose events have call
+    stacks."""
     if is_packed(data):
         return True
     return is_trace(data) or bool(_HEAD.match(data[:4096]) and _NAMED.search(data[: 1 << 20]))
@@ -80,8 +83,8 @@ def tree(data: bytes, spending: ProfileBudget) -> Any:
 
 
 def events(data: bytes, spending: ProfileBudget) -> Iterator[dict[str, Any]]:
-    """The complete events of a trace that have a call stack, and a number for the base of their times as ``base``. Raises Malformed and
-    LimitExceeded."""
+    """The complete events of a trace that have a call stack, and a number for the base of their times as ``base``.
+    Raises Malformed and LimitExceeded."""
     text = json_text.decode(data)
     spending.read_json(text, 0, len(text))
     cursor = JsonCursor(text)
@@ -125,7 +128,8 @@ _UNIT = re.compile(r"(.*?) *\(([a-z]+)\)")
 
 
 def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
-    """Every metric that is a number, in nodes below the root; the first in the tree is the first column. Raises Malformed."""
+    """Every metric that is a number, in nodes below the root; the first in the tree is the first column. Raises
+    Malformed."""
     if is_trace(data):
         return _trace(data, spending)
     document = tree(data, spending)
@@ -188,7 +192,8 @@ def _trace(data: bytes, spending: ProfileBudget) -> SampledProfile:
 
 
 class _Event(NamedTuple):
-    """An event of a trace: where it begins and its duration, below 0 so that of those that begin together the longest comes first; in nanoseconds."""
+    """An event of a trace: where it begins and its duration, below 0 so that of those that begin together the longest
+    comes first; in nanoseconds."""
 
     begin: int
     less: int

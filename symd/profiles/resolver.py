@@ -1,6 +1,6 @@
-"""From what a profile calls a piece of code (build id, code object id, CRC, kernel name) to a module that the user named, and from there to
-answers. Only modules that the user named are used; a name that two of them have is ambiguous. A mapping of a profile (where which part of
-which file was loaded) becomes addresses in a code object."""
+"""From what a profile calls a piece of code (build id, code object id, CRC, kernel name) to a module that the user
+named, and from there to answers. Only modules that the user named are used; a name that two of them have is ambiguous.
+A mapping of a profile (where which part of which file was loaded) becomes addresses in a code object."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ ReadUri = Callable[[str], bytes]
 @dataclass(frozen=True, slots=True)
 class NamedModule:
     """A module that the user named and the symbolizer has. ``identity`` is what profiles call it; a module without one
-    answers to its SHA-256, to those of its code objects, to the name of its file (``name``, by the last part of the path
-    where nothing else is known), and to names of kernels that no other such module bears."""
+    answers to its SHA-256, to those of its code objects, to the name of its file (``name``, by the last part of the
+    path where nothing else is known), and to names of kernels that no other such module bears."""
 
     digest: str
     name: str
@@ -60,8 +60,8 @@ class LookupTarget:
 
 
 class Resolver:
-    """Modules and what they answer to, over a symbolizer. ``read_uri`` is needed where a profile has URIs; without it such names are
-    not found."""
+    """Modules and what they answer to, over a symbolizer. ``read_uri`` is needed where a profile has URIs; without it
+    such names are not found."""
 
     def __init__(
         self,
@@ -99,7 +99,8 @@ class Resolver:
         return self._by_file_name(identities)
 
     def _by_file_name(self, identities: tuple[str, ...]) -> IdentifiedModule | Reason:
-        """The module whose file, or identity, has the name of a path, or of a URI of a whole file, among ``identities``."""
+        """The module whose file, or identity, has the name of a path, or of a URI of a whole file, among
+        ``identities``."""
         for identity in identities:
             found = self._file_names.get(_file_name(identity), ())
             if found:
@@ -150,8 +151,8 @@ class Resolver:
         return Reason.AMBIGUOUS if holding else Reason.UNKNOWN_KERNEL
 
     def symbolize(self, target: LookupTarget, values: U64) -> Answers:
-        """Answers for a column of offsets into a target. A kernel that several code objects have, such as those of several architectures, is
-        answered where all of them say the same."""
+        """Answers for a column of offsets into a target. A kernel that several code objects have, such as those of
+        several architectures, is answered where all of them say the same."""
         answers = self._answers(target, values)
         unclear = np.flatnonzero(answers.locations.reason[answers.location] == Reason.AMBIGUOUS)
         if target.kernel is None or target.path is not None or not len(unclear):
@@ -209,7 +210,8 @@ class Resolver:
 
 
 def _agreed(answers: Answers, unclear: I64, each: Sequence[Answers]) -> Answers:
-    """The answers of the first code object, but for those of ``unclear`` on which others that have such a place say otherwise."""
+    """The answers of the first code object, but for those of ``unclear`` on which others that have such a place say
+    otherwise."""
     first, locations = each[0], _with_ambiguous(each[0].locations)
     location, text, offset = first.location.copy(), first.text_section.copy(), first.offset.copy()
     for number in unclear.tolist():
@@ -234,8 +236,8 @@ def _with_ambiguous(locations: Locations) -> Locations:
 
 
 def section_target(resolver: Resolver, identities: Sequence[str], section: str) -> LookupTarget | Reason:
-    """A section of the module that is called so; where there is none, of the only module without an identity that has the
-    section. UNKNOWN_MODULE and AMBIGUOUS as ``identified`` answers them."""
+    """A section of the module that is called so; where there is none, of the only module without an identity that has
+    the section. UNKNOWN_MODULE and AMBIGUOUS as ``identified`` answers them."""
     found = resolver.identified(*identities)
     if isinstance(found, IdentifiedModule):
         return LookupTarget(found.digest, section=section, path=found.path)
@@ -314,8 +316,8 @@ class FileRange:
 
 @dataclass(frozen=True, slots=True)
 class FileOffsetMap:
-    """How a code object's file offsets become addresses; ``whole`` is what a mapping of the object from its first byte on
-    means where no range holds that byte (None: nothing)."""
+    """How a code object's file offsets become addresses; ``whole`` is what a mapping of the object from its first byte
+    on means where no range holds that byte (None: nothing)."""
 
     ranges: tuple[FileRange, ...]
     whole: LookupTarget | None

@@ -1,7 +1,9 @@
-"""rocpd databases of rocprofv3, which have no program counters: they are recognised so that the refusal can explain itself.
+"""rocpd databases of rocprofv3, which have no program counters: they are recognised so that the refusal can explain
+itself.
 
-Source: ROCm/rocm-systems, rocprofiler-sdk/source/share/rocprofiler-sdk-rocpd/rocpd_tables.sql (schema 3): kernels, dispatches, code objects and
-counters, and no table of samples of instructions; no release of rocprofv3 writes PC samples into one."""
+Source: ROCm/rocm-systems, rocprofiler-sdk/source/share/rocprofiler-sdk-rocpd/rocpd_tables.sql (schema 3): kernels,
+dispatches, code objects and counters, and no table of samples of instructions; no release of rocprofv3 writes PC
+samples into one."""
 
 from __future__ import annotations
 

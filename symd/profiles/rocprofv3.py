@@ -4,8 +4,8 @@ Source: ROCprofiler-SDK documentation, "Using PC sampling" and rocprofv3-schema.
 ``rocprofiler-sdk-tool`` (one object a process) ``code_objects`` have ``code_object_id``, ``uri``, ``load_base`` and
 ``load_delta``; ``buffer_records`` have ``pc_sample_host_trap`` and ``pc_sample_stochastic``, whose samples have
 ``record.pc.code_object_id``, ``record.pc.code_object_offset`` and ``inst_index``; ``strings.pc_sample_comments`` has a
-source line for each ``inst_index``. rocprofiler_pc_t: the offset counts from ``load_base``; in the ELF's own addresses it
-is ``load_base`` + offset - ``load_delta``. Object id 0 stands for code of no object.
+source line for each ``inst_index``. rocprofiler_pc_t: the offset counts from ``load_base``; in the ELF's own addresses
+it is ``load_base`` + offset - ``load_delta``. Object id 0 stands for code of no object.
 
 Samples of rocprofv3's PC sampling JSON: each is one wave at one instruction, at a time.
 
@@ -93,7 +93,8 @@ class RocprofSample(NamedTuple):
 
 @dataclass(slots=True)
 class StringsMember:
-    """What is in ``strings``: its span in the text (None: there is none), the comments, and the table of an earlier run."""
+    """What is in ``strings``: its span in the text (None: there is none), the comments, and the table of an earlier
+    run."""
 
     span: Span | None = None
     empty: bool = True
@@ -196,7 +197,8 @@ class _CodeObjectTargets:
         self._targets: dict[int, tuple[int | Reason, int]] = {}
 
     def handle(self, sample: RocprofSample) -> int:
-        """The handle of a sample's address; MALFORMED where the sample has none, or nothing can be added to its process."""
+        """The handle of a sample's address; MALFORMED where the sample has none, or nothing can be added to its
+        process."""
         owner = sample.owner
         if owner is None or not self._process.strings.span:
             return self.batch.refuse(Reason.MALFORMED)

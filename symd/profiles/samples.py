@@ -1,6 +1,6 @@
-"""What a profile holds, in one form for every writer: stacks with values, whatever the format they were read from; and frames and places as
-profiles write them, as text and as JSON. Nothing is looked up here: what an address of a profile means was written into it before
-(``symd.profiles.symbolize``)."""
+"""What a profile holds, in one form for every writer: stacks with values, whatever the format they were read from; and
+frames and places as profiles write them, as text and as JSON. Nothing is looked up here: what an address of a profile
+means was written into it before (``symd.profiles.symbolize``)."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class SampleExtent(NamedTuple):
 
 
 class SampledModule(NamedTuple):
-    """A file, or a part of one, that addresses lie in: device or process addresses ``[start, limit)`` hold its bytes from
-    ``offset`` on. Empty and 0 where the profile does not say. ``functions`` are those that are known of it, in the order of their addresses.
-    ``identity`` is what else the profile calls it, such as the number of a code object."""
+    """A file, or a part of one, that addresses lie in: device or process addresses ``[start, limit)`` hold its bytes
+    from ``offset`` on. Empty and 0 where the profile does not say. ``functions`` are those that are known of it, in the
+    order of their addresses. ``identity`` is what else the profile calls it, such as the number of a code object."""
 
     name: str = ""
     build_id: str = ""
@@ -53,8 +53,8 @@ class SampledModule(NamedTuple):
 
 
 class SampledAddress(NamedTuple):
-    """One entry of a stack. ``frames`` are innermost first, and of several all but the last are inlined. Where there are none,
-    ``label`` is how the profile calls the place. ``module`` is a number in the profile's modules."""
+    """One entry of a stack. ``frames`` are innermost first, and of several all but the last are inlined. Where there
+    are none, ``label`` is how the profile calls the place. ``module`` is a number in the profile's modules."""
 
     label: str
     frames: tuple[Frame, ...] = ()
@@ -83,8 +83,8 @@ class Sample(NamedTuple):
 
 @dataclass(slots=True, repr=False)
 class SampledProfile:
-    """A whole profile. ``start`` is nanoseconds since 1970, None where nobody says; ``notes`` are sentences about what the
-    profile does not carry; ``default`` is the column of values that is shown first."""
+    """A whole profile. ``start`` is nanoseconds since 1970, None where nobody says; ``notes`` are sentences about what
+    the profile does not carry; ``default`` is the column of values that is shown first."""
 
     value_types: tuple[ValueType, ...]
     addresses: list[SampledAddress] = field(default_factory=list)
@@ -101,8 +101,8 @@ class SampledProfile:
         return tuple(map(sum, columns)) or (0,) * len(self.value_types)
 
     def to_pandas(self, *, frames: bool = False) -> DataFrame:
-        """A table with a sample a row, or with ``frames`` a frame a row (``symd.profiles.tables``). Raises ToolMissing where pandas is not
-        installed."""
+        """A table with a sample a row, or with ``frames`` a frame a row (``symd.profiles.tables``). Raises ToolMissing
+        where pandas is not installed."""
         from symd.model import data_frames  # noqa: PLC0415 - 2 ms: few make tables
         from symd.profiles import tables  # noqa: PLC0415 - 2 ms
 
@@ -198,8 +198,9 @@ def place_in_file(file: str, address: int) -> str:
 
 
 def place_in_module(module: SampledModule | None, address: int) -> str:
-    """What an address of a process is called in the module that is mapped there: where its file begins with the mapping an object address, else a place in
-    the file, because only the file says which object address that is. The address alone where nothing is mapped."""
+    """What an address of a process is called in the module that is mapped there: where its file begins with the mapping
+    an object address, else a place in the file, because only the file says which object address that is. The address
+    alone where nothing is mapped."""
     if module is None or not (module.start or module.limit):
         return place_in_file("" if module is None else module.name, address)
     if address < module.start or (module.limit and address >= module.limit):
@@ -218,8 +219,9 @@ def frame_text(frame: Frame) -> str:
 
 
 def frame_of_text(text: str) -> Frame | None:
-    """The frame that ``function (file:line)`` or ``function (file:line:column)`` says, with ``_[i]`` where it was inlined;
-    None where the text says no such thing. A file's name may hold colons and brackets: the last numbers count."""
+    """The frame that ``function (file:line)`` or ``function (file:line:column)`` says, with ``_[i]`` where it was
+    inlined; None where the text says no such thing. A file's name may hold colons and brackets: the last numbers
+    count."""
     bare = text.removesuffix(INLINED)
     found = _POSITION.fullmatch(bare)
     if not found:

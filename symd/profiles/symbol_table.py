@@ -1,5 +1,5 @@
-"""The string and function tables that pprof and OTLP share in kind: what is there is found again, what is new goes to the
-end, nothing stands twice. Readers of such messages find strings by their numbers."""
+"""The string and function tables that pprof and OTLP share in kind: what is there is found again, what is new goes to
+the end, nothing stands twice. Readers of such messages find strings by their numbers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class ProfileFunctions:
         self.added: list[tuple[int, FunctionKey]] = []
 
     def number(self, frame: Frame) -> int:
-        """The function of a frame: name as the debug data has it or else its place, system name the mangled one where there is one."""
+        """The function of a frame: name as the debug data has it or else its place, system name the mangled one where
+        there is one."""
         name = shown_name(frame) if frame.file else frame.function or frame.linkage_name
         key = (
             self._strings.number(name),

@@ -16,9 +16,9 @@ _NO_FRAME = Frame(None, None, None, 0, 0, inlined=False)
 
 
 def of_profile(profile: SampledProfile, *, frames: bool = False) -> Columns:
-    """A sample a row: its values, each under its name, with the innermost frame of its leaf and the number of frames of its stack
-    (``depth``); or a frame a row, from the leaf's innermost outwards, with the number of its ``sample`` and its ``level`` (0: innermost).
-    An entry of a stack that has no frames is one row, which ``label`` names."""
+    """A sample a row: its values, each under its name, with the innermost frame of its leaf and the number of frames of
+    its stack (``depth``); or a frame a row, from the leaf's innermost outwards, with the number of its ``sample`` and
+    its ``level`` (0: innermost). An entry of a stack that has no frames is one row, which ``label`` names."""
     stacks = [_frames(profile, sample) for sample in profile.samples]
     if not frames:
         whole = _of_samples(profile, profile.samples)

@@ -33,11 +33,12 @@ def locate(
 ) -> Located:
     """The addresses of a place in a module, or in the code object at ``path``, or in those for one of ``targets``.
 
-    Of a source line, without ``every_address``, one for each function and inlined copy: the lowest statement address (is_stmt) there, moved past
-    the prologue where it is the function's first; a line without statements slides to the next that has some, in each instance of
-    the template, and each inlined copy of the function, that it stands in, and the rest of a line after a column to what comes next. With
-    ``every_address`` all statement addresses of just this line. Paths are given after ``rules``. Of other places see ``symd.query.named_places``.
-    Raises ObjectNotFound, and what ``check_cancelled`` raises.
+    Of a source line, without ``every_address``, one for each function and inlined copy: the lowest statement address
+    (is_stmt) there, moved past the prologue where it is the function's first; a line without statements slides to the
+    next that has some, in each instance of the template, and each inlined copy of the function, that it stands in, and
+    the rest of a line after a column to what comes next. With ``every_address`` all statement addresses of just this
+    line. Paths are given after ``rules``. Of other places see ``symd.query.named_places``. Raises ObjectNotFound, and
+    what ``check_cancelled`` raises.
     """
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
@@ -93,8 +94,8 @@ def _locate_line(
 
 
 def _at_column(index: Index, rows: I64, column: int) -> tuple[I64, bool]:
-    """Of the rows of a line those at ``column``, or else at the next column that has some, and whether that is another one. Where no row
-    says a column, or none is asked for, all."""
+    """Of the rows of a line those at ``column``, or else at the next column that has some, and whether that is another
+    one. Where no row says a column, or none is asked for, all."""
     columns = index.rows.column[rows].astype(np.int64)
     if not column or not columns.any():
         return rows, False
@@ -139,8 +140,9 @@ def _statements(index: Index, files: _Files, spellings: Sequence[str], chosen: C
 
 
 def _slid(index: Index, rows: I64, lines: I64, wanted: int) -> I64:
-    """The rows of the first line after ``wanted``; and where that line stands in a function, as rows before and after it tell, those of the
-    first line after it in each other instance and inlined copy: what ``if constexpr`` or the optimizer left has other lines there."""
+    """The rows of the first line after ``wanted``; and where that line stands in a function, as rows before and after
+    it tell, those of the first line after it in each other instance and inlined copy: what ``if constexpr`` or the
+    optimizer left has other lines there."""
     first: I64 = rows[lines == int(lines[lines >= wanted].min())]
     every = _LineLocations(index, rows, (), slid=True)
     line = index.rows.line[every.rows].astype(np.int64)
@@ -178,7 +180,8 @@ class _LineLocations(CodePlaces):
         self.owner = self.owners.of(self.frame, self.position)
 
     def called(self) -> Column:
-        """For each row a number that those of one function have in common: of its name without the arguments of a template, and of the line where it is declared."""
+        """For each row a number that those of one function have in common: of its name without the arguments of a
+        template, and of the line where it is declared."""
         declared = (self.locations.function[self.frame], self.locations.start_lines[self.frame])
         distinct, which = np.unique(np.stack(declared).astype(np.int64), axis=1, return_inverse=True)
         numbers: dict[tuple[str, int], int] = {}
@@ -238,8 +241,8 @@ def _frames(index: Index, rows: I64, leaf: I64) -> I64:
 def answered(
     index: Index, breakpoints: Sequence[Breakpoint], check_cancelled: Callable[[], None] = never_cancelled
 ) -> Iterator[tuple[Breakpoint, Located]]:
-    """The answers that say something: a module without the file, or the function, says nothing. ``check_cancelled`` is called now and then, and
-    raises when nobody waits any more."""
+    """The answers that say something: a module without the file, or the function, says nothing. ``check_cancelled`` is
+    called now and then, and raises when nobody waits any more."""
     for each in breakpoints:
         check_cancelled()
         try:

@@ -1,5 +1,5 @@
-"""Owners of code, and where it begins: the functions and inlined copies that locations belong to, where functions begin and
-end, and places in text with what is known of them."""
+"""Owners of code, and where it begins: the functions and inlined copies that locations belong to, where functions begin
+and end, and places in text with what is known of them."""
 
 from __future__ import annotations
 
@@ -151,14 +151,14 @@ class CodePlaces:
         )
 
     def entered(self, owner: I64) -> tuple[BreakpointLocation, ...]:
-        """Every place, where the code of an ``owner`` begins, with the owner's frame; after the prologue where the place is a
-        function's first."""
+        """Every place, where the code of an ``owner`` begins, with the owner's frame; after the prologue where the
+        place is a function's first."""
         self.owner = owner
         return self.sorted(self.after(at, self.prologue(at)) for at in range(len(self.section)))
 
     def prologue(self, at: int) -> int:
-        """The bytes from a place to the end of the prologue, where its function begins there and the debug data says where that is; else
-        0."""
+        """The bytes from a place to the end of the prologue, where its function begins there and the debug data says
+        where that is; else 0."""
         extent, position = self.owners.extent(int(self.owner[at])), int(self.position[at])
         if extent is None or extent.start != position:
             return 0
@@ -206,7 +206,8 @@ class CodePlaces:
         )
 
     def text(self, number: int) -> str:
-        """A string, the same object for all locations: there may be as many as rows, and it as long as whoever made the module liked."""
+        """A string, the same object for all locations: there may be as many as rows, and it as long as whoever made the
+        module liked."""
         found = self._texts.get(number)
         if found is None:
             found = self._texts[number] = self.index.strings[number]

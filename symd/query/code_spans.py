@@ -1,5 +1,5 @@
-"""Which bytes of which code objects are meant by the name of a function, by a place or by a range of a section? And which
-rows of a line table, and which instructions, cover these."""
+"""Which bytes of which code objects are meant by the name of a function, by a place or by a range of a section? And
+which rows of a line table, and which instructions, cover these."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ Rows = NDArray[np.intp]
 
 
 def spans(index: Index, within: CodePart, path: str | None, effort: QueryBudget | None = None) -> list[CodeSpan]:
-    """The bytes that are meant, in the order of the index; of a place one byte, of a kernel without code none. Raises ObjectNotFound where there is no code
-    object at ``path``, KernelNotFound where there is no such function or it has no code, NotFound where there is no code
-    there, BadQuery where several functions or places could be meant, and what ``effort`` raises."""
+    """The bytes that are meant, in the order of the index; of a place one byte, of a kernel without code none. Raises
+    ObjectNotFound where there is no code object at ``path``, KernelNotFound where there is no such function or it has
+    no code, NotFound where there is no code there, BadQuery where several functions or places could be meant, and what
+    ``effort`` raises."""
     if path is not None and not index.has_object(path):
         raise ObjectNotFound.at(path, index.objects)
     effort = effort or QueryBudget()
@@ -63,7 +64,8 @@ def _of_function(index: Index, name: str, path: str | None, effort: QueryBudget)
 
 
 def _extent(index: Index, start: Start) -> tuple[str, int]:
-    """The name by which the function that begins there is asked for, and its bytes: a kernel's, else those of the largest function."""
+    """The name by which the function that begins there is asked for, and its bytes: a kernel's, else those of the
+    largest function."""
     columns, functions = index.columns, index.functions
     kernels = np.flatnonzero((columns.kernel_section == start.section) & (columns.kernel_offset == start.offset))
     rows = np.flatnonzero((functions.section == start.section + 1) & (functions.offset == start.offset))
@@ -139,7 +141,8 @@ def _span(index: Index, section: int, start: int, end: int) -> CodeSpan:
 
 
 def instructions_within(found: Instructions, within: CodePart, spans: Sequence[CodeSpan]) -> Rows | None:
-    """The numbers of the instructions that are meant, in order; None where none covers the place, or has a byte in a span."""
+    """The numbers of the instructions that are meant, in order; None where none covers the place, or has a byte in a
+    span."""
     end = found.offset + found.size
     if not isinstance(within, Around):
         kept = np.zeros(len(found), np.bool_)
@@ -178,8 +181,8 @@ def is_held(found: Instructions, span: CodeSpan) -> bool:
 
 
 def rows_within(section: U32, offset: U64, flags: U8, within: CodePart, spans: Sequence[tuple[int, int, int]]) -> Rows:
-    """The numbers of the rows that are meant, of columns in table order whose sections are numbered as those of ``spans`` (section, start, end).
-    Behind each row that covers a byte of a span stands the one that ends it."""
+    """The numbers of the rows that are meant, of columns in table order whose sections are numbered as those of
+    ``spans`` (section, start, end). Behind each row that covers a byte of a span stands the one that ends it."""
     covers = np.zeros(len(offset), np.bool_)
     closing = (flags & RowFlag.END_SEQUENCE) != 0
     next_offset = np.append(offset[1:], offset[-1:])
@@ -198,8 +201,8 @@ def rows_within(section: U32, offset: U64, flags: U8, within: CodePart, spans: S
 
 
 def places(index: Index, section: NDArray[np.int64], offset: U64) -> Iterator[str]:
-    """How each place of a text section is asked for in its code object: from the nearest function in front of it that reaches so far and whose
-    name has one place there, else from the section's start."""
+    """How each place of a text section is asked for in its code object: from the nearest function in front of it that
+    reaches so far and whose name has one place there, else from the section's start."""
     functions = index.functions
     rows = np.flatnonzero((functions.section > 0) & (functions.size > 0))
     name = np.where(functions.linkage_name[rows] > 0, functions.linkage_name[rows], functions.name[rows])

@@ -1,5 +1,5 @@
-"""Mangled C++ names as c++filt writes them. What is not understood (vendors' extensions, damage) makes the whole name None: a name that is
-read halfway could be taken for another.
+"""Mangled C++ names as c++filt writes them. What is not understood (vendors' extensions, damage) makes the whole name
+None: a name that is read halfway could be taken for another.
 
 Source: Itanium C++ ABI, section 5.1."""
 
@@ -83,8 +83,9 @@ _LATER = re.compile(r"\0([0-9]+)\0(&{0,2})", re.ASCII)
 
 
 class Parameters(Enum):
-    """What is written for a parameter of a template. A substitution may repeat one of another template: LLVM's tools write what it stood for
-    where it was, GNU's what it stands for where it is, NVIDIA's ``T1``, ``T2``. GNU's also call a constructor what was named last."""
+    """What is written for a parameter of a template. A substitution may repeat one of another template: LLVM's tools
+    write what it stood for where it was, GNU's what it stands for where it is, NVIDIA's ``T1``, ``T2``. GNU's also call
+    a constructor what was named last."""
 
     THERE, HERE, SYMBOLIC = range(3)
 
@@ -99,8 +100,8 @@ WORDS = (
 
 
 def demangled(mangled: str, parameters: Parameters = Parameters.HERE) -> str | None:
-    """``void shading::march<float>(float, int)`` for ``_ZN7shading5marchIfEEvT_i``; None for what is not mangled, or has
-    parts that are not understood."""
+    """``void shading::march<float>(float, int)`` for ``_ZN7shading5marchIfEEvT_i``; None for what is not mangled, or
+    has parts that are not understood."""
     if not mangled.startswith("_Z") or len(mangled) > LONGEST:
         return None
     try:
@@ -114,8 +115,8 @@ class _UnknownPart(Exception):
 
 
 class _Around(NamedTuple):
-    """A type that is written on both sides of what it belongs to: ``void (*`` and ``)(int)``. ``open`` ones are functions and arrays, whose
-    pointers need brackets."""
+    """A type that is written on both sides of what it belongs to: ``void (*`` and ``)(int)``. ``open`` ones are
+    functions and arrays, whose pointers need brackets."""
 
     left: str
     right: str
@@ -149,8 +150,8 @@ def _each(make: Callable[..., _One], *parts: _Part) -> _Part:
 
 
 class _Name(NamedTuple):
-    """``last`` is what the constructors of the class of that name are called. ``returns`` says that the type of the result follows the name
-    of a function; ``suffix`` follows its parameters."""
+    """``last`` is what the constructors of the class of that name are called. ``returns`` says that the type of the
+    result follows the name of a function; ``suffix`` follows its parameters."""
 
     text: _Part
     last: str
@@ -773,8 +774,8 @@ class _Reader:
         return self._unresolved()
 
     def _unresolved(self) -> _Part:
-        """A name of an expression that depends on the template's parameters. GNU's compiler writes what is around it as a type, whose parts
-        substitutions may refer to."""
+        """A name of an expression that depends on the template's parameters. GNU's compiler writes what is around it as
+        a type, whose parts substitutions may refer to."""
         if not self._take("sr"):
             return self._base_name()
         before, known, depth = self._at, len(self._known), self._depth

@@ -115,8 +115,8 @@ def _asked(names: Iterable[str]) -> dict[str, Spelled]:
 
 
 def _entry_points(index: Index, names: Sequence[str], path: str | None, _effort: QueryBudget) -> _Found:
-    """Kernels of machine code by the names of the entry points that they were compiled from. Drivers and compilers take that of the
-    function behind, where it has another."""
+    """Kernels of machine code by the names of the entry points that they were compiled from. Drivers and compilers take
+    that of the function behind, where it has another."""
     columns, functions = index.columns, index.functions
     is_input = columns.object_compiler_input[columns.section_object]
     if path in [index.objects[number] for number in np.flatnonzero(columns.object_compiler_input).tolist()]:
@@ -131,8 +131,8 @@ def _entry_points(index: Index, names: Sequence[str], path: str | None, _effort:
 
 
 def _holding(index: Index, asked: Mapping[str, Spelled], count: int, effort: QueryBudget) -> Column:
-    """The numbers of the strings that hold a word of a name that is asked for; of all of them where to compare ``count`` names takes no longer
-    than to look for that many words."""
+    """The numbers of the strings that hold a word of a name that is asked for; of all of them where to compare
+    ``count`` names takes no longer than to look for that many words."""
     words, strings = {each.anchor for each in asked.values()}, index.strings
     if len(words) * strings.text_bytes >= count * CHARACTERS_A_NAME:
         return np.arange(len(strings)) if words else np.zeros(0, np.int64)
@@ -273,13 +273,15 @@ MAX_CHARACTERS_COMPARED = 1_000_000
 MAX_COMPARED = 40
 """The most names of a module whose spellings are compared with one name."""
 _LEAST_ALIKE = 0.4
-"""Share of pairs of neighbouring characters that two names have in common, below which one is no suggestion for the other."""
+"""Share of pairs of neighbouring characters that two names have in common, below which one is no suggestion for the
+other."""
 _END = "\n"
 """Stands at the beginning and the end of every name."""
 
 
 class _ComparedNames(NamedTuple):
-    """Names of functions, and the numbers of these strings. ``pairs`` are the neighbouring characters of all of them as numbers, those of each from ``first`` on."""
+    """Names of functions, and the numbers of these strings. ``pairs`` are the neighbouring characters of all of them as
+    numbers, those of each from ``first`` on."""
 
     names: Sequence[str]
     numbers: Sequence[int]
@@ -291,8 +293,8 @@ class _ComparedNames(NamedTuple):
 def suggestions(
     index: Index, names: Sequence[str], path: str | None, effort: QueryBudget
 ) -> list[tuple[Candidate, ...]]:
-    """For each of ``names``, which do not exist, the functions whose names are most like it, the best first. Raises what ``effort``
-    raises."""
+    """For each of ``names``, which do not exist, the functions whose names are most like it, the best first. Raises
+    what ``effort`` raises."""
     functions = index.functions
     rows = np.flatnonzero(np.isin(functions.section.astype(np.int64) - 1, index.chosen_sections(path)))
     numbers = np.unique(np.concatenate([functions.name[rows], functions.linkage_name[rows]]))

@@ -1,7 +1,8 @@
-"""What a function may be called, as compilers, debuggers and profilers write it: names are taken apart into what all of these agree on.
+"""What a function may be called, as compilers, debuggers and profilers write it: names are taken apart into what all of
+these agree on.
 
-They differ in spaces, in brackets that only group, in how they write literals (``4``, ``4u``, ``(int)4``), lambdas, unnamed namespaces
-and qualifiers (``const T &``), in whether they say the result, and ABI tags."""
+They differ in spaces, in brackets that only group, in how they write literals (``4``, ``4u``, ``(int)4``), lambdas,
+unnamed namespaces and qualifiers (``const T &``), in whether they say the result, and ABI tags."""
 
 from __future__ import annotations
 
@@ -55,8 +56,8 @@ _RUST_HASH = re.compile(r"::h[0-9a-f]{16}$", re.ASCII)
 
 
 class Component(NamedTuple):
-    """One of the names that stand between "::", with its template arguments (None: without), and the parameters where it is a function around
-    what follows."""
+    """One of the names that stand between "::", with its template arguments (None: without), and the parameters where
+    it is a function around what follows."""
 
     name: str
     arguments: str | None = None
@@ -64,8 +65,8 @@ class Component(NamedTuple):
 
 
 class Spelled(NamedTuple):
-    """A name taken apart. ``parameters`` are None where none are written. ``head`` is where in ``text`` its path stands. Words that stand in
-    ``needs`` stand in every way to write it, also in the mangled one."""
+    """A name taken apart. ``parameters`` are None where none are written. ``head`` is where in ``text`` its path
+    stands. Words that stand in ``needs`` stand in every way to write it, also in the mangled one."""
 
     text: str
     result: str
@@ -132,7 +133,8 @@ def own_name(name: str) -> str:
 
 
 def ways_to_read(name: str, *, symbolic: bool) -> Iterator[Spelled]:
-    """What a compiler's name of a function says, each way it can be read; ``symbolic`` also with parameters of templates as such."""
+    """What a compiler's name of a function says, each way it can be read; ``symbolic`` also with parameters of
+    templates as such."""
     bare = own_name(name)
     if bare.startswith("_Z"):
         several = "Z" in bare[2:] or "Ul" in bare
@@ -150,8 +152,8 @@ def ways_to_read(name: str, *, symbolic: bool) -> Iterator[Spelled]:
 
 
 def _path_of_other_languages(name: str) -> list[str]:
-    """``shapes::advance`` for the names that Fortran's compilers make of it, ``__shapes_MOD_advance`` and ``_QMshapesPadvance``, and D's
-    ``_D6shapes7advanceFfZf``, which is ``shapes.advance`` there."""
+    """``shapes::advance`` for the names that Fortran's compilers make of it, ``__shapes_MOD_advance`` and
+    ``_QMshapesPadvance``, and D's ``_D6shapes7advanceFfZf``, which is ``shapes.advance`` there."""
     if found := _FORTRAN_OF_GNU.fullmatch(name):
         return ["::".join(found.groups())]
     if _FORTRAN_OF_LLVM.fullmatch(name):
@@ -166,8 +168,8 @@ def _path_of_other_languages(name: str) -> list[str]:
 
 
 def spellings(name: str) -> frozenset[str]:
-    """What a function of that name may be called, with spaces only where two words meet: with what it returns, its parameters, template
-    arguments and ABI tags, and without."""
+    """What a function of that name may be called, with spaces only where two words meet: with what it returns, its
+    parameters, template arguments and ABI tags, and without."""
     found = {plain(own_name(name))}
     for spelled in ways_to_read(name, symbolic=False):
         text = spelled.text
@@ -183,8 +185,8 @@ def plain(name: str) -> str:
 
 
 def words_in(name: str) -> tuple[set[str] | None, int]:
-    """(identifiers and numbers that stand in a name as compilers write it, all of them and some others; characters that were read
-    for that). None where they would be very many."""
+    """(identifiers and numbers that stand in a name as compilers write it, all of them and some others; characters that
+    were read for that). None where they would be very many."""
     found, characters = set(_IDENTIFIER.findall(name)), len(name)
     if name.startswith(("_Q", "__")):
         found.update(re.findall(r"[a-z0-9_]+", name), re.split("_MOD_|^__", name))
@@ -208,7 +210,8 @@ _OWN_WORDS = frozenset(_IDENTIFIER.findall(" ".join(WORDS))) | _LEFT_OUT | _CV |
 
 
 def stands_in_no_name(word: str, *, partly: bool = False) -> bool:
-    """Whether readable names have the word, ``partly`` or a part of one, where mangled ones have letters that stand for it."""
+    """Whether readable names have the word, ``partly`` or a part of one, where mangled ones have letters that stand for
+    it."""
     if partly and any(word in own for own in _OWN_WORDS):
         return True
     return word in _OWN_WORDS or _TEMPLATE_PARAMETER.fullmatch(word) is not None
@@ -233,7 +236,8 @@ class _NoName(Exception):
 
 
 class _Piece(NamedTuple):
-    """A name, ``<`` the arguments of one, ``(`` a list in brackets, ``::`` or another mark; from ``start`` to ``end`` of the text."""
+    """A name, ``<`` the arguments of one, ``(`` a list in brackets, ``::`` or another mark; from ``start`` to ``end``
+    of the text."""
 
     kind: str
     text: str

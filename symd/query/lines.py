@@ -23,8 +23,8 @@ from symd.query.code_spans import Rows, rows_within, spans
 
 def lines(index: Index, path: str | None = None, within: CodePart | None = None) -> Iterator[LineTable]:
     """A table for each code object that has rows, in module order; only the one at ``path`` when it is given.
-    SPIR-V beside machine code has its table only when it is named. With ``within`` only the rows that are meant, of the code objects that
-    have some. Raises ObjectNotFound, and what ``code_spans.spans`` raises."""
+    SPIR-V beside machine code has its table only when it is named. With ``within`` only the rows that are meant, of the
+    code objects that have some. Raises ObjectNotFound, and what ``code_spans.spans`` raises."""
     if within is None:
         return (each.part(0, len(each)) for each in stored_tables(index, path))
     wanted = spans(index, within, path)
@@ -45,8 +45,8 @@ def stored_tables(index: Index, path: str | None = None) -> Iterator[StoredTable
 
 
 class StoredTable:
-    """The line table of one code object as an index has it. Decoded, its rows take several times as much: whoever sends them makes some
-    at a time."""
+    """The line table of one code object as an index has it. Decoded, its rows take several times as much: whoever sends
+    them makes some at a time."""
 
     def __init__(self, index: Index, number: int, first: int, end: int) -> None:
         self._index = index
@@ -101,8 +101,8 @@ def _numbered(sections: Sequence[TextSection], path: str, wanted: Sequence[CodeS
 
 
 def ptx_within(index: Index, tables: Iterable[LineTable], path: str | None, within: CodePart) -> Iterator[LineTable]:
-    """Give the rows of each line table of PTX that are meant by ``within``; tables without such a row are left out. Raises what
-    ``code_spans.spans`` raises."""
+    """Give the rows of each line table of PTX that are meant by ``within``; tables without such a row are left out.
+    Raises what ``code_spans.spans`` raises."""
     wanted = spans(index, within, path)
     for table in tables:
         numbered = _numbered(table.text_sections, table.path, wanted)

@@ -24,8 +24,8 @@ from symd.query.code_spans import instructions_within, places
 Disassemble = Callable[
     [Sequence[CodeObject], Sequence[CodeSpan] | None, Limits, Callable[[], None]], list[Instructions | SymdError]
 ]
-"""For each code object its instructions (of the ranges of code that spans reach into, where there are any), or why there are none. The last
-argument is called now and then, and raises when nobody waits any more."""
+"""For each code object its instructions (of the ranges of code that spans reach into, where there are any), or why
+there are none. The last argument is called now and then, and raises when nobody waits any more."""
 
 
 def chosen(
@@ -63,8 +63,8 @@ def of_part(found: Disassembled, within: CodePart, spans: Sequence[CodeSpan]) ->
 
 
 def listings(index: Index, found: Sequence[Disassembled], module: str) -> Iterator[Listing]:
-    """A listing for each code object. Raises the first error when there is nothing but errors; ``module``, the resource's name, is told with what
-    a disassembler made of its code."""
+    """A listing for each code object. Raises the first error when there is nothing but errors; ``module``, the
+    resource's name, is told with what a disassembler made of its code."""
     errors = [each.instructions for each in found if isinstance(each.instructions, SymdError)]
     if errors and len(errors) == len(found):
         if "tool" in errors[0].metadata:

@@ -1,6 +1,6 @@
-"""Where can a breakpoint for a function, a kernel or a query go? Of a function the first byte of its own code, after the prologue where
-the debug data says where that ends, and the first byte of each inlined copy; of a kernel the same; of a query each byte that it
-means."""
+"""Where can a breakpoint for a function, a kernel or a query go? Of a function the first byte of its own code, after
+the prologue where the debug data says where that ends, and the first byte of each inlined copy; of a kernel the same;
+of a query each byte that it means."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ def locate_named(
     rules: Sequence[PathRule] = (),
     check_cancelled: Callable[[], None] = never_cancelled,
 ) -> Located:
-    """The addresses of a place in the text sections ``chosen``, which are of the code object at ``path`` where one is meant; or the reason why there
-    are none. Raises ``BadQuery`` for a query of another kind, ``LimitExceeded``, and what ``check_cancelled`` raises."""
+    """The addresses of a place in the text sections ``chosen``, which are of the code object at ``path`` where one is
+    meant; or the reason why there are none. Raises ``BadQuery`` for a query of another kind, ``LimitExceeded``, and
+    what ``check_cancelled`` raises."""
     effort = QueryBudget(check_cancelled)
     if not isinstance(wanted, (FunctionName, KernelName)):
         return _locate_query(index, wanted, path, chosen, rules, effort)

@@ -1,11 +1,12 @@
 """Which functions, kernels and source files have this name? By the whole name, its beginning or a pattern; functions
 also by their linkage names and as people write those.
 
-Names held against a pattern with wildcards (``*``, ``?``, ``[abc]``, ``[a-c]``, ``[!abc]``), in time that grows with the name alone.
+Names held against a pattern with wildcards (``*``, ``?``, ``[abc]``, ``[a-c]``, ``[!abc]``), in time that grows with
+the name alone.
 
-A short pattern is a regular expression. A long one costs a regular expression for each character of a name as many steps as it has characters
-to try; it is matched by bits instead: one for each part, set where the parts before it fit what was read so far (Baeza-Yates and
-Gonnet, "A new approach to text searching", 1992; a ``*`` keeps its bit).
+A short pattern is a regular expression. A long one costs a regular expression for each character of a name as many
+steps as it has characters to try; it is matched by bits instead: one for each part, set where the parts before it fit
+what was read so far (Baeza-Yates and Gonnet, "A new approach to text searching", 1992; a ``*`` keeps its bit).
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def glob_matcher(pattern: str) -> Callable[[str], Any]:
 
 
 def _parts(pattern: str) -> Iterator[str]:
-    """Characters, wildcards and bracketed sets, as ``fnmatch`` tells them apart: a bracket that nothing closes is a character."""
+    """Characters, wildcards and bracketed sets, as ``fnmatch`` tells them apart: a bracket that nothing closes is a
+    character."""
     at = 0
     while at < len(pattern):
         end = at + 1
@@ -103,13 +105,14 @@ MAX_MATCHED = 10_000
 def find_names(
     index: Index, wanted: NameQuery, path: str | None = None, check_cancelled: Callable[[], None] = never_cancelled
 ) -> Sequence[NamedItem]:
-    """Kernels, then functions, then files, each by code objects in the order of the module. In one object functions with code of their own
-    come first, in the order of its debug data and then of its symbols; those that only stand inlined and files come by name: numbers of strings, by which an index has
-    these, depend on what other objects say. A function that is a kernel is given as one.
+    """Kernels, then functions, then files, each by code objects in the order of the module. In one object functions
+    with code of their own come first, in the order of its debug data and then of its symbols; those that only stand
+    inlined and files come by name: numbers of strings, by which an index has these, depend on what other objects say. A
+    function that is a kernel is given as one.
 
     ``path`` restricts to one code object. The entries are made when they are looked at. Raises ``BadQuery`` for a
-    pattern that is empty or too long, ``ObjectNotFound`` for a path that is none. ``check_cancelled`` is called before each name
-    that is looked at, and raises where nobody waits any more.
+    pattern that is empty or too long, ``ObjectNotFound`` for a path that is none. ``check_cancelled`` is called before
+    each name that is looked at, and raises where nobody waits any more.
     """
     if not wanted.pattern or len(wanted.pattern) > LONGEST:
         raise BadQuery(f"a pattern has 1 to {LONGEST} characters", hint="look for * to see all names")
@@ -191,7 +194,8 @@ class _Search:
             yield NameKind.FUNCTION, int(functions.object[row]), row
 
     def _in_order(self, rows: list[int]) -> list[int]:
-        """Functions, those of an object that only stand inlined by their names: in the index they stand behind its others."""
+        """Functions, those of an object that only stand inlined by their names: in the index they stand behind its
+        others."""
         functions = self.index.functions
         alone = [row for row in rows if not functions.owner[row]]
         texts = self.index.strings.by_number([*functions.name[alone].tolist(), *functions.linkage_name[alone].tolist()])
@@ -245,8 +249,8 @@ def _matcher(index: Index, wanted: NameQuery, check_cancelled: Callable[[], None
 
 
 def _means(index: Index, wanted: NameQuery, check_cancelled: Callable[[], None]) -> Callable[[str], bool]:
-    """A test whether a function of that name is meant; what is taken apart are names that hold a word which is asked for. Capital letters mean
-    small ones where nothing else is meant, as in Fortran."""
+    """A test whether a function of that name is meant; what is taken apart are names that hold a word which is asked
+    for. Capital letters mean small ones where nothing else is meant, as in Fortran."""
     for pattern in filter(None, (wanted.pattern, in_small_letters(wanted.pattern))):
         asked = taken_apart(pattern)
         compared = Compared({pattern: asked}, lambda _: check_cancelled())
@@ -264,8 +268,8 @@ def _nothing(_name: str) -> bool:
 
 
 def _spelled_matcher(wanted: NameQuery) -> Callable[[str], bool]:
-    """A test of what a function of that name may be called. What is taken apart are names that may have what the pattern has between its
-    wildcards."""
+    """A test of what a function of that name may be called. What is taken apart are names that may have what the
+    pattern has between its wildcards."""
     is_glob = wanted.match is Match.GLOB
     words = re.findall(r"\w+", re.sub(r"\[[^\]]*\]", " ", wanted.pattern) if is_glob else wanted.pattern)
     own = [word for word in words if not word.isdecimal() and not stands_in_no_name(word, partly=True)]

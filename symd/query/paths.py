@@ -77,7 +77,8 @@ def matching(
     """The files that ``wanted`` can mean, each with the spellings of ``paths`` that are it.
 
     Keys are normal and remapped. A path is found under its own name and under that which the rules give it. Where one
-    file is ``wanted`` exactly, the others are not meant. ``check_cancelled`` is called now and then, and raises when nobody waits any more.
+    file is ``wanted`` exactly, the others are not meant. ``check_cancelled`` is called now and then, and raises when
+    nobody waits any more.
     """
     plain = _UPWARD.sub("", normal(wanted))
     found: dict[str, list[str]] = {}

@@ -1,5 +1,6 @@
-"""Names for the inlined calls that the debug data of Python's compilers leaves without one (``index.unnamed_calls``): that of the ``def`` around the
-frame's line, where the source is at hand. Python's own tokenizer reads it: the texts are anybody's, and its parser can be made to crash."""
+"""Names for the inlined calls that the debug data of Python's compilers leaves without one (``index.unnamed_calls``):
+that of the ``def`` around the frame's line, where the source is at hand. Python's own tokenizer reads it: the texts are
+anybody's, and its parser can be made to crash."""
 
 from __future__ import annotations
 
@@ -44,8 +45,9 @@ class PythonNames:
         self._files: dict[str, Sequence[Definition] | None] = {}
 
     def named(self, answers: Sequence[Answer]) -> Sequence[Answer]:
-        """The answers with the names that can be told. INFERRED is one that is CONTRADICTORY for want of these alone. A file says nothing where a
-        frame of a function that it defines lies in another one, or one without a name in none: it is not the file that was compiled."""
+        """The answers with the names that can be told. INFERRED is one that is CONTRADICTORY for want of these alone. A
+        file says nothing where a frame of a function that it defines lies in another one, or one without a name in
+        none: it is not the file that was compiled."""
         if isinstance(answers, Answers):
             return self.named_columns(answers)
         if not any(_is_nameless(frame) for answer in answers for frame in answer.frames):
@@ -134,7 +136,8 @@ def _named_answer(answer: Answer, names: Mapping[tuple[str, int], str]) -> Answe
 def _fits(
     known: Sequence[Definition], places: Iterable[_NamedLine], around: Mapping[int, Sequence[Definition]]
 ) -> bool:
-    """Whether no place that has the name of a defined function lies in another one. Outside of all it may be: Triton writes the line behind the last."""
+    """Whether no place that has the name of a defined function lies in another one. Outside of all it may be: Triton
+    writes the line behind the last."""
     defined = {each.name for each in known}
     return not any(
         place.function in defined
@@ -145,7 +148,8 @@ def _fits(
 
 
 def _around(known: Iterable[Definition], lines: Iterable[int]) -> dict[int, tuple[Definition, ...]]:
-    """The definitions that hold each of these lines, the innermost one last. Definitions lie inside each other or apart."""
+    """The definitions that hold each of these lines, the innermost one last. Definitions lie inside each other or
+    apart."""
     waiting = sorted(known, key=lambda each: (each.first, -each.last), reverse=True)
     open_now: list[Definition] = []
     found = {}

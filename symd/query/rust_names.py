@@ -1,4 +1,5 @@
-"""Mangled names of Rust as they are written: those of version 0 (Rust RFC 2603), and what the older ones have in C++'s mangling."""
+"""Mangled names of Rust as they are written: those of version 0 (Rust RFC 2603), and what the older ones have in C++'s
+mangling."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ WORDS = frozenset(_BASIC.values()) | {"as", "mut", "dyn", "const", "closure", "s
 
 
 def demangled(mangled: str) -> str | None:
-    """``saxpy::math::twice::<f32>`` for ``_RINvNtCs7euy8ZCrhpB_5saxpy4math5twicefEB4_``; None for what is not mangled, or
-    damaged."""
+    """``saxpy::math::twice::<f32>`` for ``_RINvNtCs7euy8ZCrhpB_5saxpy4math5twicefEB4_``; None for what is not mangled,
+    or damaged."""
     if not mangled.startswith("_R") or len(mangled) > _LONGEST:
         return None
     try:

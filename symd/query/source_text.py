@@ -97,7 +97,8 @@ def completed(source: SourceText, allowed: Allowed, read: Reader) -> SourceText:
 
 def places(file: str, allowed: Allowed) -> Iterator[tuple[str, str]]:
     """(root, absolute path below it) where the file may lie, by name alone. A relative name is looked for below every
-    root; one that climbs out of a root is nowhere, and so is a hidden file, which is no source: ``.env`` has secrets."""
+    root; one that climbs out of a root is nowhere, and so is a hidden file, which is no source: ``.env`` has
+    secrets."""
     name = normal(remapped(file, allowed.rules))
     if not name or "\0" in name or posixpath.basename(name).startswith("."):
         return

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from symd.model.contexts import Origin
 
 NAME_SEARCH_LETTERS = 50_000_000
-"""Letters of functions' names that one request may have spelled as people write them, where it asks for names that no kernel and no symbol has."""
+"""Letters of functions' names that one request may have spelled as people write them, where it asks for names that no
+kernel and no symbol has."""
 
 
 class QueryBudget:
@@ -73,8 +74,8 @@ class NamedCandidates:
         return self._explained >= MAX_EXPLAINED or self._named >= MAX_NAMED
 
     def explain(self, queries: Iterable[tuple[int, int]], places: Callable[[int], Places]) -> None:
-        """Name the candidates of ambiguous queries, given as (number, value); ``places`` has those that hold a value, ``MAX_CANDIDATES``
-        at most."""
+        """Name the candidates of ambiguous queries, given as (number, value); ``places`` has those that hold a value,
+        ``MAX_CANDIDATES`` at most."""
         known: dict[int, tuple[Candidate, ...]] = {}
         for number, value in queries:
             if self.full:
@@ -87,14 +88,15 @@ class NamedCandidates:
 
 
 MAX_SUGGESTED = 16
-"""For so many unknown names of a batch, and for so many queries of each, names like it are looked for. Likewise for unknown sections."""
+"""For so many unknown names of a batch, and for so many queries of each, names like it are looked for. Likewise for
+unknown sections."""
 
 
 def symbolize(
     index: Index, queries: Sequence[Query], path: str | None = None, effort: QueryBudget | None = None
 ) -> Answers:
-    """Answers in the order of ``queries``. Raises ObjectNotFound when there is no code object at ``path``, and what ``effort``
-    raises, which bounds the search for names that no kernel has."""
+    """Answers in the order of ``queries``. Raises ObjectNotFound when there is no code object at ``path``, and what
+    ``effort`` raises, which bounds the search for names that no kernel has."""
     _check_object(index, path)
     batch = _Batch(index, path, len(queries), effort)
     groups = _by_key(queries)
@@ -131,8 +133,9 @@ def symbolize_origins(
     values: U64,
     effort: QueryBudget | None = None,
 ) -> Answers:
-    """Answers to a column of values that count from several ``origins`` in this module: kernels, sections, or code objects; ``origin`` has
-    the number of each value's, and ``used`` all that stand there. Where there is no code object of that path the reason is UNKNOWN_KERNEL."""
+    """Answers to a column of values that count from several ``origins`` in this module: kernels, sections, or code
+    objects; ``origin`` has the number of each value's, and ``used`` all that stand there. Where there is no code object
+    of that path the reason is UNKNOWN_KERNEL."""
     batch = _Batch(index, None, len(values), effort)
     kernels: dict[str | None, list[str | None]] = {}
     for number in used:
@@ -155,7 +158,8 @@ def symbolize_origins(
 
 
 class _Starts:
-    """Where origins begin, by their numbers: text section, offset in it and bytes from there, of those that have ``one`` beginning."""
+    """Where origins begin, by their numbers: text section, offset in it and bytes from there, of those that have
+    ``one`` beginning."""
 
     def __init__(self, count: int) -> None:
         self.one = np.zeros(count, np.bool_)
@@ -224,7 +228,8 @@ class _Batch:
         self._unknown: dict[str | None, dict[str, list[int]]] = {}
 
     def look_up(self, names: Iterable[str | None], path: str | None) -> None:
-        """Find where the functions of these names begin, all at once: to be called once for a ``path``, before names are resolved."""
+        """Find where the functions of these names begin, all at once: to be called once for a ``path``, before names
+        are resolved."""
         wanted = [name for name in names if name is not None]
         found = {name: self.index.kernel_starts(name, path) for name in wanted}
         missing = [name for name in found if not found[name]]
@@ -314,7 +319,8 @@ class _Batch:
         self._relative(starts, numbers, values, Reason.UNKNOWN_KERNEL)
 
     def _suggest(self) -> None:
-        """Name functions like those that do not exist: all at once, because what takes long is to read the names that there are."""
+        """Name functions like those that do not exist: all at once, because what takes long is to read the names that
+        there are."""
         if self._unknown:
             from symd.query.function_names import suggestions  # noqa: PLC0415 - likewise
         for path, asked in self._unknown.items():
@@ -333,7 +339,8 @@ class _Batch:
         self._relative(starts, numbers, values, Reason.OUTSIDE_TEXT)
 
     def _section_starts(self) -> dict[str | int | None, list[Start]]:
-        """Where sections begin, by name and by number: found once for a path, however many sections a batch asks for."""
+        """Where sections begin, by name and by number: found once for a path, however many sections a batch asks
+        for."""
         found = self._sections.get(self.path)
         if found is None:
             found = self._sections[self.path] = {}
@@ -359,15 +366,16 @@ class _Batch:
             self.reason[numbers] = np.where(in_text, 0, Reason.OUTSIDE_TEXT)
 
     def _at_one_of(self, starts: Sequence[Start], numbers: _Numbers, values: U64) -> None:
-        """Offsets from each of several starts. One that is beyond the text of every start has no candidates: it is outside, not ambiguous."""
+        """Offsets from each of several starts. One that is beyond the text of every start has no candidates: it is
+        outside, not ambiguous."""
         room = np.array([start.room for start in starts], np.uint64)
         in_text = values < room.max()
         self.reason[numbers] = np.where(in_text, Reason.AMBIGUOUS, Reason.OUTSIDE_TEXT)
         self._several(numbers, values, np.flatnonzero(in_text), self._inside(starts, room))
 
     def _inside(self, starts: Sequence[Start], room: U64) -> Callable[[int], Places]:
-        """What gives, for an offset from each of ``starts``, the (text section, offset) of every one that is inside its text, of which so
-        many bytes follow it."""
+        """What gives, for an offset from each of ``starts``, the (text section, offset) of every one that is inside its
+        text, of which so many bytes follow it."""
 
         def places(value: int) -> Places:
             inside = np.flatnonzero(room > np.uint64(value))[:MAX_CANDIDATES].tolist()

@@ -94,8 +94,8 @@ _NAMED = 4
 """Functions that one note names."""
 _READ_OTHERWISE = (Reason.CONTRADICTORY, Reason.INFERRED)
 ReadVisible = Callable[[str, int, int], Visible | str]
-"""Reads the module's bytes: the variables in scope in a code object (its path), at a section index and an offset in that
-section; text where its debug data cannot be trusted: why. Called only when the query names a place."""
+"""Reads the module's bytes: the variables in scope in a code object (its path), at a section index and an offset in
+that section; text where its debug data cannot be trusted: why. Called only when the query names a place."""
 
 
 def variables(
@@ -118,8 +118,8 @@ def variables(
 
 
 def _of_frames(visible: Visible, at: Answer) -> Visible:
-    """The variables with the numbers of their frames. Where frames are others than the scopes around the place as written, the variables of
-    functions that are none of them are left out."""
+    """The variables with the numbers of their frames. Where frames are others than the scopes around the place as
+    written, the variables of functions that are none of them are left out."""
     matched = match(visible.functions, at.frames)
     kept: list[Variable] = []
     nobodys: dict[str, None] = {}
@@ -141,8 +141,8 @@ def _of_frames(visible: Visible, at: Answer) -> Visible:
 
 
 class VisibleIn:
-    """What is visible in one code object. Opening its debug data takes far longer than most questions about it, so it is
-    opened once. Not for several threads at once."""
+    """What is visible in one code object. Opening its debug data takes far longer than most questions about it, so it
+    is opened once. Not for several threads at once."""
 
     def __init__(self, code: CodeObject, limits: Limits = DEFAULT_LIMITS) -> None:
         self.code = code

@@ -18,8 +18,9 @@ from symd.rpc.retry import WATCH_PAUSES, Attempts, OpenWatch
 
 
 class AsyncCalls:
-    """Calls to the daemon, or the daemons, at ``address``. A request is a message, or a function that begins an iterator of messages: the call
-    may be made again. ``timeout`` is for all attempts of a call together; a watch has none."""
+    """Calls to the daemon, or the daemons, at ``address``. A request is a message, or a function that begins an
+    iterator of messages: the call may be made again. ``timeout`` is for all attempts of a call together; a watch has
+    none."""
 
     def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
         self.address, self.timeout = address, checked_timeout(timeout)
@@ -58,7 +59,8 @@ class AsyncCalls:
             await asyncio.sleep(pause)
 
     async def stream(self, method: Callable[..., Any], request: Any, *, may_repeat: bool = True) -> AsyncIterator[Any]:
-        """The messages of an answer that says the same each time it is asked for, each once; or, unless it ``may_repeat``, of one attempt."""
+        """The messages of an answer that says the same each time it is asked for, each once; or, unless it
+        ``may_repeat``, of one attempt."""
         self._check_open()
         attempts = Attempts(self.timeout, self._pauses if may_repeat else ())
         told = 0
@@ -93,8 +95,8 @@ class AsyncCalls:
     def followed(
         self, method: Callable[..., Any], requests: Callable[[str], Any], end: Callable[[], None], resume_token: str
     ) -> tuple[AsyncIterator[Any], Callable[[], None]]:
-        """What a watch says after ``resume_token`` until it, or we, end it; and what ends it. ``requests`` gives the messages of a call that goes
-        on after a token, ``end`` ends them."""
+        """What a watch says after ``resume_token`` until it, or we, end it; and what ends it. ``requests`` gives the
+        messages of a call that goes on after a token, ``end`` ends them."""
         self._check_open()
 
         def begin(resume_token: str) -> Any:

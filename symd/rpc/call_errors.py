@@ -46,7 +46,8 @@ _WRITE_FAILED: Final = "Internal error from Core"
 """What grpc.aio says by itself of a stream whose connection went while it wrote a message."""
 _NOT_DECODED: Final = "Exception deserializing response!"
 _BROKEN_OFF: Final = "RST_STREAM"
-"""What gRPC says by itself of a message that is none, and of a stream that HTTP/2 ended without an answer (RFC 9113, 6.4)."""
+"""What gRPC says by itself of a message that is none, and of a stream that HTTP/2 ended without an answer (RFC 9113,
+6.4)."""
 _TCP_TAKES: Final = "TCP takes --access, TLS or --insecure, docs/security.md says which"
 _FULL: Final = ", as a daemon does that has as many as it takes, its limit connections"
 _LOST: Final = "the daemon ended, or closed the connection, in the middle of the call"
@@ -70,8 +71,8 @@ _REFUSED_STREAM: Final = "RST_STREAM with error code 7"
 _CONNECTING: Final = "last error: "
 """What stands in gRPC's words where no connection came about."""
 ENDED: Final = (grpc.RpcError, grpc.aio.UsageError, ValueError, asyncio.CancelledError)
-"""What gRPC raises for a call that failed, and where its channel is closed: before it (UsageError, and ValueError without an event loop),
-or meanwhile (CancelledError, as if the caller's task were cancelled)."""
+"""What gRPC raises for a call that failed, and where its channel is closed: before it (UsageError, and ValueError
+without an event loop), or meanwhile (CancelledError, as if the caller's task were cancelled)."""
 
 
 def is_cancelled(error: BaseException) -> bool:
@@ -151,8 +152,8 @@ def unreachable(address: str, details: str) -> tuple[str, str]:
 
 
 def is_refused_unseen(details: str) -> bool:
-    """Whether gRPC's words tell of REFUSED_STREAM, which a daemon says of a call that it has not looked at. gRPC itself sends such a call
-    again only where the connection ends."""
+    """Whether gRPC's words tell of REFUSED_STREAM, which a daemon says of a call that it has not looked at. gRPC itself
+    sends such a call again only where the connection ends."""
     return _REFUSED_STREAM in details
 
 
@@ -175,7 +176,8 @@ def _is_unresolved(details: str) -> bool:
 
 
 def _none_of_several(address: str, details: str) -> tuple[str, str]:
-    """What gRPC says is of the last that it tried. Of that only the certificate's faults are told: those of one name share them."""
+    """What gRPC says is of the last that it tried. Of that only the certificate's faults are told: those of one name
+    share them."""
     if _is_unresolved(details):
         return f"the name {hosts(address)[0]} has no address", _RIGHT_NAME
     said = _no_tls(address, details) if address.startswith(TLS) and not _closed(details) else None
@@ -184,8 +186,9 @@ def _none_of_several(address: str, details: str) -> tuple[str, str]:
 
 
 def about_certificates(address: str, credentials: Credentials, error: SymdError) -> SymdError:
-    """``error``, or a plainer one where a daemon closed the connection for want of a client's certificate that it takes. gRPC does not tell
-    that from a daemon that has too many connections; so one is made for the handshake alone, which may take two seconds."""
+    """``error``, or a plainer one where a daemon closed the connection for want of a client's certificate that it
+    takes. gRPC does not tell that from a daemon that has too many connections; so one is made for the handshake alone,
+    which may take two seconds."""
     details = error.metadata.get("grpc", "")
     if not address.startswith(TLS) or are_several(address) or _CONNECTING not in details or not _closed(details):
         return error
@@ -200,8 +203,8 @@ def about_certificates(address: str, credentials: Credentials, error: SymdError)
 
 
 def _closes_after_handshake(place: str, credentials: Credentials) -> bool:
-    """Whether a daemon does its part of the handshake and closes the connection then: of TLS 1.3 that ends before the daemon has looked at the
-    client's certificate."""
+    """Whether a daemon does its part of the handshake and closes the connection then: of TLS 1.3 that ends before the
+    daemon has looked at the client's certificate."""
     host, _, port = place.rpartition(":")
     try:
         context = ssl.create_default_context(cafile=credentials.ca)
@@ -275,7 +278,8 @@ def _no_tcp(address: str, details: str) -> tuple[str, str] | None:
 
 
 def _may_open(path: str) -> bool:
-    """Whether the socket's mode lets this user alone open it, besides root: then no list of the daemon's keeps him out."""
+    """Whether the socket's mode lets this user alone open it, besides root: then no list of the daemon's keeps him
+    out."""
     try:
         status = os.stat(path)  # noqa: PTH116 - a path that begins with // is no other
     except OSError:

@@ -89,7 +89,8 @@ def check_form(address: str) -> None:
 
 
 def _written_otherwise(address: str) -> str:
-    """An address whose beginning has capitals, or of a Unix socket with a host's place as URLs have it, as gRPC takes it; any other as it is."""
+    """An address whose beginning has capitals, or of a Unix socket with a host's place as URLs have it, as gRPC takes
+    it; any other as it is."""
     for scheme in (UNIX, TLS):
         beginning, rest = address[: len(scheme)], address[len(scheme) :]
         is_host = _is_host_and_port(address) and ":" not in rest  # one may be called TLS
@@ -108,7 +109,8 @@ _ONCE: Final = {
     "symd.v1.ContextService": ("DeleteContext",),
     "symd.v1.ModuleService": ("DeleteModule", "GrabModule"),
 }
-"""Methods that say something else the second time, or cost much: who calls them decides. Every other one may be made twice."""
+"""Methods that say something else the second time, or cost much: who calls them decides. Every other one may be made
+twice."""
 _STREAMED: Final = {
     "symd.v1.BreakpointService": ("Watch",),
     "symd.v1.CoreService": ("ReadCore",),
@@ -116,13 +118,16 @@ _STREAMED: Final = {
     "symd.v1.ModuleService": ("UploadModule", "ReadCodeObject"),
     "symd.v1.SymbolService": ("SymbolizeStream", "GetLineTable"),
 }
-"""Methods whose requests or answers are streams: begun anew by gRPC itself, such a call may wait forever, also beyond its deadline (seen with
-gRPC 1.85: no connection is left, and the call does not end). ``symd.rpc.retry`` says who begins them anew instead."""
+"""Methods whose requests or answers are streams: begun anew by gRPC itself, such a call may wait forever, also beyond
+its deadline (seen with gRPC 1.85: no connection is left, and the call does not end). ``symd.rpc.retry`` says who begins
+them anew instead."""
 PAUSES: Final = (0.1, 0.4, 1.6, 5.0)
-"""Seconds before the second, third, ... attempt of a call, as the retry policy has them (which makes them up to a fifth longer or shorter)."""
+"""Seconds before the second, third, ... attempt of a call, as the retry policy has them (which makes them up to a fifth
+longer or shorter)."""
 SILENT_SECONDS: Final = 40
-"""Seconds that one daemon of several may take for one attempt of a call: longer than most of what a daemon does is allowed to take
-(``question_seconds``). What takes longer goes on there (an index is finished all the same), so that a later attempt finds it done."""
+"""Seconds that one daemon of several may take for one attempt of a call: longer than most of what a daemon does is
+allowed to take (``question_seconds``). What takes longer goes on there (an index is finished all the same), so that a
+later attempt finds it done."""
 SERVICE_CONFIG: Final = json.dumps(
     {
         "loadBalancingConfig": [{"round_robin": {}}],
@@ -149,8 +154,8 @@ SERVICE_CONFIG: Final = json.dumps(
         ],
     }
 )
-"""The service config of a channel to several daemons (github.com/grpc/grpc/blob/master/doc/service_config.md). None of them waits for a connection (``waitForReady``): a daemon
-that is not there is told of, and how it is started."""
+"""The service config of a channel to several daemons (github.com/grpc/grpc/blob/master/doc/service_config.md). None of
+them waits for a connection (``waitForReady``): a daemon that is not there is told of, and how it is started."""
 KEEPALIVE_SECONDS: Final = 60
 """A connection with calls may be silent so long before the client asks whether the daemon is there."""
 ONE: Final = (
@@ -166,8 +171,8 @@ ONE: Final = (
     ("grpc.min_reconnect_backoff_ms", 5000),  # which bounds connecting, and delays nothing after a refusal (gRPC core)
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
-"""Options of a channel to a daemon alone (grpc/impl/channel_arg_names.h). It has no retry policy: what is wrong with that daemon is told at once,
-and a module that ends its worker is not sent to it five times."""
+"""Options of a channel to a daemon alone (grpc/impl/channel_arg_names.h). It has no retry policy: what is wrong with
+that daemon is told at once, and a module that ends its worker is not sent to it five times."""
 SEVERAL: Final = (
     *ONE,
     ("grpc.service_config", SERVICE_CONFIG),
@@ -185,8 +190,9 @@ _TOKEN: Final = re.compile(r"[\x20-\x7e]+")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credentials:
-    """What a client shows and trusts over TCP. ``token`` is a bearer token; ``ca`` a file of certificates (PEM) that the
-    daemon's must be signed by, else those that this machine trusts; ``certificate`` and ``key`` are its own. ``token_from`` says where the token was read, as errors name it."""
+    """What a client shows and trusts over TCP. ``token`` is a bearer token; ``ca`` a file of certificates (PEM) that
+    the daemon's must be signed by, else those that this machine trusts; ``certificate`` and ``key`` are its own.
+    ``token_from`` says where the token was read, as errors name it."""
 
     token: str | None = None
     ca: str | None = None
@@ -214,11 +220,13 @@ def default_credentials() -> Credentials:
 
 
 def connect(address: str, credentials: Credentials) -> tuple[grpc.Channel, Metadata]:
-    """A channel to ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT``, or to several daemons: ``dns:///HOST:PORT``, ``ipv4:HOST:PORT,HOST:PORT``
-    and ``ipv6:``, also behind ``tls:``, are answered by each in turn; and what every call sends with it. Of a list behind ``tls:`` each
-    daemon's certificate is for the first host. It connects when it is first used.
+    """A channel to ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT``, or to several daemons: ``dns:///HOST:PORT``,
+    ``ipv4:HOST:PORT,HOST:PORT`` and ``ipv6:``, also behind ``tls:``, are answered by each in turn; and what every call
+    sends with it. Of a list behind ``tls:`` each daemon's certificate is for the first host. It connects when it is
+    first used.
 
-    Raises InvalidInput for an address of another form, for files that cannot be read, and for a token that would travel readable.
+    Raises InvalidInput for an address of another form, for files that cannot be read, and for a token that would travel
+    readable.
     """
     metadata = _checked_metadata(address, credentials)
     if address.startswith(TLS):
@@ -262,7 +270,8 @@ def _checked_metadata(address: str, credentials: Credentials) -> Metadata:
 
 
 def about_tokens(address: str, credentials: Credentials, error: SymdError) -> SymdError:
-    """``error``, which names the daemon and where the token was read if it says that the daemon does not know who asks, or that they may not."""
+    """``error``, which names the daemon and where the token was read if it says that the daemon does not know who asks,
+    or that they may not."""
     is_about_them = isinstance(error, (Unauthenticated, PermissionDenied))
     return error.prefix_where(_whose(address, credentials)) if is_about_them else error
 
@@ -299,7 +308,8 @@ def _check_pair(certificate: str, key: str) -> None:
 
 
 def _in_pem(name: str, lacks: Callable[[bytes], str], hint: str) -> bytes:
-    """The content of a file of credentials, of which ``lacks`` says why it is none of its kind: gRPC and OpenSSL say it in their words."""
+    """The content of a file of credentials, of which ``lacks`` says why it is none of its kind: gRPC and OpenSSL say it
+    in their words."""
     data = _read(name, hint)
     if problem := lacks(data):
         raise InvalidInput(problem, where=name, hint=hint)
@@ -331,7 +341,8 @@ class Stubs:
 
 
 class Connection:
-    """A channel of any thread. ``closed`` is set before it is closed; it is that of every client that shares the channel."""
+    """A channel of any thread. ``closed`` is set before it is closed; it is that of every client that shares the
+    channel."""
 
     def __init__(self, address: str, credentials: Credentials) -> None:
         self.closed = threading.Event()
@@ -344,7 +355,8 @@ class Connection:
 
 
 class AsyncConnection:
-    """A connection that belongs to the event loop that runs when it is first used: a channel of gRPC's belongs to one."""
+    """A connection that belongs to the event loop that runs when it is first used: a channel of gRPC's belongs to
+    one."""
 
     def __init__(self, address: str, credentials: Credentials) -> None:
         self.closed = threading.Event()

@@ -1,9 +1,10 @@
 """What a client makes again itself, because gRPC does not (what it does, the service config says):
 
-* A call that a daemon refused without looking at it (REFUSED_STREAM: its limit calls_per_connection), whatever it does, and of a daemon
-  alone too. gRPC 1.85 sends such a call again only where the connection ends.
-* A stream whose daemon of several was lost. gRPC begins none anew of which a message has come, and some that it does begin anew never end.
-  An answer says the same whichever daemon gives it, so that what was told already is passed over; a watch goes on after its resume token."""
+* A call that a daemon refused without looking at it (REFUSED_STREAM: its limit calls_per_connection), whatever it does,
+  and of a daemon alone too. gRPC 1.85 sends such a call again only where the connection ends.
+* A stream whose daemon of several was lost. gRPC begins none anew of which a message has come, and some that it does
+  begin anew never end. An answer says the same whichever daemon gives it, so that what was told already is passed over;
+  a watch goes on after its resume token."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from symd.errors import CallRefused, ServerUnavailable, StoreUnavailable, SymdEr
 from symd.rpc.channel import PAUSES
 
 WATCH_PAUSES: Final = (*PAUSES, 5.0, 5.0, 5.0, 5.0)
-"""Seconds between the attempts of a watch, which outlives a store that is away for a moment, as a database is that is started anew."""
+"""Seconds between the attempts of a watch, which outlives a store that is away for a moment, as a database is that is
+started anew."""
 REFUSALS: Final = 300
 """How often, in half a minute, a call without a timeout is sent again while a daemon refuses it unseen."""
 _FIRST_REFUSED_PAUSE: Final = 0.005
@@ -27,8 +29,8 @@ _STOOD_SECONDS: Final = 10.0
 
 
 class Attempts:
-    """The attempts of one call, for ``timeout`` seconds in all; None: no end. ``pauses`` are those after which another one follows where the
-    daemon was lost, none where gRPC sees to that or nobody may."""
+    """The attempts of one call, for ``timeout`` seconds in all; None: no end. ``pauses`` are those after which another
+    one follows where the daemon was lost, none where gRPC sees to that or nobody may."""
 
     def __init__(self, timeout: float | None, pauses: tuple[float, ...] = (), *, is_watch: bool = False) -> None:
         self._end = None if timeout is None else time.monotonic() + timeout
@@ -59,13 +61,15 @@ class Attempts:
         return pause
 
     def _is_lost(self, error: SymdError) -> bool:
-        """Whether the daemon went, or ended the call without a word; an outside part that failed it is no better off elsewhere."""
+        """Whether the daemon went, or ended the call without a word; an outside part that failed it is no better off
+        elsewhere."""
         return isinstance(error, (ServerUnavailable, self._outlived)) or type(error) is Unavailable
 
 
 class OpenWatch:
-    """The call of a watch and those that go on after it; the first is made at once. ``begin`` makes one after a resume token, which each message
-    has; it is empty where the watch could not go on from: what was told since the last is told again then. ``end`` ends what the client says."""
+    """The call of a watch and those that go on after it; the first is made at once. ``begin`` makes one after a resume
+    token, which each message has; it is empty where the watch could not go on from: what was told since the last is
+    told again then. ``end`` ends what the client says."""
 
     def __init__(self, begin: Callable[[str], Any], end: Callable[[], None], resume_token: str) -> None:
         self.is_cancelled = False

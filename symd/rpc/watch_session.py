@@ -1,5 +1,5 @@
-"""What a client says in a watch, however often its call is made again: what to watch, the breakpoints whose changes the daemon has
-acknowledged, and, once more, the changes that it has not."""
+"""What a client says in a watch, however often its call is made again: what to watch, the breakpoints whose changes the
+daemon has acknowledged, and, once more, the changes that it has not."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from symd.rpc.wire.watches import EventReader, WatchRequest, to_change, to_start
 
 
 class WatchSession:
-    """One watch of a client. Its messages to the daemon go through ``requests``, those that come are read by ``read``. Safe to use from several
-    threads."""
+    """One watch of a client. Its messages to the daemon go through ``requests``, those that come are read by ``read``.
+    Safe to use from several threads."""
 
     def __init__(
         self, breakpoints: Sequence[Breakpoint], contexts: Sequence[str], apis: Sequence[str], *, only_new: bool
@@ -74,7 +74,8 @@ class WatchSession:
 
 
 class _Requests:
-    """Messages as they come, for a call of gRPC's: an iterator for its thread, and an asynchronous one for its event loop."""
+    """Messages as they come, for a call of gRPC's: an iterator for its thread, and an asynchronous one for its event
+    loop."""
 
     def __init__(self) -> None:
         self._messages: deque[Any] = deque()

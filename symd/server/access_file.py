@@ -1,16 +1,17 @@
 """The access file: one line for each client, with its name, its rights and what proves that it is the one.
 
-    # name      rights            credential
-    profiler    read,write        sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
-    nightly     read              sha256:fcde2b2edba56bf408601fb721fe9b5c338d10ee429ea04fae5511b68fbf8fb9 expires=2027-02-20T09:00:00Z
-    ci          read,write,admin  certificate
+    # name    rights           credential
+    profiler  read,write       sha256:2c26b46b68ff...
+    nightly   read             sha256:fcde2b2edba5... expires=2027-02-20T09:00:00Z
+    ci        read,write,admin certificate
 
-``sha256:`` is the digest of a bearer token; the token itself stands nowhere. A token has 256 random bits, so a plain digest
-keeps it as well as a slow one would. ``certificate`` means that the name is that of a TLS client certificate. A name may have
-several lines, as while one token takes the place of another. ``expires=`` says from when on a line counts no more.
+``sha256:`` is the digest (64 hexadecimal digits) of a bearer token; the token itself stands nowhere. A token has 256
+random bits, so a plain digest keeps it as well as a slow one would. ``certificate`` means that the name is that of a
+TLS client certificate. A name may have several lines, as while one token takes the place of another. ``expires=`` says
+from when on a line counts no more.
 
-Changes of an access file: one writer at a time, the whole file replaced by another, never readable to others. So a daemon that reads
-it meanwhile, and a writer beside, see all of a change or nothing.
+Changes of an access file: one writer at a time, the whole file replaced by another, never readable to others. So a
+daemon that reads it meanwhile, and a writer beside, see all of a change or nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ _PREFIX: Final = "symd_"
 
 @dataclass(frozen=True, slots=True)
 class AccessLine:
-    """One line: ``digest`` is the SHA-256 of a token, None for a certificate's line. ``expires`` is in UTC; None: never."""
+    """One line: ``digest`` is the SHA-256 of a token, None for a certificate's line. ``expires`` is in UTC; None:
+    never."""
 
     name: str
     rights: Rights
@@ -67,8 +69,8 @@ class Access:
     lines: tuple[AccessLine, ...]
 
     def of_token(self, token: bytes) -> tuple[str, Rights] | None:
-        """The name and the rights of whoever has the token; None for a token that nobody has. Raises Unauthenticated for one that
-        has expired.
+        """The name and the rights of whoever has the token; None for a token that nobody has. Raises Unauthenticated
+        for one that has expired.
 
         Takes the same time whichever token it is: each one is compared, and compared whole.
         """
@@ -95,8 +97,8 @@ class Access:
 
 
 def read_access(path: Path) -> Access:
-    """The access file at ``path``. Raises FailedPrecondition where others may read or write it, InvalidInput for a line that
-    is none, each with what to do."""
+    """The access file at ``path``. Raises FailedPrecondition where others may read or write it, InvalidInput for a line
+    that is none, each with what to do."""
     return parse_access(read_text(path), path)
 
 
@@ -184,8 +186,8 @@ def token_line(name: str, rights: Rights, token: str, expires: datetime | None =
 
 
 def newest_rights(text: str, path: Path, name: str) -> Rights:
-    """The rights of the newest token of ``name``, which is the last one. Raises as ``parse_access``; FailedPrecondition where
-    there is none."""
+    """The rights of the newest token of ``name``, which is the last one. Raises as ``parse_access``; FailedPrecondition
+    where there is none."""
     have = [each.rights for each in parse_access(text, path).lines if each.name == name and each.digest is not None]
     if not have:
         raise FailedPrecondition(f"{name!r} has no token", where=str(path), hint="make one without --rotate")
@@ -197,8 +199,9 @@ _NAME_CHARACTERS = 100
 
 
 def edit(path: Path, change: Callable[[str], str], *, create: bool = False) -> Access:
-    """Make the text of the access file what ``change`` makes of it; what it says then. A file that is not there is empty where it may
-    be created, unless a link leads to it. Raises as ``read_access``, what ``change`` raises, and StoreUnavailable where the file cannot be written."""
+    """Make the text of the access file what ``change`` makes of it; what it says then. A file that is not there is
+    empty where it may be created, unless a link leads to it. Raises as ``read_access``, what ``change`` raises, and
+    StoreUnavailable where the file cannot be written."""
     target = _led_to(path)
     if path.is_symlink() and not target.exists():
         raise FailedPrecondition(

@@ -1,8 +1,9 @@
-"""How a call is answered, on the event loop: its message awaited, a work queue chosen, the handler run there, its answer sent.
+"""How a call is answered, on the event loop: its message awaited, a work queue chosen, the handler run there, its
+answer sent.
 
-Bytes become messages, and messages bytes, in a thread of the work queue: a large one would hold up every other call for as long as that
-takes. What a method can answer inline (``inline`` of its options) is answered on the loop, which saves the way to a thread
-and back.
+Bytes become messages, and messages bytes, in a thread of the work queue: a large one would hold up every other call for
+as long as that takes. What a method can answer inline (``inline`` of its options) is answered on the loop, which saves
+the way to a thread and back.
 """
 
 from __future__ import annotations
@@ -40,19 +41,21 @@ from symd.store.connection import waiting_at_most
 
 Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]
-"""Takes the service's context, the request (or an iterator of them) and the call; returns the response, or its bytes (or an iterator)."""
+"""Takes the service's context, the request (or an iterator of them) and the call; returns the response, or its bytes
+(or an iterator)."""
 Inline = Callable[[ServiceContext, bytes, Call], bytes | None]
-"""The response to a small request, bytes both, where making it takes no longer than the way to a thread and back; None where it may. It notes for
-the log what is asked about."""
+"""The response to a small request, bytes both, where making it takes no longer than the way to a thread and back; None
+where it may. It notes for the log what is asked about."""
 
 Failed = Callable[[Any, SymdError], Message]
-"""The response to a request that could not be served, of a stream that goes on all the same: each of its requests is answered by one response, as if
-it were a call of its own."""
+"""The response to a request that could not be served, of a stream that goes on all the same: each of its requests is
+answered by one response, as if it were a call of its own."""
 
 
 class MethodOptions(NamedTuple):
-    """How the handler of a method is called, where that is neither as a question nor as a stream like others; None stands for what these have. ``uncached`` is ``inline``
-    for a module whose index is not open, in a thread of its work queue: what its file answers needs no message made of the request."""
+    """How the handler of a method is called, where that is neither as a question nor as a stream like others; None
+    stands for what these have. ``uncached`` is ``inline`` for a module whose index is not open, in a thread of its work
+    queue: what its file answers needs no message made of the request."""
 
     work: Work | None = None
     inline: Inline | None = None
@@ -158,8 +161,8 @@ def _kind_of_work(method: Method, service: ServiceContext, data: bytes) -> Work:
 
 
 _QUERIES = "queries"
-"""The field of requests for addresses. One that names no module is about device memory, or several modules, and their indexes need not be
-open."""
+"""The field of requests for addresses. One that names no module is about device memory, or several modules, and their
+indexes need not be open."""
 
 
 def _kind_of_question(service: ServiceContext, digest: str | None, size: int) -> Work:
@@ -191,7 +194,8 @@ class _Holding:
 
 
 async def answer_stream(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes | None:
-    """Several requests or responses; the response where there is one. A request that is the only one counts as long as the call."""
+    """Several requests or responses; the response where there is one. A request that is the only one counts as long as
+    the call."""
     first = await service.waiting.first_message(context, call)
     if first is EOF and not method.many_requests:
         raise await _no_message()
@@ -243,7 +247,8 @@ def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
 
 
 def _without_waiting(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """``_read_and_answer``, but where another thread makes the index that it needs, ``arrived`` is as before, and ``Pending`` is raised."""
+    """``_read_and_answer``, but where another thread makes the index that it needs, ``arrived`` is as before, and
+    ``Pending`` is raised."""
     if method.options.uncached is not None and len(arrived[0]) <= INLINE_BYTES:
         answered = method.options.uncached(service, arrived[0], call)
         if answered is not None:
@@ -253,7 +258,8 @@ def _without_waiting(method: Method, service: ServiceContext, arrived: list[byte
 
 
 def _while_waited_for(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """``_without_waiting``, but where others change the catalogue they are waited for no longer than the caller waits."""
+    """``_without_waiting``, but where others change the catalogue they are waited for no longer than the caller
+    waits."""
     with waiting_at_most(call.time_remaining()):
         return _without_waiting(method, service, arrived, call)
 
@@ -361,7 +367,8 @@ class Asked(Iterator[Any]):
 
     @contextmanager
     def notifying(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Have ``callback``, which must not wait, called on the event loop whenever a request has come, while it lasts."""
+        """Have ``callback``, which must not wait, called on the event loop whenever a request has come, while it
+        lasts."""
         silent, self._requests.notify = self._requests.notify, callback
         try:
             callback()
@@ -384,7 +391,8 @@ def _retrieved(job: asyncio.Task[Any]) -> None:
 
 
 async def _no_message() -> InvalidInput:
-    """The error of a call that ended without a message; one that was cancelled looks the same, and learns of that first."""
+    """The error of a call that ended without a message; one that was cancelled looks the same, and learns of that
+    first."""
     await asyncio.sleep(0)
     return InvalidInput("the call has no message", hint="send one")
 

@@ -109,8 +109,8 @@ class AuditLog:
         self._told = self._left_out = 0
 
     def write(self, call: Call, outcome: str) -> None:
-        """Write the line of a call that has ended, unless it only asked. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an
-        error."""
+        """Write the line of a call that has ended, unless it only asked. ``outcome`` is ``OK``, ``CANCELLED`` or the
+        reason of an error."""
         if call.method in _AUDITED:
             self.tell(call, outcome)
 
@@ -276,7 +276,8 @@ class Authenticator:
 
 
 def build_authenticator(listen: ListenConfig) -> Authenticator:
-    """The authenticator that the operator's options ask for. Raises FailedPrecondition or InvalidInput for files that will not do."""
+    """The authenticator that the operator's options ask for. Raises FailedPrecondition or InvalidInput for files that
+    will not do."""
     refusals = QuietLog(log, "refused a call")
     access = None
     if (path := listen.access) is not None:
@@ -292,7 +293,8 @@ def build_authenticator(listen: ListenConfig) -> Authenticator:
 
 
 def _read_access(path: Path) -> Access:
-    """The access file; that nobody gets in by it is told, since its daemon starts all the same: it may be filled while that runs."""
+    """The access file; that nobody gets in by it is told, since its daemon starts all the same: it may be filled while
+    that runs."""
     access = read_access(path)
     if all(line.has_expired for line in access.lines):
         why = "every line of it has expired" if access.lines else "it has no line"

@@ -37,8 +37,8 @@ DEVICE_CANDIDATE_BYTES = 96
 
 
 def answer_at_once(service: ServiceContext, data: bytes, call: Call) -> bytes | None:
-    """The answers to the few queries of a small request, where each is one search in an open index; None where it may take longer. Raises as
-    ``from_request`` does, and ``Malformed``."""
+    """The answers to the few queries of a small request, where each is one search in an open index; None where it may
+    take longer. Raises as ``from_request`` does, and ``Malformed``."""
     request = parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name)
     note_request(call, request)
     digest, path, queries = _rows_asked(service, request)
@@ -48,8 +48,8 @@ def answer_at_once(service: ServiceContext, data: bytes, call: Call) -> bytes | 
 
 
 def answer_unopened(service: ServiceContext, data: bytes, _call: Call) -> bytes | None:
-    """The answer to a request for one address of a module that is asked about for the first time and whose index is not open; None where only
-    an open index has it. What ``answer_at_once`` noted of the request stands."""
+    """The answer to a request for one address of a module that is asked about for the first time and whose index is not
+    open; None where only an open index has it. What ``answer_at_once`` noted of the request stands."""
     digest, path, queries = _rows_asked(service, parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name))
     if path is not None or len(queries) != 1 or not isinstance(queries[0], ByAddress):
         return None
@@ -78,8 +78,8 @@ def _written_at_once(
 
 
 def answer(service: ServiceContext, request: SymbolizeRequest, response: SymbolizeResponse, call: Call) -> None:
-    """Write the answers into the empty ``response``, in the form that was asked for. Raises ``LimitExceeded`` before it looks at too large
-    a batch."""
+    """Write the answers into the empty ``response``, in the form that was asked for. Raises ``LimitExceeded`` before it
+    looks at too large a batch."""
     with service.addresses_at_work.acquired(_count(request)):
         _answer(service, request, response, while_waited_for(call, service.config.limits), call.tables)
 
@@ -155,7 +155,8 @@ def _answers(service: ServiceContext, batch: Batch, check_cancelled: CheckWanted
 
 
 class ResponseSizeLimit:
-    """How much of the largest response is left for answers and candidates that are spelled out, counted before they are."""
+    """How much of the largest response is left for answers and candidates that are spelled out, counted before they
+    are."""
 
     def __init__(self, limits: Limits) -> None:
         self._most = self._left = limits.response_bytes
@@ -171,7 +172,8 @@ class ResponseSizeLimit:
         self._take(FRAME_BYTES * len(frames) + _frames_text_size(frames), "frames")
 
     def take_variables(self, size: int) -> None:
-        """Count the bytes that what is in scope at one place takes. Raises ``LimitExceeded`` where there is no room for them."""
+        """Count the bytes that what is in scope at one place takes. Raises ``LimitExceeded`` where there is no room for
+        them."""
         self._take(size, "variables")
 
     def take_candidates(self, candidates: Iterable[Candidate]) -> None:
@@ -247,7 +249,8 @@ def check_device_candidates(answers: DeviceAnswers, limits: Limits) -> None:
 
 
 def check_columns(answers: Answers, limits: Limits) -> None:
-    """Raises ``LimitExceeded`` where a response has no room for the texts, the text sections and the candidates of columns."""
+    """Raises ``LimitExceeded`` where a response has no room for the texts, the text sections and the candidates of
+    columns."""
     room = ResponseSizeLimit(limits)
     if _is_long(answers.locations, limits):
         room.take_texts(answers.locations, answers.location)
@@ -257,7 +260,8 @@ def check_columns(answers: Answers, limits: Limits) -> None:
 
 
 def _is_long(table: Locations, limits: Limits) -> bool:
-    """Whether the texts of a whole table have no room in a response, so that what a part of it takes is worth a look."""
+    """Whether the texts of a whole table have no room in a response, so that what a part of it takes is worth a
+    look."""
     return isinstance(table.strings, Strings) and table.strings.text_bytes > limits.response_bytes
 
 

@@ -47,8 +47,8 @@ def alias_build_id(engine: Host, build_id: str, digest: Digest) -> None:
 
 
 def received(service: ServiceContext, chunks: Iterable[bytes], build_ids: Sequence[str], call: Call) -> int:
-    """Keep the module that ``chunks`` are, once it is whole and was indexed, and let the build IDs name it; its size in bytes. Raises what
-    indexing it raises, and ``LimitExceeded`` for one of more than ``Limits.module_size`` bytes."""
+    """Keep the module that ``chunks`` are, once it is whole and was indexed, and let the build IDs name it; its size in
+    bytes. Raises what indexing it raises, and ``LimitExceeded`` for one of more than ``Limits.module_size`` bytes."""
     largest = service.config.limits.module_size
     digest = hashlib.sha256()
     with service.engine.receive(f"build-id {build_ids[0][:200]}") as arriving:
@@ -85,8 +85,8 @@ class ModuleFetcher:
         self._lock = threading.Lock()
 
     def __call__(self, build_id: str) -> bool:
-        """Fetch a module; whether the store has it now. Raises BadQuery for what is no build ID, ServerUnavailable where no server answers, and
-        LimitExceeded for a file that is too large."""
+        """Fetch a module; whether the store has it now. Raises BadQuery for what is no build ID, ServerUnavailable
+        where no server answers, and LimitExceeded for a file that is too large."""
         name = checked_name(build_id)
         if len(name) < MIN_DIGITS or self._is_missing(name):
             return False
@@ -116,7 +116,8 @@ class ModuleFetcher:
             return arriving.commit(digest.hexdigest())
 
     def _is_another(self, name: str, module: ModuleSummary) -> bool:
-        """Whether the file carries other build IDs: it is kept under its digest, as any module is, and this build ID names nothing."""
+        """Whether the file carries other build IDs: it is kept under its digest, as any module is, and this build ID
+        names nothing."""
         others = other_build_ids(module, name)
         if others:
             log.warning("debuginfod's file of build ID %s is of another, %s: it is not believed", name, others[0][:80])

@@ -1,5 +1,5 @@
-"""One call as its handler sees it: who asks, how long they wait, and whether they still do. It is symd's own, so that handlers
-know nothing of the server underneath, and may be used from any thread."""
+"""One call as its handler sees it: who asks, how long they wait, and whether they still do. It is symd's own, so that
+handlers know nothing of the server underneath, and may be used from any thread."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ class Call:
         self.received = self.sent = 0
         """Bytes of messages."""
         self.index_was_open: bool | None = None
-        """Whether a question about few addresses was answered on the event loop, from an open index; None for other calls."""
+        """Whether a question about few addresses was answered on the event loop, from an open index; None for other
+        calls."""
         self.ending: tuple[str, Mapping[str, str]] | None = None
         """The reason and metadata of the error that ended the call while the daemon waited for its client."""
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -102,12 +103,14 @@ class Call:
         return not self._ended
 
     def check_let_in(self) -> None:
-        """Raises Unauthenticated or PermissionDenied where a token was revoked, or a right taken away, since the call began."""
+        """Raises Unauthenticated or PermissionDenied where a token was revoked, or a right taken away, since the call
+        began."""
         if self.recheck_access is not None:
             self.recheck_access(self)
 
     def add_callback(self, callback: Callable[[], object]) -> bool:
-        """Let ``callback`` be called when the call ends, on the event loop: it must not wait. False: it has ended already."""
+        """Let ``callback`` be called when the call ends, on the event loop: it must not wait. False: it has ended
+        already."""
         with self._lock:
             if not self._ended:
                 self._callbacks.append(callback)

@@ -1,8 +1,8 @@
-"""The daemon's side of TLS: certificate and key, read again when their files change; each new connection gets what is there
-then, and those that are open stay as they are.
+"""The daemon's side of TLS: certificate and key, read again when their files change; each new connection gets what is
+there then, and those that are open stay as they are.
 
-Until when certificates are valid, read from their PEM (RFC 7468; RFC 5280, section 4.1; DER is ITU-T X.690). For what the TLS
-library has read already: Python's ssl tells no date of a certificate of one's own.
+Until when certificates are valid, read from their PEM (RFC 7468; RFC 5280, section 4.1; DER is ITU-T X.690). For what
+the TLS library has read already: Python's ssl tells no date of a certificate of one's own.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ _AUTHORITIES: Final = "give the certificates of the authorities that sign client
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What the files say: ``authorities`` are the certificates of those who sign clients' ones. ``context`` is made of all that, and
-    another one is no difference."""
+    """What the files say: ``authorities`` are the certificates of those who sign clients' ones. ``context`` is made of
+    all that, and another one is no difference."""
 
     key: bytes
     chain: bytes
@@ -95,8 +95,8 @@ class Configuration:
 
 
 class Certificates:
-    """The certificate, key and authorities that ``listen`` names. Raises FailedPrecondition where a file cannot be read or does not belong to
-    the others, and Unavailable where the system has no descriptor or memory for that."""
+    """The certificate, key and authorities that ``listen`` names. Raises FailedPrecondition where a file cannot be read
+    or does not belong to the others, and Unavailable where the system has no descriptor or memory for that."""
 
     def __init__(self, listen: ListenConfig) -> None:
         if listen.tls_certificate is None or listen.tls_key is None:
@@ -180,14 +180,15 @@ class Certificates:
 
 
 def certified_name(names: Iterable[str]) -> str | None:
-    """The name that stands for a client with a certificate, of its common and then its alternative names: the first, as it may stand in a
-    log and in an error, for whoever signs may write anything into it."""
+    """The name that stands for a client with a certificate, of its common and then its alternative names: the first, as
+    it may stand in a log and in an error, for whoever signs may write anything into it."""
     return next((printable(name) for name in names if name), None)
 
 
 def _context(chain: bytes, key: bytes) -> ssl.SSLContext:
-    """For HTTPS, with just the bytes that gRPC gets: ``ssl`` takes only files, and the operator's may have been replaced since they were read. So
-    they lie in memory as a file without a name (memfd_create(2)). Raises ssl.SSLError and ValueError for what they say, and OSError for the rest."""
+    """For HTTPS, with just the bytes that gRPC gets: ``ssl`` takes only files, and the operator's may have been
+    replaced since they were read. So they lie in memory as a file without a name (memfd_create(2)). Raises ssl.SSLError
+    and ValueError for what they say, and OSError for the rest."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with open(os.memfd_create("symd-tls"), "wb") as both:  # noqa: PTH123 - of a descriptor
         both.write(chain + b"\n" + key)

@@ -1,4 +1,5 @@
-"""What an operator may set for a daemon, with the defaults of somebody who sets nothing. Commands that answer by themselves do without."""
+"""What an operator may set for a daemon, with the defaults of somebody who sets nothing. Commands that answer by
+themselves do without."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class ListenConfig:
     """Who is let in and what they may do. By default that is the daemon's user alone, over its Unix socket."""
 
     socket_group: int | None = None
-    """The group (gid) that may open the Unix socket, too. Whoever comes by it is asked who they are then, as over TCP: also the daemon's user."""
+    """The group (gid) that may open the Unix socket, too. Whoever comes by it is asked who they are then, as over TCP:
+    also the daemon's user."""
     access: Path | None = None
     """The access file: names, rights, digests of tokens."""
     tls_certificate: Path | None = None
@@ -30,8 +32,8 @@ class ListenConfig:
     certificate_rights: Rights = frozenset((Right.READ,))
     """What a client with such a certificate may do where there is no access file."""
     anonymous: Rights | None = None
-    """What who shows nothing may do, over TCP or the socket of a group. None: nothing where tokens or certificates are asked for, else to read,
-    and where ``insecure`` is said also to write."""
+    """What who shows nothing may do, over TCP or the socket of a group. None: nothing where tokens or certificates are
+    asked for, else to read, and where ``insecure`` is said also to write."""
     insecure: bool = False
     """Let TCP be plain: whoever reaches it is let in, and whoever stands between reads along."""
     open_health: bool = False
@@ -63,7 +65,8 @@ class Config:
     store: Path = field(default_factory=default_store)
     """The folder of modules, their indexes and the catalogue."""
     objects: str = ""
-    """The object storage of a store that several daemons share, ``s3://BUCKET/PREFIX`` or ``file:///FOLDER``; "" for a store in a folder."""
+    """The object storage of a store that several daemons share, ``s3://BUCKET/PREFIX`` or ``file:///FOLDER``; "" for a
+    store in a folder."""
     catalogue: str = ""
     """The URL of its catalogue, ``postgresql://USER@HOST:PORT/DATABASE``."""
     cache: Path = field(default_factory=default_cache)
@@ -87,11 +90,13 @@ class Config:
     http: str = ""
     """Where the page and other tools' protocols are served, ``HOST:PORT``; "" for nowhere."""
     http_names: tuple[str, ...] = ()
-    """Host names by which browsers may call that server, besides addresses, localhost, HOST and this machine's own name."""
+    """Host names by which browsers may call that server, besides addresses, localhost, HOST and this machine's own
+    name."""
     metrics: str = ""
     """Where Prometheus may ask, ``unix:PATH`` or ``HOST:PORT``; "" for nowhere."""
     otlp: str = ""
-    """The collector that spans are sent to, "http://HOST:PORT"; "" for the one that the environment names, if it does."""
+    """The collector that spans are sent to, "http://HOST:PORT"; "" for the one that the environment names, if it
+    does."""
     grace: float = 5.0
     """Seconds that running requests get after SIGTERM."""
     source_roots: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
-"""The one place where an error becomes a status: each call runs inside a guard, which also refuses a call whose deadline has
-passed before work begins, and one that may not be made."""
+"""The one place where an error becomes a status: each call runs inside a guard, which also refuses a call whose
+deadline has passed before work begins, and one that may not be made."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def _tell(call: Call, outcome: str, metadata: Mapping[str, str], metrics: Metric
 
 
 def status_of(error: SymdError) -> Any:
-    """The ``grpc.Status`` that a call ends with. Where it waited in vain for the catalogue's lock the client is told not to send it again by itself (gRFC A6): it would
-    wait for as long."""
+    """The ``grpc.Status`` that a call ends with. Where it waited in vain for the catalogue's lock the client is told
+    not to send it again by itself (gRFC A6): it would wait for as long."""
     status = rpc_status.to_status(to_status(error))
     if is_locked(error):
         return status._replace(trailing_metadata=(*status.trailing_metadata, _NO_RETRY))
@@ -96,8 +96,8 @@ def status_of(error: SymdError) -> Any:
 
 
 async def fail(context: Any, error: SymdError) -> None:
-    """End the call with the error's status and details. gRPC would log it, whole, where a caller has left meanwhile; and it
-    keeps what it is told with, for longer than the call lasts, and by the frames of a traceback the request."""
+    """End the call with the error's status and details. gRPC would log it, whole, where a caller has left meanwhile;
+    and it keeps what it is told with, for longer than the call lasts, and by the frames of a traceback the request."""
     without_frames(error)
     try:
         await context.abort_with_status(status_of(error))
@@ -122,8 +122,9 @@ def check_deadline(call: Call) -> None:
 
 
 def while_waited_for(call: Call, limits: Limits) -> Callable[[], None]:
-    """What a question that may take long calls between its steps, in a thread of its work queue. It raises ``CallEnded`` once nobody waits,
-    ``DeadlineExceeded``, and ``LimitExceeded`` where the question takes longer than ``question_seconds``."""
+    """What a question that may take long calls between its steps, in a thread of its work queue. It raises
+    ``CallEnded`` once nobody waits, ``DeadlineExceeded``, and ``LimitExceeded`` where the question takes longer than
+    ``question_seconds``."""
     return waited_for_at_most(limits, partial(check_waited_for, call))
 
 

@@ -51,8 +51,8 @@ _WORK: Final[Mapping[CostClass, Work]] = {
 
 
 class Page(NamedTuple):
-    """Where the page is: ``address`` for logs, ``url`` for who starts the daemon, with the secret part where there is one. ``is_open``:
-    whoever reaches it is let in."""
+    """Where the page is: ``address`` for logs, ``url`` for who starts the daemon, with the secret part where there is
+    one. ``is_open``: whoever reaches it is let in."""
 
     address: str
     url: str
@@ -63,7 +63,8 @@ class Page(NamedTuple):
 def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -> Iterator[Page]:
     """Serve HTTP at ``config.http`` while it lasts; ``metrics`` counts its requests.
 
-    Raises InvalidInput for what is no address, FailedPrecondition for what would let strangers in, or where the system refuses.
+    Raises InvalidInput for what is no address, FailedPrecondition for what would let strangers in, or where the system
+    refuses.
     """
     authenticator = daemon.authenticator
     secret = _secret_path_auth(config)
@@ -91,8 +92,8 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
 
 
 def _secret_path_auth(config: Config) -> SecretPathAuth | None:
-    """The secret path of a server without options that say who is let in; None where tokens, TLS or ``--insecure`` say who comes in. Raises InvalidInput and
-    FailedPrecondition."""
+    """The secret path of a server without options that say who is let in; None where tokens, TLS or ``--insecure`` say
+    who comes in. Raises InvalidInput and FailedPrecondition."""
     listen, address = config.listen, config.http
     if listen.insecure or listen.tls_certificate is not None:
         return None
@@ -107,7 +108,8 @@ def _secret_path_auth(config: Config) -> SecretPathAuth | None:
 
 
 class _DaemonAuthenticator:
-    """Tokens as the header "authorization: Bearer TOKEN", or as the password of a browser's question; certificates of clients."""
+    """Tokens as the header "authorization: Bearer TOKEN", or as the password of a browser's question; certificates of
+    clients."""
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator

@@ -1,6 +1,7 @@
 """The daemon's life: open the engine, listen, say that it is ready, and end gracefully on SIGTERM or SIGINT.
 
-Messages to whatever started the daemon: systemd's notifications (sd_notify(3)), a datagram to the socket that $NOTIFY_SOCKET names.
+Messages to whatever started the daemon: systemd's notifications (sd_notify(3)), a datagram to the socket that
+$NOTIFY_SOCKET names.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def notify(state: str) -> None:
 
 @contextmanager
 def watchdog_notified(server: Server) -> Iterator[None]:
-    """Send it ``ALIVE`` as often as it asks for ($WATCHDOG_USEC, sd_watchdog_enabled(3)), as long as the event loop runs: a daemon that
-    answers nobody any more is started again."""
+    """Send it ``ALIVE`` as often as it asks for ($WATCHDOG_USEC, sd_watchdog_enabled(3)), as long as the event loop
+    runs: a daemon that answers nobody any more is started again."""
     period = _watchdog_seconds()
     if not period:
         yield
@@ -98,8 +99,8 @@ Ready = Callable[[str], None]
 def serve(config: Config, engine: Host | None = None, ready: Ready | None = None) -> int:
     """Serve until SIGTERM or SIGINT; the exit code. Without ``engine`` it opens one over ``config.store``.
 
-    Calls that run when the signal comes get ``config.grace`` seconds; a second signal does not wait. One that comes during the
-    start ends the start.
+    Calls that run when the signal comes get ``config.grace`` seconds; a second signal does not wait. One that comes
+    during the start ends the start.
     """
     try:
         _serve(config, engine, ready)
@@ -158,8 +159,9 @@ class _EndedEarly(BaseException):
 
 
 class _Signals:
-    """SIGTERM, SIGINT and SIGHUP, waited for. The system may hand a signal to any thread, or to the main one just before that
-    begins to sleep, and nothing wakes it then; so what is waited for is the byte that Python writes for each signal that comes."""
+    """SIGTERM, SIGINT and SIGHUP, waited for. The system may hand a signal to any thread, or to the main one just
+    before that begins to sleep, and nothing wakes it then; so what is waited for is the byte that Python writes for
+    each signal that comes."""
 
     def __init__(self, ending: Iterable[signal.Signals]) -> None:
         self._ending = tuple(ending)
@@ -174,7 +176,8 @@ class _Signals:
         self._starting = False
 
     def wait(self, again: Callable[[], None]) -> None:
-        """Return when one has come that ends the daemon; after that they mean what they meant before. SIGHUP calls ``again``."""
+        """Return when one has come that ends the daemon; after that they mean what they meant before. SIGHUP calls
+        ``again``."""
         while (number := os.read(self._read, 1)[0]) not in self._ending:
             if number == signal.SIGHUP:
                 again()
@@ -202,8 +205,8 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def _ending(listen: ListenConfig) -> Sequence[signal.Signals]:
-    """What ends the daemon. SIGHUP asks for files to be read again; where there are none and the daemon runs in a terminal, it
-    says that the terminal was closed."""
+    """What ends the daemon. SIGHUP asks for files to be read again; where there are none and the daemon runs in a
+    terminal, it says that the terminal was closed."""
     files = (listen.access, listen.tls_certificate)
     return _ENDING if any(files) or not _in_a_terminal() else (*_ENDING, signal.SIGHUP)
 
@@ -216,8 +219,8 @@ def _in_a_terminal() -> bool:
 
 
 class _OwnEngine(NamedTuple):
-    """An engine that the daemon has opened itself; ``recovery`` is the thread, to be started once calls are answered, that finishes what a
-    daemon that was killed had begun."""
+    """An engine that the daemon has opened itself; ``recovery`` is the thread, to be started once calls are answered,
+    that finishes what a daemon that was killed had begun."""
 
     engine: Engine
     recovery: threading.Thread
@@ -225,8 +228,8 @@ class _OwnEngine(NamedTuple):
 
 @contextmanager
 def _opened(config: Config, metrics: Metrics | None, spans: Spans | None) -> Iterator[_OwnEngine]:
-    """The engine over the configured store, with the real drivers and disassemblers. What its workers do is told to ``metrics`` and
-    ``spans``."""
+    """The engine over the configured store, with the real drivers and disassemblers. What its workers do is told to
+    ``metrics`` and ``spans``."""
     observers = [each.read for each in (metrics, spans) if each is not None]
     with ExitStack() as stack:
         workers = stack.enter_context(Workers(config.limits, config.readers, config.builders, observers))

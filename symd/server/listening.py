@@ -51,7 +51,8 @@ class Server:
 
     @property
     def threads(self) -> Sequence[int]:
-        """Native ids of the threads that hand a call to each other: the loop's, and those that grpc.aio began for this server."""
+        """Native ids of the threads that hand a call to each other: the loop's, and those that grpc.aio began for this
+        server."""
         return [thread.native_id for thread in (self._thread, *self._pollers) if thread.native_id is not None]
 
     def add_insecure_port(self, address: str) -> int:
@@ -67,8 +68,8 @@ class Server:
         self.wait_for(self._server.start())
 
     def stop(self, grace: float, seconds: float) -> None:
-        """Take no more calls, give those that run ``grace`` seconds, then end them and the loop. Raises TimeoutError after
-        ``seconds``. Stopping it again changes nothing."""
+        """Take no more calls, give those that run ``grace`` seconds, then end them and the loop. Raises TimeoutError
+        after ``seconds``. Stopping it again changes nothing."""
         if self._thread.is_alive():
             self.wait_for(self._server.stop(grace), seconds)
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -79,7 +80,8 @@ class Server:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)
 
     def begin(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """Begin to run a coroutine on the loop, for another loop to wait for. Raises RuntimeError where this one has ended."""
+        """Begin to run a coroutine on the loop, for another loop to wait for. Raises RuntimeError where this one has
+        ended."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def _run(self) -> None:
@@ -106,11 +108,11 @@ LONGEST_PATH = 107
 
 @contextmanager
 def listening(server: Server, address: str, authenticator: Authenticator | None = None) -> Iterator[str]:
-    """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end. Without a authenticator of
-    its listen that is a Unix socket for the daemon's user.
+    """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end.
+    Without a authenticator of its listen that is a Unix socket for the daemon's user.
 
-    Raises ``InvalidInput`` for what is no address, ``FailedPrecondition`` for what would let strangers in or when somebody
-    else answers there, and ``Unavailable`` when the system refuses.
+    Raises ``InvalidInput`` for what is no address, ``FailedPrecondition`` for what would let strangers in or when
+    somebody else answers there, and ``Unavailable`` when the system refuses.
     """
     authenticator = authenticator or build_authenticator(ListenConfig())
     if not address.startswith(UNIX):
@@ -194,8 +196,9 @@ def _check_plain(address: str, authenticator: Authenticator) -> None:
 
 @contextmanager
 def locked_folder(folder: Path, elsewhere: str) -> Iterator[None]:
-    """A socket's folder, made where it is not there, under a lock: of two daemons that start at once only one wins. Raises ``FailedPrecondition``,
-    which tells to choose ``elsewhere``, where others may change it, and ``Unavailable``."""
+    """A socket's folder, made where it is not there, under a lock: of two daemons that start at once only one wins.
+    Raises ``FailedPrecondition``, which tells to choose ``elsewhere``, where others may change it, and
+    ``Unavailable``."""
     own = own_socket()
     try:  # a mistyped path is not made from its beginning: only of the socket that nobody needs to name
         make_folder(folder, parents=own is not None and folder == own.parent, exist_ok=True)

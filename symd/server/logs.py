@@ -1,11 +1,12 @@
-"""How the daemon's log is written: a line of text for a person, or of JSON for a program. A record may carry ``facts``, which JSON
-keeps apart.
+"""How the daemon's log is written: a line of text for a person, or of JSON for a program. A record may carry ``facts``,
+which JSON keeps apart.
 
-One line of the log ``symd.requests`` for each call that has ended, where somebody asked for that (``symd serve -v``): its id,
-who made it, what was asked, what it cost, and what came of it.
+One line of the log ``symd.requests`` for each call that has ended, where somebody asked for that (``symd serve -v``):
+its id, who made it, what was asked, what it cost, and what came of it.
 
-What gRPC's own server would write into the daemon's log: a traceback for each client that goes away while its response is being
-sent. That a client went away is no error of the daemon; who wants to know reads ``outcome`` in the lines of requests.
+What gRPC's own server would write into the daemon's log: a traceback for each client that goes away while its response
+is being sent. That a client went away is no error of the daemon; who wants to know reads ``outcome`` in the lines of
+requests.
 
 Warnings that strangers cause: one a second at most, each with how many there have been.
 """
@@ -68,7 +69,8 @@ class JsonLogFormatter(logging.Formatter):
 
 
 def line(facts: Mapping[str, Any]) -> str:
-    """``name=value`` for each fact that says something, quoted where clients could otherwise write lines of their own."""
+    """``name=value`` for each fact that says something, quoted where clients could otherwise write lines of their
+    own."""
     return " ".join(f"{name}={quoted(value)}" for name, value in facts.items() if value != "")
 
 
@@ -105,8 +107,8 @@ def is_told(call: Call) -> bool:
 
 
 def log_request(call: Call, outcome: str, error_id: str = "") -> None:
-    """Write the line of a call that has ended. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an error, ``error_id`` what
-    the log has a defect's traceback under."""
+    """Write the line of a call that has ended. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an error,
+    ``error_id`` what the log has a defect's traceback under."""
     if not requests_logged():
         return
     facts: dict[str, Any] = {

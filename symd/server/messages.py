@@ -25,7 +25,8 @@ from symd.server.call import Call, CallEnded
 
 
 def message_too_large(what: str, size: int, name: str, most: int) -> LimitExceeded:
-    """The error for a message of ``size`` bytes where the limit ``name`` allows ``most``; ``what`` is "the request" or "the response"."""
+    """The error for a message of ``size`` bytes where the limit ``name`` allows ``most``; ``what`` is "the request" or
+    "the response"."""
     return LimitExceeded(
         f"{what} has {size} bytes, at most {most} are taken",
         hint=f"ask for less at a time; {name} may be raised where the daemon is started",
@@ -150,8 +151,9 @@ RETRY_SECONDS = 0.01
 
 
 class Requests:
-    """The messages of a stream, ``first`` the one that came already (``EOF``: none will). An iterator for a handler's thread,
-    which raises ``Busy`` where too many bytes of the ``client`` are in flight. A message is held until the next one is taken."""
+    """The messages of a stream, ``first`` the one that came already (``EOF``: none will). An iterator for a handler's
+    thread, which raises ``Busy`` where too many bytes of the ``client`` are in flight. A message is held until the next
+    one is taken."""
 
     def __init__(self, first: object, flight: BytesInFlight, client: str) -> None:
         self._flight = flight
@@ -214,8 +216,8 @@ class Requests:
         return None
 
     async def _wait_for_room(self) -> None:
-        """Before the next message is read, wait until the handler has asked for it, or there is room in memory for a second message as
-        large as the one that the handler works at."""
+        """Before the next message is read, wait until the handler has asked for it, or there is room in memory for a
+        second message as large as the one that the handler works at."""
         while (  # noqa: ASYNC110 - what is waited for happens in other threads, and on other calls
             self._held
             and not self._ended
@@ -253,8 +255,8 @@ class Requests:
 
 
 class Responses:
-    """The messages that a handler's thread makes, to be sent on the event loop. They are counted as bytes in flight of the
-    ``client``; while there are too many of those, each is made when the one before has been taken."""
+    """The messages that a handler's thread makes, to be sent on the event loop. They are counted as bytes in flight of
+    the ``client``; while there are too many of those, each is made when the one before has been taken."""
 
     def __init__(self, flight: BytesInFlight, client: str) -> None:
         self._flight = flight

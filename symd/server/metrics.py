@@ -75,7 +75,8 @@ class StoreMetrics(Collector):
 
 
 class HttpMetrics:
-    """Counts since the daemon started. Safe to use from several threads. ``buckets`` are the upper bounds of the histogram, in seconds."""
+    """Counts since the daemon started. Safe to use from several threads. ``buckets`` are the upper bounds of the
+    histogram, in seconds."""
 
     def __init__(self, registry: CollectorRegistry, buckets: tuple[float, ...]) -> None:
         self._seconds = Histogram(
@@ -97,7 +98,8 @@ class HttpMetrics:
         self._connections = Gauge("symd_http_connections", "Connections that are open.", registry=registry)
 
     def ended(self, route: str, status: int, seconds: float, size: tuple[int, int]) -> None:
-        """Count a request. ``route`` is "" where there is none, ``status`` 0 where no answer began; ``size`` are the bytes of both bodies."""
+        """Count a request. ``route`` is "" where there is none, ``status`` 0 where no answer began; ``size`` are the
+        bytes of both bodies."""
         self._seconds.labels(route).observe(seconds)
         self._requests.labels(route, str(status) if status else "").inc()
         self._received.labels(route).inc(size[0])
@@ -119,8 +121,8 @@ class HttpMetrics:
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """The upper bounds of the histograms' buckets."""
 NOTED_CALLS: Final = 64
-"""Calls that have ended are noted, and counted so many at a time: counting one takes several locks and tables, for which every single
-question would wait."""
+"""Calls that have ended are noted, and counted so many at a time: counting one takes several locks and tables, for
+which every single question would wait."""
 
 
 class Metrics:
@@ -147,7 +149,8 @@ class Metrics:
         self._noted: deque[tuple[str, str, str, float, bool | None]] = deque()
 
     def ended(self, call: Call, outcome: str, limit: str = "") -> None:
-        """Count a call. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an error, ``limit`` the limit that it names."""
+        """Count a call. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an error, ``limit`` the limit that it
+        names."""
         self._noted.append((call.method, outcome, limit, time.monotonic() - call.begun, call.index_was_open))
         if len(self._noted) >= NOTED_CALLS:
             self._count_noted()
@@ -166,8 +169,8 @@ class Metrics:
                 self._at_once.labels("yes" if was_open else "no").inc()
 
     def read(self, work: str, outcome: str, seconds: float) -> None:
-        """Count a module's index (``work`` is "index") or a question that its bytes answer ("question"). ``outcome`` is "OK" or
-        the reason of an error: ``WORKER_DIED`` where the process did not end by itself."""
+        """Count a module's index (``work`` is "index") or a question that its bytes answer ("question"). ``outcome`` is
+        "OK" or the reason of an error: ``WORKER_DIED`` where the process did not end by itself."""
         self._reads.labels(work, outcome).observe(seconds)
 
     def watch(self, daemon: Daemon) -> None:
@@ -224,9 +227,10 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 @contextmanager
 def metrics_served(address: str, page: Callable[[], bytes], *, open_to_all: bool = False) -> Iterator[str]:
-    """Serve ``page`` at ``HOST:PORT`` or ``unix:PATH`` (mode 0600) while it lasts; the address. HOST is this machine's loopback,
-    unless it is ``open_to_all``. PATH's folder is made where it is not there, and refused where others may change it, as that of the daemon's own
-    socket is. Raises ``InvalidInput``, ``FailedPrecondition`` and ``Unavailable``."""
+    """Serve ``page`` at ``HOST:PORT`` or ``unix:PATH`` (mode 0600) while it lasts; the address. HOST is this machine's
+    loopback, unless it is ``open_to_all``. PATH's folder is made where it is not there, and refused where others may
+    change it, as that of the daemon's own socket is. Raises ``InvalidInput``, ``FailedPrecondition`` and
+    ``Unavailable``."""
     server, where = _listen(address, page, open_to_all=open_to_all)
     thread = threading.Thread(target=server.serve_forever, name="symd-metrics", daemon=True)
     thread.start()

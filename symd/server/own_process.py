@@ -27,7 +27,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def own_bytes() -> int:
-    """Memory that belongs to this process alone: not mapped files, which the system can take back. 0 where nobody says."""
+    """Memory that belongs to this process alone: not mapped files, which the system can take back. 0 where nobody
+    says."""
     try:
         pages = _STATM.read_bytes().split()
     except OSError:
@@ -37,7 +38,8 @@ def own_bytes() -> int:
 
 @contextmanager
 def heap_trimmed() -> Iterator[None]:
-    """Give what large messages left free in the heap back to the system, whenever the memory is ``GROWTH`` above what it was at the beginning."""
+    """Give what large messages left free in the heap back to the system, whenever the memory is ``GROWTH`` above what
+    it was at the beginning."""
     over = threading.Event()
 
     def look() -> None:
@@ -58,8 +60,8 @@ def heap_trimmed() -> Iterator[None]:
 
 
 PERIOD, LONGEST_PERIOD = 1.0, 60.0
-"""Seconds between two readings of how long the first thread had to wait for its processor; and the most for which threads are left
-unpinned before they are pinned again."""
+"""Seconds between two readings of how long the first thread had to wait for its processor; and the most for which
+threads are left unpinned before they are pinned again."""
 BUSY_WAIT_FRACTION = 0.2
 """Threads are unpinned where the first of them spends more than this part of a period runnable and not running."""
 
@@ -67,14 +69,15 @@ _TASKS = Path("/proc/self/task")
 _WAITED = 1
 """In /proc/PID/schedstat, from 0: nanoseconds for which the thread could have run and had no processor."""
 _PROCESSOR = 36
-"""In /proc/PID/stat, from 0 and after the name in parentheses, which may have spaces: the processor that ran the thread last (proc(5))."""
+"""In /proc/PID/stat, from 0 and after the name in parentheses, which may have spaces: the processor that ran the thread
+last (proc(5))."""
 
 
 @contextmanager
 def pinned_to_one_cpu(threads: Sequence[int]) -> Iterator[None]:
-    """Pin threads (native ids) to the processor that the first of them runs on. Where that one has to wait for it, all of them are unpinned
-    for a while, and then pinned to the processor on which the first runs by that time. Changes nothing where the process has one processor,
-    or where the system does not tell how long a thread waits."""
+    """Pin threads (native ids) to the processor that the first of them runs on. Where that one has to wait for it, all
+    of them are unpinned for a while, and then pinned to the processor on which the first runs by that time. Changes
+    nothing where the process has one processor, or where the system does not tell how long a thread waits."""
     over = threading.Event()
     pinning = threading.Thread(target=_keep_pinned, args=(threads, over), name="symd-affinity", daemon=True)
     pinning.start()
@@ -86,7 +89,8 @@ def pinned_to_one_cpu(threads: Sequence[int]) -> Iterator[None]:
 
 
 def unpin() -> None:
-    """Let the calling thread run on every processor of its process: a new thread has the affinity of the one that started it."""
+    """Let the calling thread run on every processor of its process: a new thread has the affinity of the one that
+    started it."""
     os.sched_setaffinity(0, _process_cpus())
 
 
@@ -105,7 +109,8 @@ def _keep_pinned(threads: Sequence[int], over: threading.Event) -> None:
 
 
 def _ran_freely(thread: int, waited: float, over: threading.Event) -> bool:
-    """Return when the thread has to wait for its processor, or at ``over``: whether it ran for at least one period before that."""
+    """Return when the thread has to wait for its processor, or at ``over``: whether it ran for at least one period
+    before that."""
     was_free = False
     while not over.wait(PERIOD):
         before, waited = waited, _waited(thread)
@@ -142,8 +147,9 @@ def _last_cpu(thread: int) -> int:
 
 
 SWITCH_SECONDS = 0.0005
-"""A question about one address takes the event loop and gRPC's thread a few turns, and each of them may have to wait for every thread of
-a work queue's thread that is at work. With the interpreter's 5 ms that was half a second beside eight of them."""
+"""A question about one address takes the event loop and gRPC's thread a few turns, and each of them may have to wait
+for every thread of a work queue's thread that is at work. With the interpreter's 5 ms that was half a second beside
+eight of them."""
 
 
 @contextmanager

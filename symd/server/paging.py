@@ -55,8 +55,8 @@ class Page(NamedTuple, Generic[Item, Entry]):
 
 
 def filled(items: Iterable[Item], asked: int, make: Callable[[Item], Entry]) -> Page[Item, Entry]:
-    """The first page of a list. It ends early where it would be larger than ``PAGE_BYTES``, and has one entry at least: what stands
-    in a module may have long names. Raises ``BadQuery``."""
+    """The first page of a list. It ends early where it would be larger than ``PAGE_BYTES``, and has one entry at least:
+    what stands in a module may have long names. Raises ``BadQuery``."""
     most, room = page_size(asked), PAGE_BYTES
     page: Page[Item, Entry] = Page([], None)
     for item in items:
@@ -88,9 +88,10 @@ def bad_token() -> BadQuery:
 def written_page(
     items: Sequence[Item], of: str, asked: int, token: str, respond: Callable[[Sequence[Item], str], Message]
 ) -> bytes:
-    """One page of a list that never changes, as the bytes of its response. ``respond`` makes a response of some items and the token of the next page. Each
-    entry is bytes before the next is made: as a message, one with many small values takes up to a hundred times as much. Of one type, bytes of several messages
-    after another are those of one that has the entries of all."""
+    """One page of a list that never changes, as the bytes of its response. ``respond`` makes a response of some items
+    and the token of the next page. Each entry is bytes before the next is made: as a message, one with many small
+    values takes up to a hundred times as much. Of one type, bytes of several messages after another are those of one
+    that has the entries of all."""
     parts, following = slice_page(items, of, asked, token, lambda item: respond((item,), "").SerializeToString())
     if following:
         parts.append(respond((), following).SerializeToString())

@@ -79,7 +79,8 @@ def services() -> Iterator[ServiceDescriptor]:
 
 
 def handler_name(method: MethodDescriptor) -> tuple[str, str]:
-    """The module of ``server/rpc`` and the function that answer a method: ModuleService's "ListModules" is answered by ("module_service", "list_modules")."""
+    """The module of ``server/rpc`` and the function that answer a method: ModuleService's "ListModules" is answered by
+    ("module_service", "list_modules")."""
     return PurePosixPath(method.containing_service.file.name).stem, re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
 
 
@@ -97,8 +98,8 @@ METHODS: Mapping[str, Method] = {
 
 
 class Router(grpc.GenericRpcHandler):
-    """Every path of HTTP/2 that is served and its handler. To gRPC every request is a stream, whatever the protos say, which
-    on the wire is the same: so that the handler begins with the headers, and waits for the message itself."""
+    """Every path of HTTP/2 that is served and its handler. To gRPC every request is a stream, whatever the protos say,
+    which on the wire is the same: so that the handler begins with the headers, and waits for the message itself."""
 
     def __init__(
         self,
@@ -143,7 +144,8 @@ MILLISECONDS = 1000
 COUNTED_ADDRESSES = 1 << 14
 """A batch of fewer addresses is not counted among those at work, and waits for none."""
 NOT_COMPRESSED = 1
-"""The bit of "identity" (grpc/impl/compression_types.h). gRPC would expand a message before anything of ours counts it."""
+"""The bit of "identity" (grpc/impl/compression_types.h). gRPC would expand a message before anything of ours counts
+it."""
 WRITING = tuple(
     service.full_name
     for file in (alias_service_pb2, context_service_pb2, module_service_pb2)
@@ -223,7 +225,8 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
 ADDRESSES_AT_WORK: Final = 4_000_000
 """Addresses of batches that are answered at a time, those of streams too; further batches wait."""
 PENDING_CALLS: Final = 4096
-"""Calls that have come and that the daemon has not looked at yet, about 16 KB each. gRPC ends further ones, with the status CANCELLED."""
+"""Calls that have come and that the daemon has not looked at yet, about 16 KB each. gRPC ends further ones, with the
+status CANCELLED."""
 CONNECTION_IDLE_SECONDS: Final = 1800.0
 """How long a connection may be without a call before it is closed; a client opens another when it needs one."""
 HANDSHAKE_SECONDS: Final = 10.0
@@ -233,7 +236,8 @@ _LEAST_BETWEEN_PINGS: Final = 10_000
 
 
 def options(limits: Limits) -> Options:
-    """What gRPC's core is told (grpc/impl/channel_arg_names.h): the bounds on what comes before a call has a handler."""
+    """What gRPC's core is told (grpc/impl/channel_arg_names.h): the bounds on what comes before a call has a
+    handler."""
     return (
         ("grpc.max_receive_message_length", MAX_REQUEST),
         ("grpc.max_send_message_length", -1),
@@ -250,7 +254,8 @@ def options(limits: Limits) -> Options:
         ("grpc.keepalive_time_ms", _milliseconds(limits.keepalive_seconds)),
         ("grpc.keepalive_timeout_ms", _milliseconds(limits.keepalive_seconds)),
         ("grpc.keepalive_permit_without_calls", 1),
-        # Clients ask each minute whether the daemon is there; gRPC would close their connections, unless it is told, for less than five.
+        # Clients ask each minute whether the daemon is there; gRPC would close their connections, unless it is told,
+        # for less than five.
         ("grpc.http2.min_ping_interval_without_data_ms", _LEAST_BETWEEN_PINGS),
     )
 

@@ -50,7 +50,8 @@ class DiskSources:
         self._read = partial(read_below, largest=config.limits.source_size)
 
     def completed(self, source: SourceText) -> SourceText:
-        """``source`` itself where its module carried the text or no allowed file is the one, else the same with the file's text."""
+        """``source`` itself where its module carried the text or no allowed file is the one, else the same with the
+        file's text."""
         return completed(source, self._allowed, self._read)
 
 
@@ -65,8 +66,9 @@ class ServiceContext:
     flight: BytesInFlight
     watches: Watches
     addresses_at_work: WeightedSemaphore
-    """Units are addresses of batches that are answered, in whatever thread: the memory that a batch takes meanwhile follows from them and
-    not from the size of its request. It is several times the message, and few bytes of a request may stand for many addresses."""
+    """Units are addresses of batches that are answered, in whatever thread: the memory that a batch takes meanwhile
+    follows from them and not from the size of its request. It is several times the message, and few bytes of a request
+    may stand for many addresses."""
     services: tuple[str, ...]
     """The full names of the services that are served."""
     tables: NamedTables = field(default_factory=NamedTables)

@@ -1,5 +1,6 @@
-"""A span for each RPC, by OpenTelemetry's conventions (opentelemetry.io/docs/specs/semconv/rpc/rpc-spans), and below it one for each
-question that a worker answered. Only a daemon that was asked for spans imports this module (``tracing``)."""
+"""A span for each RPC, by OpenTelemetry's conventions (opentelemetry.io/docs/specs/semconv/rpc/rpc-spans), and below it
+one for each question that a worker answered. Only a daemon that was asked for spans imports this module
+(``tracing``)."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Spans:
         self._propagator = TraceContextTextMapPropagator()
 
     def begin(self, call: Call, metadata: Iterable[tuple[str, str | bytes]]) -> None:
-        """Begin the span of a call, below the caller's where its ``traceparent`` (w3.org/TR/trace-context) came with it."""
+        """Begin the span of a call, below the caller's where its ``traceparent`` (w3.org/TR/trace-context) came with
+        it."""
         carrier = {key: value for key, value in metadata if isinstance(value, str)}
         service, _, method = call.method.rpartition(".")
         name = f"{service}/{method}"
@@ -69,7 +71,8 @@ class Spans:
         span.end()
 
     def read(self, work: str, outcome: str, seconds: float) -> None:
-        """The span of what a worker did, which has just ended: below the call's in whose thread that was; of its own where none was."""
+        """The span of what a worker did, which has just ended: below the call's in whose thread that was; of its own
+        where none was."""
         now = time.time_ns()
         attributes = {} if outcome == OK else {"error.type": outcome}
         span = self._tracer.start_span(

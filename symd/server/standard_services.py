@@ -29,8 +29,8 @@ CLIENT_WATCHES = 32
 
 
 class Watches:
-    """Knows the watches that are open, each of which holds a sleeping thread for long, and ends them all when asked to. A client may have
-    ``most_of_client`` open, of ``most`` of all clients."""
+    """Knows the watches that are open, each of which holds a sleeping thread for long, and ends them all when asked to.
+    A client may have ``most_of_client`` open, of ``most`` of all clients."""
 
     def __init__(self, most: int = CLIENT_WATCHES) -> None:
         self.most_of_client = min(most, CLIENT_WATCHES)
@@ -41,8 +41,8 @@ class Watches:
 
     @contextmanager
     def opened(self, client: str, close: Callable[[], None]) -> Iterator[None]:
-        """Know this watch while it lasts; ``close`` ends it. Raises ``Busy`` where that is one too many of ``client``: its name, or
-        the peer as gRPC names it where it has none."""
+        """Know this watch while it lasts; ``close`` ends it. Raises ``Busy`` where that is one too many of ``client``:
+        its name, or the peer as gRPC names it where it has none."""
         name = client.rpartition(":")[0] if client.startswith(("ipv4:", "ipv6:")) else client  # a peer without its port
         key = id(close)
         with self._lock:
@@ -82,8 +82,8 @@ WATCHES = 64
 
 
 class Health:
-    """What is served, by the services' full names; "" is all of it. ``shares`` bounds the watches of each client. Its coroutines and
-    ``set`` belong on one event loop."""
+    """What is served, by the services' full names; "" is all of it. ``shares`` bounds the watches of each client. Its
+    coroutines and ``set`` belong on one event loop."""
 
     def __init__(self, names: Iterable[str], waiting: WaitingCalls, shares: Watches) -> None:
         self._waiting = waiting

@@ -1,5 +1,5 @@
-"""Whether the daemon sends spans to a collector. OpenTelemetry is an extra (``symd-gpu[otel]``) and is imported only where
-somebody asks for spans."""
+"""Whether the daemon sends spans to a collector. OpenTelemetry is an extra (``symd-gpu[otel]``) and is imported only
+where somebody asks for spans."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ _NEEDED: Final = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.
 
 @contextmanager
 def tracing(endpoint: str) -> Iterator[Spans | None]:
-    """What makes spans and sends them to ``endpoint``, or to where the environment says; None where nobody asked for them.
+    """What makes spans and sends them to ``endpoint``, or to where the environment says; None where nobody asked for
+    them.
 
-    Raises InvalidInput for an ``endpoint`` that is no URL, FailedPrecondition where ``endpoint`` is given and OpenTelemetry is not installed; a mere variable, which may be meant for
-    others, is then passed over with a warning."""
+    Raises InvalidInput for an ``endpoint`` that is no URL, FailedPrecondition where ``endpoint`` is given and
+    OpenTelemetry is not installed; a mere variable, which may be meant for others, is then passed over with a
+    warning."""
     if not (endpoint or _asked_by_the_environment()):
         yield None
         return

@@ -1,11 +1,12 @@
 """The time that a question may take, and its client.
 
-Calls that wait: for the first message, for the next one, for a response to be taken, for something to tell. Each wait for a
-client is bounded in time, and what costs nothing to send, calls without a message, is bounded in number; a stream that has nothing
-to tell stays open as long as its client is let in.
+Calls that wait: for the first message, for the next one, for a response to be taken, for something to tell. Each wait
+for a client is bounded in time, and what costs nothing to send, calls without a message, is bounded in number; a stream
+that has nothing to tell stays open as long as its client is let in.
 
-Who waits for a message costs a coroutine, no thread. When there are too many, the call that has waited longest is ended, of the
-client that has the most: whoever sends headers and message together is never the one, so silent clients do not keep others out.
+Who waits for a message costs a coroutine, no thread. When there are too many, the call that has waited longest is
+ended, of the client that has the most: whoever sends headers and message together is never the one, so silent clients
+do not keep others out.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ WRITE_SECONDS = 60.0
 
 
 def waited_for_at_most(limits: Limits, check_is_there: Callable[[], None]) -> Callable[[], None]:
-    """What a question that may take long calls between its steps. It raises what ``check_is_there`` raises where nobody waits any more, and ``LimitExceeded``
-    where ``question_seconds`` have passed since now."""
+    """What a question that may take long calls between its steps. It raises what ``check_is_there`` raises where nobody
+    waits any more, and ``LimitExceeded`` where ``question_seconds`` have passed since now."""
     end = time.monotonic() + limits.question_seconds
 
     def check() -> None:
@@ -62,10 +63,11 @@ SWEEP_FRACTION = 0.25
 LONGEST_SWEEP_PERIOD = 0.05
 """Seconds between two sweeps, at most."""
 RIGHTS_PERIOD = 1.0
-"""Seconds between two checks whether the clients of open streams still have the right to them: a watch may be silent for days."""
+"""Seconds between two checks whether the clients of open streams still have the right to them: a watch may be silent
+for days."""
 MESSAGE_GROWTH = MAX_REQUEST
-"""Bytes by which the daemon may grow while messages come, whatever it took before: so that memory which something else keeps for
-good does not shut out every message that takes long."""
+"""Bytes by which the daemon may grow while messages come, whatever it took before: so that memory which something else
+keeps for good does not shut out every message that takes long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +102,8 @@ class WaitingCalls:
         return self._count
 
     async def first_message(self, context: Context, call: Call) -> Any:
-        """The first message of a call, bytes or grpc.aio's ``EOF``. The call is aborted when it does not come in time."""
+        """The first message of a call, bytes or grpc.aio's ``EOF``. The call is aborted when it does not come in
+        time."""
         loop = asyncio.get_running_loop()
         waiting = self._first.get(call.client)
         if waiting is None:
@@ -148,8 +151,8 @@ class WaitingCalls:
         )
 
     def _bound_unfinished(self, before: float) -> None:
-        """Where memory is short, end the calls that began to wait before a moment: what has come of their messages takes some,
-        and nobody says how much."""
+        """Where memory is short, end the calls that began to wait before a moment: what has come of their messages
+        takes some, and nobody says how much."""
         own = own_bytes()
         if all(since > before for waiting in self._first.values() for _, since in waiting.values()):
             self._before = own
@@ -176,8 +179,8 @@ class WaitingCalls:
         loop.call_later(self._period, self._sweep, loop, loop.time())
 
     def _sweep(self, loop: asyncio.AbstractEventLoop, planned: float) -> None:
-        """End what had waited too long already when this sweep was ``planned``, a period ago. What got too old since is left: where the daemon stood
-        still it has not looked yet at what clients sent meanwhile."""
+        """End what had waited too long already when this sweep was ``planned``, a period ago. What got too old since is
+        left: where the daemon stood still it has not looked yet at what clients sent meanwhile."""
         now = loop.time()
         self._end_silent(planned)
         self._bound_unfinished(planned)

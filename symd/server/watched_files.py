@@ -37,16 +37,18 @@ _OF_THE_FILE: Final = frozenset(
         errno.ENXIO,
     )
 )
-"""What the system says of a path, its rights or what lies there, and ``read_credentials`` of what no file of credentials is. Anything else may pass by itself:
-no descriptor or memory that is free, a network's disk that does not answer."""
+"""What the system says of a path, its rights or what lies there, and ``read_credentials`` of what no file of
+credentials is. Anything else may pass by itself: no descriptor or memory that is free, a network's disk that does not
+answer."""
 
 
 class WatchedFiles(Generic[Value]):
-    """What ``read`` makes of ``paths``, read again when one of them is another file, of another size, time or mode, than before.
+    """What ``read`` makes of ``paths``, read again when one of them is another file, of another size, time or mode,
+    than before.
 
-    ``read`` raises SymdError for what it cannot use: at the beginning whoever makes this hears it, later it is logged and what
-    was read before stays. After Unavailable the files are read again the next time too, changed or not: what they say may be that somebody is
-    let in no longer. Safe to use from several threads.
+    ``read`` raises SymdError for what it cannot use: at the beginning whoever makes this hears it, later it is logged
+    and what was read before stays. After Unavailable the files are read again the next time too, changed or not: what
+    they say may be that somebody is let in no longer. Safe to use from several threads.
     """
 
     def __init__(self, paths: Sequence[Path], read: Callable[[], Value]) -> None:
@@ -93,8 +95,8 @@ class WatchedFiles(Generic[Value]):
 def read_private(path: Path, others: int, *, missing: str = "") -> bytes:
     """The content of a file that others may do nothing with of the mode bits ``others``.
 
-    Raises FailedPrecondition where it cannot be read, belongs to another user, or lets others do so, and Unavailable where it may be
-    read later as it is. ``missing`` is what to do where it is not there.
+    Raises FailedPrecondition where it cannot be read, belongs to another user, or lets others do so, and Unavailable
+    where it may be read later as it is. ``missing`` is what to do where it is not there.
     """
     try:
         data, status = read_credentials(path)
@@ -118,8 +120,8 @@ def read_private(path: Path, others: int, *, missing: str = "") -> bytes:
 
 
 def unreadable(path: Path, error: OSError, *, option: str = "", hint: str = "") -> SymdError:
-    """The error for a file that cannot be read: FailedPrecondition where that lasts until somebody changes it, else Unavailable. ``option`` is
-    the one that names it, where that has to be said."""
+    """The error for a file that cannot be read: FailedPrecondition where that lasts until somebody changes it, else
+    Unavailable. ``option`` is the one that names it, where that has to be said."""
     kind = FailedPrecondition if error.errno in _OF_THE_FILE else Unavailable
     message = f"it cannot be read: {os_error_text(error)}"
     if not hint and isinstance(error, PermissionError):
@@ -148,7 +150,8 @@ def _user(uid: int) -> str:
 
 
 def _version(path: Path) -> _FileVersion:
-    """The time of the last change of its mode or owner counts too (st_ctime): others' rights are why a file is refused, and taking them away mends it."""
+    """The time of the last change of its mode or owner counts too (st_ctime): others' rights are why a file is refused,
+    and taking them away mends it."""
     try:
         status = path.stat()
     except OSError:

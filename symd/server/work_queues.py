@@ -1,10 +1,13 @@
-"""A work queue for each kind of work, with a pool of threads of its own, so that no amount of one kind holds up another.
+"""A work queue for each kind of work, with a pool of threads of its own, so that no amount of one kind holds up
+another.
 
-A work queue is fair among clients (round robin): whoever has many calls waiting is served one of them, then the others get one each. Of the
-threads of some work queues one client has a share at most. Work that has to wait for other work (``Pending``) gives its thread back meanwhile.
+A work queue is fair among clients (round robin): whoever has many calls waiting is served one of them, then the others
+get one each. Of the threads of some work queues one client has a share at most. Work that has to wait for other work
+(``Pending``) gives its thread back meanwhile.
 
-Whatever brings the work, it takes its turn in the same work queue: a call, a message of a stream, a page. A stream has a thread of its own for as long as it is
-open; that thread waits, for messages and for its turn, and what a message asks for is done in the work queue (``WorkQueue.run_for``).
+Whatever brings the work, it takes its turn in the same work queue: a call, a message of a stream, a page. A stream has
+a thread of its own for as long as it is open; that thread waits, for messages and for its turn, and what a message asks
+for is done in the work queue (``WorkQueue.run_for``).
 
 A weighted semaphore: holders together have at most so many units, and whoever wants more waits.
 """
@@ -71,17 +74,19 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 FREE_THREAD_SECONDS = 0.5
-"""How long a call waits for a free thread where other calls may keep theirs without an end, such as streams, before it is refused: a
-thread whose call has just ended may not be free yet."""
+"""How long a call waits for a free thread where other calls may keep theirs without an end, such as streams, before it
+is refused: a thread whose call has just ended may not be free yet."""
 
 QUEUED_CALLS = 1024
 """Calls of one kind that may wait for a thread."""
 BATCHES = 2
 """Large batches answered at a time."""
 LARGE_ANSWERS = 2
-"""Listings made at a time, answers to GPU core dumps, texts of sources, code objects cut out of a module, and large pages over HTTP; further ones wait."""
+"""Listings made at a time, answers to GPU core dumps, texts of sources, code objects cut out of a module, and large
+pages over HTTP; further ones wait."""
 WRITES = 4
-"""Changes of the catalogue made at a time, such as aliases, events and removals: they wait for its lock. Further ones wait."""
+"""Changes of the catalogue made at a time, such as aliases, events and removals: they wait for its lock. Further ones
+wait."""
 UPLOADS = 16
 """Uploads open at a time."""
 FETCHES = 4
@@ -106,8 +111,8 @@ class Work(StrEnum):
 
 
 class _FairQueue:
-    """Calls that wait, at most ``most`` of all clients together; the next one is taken from each client in turn. ``refusal`` makes the error of
-    a call that there is no room for."""
+    """Calls that wait, at most ``most`` of all clients together; the next one is taken from each client in turn.
+    ``refusal`` makes the error of a call that there is no room for."""
 
     def __init__(self, most: int, refusal: Callable[[], Busy]) -> None:
         self._most = most
@@ -120,8 +125,8 @@ class _FairQueue:
         return sum(map(len, self._calls.values()))
 
     def put(self, client: str) -> asyncio.Future[None]:
-        """Add a call: its future, done when it is taken. Raises ``Busy`` where there is no room; where another call is dropped to make some, that
-        one's future raises it."""
+        """Add a call: its future, done when it is taken. Raises ``Busy`` where there is no room; where another call is
+        dropped to make some, that one's future raises it."""
         if self.length >= self._most:
             self._make_room(client)
         call: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -137,7 +142,8 @@ class _FairQueue:
                 del self._calls[client]
 
     def take(self, is_allowed: Callable[[str], bool]) -> tuple[str, asyncio.Future[None]] | None:
-        """The client, of those that are allowed, from which no call was taken for longest, and its first call; None where none waits."""
+        """The client, of those that are allowed, from which no call was taken for longest, and its first call; None
+        where none waits."""
         while (client := next(filter(is_allowed, self._calls), None)) is not None:
             calls = self._calls.pop(client)
             call = calls.popleft()
@@ -187,9 +193,9 @@ class WorkQueue:
         return self._running.total()
 
     async def run(self, client: str, work: Callable[[], Result]) -> Result:
-        """What ``work`` returns or raises, in a thread of the work queue. Raises ``Busy`` when too many wait already. Work that has
-        begun goes on when nobody waits for it any more, and keeps its thread; work that raises ``Pending`` is begun again when what it
-        waits for has been made."""
+        """What ``work`` returns or raises, in a thread of the work queue. Raises ``Busy`` when too many wait already.
+        Work that has begun goes on when nobody waits for it any more, and keeps its thread; work that raises
+        ``Pending`` is begun again when what it waits for has been made."""
         while True:
             try:
                 return await self._run_once(client, work)

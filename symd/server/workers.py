@@ -1,13 +1,14 @@
-"""Modules' bytes read in processes of their own: whatever strangers put into them, the worst that they can do is to end one of
-these, and what that means is said in one error.
+"""Modules' bytes read in processes of their own: whatever strangers put into them, the worst that they can do is to end
+one of these, and what that means is said in one error.
 
-Two pools, so that who asks for little never waits for who asks for much. Every question, and the index of a module that is
-not large (``LARGE_MODULE``), goes to the *quick* pool, which has ``QUICK_SECONDS`` for it; what is not done by then is begun again in the
-*long* pool, where the index of a large module goes at once. Some processes of both are started ahead.
+Two pools, so that who asks for little never waits for who asks for much. Every question, and the index of a module that
+is not large (``LARGE_MODULE``), goes to the *quick* pool, which has ``QUICK_SECONDS`` for it; what is not done by then
+is begun again in the *long* pool, where the index of a large module goes at once. Some processes of both are started
+ahead.
 
-Each is held to ``Limits.build_memory`` bytes of address space, to the seconds of its question on the clock and of a processor,
-and to ``ANSWER_SIZE`` bytes of answer; an index or a code object does not come as an answer but as a file of at most
-``Limits.index_size`` bytes. What comes back can run no code here (``engine.reading.served``)."""
+Each is held to ``Limits.build_memory`` bytes of address space, to the seconds of its question on the clock and of a
+processor, and to ``ANSWER_SIZE`` bytes of answer; an index or a code object does not come as an answer but as a file of
+at most ``Limits.index_size`` bytes. What comes back can run no code here (``engine.reading.served``)."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ from symd.system.process.run import ChildException, ExitStatus, Limit
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 Observer = Callable[[str, str, float], None]
-"""Called after each question with its kind ("index" or "question"), "OK" or the reason of its error, and the seconds that it took."""
+"""Called after each question with its kind ("index" or "question"), "OK" or the reason of its error, and the seconds
+that it took."""
 ANSWER_SIZE: Final = 32 << 20
 """The largest answer to a question that is answered from a module's bytes: texts of sources, code for a listing."""
 QUICK_SECONDS: Final = 2.0
@@ -53,8 +55,8 @@ _FUNCTION: Final = "symd.engine.reading.served:answer"
 
 
 class Workers:
-    """The ``Reader`` of a daemon: ``readers`` processes that answer quickly and ``builders`` that may take long. Safe to use
-    from several threads."""
+    """The ``Reader`` of a daemon: ``readers`` processes that answer quickly and ``builders`` that may take long. Safe
+    to use from several threads."""
 
     elsewhere = True
 
@@ -195,8 +197,8 @@ def _raise(name: str, value: float) -> dict[str, Any]:
 
 
 def _defect(found: ChildException, module: ModuleFile) -> Malformed:
-    """The error for bytes that a reader has no error for: a defect of the reader, and for who sent them bytes that cannot be
-    read. The log has the traceback under the id that the error names."""
+    """The error for bytes that a reader has no error for: a defect of the reader, and for who sent them bytes that
+    cannot be read. The log has the traceback under the id that the error names."""
     number = uuid.uuid4().hex[:12]
     log.error("defect %s in reading module %s\n%s", number, module.digest, found.traceback)
     return Malformed(

@@ -24,8 +24,8 @@ MODULE_ALIASES = 10_000
 LOADS = 1_000_000
 """Loads and unloads that one context may be told, over all time."""
 MAPPINGS = 4_000_000
-"""Mapped segments that one context may have, over all time; each takes about 150 bytes while it is asked about, and up to 500 where
-all of them lie in one another."""
+"""Mapped segments that one context may have, over all time; each takes about 150 bytes while it is asked about, and up
+to 500 where all of them lie in one another."""
 _OF_MODULE = "SELECT count(*) FROM aliases WHERE sha256 = ?"
 
 

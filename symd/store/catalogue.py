@@ -179,7 +179,8 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TRIGGER module_returned AFTER INSERT ON modules BEGIN
         DELETE FROM evictions WHERE sha256 = NEW.sha256; END;
     """,
-    # 6: the log of modules has their loads and unloads too, and a name, so that who followed it can go on where they were
+    # 6: the log of modules has their loads and unloads too, and a name, so that who followed it can go on where they
+    # were
     """
     ALTER TABLE changes ADD COLUMN kind TEXT NOT NULL DEFAULT 'added';
     ALTER TABLE changes ADD COLUMN load INTEGER;
@@ -199,13 +200,15 @@ MIGRATIONS: tuple[str, ...] = (
 BUSY_SECONDS = 30.0
 """How long a write waits for other writes, of this process and of others together."""
 _AGAIN_SECONDS = 1.0
-"""How long after another that waited in vain: who waited behind that one, or writes for the same call once more, has waited already."""
+"""How long after another that waited in vain: who waited behind that one, or writes for the same call once more, has
+waited already."""
 _ROWS_GIVEN = (512, 64, 8, 1)
 """Rows of one statement. Each number of them is a statement of its own, which is prepared once: so there are few."""
 _WRITER_BYTE = 120
 """Of the file of shared memory, which the process that writes holds (SQLite's walformat.html, 2.3.1)."""
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
-"""How the names of SQLite's errors begin that say that a file's bytes are wrong, or that its tables are not those that were made."""
+"""How the names of SQLite's errors begin that say that a file's bytes are wrong, or that its tables are not those that
+were made."""
 NO_TEXT = "Could not decode to UTF-8"
 _SIZES = f"{MODULES} WHERE sha256 IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
 
@@ -287,8 +290,9 @@ class Catalogue(CatalogueQueries):
             self._pool = _Pool(newest(root))
         self._renewing = Lock()
         self.is_recovered = True
-        """False from when a copy was read, a transaction was refused in the middle, or the folder was found to be away, until somebody has
-        brought files and rows in step (``recovery``): of a COMMIT that the disk refuses nobody knows whether it holds, and its files went before it."""
+        """False from when a copy was read, a transaction was refused in the middle, or the folder was found to be away,
+        until somebody has brought files and rows in step (``recovery``): of a COMMIT that the disk refuses nobody knows
+        whether it holds, and its files went before it."""
         self.damaged: Path | None = None
         """The file that was found to be damaged, if one was."""
         self.on_refusal: Callable[[StoreUnavailable], None] = lambda _error: None
@@ -297,7 +301,8 @@ class Catalogue(CatalogueQueries):
         self._durable = durable
         self._write_lock = Lock()
         self._waited_in_vain = float("-inf")
-        """When a write waited last for all of ``BUSY_SECONDS`` and did not get the lock; long ago where one has got it since."""
+        """When a write waited last for all of ``BUSY_SECONDS`` and did not get the lock; long ago where one has got it
+        since."""
         try:
             with disk(self.path), locked(self._lock, seconds=lock_seconds), self.translated():
                 self.renew()
@@ -328,8 +333,8 @@ class Catalogue(CatalogueQueries):
         return None if copy is None else copy.unwritable()
 
     def check_in_place(self) -> None:
-        """Raises ``StoreUnavailable`` where the folder, or the file in it, is not the one that was opened: a module whose file is in one
-        and whose row in the other is lost."""
+        """Raises ``StoreUnavailable`` where the folder, or the file in it, is not the one that was opened: a module
+        whose file is in one and whose row in the other is lost."""
         with disk(self._root):
             folder, file = self._folder.change(), self._pool.change()
             if file and not folder:
@@ -349,8 +354,9 @@ class Catalogue(CatalogueQueries):
         return "" if unwritable is None else unwritable.message
 
     def _read_copy(self, error: StoreUnavailable) -> None:
-        """Go on with a copy of the file until it can be opened: on a disk without any room, and where nothing may be written, SQLite cannot
-        even read it in its place. Raises ``error`` where that is not why, or there is nothing to be copied that can be read as it is."""
+        """Go on with a copy of the file until it can be opened: on a disk without any room, and where nothing may be
+        written, SQLite cannot even read it in its place. Raises ``error`` where that is not why, or there is nothing to
+        be copied that can be read as it is."""
         original = newest(self._root)
         if not size_of(original) or opens_in_place(original):
             raise error
@@ -365,7 +371,8 @@ class Catalogue(CatalogueQueries):
         log.error("%s cannot be opened where it is: a copy is read, and nothing is written until it can", original)
 
     def renew(self) -> None:
-        """Turn to the file that has replaced this one, if one has, and from a copy back to the file if that can be opened again."""
+        """Turn to the file that has replaced this one, if one has, and from a copy back to the file if that can be
+        opened again."""
         with disk(self._root):
             pool = self._pool
             if pool.copy is None and not successor(pool.path).exists() and not pool.change():
@@ -412,8 +419,8 @@ class Catalogue(CatalogueQueries):
 
     @contextmanager
     def _turn_to_write(self, seconds: float | None = None) -> Iterator[_Wait]:
-        """The turn among this process's writers, and how long the lock of the file may be waited for: ``seconds``, and no more than ``BUSY_SECONDS``, are for both
-        together. Raises ``StoreUnavailable``."""
+        """The turn among this process's writers, and how long the lock of the file may be waited for: ``seconds``, and
+        no more than ``BUSY_SECONDS``, are for both together. Raises ``StoreUnavailable``."""
         wait = _Wait(BUSY_SECONDS if seconds is None else min(seconds, BUSY_SECONDS))
         if not self._write_lock.acquire(timeout=wait.seconds):
             raise locked_by_another(self._pool.path, wait.seconds)
@@ -466,8 +473,8 @@ class Catalogue(CatalogueQueries):
 
     @contextmanager
     def _borrowed(self) -> Iterator[sqlite3.Connection]:
-        """One of the idle connections or a new one; after a database error, and when the file was replaced meanwhile, it
-        is closed instead of reused."""
+        """One of the idle connections or a new one; after a database error, and when the file was replaced meanwhile,
+        it is closed instead of reused."""
         if self._pool.copy is not None:
             self.renew()
         pool = self._pool
@@ -531,8 +538,8 @@ class Catalogue(CatalogueQueries):
             raise
 
     def reuse_log(self) -> None:
-        """Let the next transaction write over the log of writes from its beginning, where nobody reads from it any more: on a full disk that is
-        the room which it needs."""
+        """Let the next transaction write over the log of writes from its beginning, where nobody reads from it any
+        more: on a full disk that is the room which it needs."""
         with suppress(SymdError), self.translated(), self._borrowed() as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
@@ -621,8 +628,8 @@ def locked_by_another(path: Path, seconds: float) -> StoreUnavailable:
 
 
 def writer_of(path: Path) -> int | None:
-    """The process that writes to a catalogue now, where the kernel tells. The file of shared memory is not opened for it: closing it
-    would let go of this process's own locks."""
+    """The process that writes to a catalogue now, where the kernel tells. The file of shared memory is not opened for
+    it: closing it would let go of this process's own locks."""
     try:
         file = Path(f"{path}-shm").stat()
         held = Path("/proc/locks").read_text("ascii").splitlines()
@@ -633,8 +640,9 @@ def writer_of(path: Path) -> int | None:
 
 
 def _holder(fields: Sequence[str], place: str) -> int | None:
-    """Of a line of /proc/locks the process, where it writes to the catalogue whose file of shared memory lies at a place ("fe:00:123"): a line has a
-    number, two kinds, the access, the process, the place, and the first and the last byte. Lines of processes that wait are longer."""
+    """Of a line of /proc/locks the process, where it writes to the catalogue whose file of shared memory lies at a
+    place ("fe:00:123"): a line has a number, two kinds, the access, the process, the place, and the first and the last
+    byte. Lines of processes that wait are longer."""
     match fields:
         case [_, _, _, "WRITE", process, at, first, last] if at == place and last.isdecimal():
             return int(process) if int(first) <= _WRITER_BYTE <= int(last) else None
@@ -651,8 +659,8 @@ def existing(path: Path) -> sqlite3.Connection:
 
 
 def opens_in_place(path: Path) -> bool:
-    """Whether SQLite can have its own files beside a catalogue, which it makes also for who only reads: not on a disk that is full, and not where
-    nothing may be written."""
+    """Whether SQLite can have its own files beside a catalogue, which it makes also for who only reads: not on a disk
+    that is full, and not where nothing may be written."""
     if not (may_write(path.parent) and may_write(path)):
         return False
     try:
@@ -676,15 +684,16 @@ def older_schema(path: Path) -> int:
 
 
 def copy_of_catalogue(path: Path, to: Path) -> None:
-    """Copy a catalogue as it is at one moment, with what its log of writes has. Raises ``DataLoss`` and ``StoreUnavailable``."""
+    """Copy a catalogue as it is at one moment, with what its log of writes has. Raises ``DataLoss`` and
+    ``StoreUnavailable``."""
     os.close(open_private(to, os.O_RDWR))
     with translated(path), closing(existing(path)) as source, closing(existing(to)) as target:
         source.backup(target)
 
 
 def copy_in_any_case(path: Path, to: Path) -> None:
-    """Copy a catalogue of which nothing can be written: as SQLite reads it, which it can where another process has it open, else byte by byte,
-    for then nobody writes it. Raises OSError."""
+    """Copy a catalogue of which nothing can be written: as SQLite reads it, which it can where another process has it
+    open, else byte by byte, for then nobody writes it. Raises OSError."""
     try:
         copy_of_catalogue(path, to)
     except SymdError:
@@ -693,7 +702,8 @@ def copy_in_any_case(path: Path, to: Path) -> None:
 
 
 def damage(path: Path, name: str, fault: str) -> DataLoss:
-    """The error of a catalogue that is damaged; ``name`` is SQLite's word for what it met, ``fault`` says what it is."""
+    """The error of a catalogue that is damaged; ``name`` is SQLite's word for what it met, ``fault`` says what it
+    is."""
     return DataLoss(
         f"the catalogue is damaged: {fault}",
         where=str(path),
@@ -703,8 +713,8 @@ def damage(path: Path, name: str, fault: str) -> DataLoss:
 
 
 def migrate(connection: sqlite3.Connection, path: Path, *, may_be_new: bool = True) -> None:
-    """Take a catalogue to the newest schema; an empty file becomes one where it ``may_be_new``. Raises ``FailedPrecondition`` for one that is newer,
-    ``DataLoss``."""
+    """Take a catalogue to the newest schema; an empty file becomes one where it ``may_be_new``. Raises
+    ``FailedPrecondition`` for one that is newer, ``DataLoss``."""
     schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if "modules" not in found and (found or schema or not may_be_new):

@@ -52,7 +52,8 @@ class CatalogueCopy:
     """A copy of a catalogue that cannot be opened where it is. ``path`` is the copy. It goes with this object."""
 
     def __init__(self, original: Path, error: StoreUnavailable, copy: Callable[[Path, Path], None]) -> None:
-        """``original`` must not be open in this process; ``error`` is why it cannot be; ``copy`` copies it. Raises ``StoreUnavailable``."""
+        """``original`` must not be open in this process; ``error`` is why it cannot be; ``copy`` copies it. Raises
+        ``StoreUnavailable``."""
         self._error = error
         try:
             self._copy_to(_SHARED_MEMORY, original, copy)
@@ -81,8 +82,9 @@ class CatalogueCopy:
 
 
 def copy_with_log(original: Path, to: Path) -> None:
-    """Copy a catalogue's file and its log of writes, byte by byte, for this user alone: right as long as nobody writes. The log comes first:
-    whoever closes the catalogue meanwhile brings it into the file, where it does no harm again. Raises OSError."""
+    """Copy a catalogue's file and its log of writes, byte by byte, for this user alone: right as long as nobody writes.
+    The log comes first: whoever closes the catalogue meanwhile brings it into the file, where it does no harm again.
+    Raises OSError."""
     for suffix in ("-wal", ""):
         with (
             suppress(FileNotFoundError),

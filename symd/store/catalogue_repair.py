@@ -1,12 +1,14 @@
-"""What is wrong with a catalogue: what SQLite says of its pages, and whether its tables, indexes and triggers are those that symd made. Values that symd
-did not write are found when they are read (``store.connection``), but for the few on which every write depends.
+"""What is wrong with a catalogue: what SQLite says of its pages, and whether its tables, indexes and triggers are those
+that symd made. Values that symd did not write are found when they are read (``store.connection``), but for the few on
+which every write depends.
 
-A damaged catalogue is set aside in ``damaged/``, and the last good copy of it takes its place, or an empty one where there is none. Modules that it
-does not have then are found by their files (``store.recovery``); what else was told since the copy is lost.
+A damaged catalogue is set aside in ``damaged/``, and the last good copy of it takes its place, or an empty one where
+there is none. Modules that it does not have then are found by their files (``store.recovery``); what else was told
+since the copy is lost.
 
-The new one has a file name of its own (``catalogue-2.sqlite`` after ``catalogue.sqlite``), because SQLite forbids to put
-another file in the place of one that some process has open. Writers hold ``catalogue.lock`` shared and look for a newer
-file before each transaction, so that nothing is written to one that was replaced.
+The new one has a file name of its own (``catalogue-2.sqlite`` after ``catalogue.sqlite``), because SQLite forbids to
+put another file in the place of one that some process has open. Writers hold ``catalogue.lock`` shared and look for a
+newer file before each transaction, so that nothing is written to one that was replaced.
 """
 
 from __future__ import annotations
@@ -97,7 +99,8 @@ def _parts(connection: sqlite3.Connection) -> frozenset[Part]:
 
 
 def keep_copy(paths: StorePaths, catalogue: Path) -> None:
-    """Keep a copy of a catalogue as it is now, in place of an older one. Raises ``DataLoss`` where something is wrong with it, ``StoreUnavailable``."""
+    """Keep a copy of a catalogue as it is now, in place of an older one. Raises ``DataLoss`` where something is wrong
+    with it, ``StoreUnavailable``."""
     with disk(paths.incoming):
         file = IncomingFile(paths.incoming)
         try:
@@ -112,8 +115,8 @@ def keep_copy(paths: StorePaths, catalogue: Path) -> None:
 def replace_catalogue(
     paths: StorePaths, damaged: Path, wrong: str, *, durable: bool = True, lock_seconds: float | None = None
 ) -> str:
-    """Replace a catalogue with which something is wrong; what to tell a person of it, "" where another process has done so. Raises
-    ``StoreUnavailable``."""
+    """Replace a catalogue with which something is wrong; what to tell a person of it, "" where another process has done
+    so. Raises ``StoreUnavailable``."""
     with disk(paths.root), locked(paths.root / LOCK, seconds=lock_seconds):
         if newest(paths.root) != damaged:
             return ""
@@ -153,8 +156,8 @@ def _make_ready(paths: StorePaths) -> str:
 
 
 def _is_ready(path: Path) -> bool:
-    """Take a copy to today's schema, and let its log of modules be another one, and numbers be such as were never given: positions and numbers that
-    somebody remembers mean nothing here. False where it is damaged."""
+    """Take a copy to today's schema, and let its log of modules be another one, and numbers be such as were never
+    given: positions and numbers that somebody remembers mean nothing here. False where it is damaged."""
     try:
         with translated(path), closing(existing(path)) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")  # nothing of it is in another file when it is renamed

@@ -45,8 +45,8 @@ def encode(error: SymdError) -> str:
 
 
 def decode(text: str) -> SymdError | None:
-    """The error again; None when its class is one that this version does not know, or the text is damaged: then it is found out
-    anew."""
+    """The error again; None when its class is one that this version does not know, or the text is damaged: then it is
+    found out anew."""
     try:
         fields = json.loads(text)
         return from_description(fields) if isinstance(fields, dict) and _can_be_told(fields) else None
@@ -75,8 +75,8 @@ class ModuleState(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """How many modules there are, the bytes of their files and of their indexes, free bytes of the disk, and what was set aside in
-    ``damaged/``."""
+    """How many modules there are, the bytes of their files and of their indexes, free bytes of the disk, and what was
+    set aside in ``damaged/``."""
 
     modules: int
     module_bytes: int
@@ -96,8 +96,9 @@ class EarlierAttempts(NamedTuple):
 
 
 class ModuleStore(ABC):
-    """Modules by digest, with their indexes, remembered failures, aliases and contexts: what the engine, the daemon and the watches use. ``symd.store.Store``
-    keeps them in a folder, ``symd.store.shared`` for several machines; what is the same wherever the bytes lie stands here. Safe to use from several threads."""
+    """Modules by digest, with their indexes, remembered failures, aliases and contexts: what the engine, the daemon and
+    the watches use. ``symd.store.Store`` keeps them in a folder, ``symd.store.shared`` for several machines; what is
+    the same wherever the bytes lie stands here. Safe to use from several threads."""
 
     _catalogue: CatalogueQueries
     _limits: Limits
@@ -194,8 +195,8 @@ class ModuleStore(ABC):
 
     @abstractmethod
     def set_aside(self, digest: str) -> bool:
-        """Make a module whose bytes are not those of its digest missing until they are added again; its row, label, aliases and indexes stay. False where the
-        bytes are right, or there are none."""
+        """Make a module whose bytes are not those of its digest missing until they are added again; its row, label,
+        aliases and indexes stay. False where the bytes are right, or there are none."""
 
     @abstractmethod
     def index(self, digest: str, version: int) -> memoryview | None:
@@ -218,20 +219,21 @@ class ModuleStore(ABC):
 
     @contextmanager
     def new_index(self, digest: str, version: int) -> Iterator[IncomingFile]:
-        """Keep an index that is written inside, into the empty file that this gives, as ``put_index`` does; after an error
-        inside nothing has changed."""
+        """Keep an index that is written inside, into the empty file that this gives, as ``put_index`` does; after an
+        error inside nothing has changed."""
         with self.scratch() as file:
             yield file
             self.keep_index(file, digest, version)
 
     @abstractmethod
     def keep_index(self, file: IncomingFile, digest: str, version: int, format: str = "") -> bool:  # noqa: A002 - the word of ModuleRecord
-        """Keep the index in a file of ``scratch``, if there is room for it; whether it is kept. With ``format`` the module is admitted
-        by the same transaction, as ``admit`` does it."""
+        """Keep the index in a file of ``scratch``, if there is room for it; whether it is kept. With ``format`` the
+        module is admitted by the same transaction, as ``admit`` does it."""
 
     @abstractmethod
     def _take_out(self, connection: Connection, digest: Digest, remove_file: RemoveFile) -> None:
-        """Within a transaction, remove a module with its indexes. What ``remove_file`` takes is back where the transaction is refused."""
+        """Within a transaction, remove a module with its indexes. What ``remove_file`` takes is back where the
+        transaction is refused."""
 
     def _removing(self) -> AbstractContextManager[RemovedFiles]:
         """For a transaction that takes modules out."""
@@ -242,16 +244,16 @@ class ModuleStore(ABC):
         return ModuleState(self.is_stored(digest), self.failure(digest, version))
 
     def outdated(self, version: int) -> list[Digest]:
-        """The modules that have indexes of formats older than ``version`` only, the least recently used first: so the order
-        of their uses stays. Those that cannot be indexed under ``version`` are left out."""
+        """The modules that have indexes of formats older than ``version`` only, the least recently used first: so the
+        order of their uses stays. Those that cannot be indexed under ``version`` are left out."""
         return self._catalogue.outdated(version)
 
     @abstractmethod
     def attempt(self, digest: str, version: int) -> AbstractContextManager[EarlierAttempts]:
-        """An attempt to index the module, at which all threads and processes take turns. It is counted before it begins:
-        should it end this process, or the one that does the work, the count is what is left of it. An index or a failure
-        that is kept forgets the count. Raises ``DeadlineExceeded`` where another process holds the turn for longer than an
-        attempt may take."""
+        """An attempt to index the module, at which all threads and processes take turns. It is counted before it
+        begins: should it end this process, or the one that does the work, the count is what is left of it. An index or
+        a failure that is kept forgets the count. Raises ``DeadlineExceeded`` where another process holds the turn for
+        longer than an attempt may take."""
 
     def note_attempt(self, digest: str, version: int, ending: str) -> None:
         """Say how an attempt ended that had no answer."""
@@ -305,15 +307,16 @@ class ModuleStore(ABC):
         return self._catalogue.records(after, limit)
 
     def admit(self, digest: str, format: str) -> None:  # noqa: A002 - the word of ModuleRecord
-        """Record the outermost format of a module that could be opened. Those who listen are told that it is there, where nobody has
-        admitted it before: whoever puts a module into the store may be killed before it is told."""
+        """Record the outermost format of a module that could be opened. Those who listen are told that it is there,
+        where nobody has admitted it before: whoever puts a module into the store may be killed before it is told."""
         with self._changing(digest) as connection:
             is_first = self._admit(connection, digest, format)
         if is_first:
             self.module_log.notify()
 
     def _admit(self, connection: Connection, digest: str, format: str) -> bool:  # noqa: A002
-        """Admit a module within a transaction; whether nobody had admitted it before, which those who listen are to be told."""
+        """Admit a module within a transaction; whether nobody had admitted it before, which those who listen are to be
+        told."""
         first = "UPDATE modules SET format = ? WHERE sha256 = ? AND format = ''"
         is_first = connection.execute(first, (format, digest)).rowcount > 0
         if is_first:
@@ -363,8 +366,9 @@ class ModuleStore(ABC):
         return size
 
     def _not_found(self, digest: str) -> ModuleNotFound:
-        """The error for a module that is not there, with what is remembered of how it went. Within a transaction ``_absent`` is asked by its
-        connection instead: one that holds the lock and waits for a second connection may wait for those who wait for the lock."""
+        """The error for a module that is not there, with what is remembered of how it went. Within a transaction
+        ``_absent`` is asked by its connection instead: one that holds the lock and waits for a second connection may
+        wait for those who wait for the lock."""
         return _absent(digest, self._catalogue.eviction(digest))
 
     @contextmanager

@@ -20,7 +20,8 @@ _thread = threading.local()
 
 @contextmanager
 def waiting_at_most(seconds: float | None) -> Iterator[None]:
-    """Inside, in this thread, changes wait for the catalogue's lock for so many seconds from now at most; None: as long as any change may."""
+    """Inside, in this thread, changes wait for the catalogue's lock for so many seconds from now at most; None: as long
+    as any change may."""
     _thread.until = None if seconds is None else time.monotonic() + seconds
     try:
         yield
@@ -29,8 +30,8 @@ def waiting_at_most(seconds: float | None) -> Iterator[None]:
 
 
 def patience() -> float | None:
-    """The seconds of ``waiting_at_most`` that are left; None outside of it. Only changes that are made for one caller ask: an index is made for all
-    who want it, and its rows wait as long as any change may."""
+    """The seconds of ``waiting_at_most`` that are left; None outside of it. Only changes that are made for one caller
+    ask: an index is made for all who want it, and its rows wait as long as any change may."""
     until: float | None = getattr(_thread, "until", None)
     return None if until is None else max(until - time.monotonic(), 0.0)
 
@@ -68,7 +69,8 @@ class WrongValue(sqlite3.DatabaseError):
 
 
 class Kind(NamedTuple):
-    """What a column has: which values symd may have written there. SQLite keeps any value in any column, and PostgreSQL any number."""
+    """What a column has: which values symd may have written there. SQLite keeps any value in any column, and PostgreSQL
+    any number."""
 
     name: str
     takes: Callable[[object], bool]

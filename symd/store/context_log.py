@@ -90,8 +90,8 @@ _WHOLE = 1 << 64
 
 
 class ContextRow(NamedTuple):
-    """A segment as it is kept: its load's ``sequence`` number, key, module, and times of load and unload in nanoseconds of the context's
-    clock; its device addresses, and what of the module is mapped there. The 64
+    """A segment as it is kept: its load's ``sequence`` number, key, module, and times of load and unload in nanoseconds
+    of the context's clock; its device addresses, and what of the module is mapped there. The 64
     bits of ``address`` and ``offset`` are written as SQLite has them: with a sign."""
 
     sequence: int
@@ -109,10 +109,10 @@ class ContextRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContextChanges:
-    """What happened in a context: ``rows`` of loads after the last ``sequence`` known, and new ends of loads up to it; ``ended_at`` is when the
-    last load ended, where nothing is loaded any more, and None where something is, or nothing ever was.
-    ``whole`` is False when there are more rows; then ask again with this answer. ``number`` is another one when the
-    context was forgotten and made again: then all there is comes."""
+    """What happened in a context: ``rows`` of loads after the last ``sequence`` known, and new ends of loads up to it;
+    ``ended_at`` is when the last load ended, where nothing is loaded any more, and None where something is, or nothing
+    ever was. ``whole`` is False when there are more rows; then ask again with this answer. ``number`` is another one
+    when the context was forgotten and made again: then all there is comes."""
 
     number: int = 0
     revision: int = 0
@@ -146,8 +146,8 @@ class ContextLog:
         self._on_append = on_append
 
     def add(self, context: Context) -> str:
-        """Make a context known and return its id; one that is known already stays as it is. Raises ``LimitExceeded`` when
-        there are too many."""
+        """Make a context known and return its id; one that is known already stays as it is. Raises ``LimitExceeded``
+        when there are too many."""
         description = describe(context)
         name = _id_of(description)
         with self._catalogue.writing(seconds=patience()) as connection:
@@ -169,7 +169,8 @@ class ContextLog:
             return _record(row)
 
     def check_known(self, names: Iterable[str]) -> None:
-        """Raises ``ContextNotFound`` where a context is not known. Their attributes, which may be long, are not read."""
+        """Raises ``ContextNotFound`` where a context is not known. Their attributes, which may be long, are not
+        read."""
         with self._catalogue.reading() as connection:
             for name in names:
                 _number(connection, name)
@@ -197,8 +198,8 @@ class ContextLog:
     def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
         """Keep events, all or on an error none, and return the key of each. One that was told before changes nothing.
 
-        Loads must have their segments, or none where nobody knows any. Raises ``LimitExceeded`` when the context would have too many of them, or of
-        loads and unloads.
+        Loads must have their segments, or none where nobody knows any. Raises ``LimitExceeded`` when the context would
+        have too many of them, or of loads and unloads.
         """
         batch = EventBatch(events, self._catalogue.section)
         early = self._planned_early(name, batch)
@@ -225,8 +226,8 @@ class ContextLog:
         return batch.keys
 
     def _planned_early(self, name: str, batch: EventBatch) -> tuple[tuple[int, int], BatchChanges] | None:
-        """Number and revision of the context, and what a large batch changes in it where these are still so under the lock: worked out while others may
-        write. None for a small batch, of which that takes no time."""
+        """Number and revision of the context, and what a large batch changes in it where these are still so under the
+        lock: worked out while others may write. None for a small batch, of which that takes no time."""
         if len(batch.keys) < LARGE_BATCH:
             return None
         with self._catalogue.reading_at_once() as connection:
@@ -254,8 +255,8 @@ class ContextLog:
         )
 
     def loads(self, name: str, after: int = 0, limit: int = 1000) -> list[tuple[int, Load]]:
-        """One page of loads in the order they were told, each with its number: those after number ``after``. It ends early where they have
-        more than ``ROWS`` segments; it is empty only where there are no more."""
+        """One page of loads in the order they were told, each with its number: those after number ``after``. It ends
+        early where they have more than ``ROWS`` segments; it is empty only where there are no more."""
         with self._catalogue.reading_at_once() as connection:
             number = _number(connection, name)[0]
             until = _end_of_page(connection, number, after, limit)
@@ -270,8 +271,8 @@ class ContextLog:
             return next(readable(whole, _load_in_context), None)
 
     def active_loads(self, after: int, before: int, limit: int = 1000) -> list[int]:
-        """One page of the numbers of loads that were told before entry ``before`` of the log of modules, and whose end was not: those
-        after number ``after``."""
+        """One page of the numbers of loads that were told before entry ``before`` of the log of modules, and whose end
+        was not: those after number ``after``."""
         with self._catalogue.reading() as connection:
             given = after, before, limit, after, before, before, limit
             return _numbers(connection.execute(_ACTIVE, given).fetchall())
@@ -344,7 +345,8 @@ def _place(row: ContextRow) -> Query:
 
 
 def _checked(found: Sequence[tuple[Any, ...]]) -> list[ContextRow]:
-    """Rows whose values have the types of a ``ContextRow``'s; looked at by column, for there may be many. Raises ``WrongValue``."""
+    """Rows whose values have the types of a ``ContextRow``'s; looked at by column, for there may be many. Raises
+    ``WrongValue``."""
     for name, kind, values in zip(ContextRow._fields, _KINDS, zip(*found, strict=True), strict=False):
         if not all(map(kind.takes, set(values) if name in _SHARED else values)):
             raise WrongValue(f"a load or segment has another {name} than could be told")
@@ -352,7 +354,8 @@ def _checked(found: Sequence[tuple[Any, ...]]) -> list[ContextRow]:
 
 
 def _end_of_page(connection: Connection, context: int, after: int, limit: int) -> int:
-    """The last load of a page of so many; of fewer, where they have more than ``ROWS`` segments. ``after`` where there is none."""
+    """The last load of a page of so many; of fewer, where they have more than ``ROWS`` segments. ``after`` where there
+    is none."""
     until: int = connection.execute(_UNTIL, (context, after, limit)).fetchone()[0] or after
     beyond = connection.execute(_BEYOND, (context, after, until, ROWS)).fetchone()
     if beyond is None:

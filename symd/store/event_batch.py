@@ -29,7 +29,8 @@ SegmentRow = tuple[int, int, str | None, str | None, Section, int]
 
 
 class Moment(NamedTuple):
-    """The time of a load or of an unload, and the key of the load. A load ends at the first moment of its key that is later than its own."""
+    """The time of a load or of an unload, and the key of the load. A load ends at the first moment of its key that is
+    later than its own."""
 
     key: str
     time: int
@@ -59,8 +60,9 @@ class LogLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a context has already, as far as it matters to a batch: by their events, the loads of the batch that it has; and for each moment of
-    the batch the next moment of that key, and the loads of that key that began last before it."""
+    """What a context has already, as far as it matters to a batch: by their events, the loads of the batch that it has;
+    and for each moment of the batch the next moment of that key, and the loads of that key that began last before
+    it."""
 
     told: frozenset[bytes] = frozenset()
     moments: Sequence[Moment] = ()
@@ -69,7 +71,8 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class BatchChanges:
-    """What a batch changes: loads that are new, kept loads that end otherwise than before, by number, and lines of the log."""
+    """What a batch changes: loads that are new, kept loads that end otherwise than before, by number, and lines of the
+    log."""
 
     loads: list[KeptLoad] = field(default_factory=list)
     ended: dict[int, KeptLoad] = field(default_factory=dict)
@@ -93,7 +96,8 @@ class BatchChanges:
 
 
 class EventBatch:
-    """Events in the order in which they were told. ``section`` writes a section's name or number as the catalogue's column has it."""
+    """Events in the order in which they were told. ``section`` writes a section's name or number as the catalogue's
+    column has it."""
 
     def __init__(self, events: Iterable[Load | Unload], section: Callable[[Section], Section]) -> None:
         self.keys: list[str] = []

@@ -2,9 +2,9 @@
 
 First go indexes of formats that a newer one has replaced. Then whole modules, each with its indexes, the least recently
 used first: those that no alias and no load in a context names and whose index is not open; those whose index is open,
-which is closed; at last, when nothing else is left, those that are named, in the same order. Their aliases go with them,
-and loads of them answer UNKNOWN_MODULE until they are added again. A module that is being added, indexed or read at this
-moment is never removed. Where all that does not make room, nothing goes and what asked for it is refused.
+which is closed; at last, when nothing else is left, those that are named, in the same order. Their aliases go with
+them, and loads of them answer UNKNOWN_MODULE until they are added again. A module that is being added, indexed or read
+at this moment is never removed. Where all that does not make room, nothing goes and what asked for it is refused.
 
 When modules were used last, and which are in use: what eviction goes by.
 
@@ -55,7 +55,8 @@ RemoveFile = Callable[[Path], None]
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """What went: whole modules, and the indexes (digest, version) of replaced formats; how many bytes were to come in."""
+    """What went: whole modules, and the indexes (digest, version) of replaced formats; how many bytes were to come
+    in."""
 
     evictions: Sequence[Eviction] = ()
     indexes: Sequence[tuple[Digest, int]] = ()
@@ -70,8 +71,8 @@ NOTHING = Evicted()
 
 
 def unlink(path: Path) -> None:
-    """Remove a file that can be made anew, if it is there, whatever becomes of the transaction: its bytes may be the room that lacks. Raises
-    OSError."""
+    """Remove a file that can be made anew, if it is there, whatever becomes of the transaction: its bytes may be the
+    room that lacks. Raises OSError."""
     path.unlink(missing_ok=True)
 
 
@@ -87,9 +88,9 @@ def make_room(
     remove_index: RemoveFile | None = None,
     most: int | None = None,
 ) -> Evicted:
-    """Within a transaction, remove what must go so that ``needed`` more bytes fit, but not the module ``kept``; of the modules the first ``most``.
-    Files go before their rows: a kill between leaves rows without a file, which the next start drops. ``remove_index`` takes the
-    indexes, where ``remove_file`` does not. Raises as ``chosen``."""
+    """Within a transaction, remove what must go so that ``needed`` more bytes fit, but not the module ``kept``; of the
+    modules the first ``most``. Files go before their rows: a kill between leaves rows without a file, which the next
+    start drops. ``remove_index`` takes the indexes, where ``remove_file`` does not. Raises as ``chosen``."""
     evicted = chosen(connection, usage, limits, needed, kept)
     evicted = replace(evicted, evictions=evicted.evictions[:most])
     remove_indexes(connection, paths, evicted.indexes, remove_index or remove_file)
@@ -145,7 +146,8 @@ def remove_modules(
     *,
     durable: bool = True,
 ) -> None:
-    """Module files with their indexes, then their rows. ``remove_index`` takes the indexes, where ``remove_file`` does not."""
+    """Module files with their indexes, then their rows. ``remove_index`` takes the indexes, where ``remove_file`` does
+    not."""
     for digest in which:
         for index in paths.indexes(digest):
             (remove_index or remove_file)(index)
@@ -213,8 +215,8 @@ class Usage:
         self._open: list[Callable[[str], bool]] = []
 
     def follow(self, asked: Callable[[], Iterable[str]], is_open: Callable[[str], bool]) -> None:
-        """Ask a cache of open indexes too, so that a question about an open index has to note nothing: ``asked`` gives the modules that were
-        asked for since it was called last, ``is_open`` says whether a module's index is open."""
+        """Ask a cache of open indexes too, so that a question about an open index has to note nothing: ``asked`` gives
+        the modules that were asked for since it was called last, ``is_open`` says whether a module's index is open."""
         self._asked.append(asked)
         self._open.append(is_open)
 

@@ -71,7 +71,8 @@ def hint_where_nothing_opens() -> str:
 
 @contextmanager
 def disk(path: Path, what: str = "") -> Iterator[None]:
-    """What the operating system refuses inside becomes ``StoreUnavailable`` that names ``path`` and says ``what`` went wrong."""
+    """What the operating system refuses inside becomes ``StoreUnavailable`` that names ``path`` and says ``what`` went
+    wrong."""
     try:
         yield
     except OSError as error:
@@ -134,8 +135,8 @@ class IncomingFile:
         return mapped(self.path)
 
     def pieces(self, size: int) -> Iterator[bytes]:
-        """What is in the file, ``size`` bytes at a time; it stays readable after the file is removed. Read, not mapped: the
-        pages of a mapping count as this process's memory until the mapping goes."""
+        """What is in the file, ``size`` bytes at a time; it stays readable after the file is removed. Read, not mapped:
+        the pages of a mapping count as this process's memory until the mapping goes."""
         return _pieces(open(open_file(self.path), "rb"), size)
 
     def sync(self) -> None:
@@ -153,7 +154,8 @@ class IncomingFile:
         self._close()
 
     def shared(self) -> int:
-        """A descriptor that holds a shared lock in the place of the writer's, also after the file is published: who has it uses the file."""
+        """A descriptor that holds a shared lock in the place of the writer's, also after the file is published: who has
+        it uses the file."""
         fcntl.flock(self._handle, fcntl.LOCK_SH)
         return os.dup(self._handle)
 
@@ -198,10 +200,12 @@ def remove_abandoned(found: Iterable[Path]) -> int:
 def turn(
     folder: Path, name: str, seconds: float | None = None, late: Callable[[str], SymdError] | None = None
 ) -> Iterator[bool]:
-    """Hold a turn at something, which has this name, against every other process and thread; whether others had to be waited
-    for. Its file is there as long as somebody holds it or waits, and says which process holds it; ``sweep`` removes what the dead leave.
+    """Hold a turn at something, which has this name, against every other process and thread; whether others had to be
+    waited for. Its file is there as long as somebody holds it or waits, and says which process holds it; ``sweep``
+    removes what the dead leave.
 
-    Who gives ``seconds`` waits no longer. It goes on without the turn then, or raises the error that ``late`` makes of who holds it."""
+    Who gives ``seconds`` waits no longer. It goes on without the turn then, or raises the error that ``late`` makes of
+    who holds it."""
     path, waited = folder / f"{_PREFIX}{name}", False
     until = None if seconds is None else time.monotonic() + seconds
     while True:
@@ -267,7 +271,8 @@ def _if_abandoned(path: Path, act: Callable[[Path], None]) -> bool:
 
 
 LOCK_SECONDS = 60.0
-"""The longest a start waits for the lock of a store's catalogue, which another process holds while it makes, mends or changes it."""
+"""The longest a start waits for the lock of a store's catalogue, which another process holds while it makes, mends or
+changes it."""
 
 
 @contextmanager
@@ -289,8 +294,8 @@ def locked(path: Path, *, shared: bool = False, seconds: float | None = None) ->
 
 
 def lock_folder(path: Path, seconds: float, *, shared: bool = False) -> int | None:
-    """A descriptor that holds the lock of a folder itself, which takes no room on its disk and may be had where nothing may be written; None where
-    others have held it for so many seconds. Raises OSError."""
+    """A descriptor that holds the lock of a folder itself, which takes no room on its disk and may be had where nothing
+    may be written; None where others have held it for so many seconds. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         is_locked = _locked_until(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, time.monotonic() + seconds)
@@ -320,8 +325,8 @@ def _lock_within(handle: int, how: int, path: Path, seconds: float) -> None:
 
 
 def open_file(path: Path) -> int:
-    """A descriptor to read a regular file. Raises FileNotFoundError where there is none: a link, a FIFO, a device or a folder is
-    nothing that symd put there, and to open some of them would wait for ever."""
+    """A descriptor to read a regular file. Raises FileNotFoundError where there is none: a link, a FIFO, a device or a
+    folder is nothing that symd put there, and to open some of them would wait for ever."""
     if not stat.S_ISREG(path.lstat().st_mode):
         raise _no_file(path)
     try:
@@ -341,7 +346,8 @@ def _no_file(path: Path) -> FileNotFoundError:
 
 
 def mapped(path: Path) -> memoryview:
-    """The whole file, mapped read-only. It stays readable after the file is removed or replaced. Raises as ``open_file``."""
+    """The whole file, mapped read-only. It stays readable after the file is removed or replaced. Raises as
+    ``open_file``."""
     handle = open_file(path)
     try:
         size = os.fstat(handle).st_size
@@ -363,8 +369,8 @@ def sha256_of(path: Path) -> str:
 
 
 def may_write(path: Path) -> bool:
-    """Whether the system lets this user write to a file, or change what is in a folder, as far as it can say beforehand: not on a disk that is
-    mounted read-only, root neither."""
+    """Whether the system lets this user write to a file, or change what is in a folder, as far as it can say
+    beforehand: not on a disk that is mounted read-only, root neither."""
     return os.access(path, os.W_OK | os.X_OK if path.is_dir() else os.W_OK, effective_ids=True)
 
 
@@ -378,15 +384,16 @@ def size_of(path: Path) -> int | None:
 
 
 def is_hollow(path: Path, largest: int) -> bool:
-    """Whether a file says that it has more than ``largest`` bytes and has not half of them: to read it would take for ever, and
-    nobody wrote it."""
+    """Whether a file says that it has more than ``largest`` bytes and has not half of them: to read it would take for
+    ever, and nobody wrote it."""
     status = path.lstat()
     return status.st_size > largest and status.st_blocks * _BLOCK < status.st_size // 2
 
 
 def set_aside(path: Path, folder: Path, name: str) -> Path:
-    """Move whatever ``path`` is into ``folder``, which is made where it is not there, and where it is no folder is moved away itself.
-    It gets that name, or a similar one where a folder has it; a file is replaced. Links are moved, not followed."""
+    """Move whatever ``path`` is into ``folder``, which is made where it is not there, and where it is no folder is
+    moved away itself. It gets that name, or a similar one where a folder has it; a file is replaced. Links are moved,
+    not followed."""
     if not folder.is_dir() or folder.is_symlink():
         with suppress(FileNotFoundError):
             folder.rename(folder.with_name(f"{folder.name}-{secrets.token_hex(8)}"))

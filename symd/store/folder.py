@@ -23,13 +23,15 @@ from symd.system.symlinks import replaceable, resolved
 log = logging.getLogger("symd.store")
 
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-"""What nobody but the store's user may do with what stands in its folder: whoever may open it, if only to read it, may hold its lock (flock(2))."""
+"""What nobody but the store's user may do with what stands in its folder: whoever may open it, if only to read it, may
+hold its lock (flock(2))."""
 _WRITING: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def check_owner(folder: Path) -> None:
-    """Raises ``FailedPrecondition`` where ``folder`` is there and belongs to another user than the one of this process. Root is no
-    exception: what root writes in a user's store, that user's daemon could not open any more. Raises OSError."""
+    """Raises ``FailedPrecondition`` where ``folder`` is there and belongs to another user than the one of this process.
+    Root is no exception: what root writes in a user's store, that user's daemon could not open any more. Raises
+    OSError."""
     try:
         owner = folder.stat().st_uid
     except FileNotFoundError:
@@ -50,8 +52,8 @@ def keep_from_others(folder: Path) -> None:
 
 
 def check_private(folder: Path) -> None:
-    """Raises ``FailedPrecondition`` where ``folder`` is not this user's, or others may write in it or put another folder in its
-    place. Raises OSError."""
+    """Raises ``FailedPrecondition`` where ``folder`` is not this user's, or others may write in it or put another
+    folder in its place. Raises OSError."""
     check_owner(folder)
     if not folder.exists():
         resolved(folder)  # it would be made where a stranger's link leads
@@ -133,7 +135,8 @@ class StorePaths:
         return self.index_files.glob(f"*/{checked_digest(digest)[:2]}/{digest}.idx")
 
     def asides(self, digest: str) -> list[Path]:
-        """What was set aside in the place of a module's file, which has other bytes than the module: called as the digest, or with more behind it."""
+        """What was set aside in the place of a module's file, which has other bytes than the module: called as the
+        digest, or with more behind it."""
         return [Path(entry) for entry in _entries(self.damaged) if entry.name.startswith(checked_digest(digest))]
 
     def all_damaged(self) -> set[Digest]:
@@ -141,7 +144,8 @@ class StorePaths:
         return {name for entry in _entries(self.damaged) if is_digest(name := entry.name[:64])}
 
     def damaged_files(self) -> dict[Digest, Path]:
-        """A file that was set aside for each such digest; a folder, a link or a pipe that stood in a module's place never was a module."""
+        """A file that was set aside for each such digest; a folder, a link or a pipe that stood in a module's place
+        never was a module."""
         return {
             name: Path(entry)
             for entry in _entries(self.damaged)
@@ -202,8 +206,8 @@ def look(paths: StorePaths) -> Tree:
 
 
 def check_links(paths: StorePaths) -> None:
-    """Raises ``FailedPrecondition`` where a folder of the store, or its catalogue, is a link: files are renamed from one folder into
-    another, and whoever may write where the link leads may change the store. Raises OSError."""
+    """Raises ``FailedPrecondition`` where a folder of the store, or its catalogue, is a link: files are renamed from
+    one folder into another, and whoever may write where the link leads may change the store. Raises OSError."""
     names = {folder.name for folder in paths.folders}
     with os.scandir(paths.root) as found:
         links = [Path(entry) for entry in found if entry.is_symlink()]
@@ -217,8 +221,8 @@ def check_links(paths: StorePaths) -> None:
 
 
 def check_no_others(paths: StorePaths) -> None:
-    """Raises ``FailedPrecondition`` where the folder has neither a catalogue nor modules, and something else: a start would take files
-    of others for its own. Raises OSError."""
+    """Raises ``FailedPrecondition`` where the folder has neither a catalogue nor modules, and something else: a start
+    would take files of others for its own. Raises OSError."""
     try:
         with os.scandir(paths.root) as found:
             entries = list(found)
@@ -323,8 +327,8 @@ class _Looking:
         *,
         refused: int = 0,
     ) -> int | None:
-        """The bytes of what is as expected; anything else is misplaced, and what is gone is nothing. ``needed``: what a file's
-        owner must be allowed; ``refused``: what nobody may be."""
+        """The bytes of what is as expected; anything else is misplaced, and what is gone is nothing. ``needed``: what a
+        file's owner must be allowed; ``refused``: what nobody may be."""
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:

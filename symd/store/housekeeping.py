@@ -4,10 +4,12 @@ disk that is nearly full, or a folder that is not the store's any more, is told 
 
 What other processes do to the same store, for those in this one who keep something open or wait.
 
-Everything that happens to modules stands in their log (``module_log``). Whether anything was committed is one number that SQLite
-keeps in shared memory (PRAGMA data_version); only when it changed is the log read, and of it only the modules that are gone.
+Everything that happens to modules stands in their log (``module_log``). Whether anything was committed is one number
+that SQLite keeps in shared memory (PRAGMA data_version); only when it changed is the log read, and of it only the
+modules that are gone.
 
-Work that is done again and again: what it failed with is logged when that is new, or comes back after a success or another.
+Work that is done again and again: what it failed with is logged when that is new, or comes back after a success or
+another.
 """
 
 from __future__ import annotations
@@ -112,8 +114,8 @@ class Housekeeping:
         return True
 
     def _replace_damaged(self) -> None:
-        """A catalogue that turned out to be damaged is replaced, or was by another process; one of which a copy was read is opened again
-        where it can be."""
+        """A catalogue that turned out to be damaged is replaced, or was by another process; one of which a copy was
+        read is opened again where it can be."""
         damaged = self._catalogue.damaged
         if damaged is not None:
             wrong = fault_of(damaged) if damaged == newest(self._paths.root) else ""
@@ -125,7 +127,8 @@ class Housekeeping:
         self._catalogue.renew()
 
     def _keep_copy(self) -> None:
-        """Of a catalogue that was changed since the last copy, where that is old. Damage that is met is replaced then."""
+        """Of a catalogue that was changed since the last copy, where that is old. Damage that is met is replaced
+        then."""
         path, copy = self._catalogue.path, self._paths.catalogue_copy
         with disk(path):
             if (
@@ -179,8 +182,8 @@ _REMOVED = f"SELECT DISTINCT sha256 FROM changes WHERE sequence > ? AND kind = '
 
 
 class LogChanges(NamedTuple):
-    """New entries of the log: which modules were ``removed``, by whatever process; ``lost``: the log has forgotten some entries that were not
-    read, which may be removals too; ``is_any``: there was an entry, of whatever kind."""
+    """New entries of the log: which modules were ``removed``, by whatever process; ``lost``: the log has forgotten some
+    entries that were not read, which may be removals too; ``is_any``: there was an entry, of whatever kind."""
 
     removed: list[Digest]
     lost: bool
@@ -220,7 +223,8 @@ class ChangeReader:
                 raise
 
     def _begin_again(self) -> LogChanges:
-        """Another catalogue has replaced the one that was read, or the place in it was forgotten: what happened meanwhile is not known."""
+        """Another catalogue has replaced the one that was read, or the place in it was forgotten: what happened
+        meanwhile is not known."""
         self.close()
         path = self._catalogue.path
         with self._catalogue.reading() as connection:
@@ -252,7 +256,8 @@ class RetriedWork:
         self._last: dict[str, str] = {}
 
     def attempt(self, what: str, work: Callable[[], object]) -> str:
-        """Do ``work``, or log why ``what`` it does could not be done: the next time may do. Why not, "" where it could."""
+        """Do ``work``, or log why ``what`` it does could not be done: the next time may do. Why not, "" where it
+        could."""
         try:
             work()
         except SymdError as error:

@@ -104,9 +104,9 @@ Progress = Callable[[int, int], None]
 
 
 def inspect(root: Path, limits: Limits | None = None, progress: Progress | None = None) -> Inspection:
-    """Read every byte of the store in the folder ``root``; of files that claim more than ``limits`` allow and hold next to nothing
-    none. Raises ``InvalidInput`` where there is no store, ``FailedPrecondition`` to whoever is neither root nor its owner, and
-    ``StoreUnavailable``."""
+    """Read every byte of the store in the folder ``root``; of files that claim more than ``limits`` allow and hold next
+    to nothing none. Raises ``InvalidInput`` where there is no store, ``FailedPrecondition`` to whoever is neither root
+    nor its owner, and ``StoreUnavailable``."""
     paths = StorePaths(root)
     with disk(root):
         if os.geteuid():
@@ -117,7 +117,8 @@ def inspect(root: Path, limits: Limits | None = None, progress: Progress | None 
 
 
 def index_fault(data: memoryview, digest: Digest) -> str:
-    """What is wrong with the bytes of an index of this format version, which should be that of a module; "" where nothing is."""
+    """What is wrong with the bytes of an index of this format version, which should be that of a module; "" where
+    nothing is."""
     try:
         columns = decode(data)
         columns.described()
@@ -128,8 +129,8 @@ def index_fault(data: memoryview, digest: Digest) -> str:
 
 
 class _Readable(NamedTuple):
-    """Where a catalogue can be read: it, or a copy; the schema that it had where that is an older one; what is wrong where it cannot be
-    taken to today's."""
+    """Where a catalogue can be read: it, or a copy; the schema that it had where that is an older one; what is wrong
+    where it cannot be taken to today's."""
 
     path: Path
     older_schema: int = 0
@@ -138,7 +139,8 @@ class _Readable(NamedTuple):
 
 @contextmanager
 def _readable(path: Path) -> Iterator[_Readable]:
-    """A catalogue in today's schema: a copy, where the file has an older one, or nothing can be written beside it, for SQLite would."""
+    """A catalogue in today's schema: a copy, where the file has an older one, or nothing can be written beside it, for
+    SQLite would."""
     writable = os.access(path.parent, os.W_OK) and (not path.is_file() or opens_in_place(path))
     schema = older_schema(path) if writable else 0
     if not path.exists() or (writable and not schema):

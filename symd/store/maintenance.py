@@ -1,10 +1,11 @@
 """A store mended and tidied, also beside daemons that use it: what ``symd store repair`` and ``symd store gc`` do.
 
-A copy of a store, made while daemons use it: what was acknowledged before the copy began is in it, with labels, aliases and
-contexts.
+A copy of a store, made while daemons use it: what was acknowledged before the copy began is in it, with labels, aliases
+and contexts.
 
-The catalogue comes first, as one snapshot, then the files that it names. The other way round a module that is added meanwhile would
-have a row and no file, and a start would drop it. Indexes are not copied: they are made again from the modules.
+The catalogue comes first, as one snapshot, then the files that it names. The other way round a module that is added
+meanwhile would have a row and no file, and a start would drop it. Indexes are not copied: they are made again from the
+modules.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Repaired:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What was removed: files that dead writers left, indexes of older formats, modules beyond ``Limits.store_size``, and
-    files that had been set aside because they were damaged."""
+    """What was removed: files that dead writers left, indexes of older formats, modules beyond ``Limits.store_size``,
+    and files that had been set aside because they were damaged."""
 
     leftovers: int
     indexes: Sequence[tuple[Digest, int]]
@@ -59,7 +60,8 @@ class Collected:
 
 
 def repair(root: Path, limits: Limits, progress: Progress | None = None) -> Repaired:
-    """Mend what can be mended. Raises as ``inspect`` and ``Store`` do, and FailedPrecondition to root in another's store."""
+    """Mend what can be mended. Raises as ``inspect`` and ``Store`` do, and FailedPrecondition to root in another's
+    store."""
     with disk(root):
         check_owner(root)
     paths, before, rebuilt = StorePaths(root), inspect(root, limits, progress).findings, ""
@@ -99,8 +101,9 @@ def collect(root: Path, limits: Limits, *, damaged: bool = False) -> Collected:
 
 
 def _make_room(paths: StorePaths) -> tuple[int, Sequence[tuple[Digest, int]]]:
-    """On a full disk the catalogue cannot even be opened: remove leftovers, and then indexes, those of older formats and the largest first,
-    until it can. How many leftovers went, and which indexes. A start notes which are gone; they are made again when they are needed. Raises OSError."""
+    """On a full disk the catalogue cannot even be opened: remove leftovers, and then indexes, those of older formats
+    and the largest first, until it can. How many leftovers went, and which indexes. A start notes which are gone; they
+    are made again when they are needed. Raises OSError."""
     if _free(paths) >= _OPENING:
         return 0, ()
     swept = (sweep_leftovers(paths.incoming, lambda _digest: True) or 0) if paths.incoming.is_dir() else 0
@@ -134,7 +137,8 @@ _UNBOUNDED: Final = Limits(store_size=UNBOUNDED_STORE)
 
 @dataclass(slots=True)
 class Copied:
-    """What a copy holds; ``damaged`` are the modules that are not in it, because their files had other bytes than their names say."""
+    """What a copy holds; ``damaged`` are the modules that are not in it, because their files had other bytes than their
+    names say."""
 
     modules: int = 0
     module_bytes: int = 0
@@ -144,8 +148,8 @@ class Copied:
 def copy(root: Path, target: Path) -> Copied:
     """Copy the store in the folder ``root`` to the folder ``target``, which must not be there or be empty.
 
-    Raises ``InvalidInput`` where there is no store, or something at ``target``; ``FailedPrecondition`` for another user's store,
-    ``DataLoss`` for a damaged catalogue and ``StoreUnavailable``."""
+    Raises ``InvalidInput`` where there is no store, or something at ``target``; ``FailedPrecondition`` for another
+    user's store, ``DataLoss`` for a damaged catalogue and ``StoreUnavailable``."""
     source = StorePaths(root)
     with disk(root):
         check_owner(root)
@@ -241,7 +245,8 @@ def _copy_module(path: Path, target: Path, digest: Digest, done: Copied) -> None
 
 
 def _opened(path: Path) -> BinaryIO | None:
-    """None where there is no file. Raises ``StoreUnavailable`` that names it: other refusals are of the disk that the copy goes to."""
+    """None where there is no file. Raises ``StoreUnavailable`` that names it: other refusals are of the disk that the
+    copy goes to."""
     with disk(path):
         try:
             return os.fdopen(open_file(path), "rb")

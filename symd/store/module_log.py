@@ -64,8 +64,8 @@ class Position(NamedTuple):
 
 
 class LogEntry(NamedTuple):
-    """What happened to a module. ``load`` is the number of the load that began or ended, ``time`` that of the end, in nanoseconds of
-    the context's clock."""
+    """What happened to a module. ``load`` is the number of the load that began or ended, ``time`` that of the end, in
+    nanoseconds of the context's clock."""
 
     sequence: int
     kind: str
@@ -89,7 +89,8 @@ class ModuleLog:
             return Position(_id(connection), _last(self._catalogue, connection))
 
     def after(self, position: Position, limit: int) -> list[LogEntry]:
-        """Up to ``limit`` entries that come after ``position``. Raises ``PositionLost`` where some of them are forgotten."""
+        """Up to ``limit`` entries that come after ``position``. Raises ``PositionLost`` where some of them are
+        forgotten."""
         with self._catalogue.reading_at_once() as connection:
             self._check(connection, position)
             return self._catalogue.page(
@@ -111,8 +112,8 @@ class ModuleLog:
             return connection.execute(f"{_ADDED} AND sha256 = ?", (position.sequence, digest)).fetchone() is not None
 
     def renew_id(self) -> None:
-        """Give the log of a copied store an id of its own: from here on other things happen than in the store that was copied, and positions
-        of its log mean nothing here."""
+        """Give the log of a copied store an id of its own: from here on other things happen than in the store that was
+        copied, and positions of its log mean nothing here."""
         with self._catalogue.writing() as connection:
             connection.execute("UPDATE module_log SET id = ?", (secrets.token_hex(8),))
 
@@ -187,8 +188,8 @@ def append_to_log(
     entries: Sequence[tuple[str, str, int | None, int | None]],
     kept: int,
 ) -> None:
-    """Append kind, digest, load and time of each entry, and forget all but the last ``kept``. A removal is appended by the trigger of the module's
-    row."""
+    """Append kind, digest, load and time of each entry, and forget all but the last ``kept``. A removal is appended by
+    the trigger of the module's row."""
     (newest,) = typed(connection.execute(_NEWEST).fetchone(), optional(NUMBER))
     last = max(_last(catalogue, connection), newest or 0)
     numbered = ((number, *entry) for number, entry in enumerate(entries, last + 1))
@@ -237,8 +238,8 @@ class Removals:
                 listener(digests)
 
     def notify_logged(self, catalogue: CatalogueQueries, removed: Sequence[Digest], *, lost: bool) -> None:
-        """Call every listener for what the log of modules says was ``removed``; one that was added again since is kept open. ``lost``: the
-        log has forgotten entries that were not read."""
+        """Call every listener for what the log of modules says was ``removed``; one that was added again since is kept
+        open. ``lost``: the log has forgotten entries that were not read."""
         if lost:
             self.notify(None)
         if removed:

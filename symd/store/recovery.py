@@ -1,5 +1,5 @@
-"""What a start does after a kill: removes leftovers and makes files and catalogue agree again. Whatever else stands in the folder, a
-start goes on: what symd cannot use is moved to ``damaged/``, and what it does not know is left alone.
+"""What a start does after a kill: removes leftovers and makes files and catalogue agree again. Whatever else stands in
+the folder, a start goes on: what symd cannot use is moved to ``damaged/``, and what it does not know is left alone.
 
 Other processes may be at work in the same store, so each change is made under the writers' turn and looks again."""
 
@@ -40,14 +40,14 @@ class Recovery:
     dropped: int = 0
     damaged: tuple[Digest, ...] = ()
     uncatalogued: tuple[Digest, ...] = ()
-    """Module files that have no row yet, or one that says another size: nobody has looked whether their bytes are what their names
-    say."""
+    """Module files that have no row yet, or one that says another size: nobody has looked whether their bytes are what
+    their names say."""
 
 
 def prepared(paths: StorePaths, *, durable: bool) -> Tree:
-    """Make the folders of a store that are not there, and move away what stands in the place of something else; what is there then.
-    Raises ``FailedPrecondition`` where the folder is used for something else or links lead out of it, and OSError; none where no folder can be
-    made and there is a catalogue, which can be read."""
+    """Make the folders of a store that are not there, and move away what stands in the place of something else; what is
+    there then. Raises ``FailedPrecondition`` where the folder is used for something else or links lead out of it, and
+    OSError; none where no folder can be made and there is a catalogue, which can be read."""
     check_no_others(paths)
     with disk(paths.root, NOT_MADE):
         make_folder(paths.root, durable=durable)
@@ -71,7 +71,8 @@ def prepared(paths: StorePaths, *, durable: bool) -> Tree:
 
 
 def put_right(tree: Tree, paths: StorePaths) -> bool:
-    """Make what is misplaced readable, or move it to ``damaged/``; whether there was anything. What refuses that is told and stays."""
+    """Make what is misplaced readable, or move it to ``damaged/``; whether there was anything. What refuses that is
+    told and stays."""
     for path, problem, mode in tree.misplaced:
         below = path.relative_to(paths.root)
         try:
@@ -89,10 +90,11 @@ def put_right(tree: Tree, paths: StorePaths) -> bool:
 
 
 def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree) -> Recovery:
-    """Remove leftovers, put back what an unfinished removal took away, drop rows without a file, remove indexes of nothing, forget attempts to index what is gone, and name the files
-    that have no right row: to hash them may take long, which is ``adopt``'s part. A row whose file was set aside as damaged stays, or
-    stands in a folder that cannot be listed. ``tree`` is what was there before the catalogue was opened. What has to wait for a removal that has
-    not ended is left, and ``catalogue.is_recovered`` is False then."""
+    """Remove leftovers, put back what an unfinished removal took away, drop rows without a file, remove indexes of
+    nothing, forget attempts to index what is gone, and name the files that have no right row: to hash them may take
+    long, which is ``adopt``'s part. A row whose file was set aside as damaged stays, or stands in a folder that cannot
+    be listed. ``tree`` is what was there before the catalogue was opened. What has to wait for a removal that has not
+    ended is left, and ``catalogue.is_recovered`` is False then."""
     leftovers = sweep_leftovers(paths.incoming, catalogue.has)
     if leftovers is None:
         catalogue.is_recovered = False
@@ -161,8 +163,8 @@ def _adopt(paths: StorePaths, catalogue: Catalogue, limits: Limits, digest: Dige
 
 
 def _put_back(paths: StorePaths, catalogue: Catalogue) -> bool:
-    """Put the files of modules back that a removal took away, which was refused or whose process was killed: the catalogue has them still. Whether there
-    were any. What the disk refuses is tried again later."""
+    """Put the files of modules back that a removal took away, which was refused or whose process was killed: the
+    catalogue has them still. Whether there were any. What the disk refuses is tried again later."""
     if not waiting_modules(paths.incoming):
         return False
     with catalogue.writing(survives_power_cut=False) as connection:
@@ -202,8 +204,8 @@ def _reconcile_indexes(
     uncatalogued: set[Digest],
     known: Collection[Digest],
 ) -> None:
-    """Remove index files of modules that are not there, and note in the catalogue those that are; those of ``uncatalogued``
-    wait. ``known`` are the modules that have a row, or some of them: of others it is asked."""
+    """Remove index files of modules that are not there, and note in the catalogue those that are; those of
+    ``uncatalogued`` wait. ``known`` are the modules that have a row, or some of them: of others it is asked."""
     noted = catalogue.index_sizes()
     files = (
         {key: size for key, size in tree.indexes.items() if key[0] not in uncatalogued}

@@ -1,12 +1,14 @@
-"""Files that a transaction removes: out of their places at once, gone for good when it has been committed, and back where it was not.
+"""Files that a transaction removes: out of their places at once, gone for good when it has been committed, and back
+where it was not.
 
-The name of a module's file says there which module it is. One that cannot be put back, or whose process was killed, is put back by ``recovery`` as long as
-the catalogue has the module.
+The name of a module's file says there which module it is. One that cannot be put back, or whose process was killed, is
+put back by ``recovery`` as long as the catalogue has the module.
 
-SQLite lets the next writer in before they are back. So whoever has moved one away holds the lock (flock(2)) of the folder in which they wait until
-the transaction is committed or they are back, and whoever takes a file there, or a row without a file, for what a dead process left looks at that
-lock first. It is one lock a transaction and none a file: thousands may go at once, which is more files than a process may have open. It is
-taken within the transaction and given back without waiting for anything, so that nobody waits in a circle."""
+SQLite lets the next writer in before they are back. So whoever has moved one away holds the lock (flock(2)) of the
+folder in which they wait until the transaction is committed or they are back, and whoever takes a file there, or a row
+without a file, for what a dead process left looks at that lock first. It is one lock a transaction and none a file:
+thousands may go at once, which is more files than a process may have open. It is taken within the transaction and given
+back without waiting for anything, so that nobody waits in a circle."""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ class RemovedFiles:
         self._lock: int | None = None
 
     def remove(self, path: Path) -> None:
-        """Take a file out of its place, if it is there. Raises OSError, and ``StoreUnavailable`` where another removal does not end."""
+        """Take a file out of its place, if it is there. Raises OSError, and ``StoreUnavailable`` where another removal
+        does not end."""
         if self._lock is None:
             self._lock = self._locked()
         aside = self._folder / _waiting_name(path)
@@ -58,8 +61,8 @@ class RemovedFiles:
             self._moved.append((path, aside))
 
     def put_back(self) -> bool:
-        """Into the places that nobody has taken meanwhile, the lock being held. What the disk refuses is tried again, and then left to ``recovery``:
-        whether nothing is. Harmless when repeated."""
+        """Into the places that nobody has taken meanwhile, the lock being held. What the disk refuses is tried again,
+        and then left to ``recovery``: whether nothing is. Harmless when repeated."""
         folders = {path.parent for path, _ in self._moved}
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -112,7 +115,8 @@ class RemovedFiles:
 
 
 def put_in_place(aside: Path, path: Path) -> bool:
-    """Put a file that waits back into its place, and remove it where there is one already; whether it was put back. Raises OSError."""
+    """Put a file that waits back into its place, and remove it where there is one already; whether it was put back.
+    Raises OSError."""
     if path.exists():
         remove(aside)
         return False
@@ -147,7 +151,8 @@ def removing(folder: Path, on_left: Callable[[], None] = lambda: None) -> Iterat
 
 
 def all_in_place(folder: Path) -> bool:
-    """Whether no removal has files moved away that may come back; asked within a transaction it stays so until that ends. Raises OSError."""
+    """Whether no removal has files moved away that may come back; asked within a transaction it stays so until that
+    ends. Raises OSError."""
     try:
         lock = lock_folder(folder, _MENDING_SECONDS, shared=True)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -158,8 +163,8 @@ def all_in_place(folder: Path) -> bool:
 
 
 def sweep_leftovers(folder: Path, is_wanted: Callable[[Digest], bool]) -> int | None:
-    """Remove what dead writers left in ``folder``, but no file of a removed module that ``is_wanted``, as one is that the catalogue has; how many
-    files went. None where that has to wait for a removal. Raises OSError."""
+    """Remove what dead writers left in ``folder``, but no file of a removed module that ``is_wanted``, as one is that
+    the catalogue has; how many files went. None where that has to wait for a removal. Raises OSError."""
     found = list(folder.iterdir())  # before the question: what is moved there later may come back
     if not all_in_place(folder):
         return None

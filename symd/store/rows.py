@@ -57,8 +57,8 @@ _INSERT = f"""
 
 
 class Eviction(NamedTuple):
-    """A module that was removed to make room: the bytes of its file and its indexes, when it was used last and when it went, in
-    seconds since the epoch."""
+    """A module that was removed to make room: the bytes of its file and its indexes, when it was used last and when it
+    went, in seconds since the epoch."""
 
     digest: Digest
     size: int
@@ -75,7 +75,8 @@ def insert(connection: Connection, record: ModuleRecord) -> None:
 
 
 def delete(connection: Connection, digests: Iterable[Digest]) -> None:
-    """Drop modules with their failures, aliases and the rows of their indexes; other processes are told (``changes``)."""
+    """Drop modules with their failures, aliases and the rows of their indexes; other processes are told
+    (``changes``)."""
     left = iter(digests)
     while some := list(islice(left, _DELETED_AT_ONCE)):
         among = f"IN ({', '.join('?' * len(some))})"
@@ -109,7 +110,8 @@ def older_indexes(connection: Connection, digest: Digest, version: int) -> list[
 
 
 def index_size(connection: Connection, digest: Digest, version: int) -> int:
-    """Bytes of an index file, 0 where there is none, or its row says what no file has: it is made again, with its row."""
+    """Bytes of an index file, 0 where there is none, or its row says what no file has: it is made again, with its
+    row."""
     query = "SELECT size FROM indexes WHERE sha256 = ? AND version = ?"
     row = connection.execute(query, (digest, version)).fetchone()
     return int(row[0]) if row and FILE_SIZE.takes(row[0]) else 0
@@ -146,8 +148,8 @@ def remember(connection: Connection, digest: Digest, version: int, reason: str, 
 
 
 def count_attempt(connection: Connection, digest: Digest, version: int) -> tuple[int, str]:
-    """Count one more attempt at a digest and version, where the module is there; how many there were before, and how the last
-    one ended."""
+    """Count one more attempt at a digest and version, where the module is there; how many there were before, and how
+    the last one ended."""
     before = attempts(connection, digest, version)
     connection.execute(
         "INSERT INTO attempts (sha256, version, count, ending)"
@@ -173,7 +175,8 @@ def forget_attempts_of_nothing(connection: Connection) -> None:
 
 
 def forget_attempts(connection: Connection, digest: Digest, version: int) -> None:
-    """Forget the attempts up to a version: the last one has ended with an answer, an error, or for a reason that is not the module's."""
+    """Forget the attempts up to a version: the last one has ended with an answer, an error, or for a reason that is not
+    the module's."""
     connection.execute("DELETE FROM attempts WHERE sha256 = ? AND version <= ?", (digest, version))
 
 
@@ -212,11 +215,12 @@ class CatalogueQueries(ABC):
     """Questions to a catalogue, whatever keeps it."""
 
     LAST_ENTRY: ClassVar[str]
-    """The query for the number of the last entry that the log of modules was given, forgotten or not; 0 before the first."""
+    """The query for the number of the last entry that the log of modules was given, forgotten or not; 0 before the
+    first."""
 
     FOR_EACH: ClassVar[str]
-    """What stands behind FROM to join each row of ``given`` (``execute_given``) with the rows of ``{table}`` that fit ``{condition}``, so that these
-    are found by an index."""
+    """What stands behind FROM to join each row of ``given`` (``execute_given``) with the rows of ``{table}`` that fit
+    ``{condition}``, so that these are found by an index."""
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
@@ -230,13 +234,14 @@ class CatalogueQueries(ABC):
     def writing(
         self, *, survives_power_cut: bool = True, seconds: float | None = None
     ) -> AbstractContextManager[Connection]:
-        """A transaction that no other writer, in this process or another, runs beside; rolled back on an error. One that
-        need not survive a power cut, only the end of this process, does not wait for the disk. ``seconds`` bound the wait for the lock that all
-        writers share."""
+        """A transaction that no other writer, in this process or another, runs beside; rolled back on an error. One
+        that need not survive a power cut, only the end of this process, does not wait for the disk. ``seconds`` bound
+        the wait for the lock that all writers share."""
 
     @abstractmethod
     def given(self, columns: Mapping[str, str], found: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
-        """Rows as queries that have some of them each, in their order, with the query's parameters. ``columns`` are PostgreSQL's types, by name."""
+        """Rows as queries that have some of them each, in their order, with the query's parameters. ``columns`` are
+        PostgreSQL's types, by name."""
 
     def execute_given(
         self,
@@ -261,8 +266,8 @@ class CatalogueQueries(ABC):
         value: Callable[[Sequence[Any]], T],
         limit: int,
     ) -> list[T]:
-        """Up to ``limit`` values of what ``read`` finds after a place, so many rows at a time; ``place`` says that of a row. It is shorter only where
-        there are no more rows."""
+        """Up to ``limit`` values of what ``read`` finds after a place, so many rows at a time; ``place`` says that of a
+        row. It is shorter only where there are no more rows."""
         page: list[T] = []
         while wanted := limit - len(page):
             found = read(after, wanted)

@@ -55,7 +55,8 @@ its file of shared memory."""
 _NOTING_SECONDS: Final = 1.0
 """How long a question that makes an index waits for the catalogue's lock, to count that and to keep the index."""
 _FIRST_TOGETHER: Final = 8
-"""Modules that go in the first transaction of those which empty a store: the log of writes to a disk that is nearly full has room for few."""
+"""Modules that go in the first transaction of those which empty a store: the log of writes to a disk that is nearly
+full has room for few."""
 
 
 class Store(ModuleStore):
@@ -65,7 +66,8 @@ class Store(ModuleStore):
     ``durable`` off gives up safety against power cuts for speed. Every method raises ``StoreUnavailable`` when the
     disk refuses, ``BadQuery`` for an invalid digest, and ``DataLoss`` when the catalogue cannot be read.
 
-    A file without a row is hashed and given one as the store is opened; with ``adopt_later`` not before ``adopt`` is called.
+    A file without a row is hashed and given one as the store is opened; with ``adopt_later`` not before ``adopt`` is
+    called.
     """
 
     def __init__(
@@ -94,8 +96,8 @@ class Store(ModuleStore):
 
     @classmethod
     def temporary(cls, limits: Limits | None = None) -> Store:
-        """A store of its own for one run, removed at ``close``, collection or a normal end of the process; by the next one where the
-        process is killed."""
+        """A store of its own for one run, removed at ``close``, collection or a normal end of the process; by the next
+        one where the process is killed."""
         place = temp_dir()
         with disk(place):
             folder = make_temporary_folder(place, "symd-store-")
@@ -116,7 +118,8 @@ class Store(ModuleStore):
         return self._paths.root
 
     def _opened(self) -> tuple[Catalogue, Recovery]:
-        """The catalogue, in step with the files, and what was mended for that. One that is damaged is replaced; two in a row are not believed."""
+        """The catalogue, in step with the files, and what was mended for that. One that is damaged is replaced; two in
+        a row are not believed."""
         try:
             return self._in_step(self._checked())
         except DataLoss as error:
@@ -262,8 +265,9 @@ class Store(ModuleStore):
         return view
 
     def keep_index(self, file: IncomingFile, digest: str, version: int, format: str = "") -> bool:  # noqa: A002
-        """Where there is no room the index is not kept, and neither where the catalogue's lock is not to be had. It has a checksum, and one that a
-        power cut spoils is made again, so that nobody waits for the disk; an admission survives it."""
+        """Where there is no room the index is not kept, and neither where the catalogue's lock is not to be had. It has
+        a checksum, and one that a power cut spoils is made again, so that nobody waits for the disk; an admission
+        survives it."""
         digest, size, is_first = checked_digest(digest), file.size, False
         seconds = _NOTING_SECONDS if digest in self._uncounted else None
         try:
@@ -322,8 +326,8 @@ class Store(ModuleStore):
             remove_indexes(connection, self._paths, older)
 
     def collect(self, version: int) -> Evicted:
-        """Remove indexes of formats older than ``version`` and what is beyond ``Limits.store_size``; what went. The error of a disk that refuses some of
-        it says what went before."""
+        """Remove indexes of formats older than ``version`` and what is beyond ``Limits.store_size``; what went. The
+        error of a disk that refuses some of it says what went before."""
         with disk(self._paths.root), self._catalogue.writing() as connection:
             older = [key for key in self._catalogue.indexes_within(connection) if key[1] < version]
             remove_indexes(connection, self._paths, older)
@@ -340,7 +344,8 @@ class Store(ModuleStore):
         return _together(parts)
 
     def _evict_in_turn(self) -> Iterator[Evicted]:
-        """Remove what is beyond ``Limits.store_size``, by transactions of as many modules as a disk that is nearly full has room to log."""
+        """Remove what is beyond ``Limits.store_size``, by transactions of as many modules as a disk that is nearly full
+        has room to log."""
         count = _FIRST_TOGETHER
         while True:
             try:
@@ -358,8 +363,8 @@ class Store(ModuleStore):
             self._catalogue.reuse_log()
 
     def _evict(self, most: int) -> Evicted:
-        """Remove so many modules at most of those that are beyond ``Limits.store_size``. Their indexes go at once, for good: they can be made again, and
-        their bytes may be the room that the transaction lacks."""
+        """Remove so many modules at most of those that are beyond ``Limits.store_size``. Their indexes go at once, for
+        good: they can be made again, and their bytes may be the room that the transaction lacks."""
         with (
             disk(self._paths.root),
             self._removing() as removed,
@@ -387,8 +392,8 @@ class Store(ModuleStore):
             yield EarlierAttempts(*self._counted(checked_digest(digest), version), waited)
 
     def _counted(self, digest: Digest, version: int) -> tuple[int, str]:
-        """Count an attempt; how many were counted before, and how the last ended. Where the catalogue's lock is not to be had soon it goes on uncounted: a
-        question is not to wait for others' changes."""
+        """Count an attempt; how many were counted before, and how the last ended. Where the catalogue's lock is not to
+        be had soon it goes on uncounted: a question is not to wait for others' changes."""
         try:
             with self._catalogue.writing(survives_power_cut=False, seconds=_NOTING_SECONDS) as connection:
                 return rows.count_attempt(connection, digest, version)
@@ -435,7 +440,8 @@ class Store(ModuleStore):
         return is_whole
 
     def _without_file(self, digest: str) -> ModuleNotFound:
-        """The error for a module that has a row and no file. Raises ``StoreUnavailable`` where that is so because the folder is away."""
+        """The error for a module that has a row and no file. Raises ``StoreUnavailable`` where that is so because the
+        folder is away."""
         self._catalogue.check_in_place()
         return self._not_found(digest)
 
@@ -458,8 +464,8 @@ class Store(ModuleStore):
         self.usage.note(digest)
 
     def _check_room_to_undo(self) -> None:
-        """A module that cannot be indexed is taken out again, and on a full disk that may need more room than it took to come. Raises OSError where
-        there is none."""
+        """A module that cannot be indexed is taken out again, and on a full disk that may need more room than it took
+        to come. Raises OSError where there is none."""
         self._catalogue.check_in_place()
         if self.writability.free() < _UNDOING:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -479,8 +485,8 @@ class Store(ModuleStore):
         survives_power_cut: bool = True,
         seconds: float | None = None,
     ) -> Iterator[Connection]:
-        """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where there
-        can be none."""
+        """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where
+        there can be none."""
         with (
             self._removing() as removed,
             self._catalogue.writing(survives_power_cut=survives_power_cut, seconds=seconds) as connection,

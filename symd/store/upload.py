@@ -60,7 +60,8 @@ class Upload:
 
     def commit(self, expected_digest: str = "", label: str = "", format: str = "") -> Digest:  # noqa: A002 - the word of ModuleRecord
         """Take the module into the store and return its digest. Where that is not ``expected_digest`` (when one is
-        given) raises ``HashMismatch``; ``LimitExceeded`` for a label that is too long or where the store has no room; after any error the store is as it was before the upload."""
+        given) raises ``HashMismatch``; ``LimitExceeded`` for a label that is too long or where the store has no room;
+        after any error the store is as it was before the upload."""
         digest = self.digest
         try:
             check_label(label)

@@ -34,7 +34,8 @@ class Writability(ABC):
         """What the last check found. True before the first."""
 
     def listen(self, listener: Callable[[bool], None]) -> None:
-        """Call ``listener`` with ``is_writable`` now, and whenever it changes, from another thread then. It must not raise."""
+        """Call ``listener`` with ``is_writable`` now, and whenever it changes, from another thread then. It must not
+        raise."""
         self._listeners.append(listener)
         listener(self.is_writable)
 
@@ -56,8 +57,8 @@ class Writability(ABC):
         """Free bytes of the disk. Raises OSError."""
 
     def _found(self, problem: str, of: str, also: str = "") -> None:
-        """Note what a check found: ``problem`` is why writes may fail, "" where they will not. A change is told to the listeners and logged, with
-        the name ``of`` what is written to, and ``also`` at the end of the line."""
+        """Note what a check found: ``problem`` is why writes may fail, "" where they will not. A change is told to the
+        listeners and logged, with the name ``of`` what is written to, and ``also`` at the end of the line."""
         if (not problem) == self.is_writable:
             return
         self.is_writable = not problem
@@ -96,8 +97,8 @@ class FolderWritability(Writability):
         self._probed = float("-inf")
 
     def note_refusal(self, error: StoreUnavailable) -> None:
-        """A write ended with this error. Where the disk is why, the next check finds that it is not writable, until bytes can be
-        written."""
+        """A write ended with this error. Where the disk is why, the next check finds that it is not writable, until
+        bytes can be written."""
         said = error.metadata
         if said.get("errno") in REFUSED or said.get("sqlite", "").startswith(_REFUSED_BY_SQLITE):
             self._refusal = error.message
@@ -129,8 +130,8 @@ class FolderWritability(Writability):
         return self._refusal
 
     def _probe(self) -> str:
-        """Why ``Limits.free_disk`` bytes cannot be written, "" where they can: they are taken, a few are brought to the disk, and all
-        are given back."""
+        """Why ``Limits.free_disk`` bytes cannot be written, "" where they can: they are taken, a few are brought to the
+        disk, and all are given back."""
         try:
             with disk(self._paths.incoming):
                 file = IncomingFile(self._paths.incoming)

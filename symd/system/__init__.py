@@ -1,1 +1,2 @@
-"""What the operating system is asked for: child processes and their confinement, files that only their owner reads, locks, texts of errors."""
+"""What the operating system is asked for: child processes and their confinement, files that only their owner reads,
+locks, texts of errors."""

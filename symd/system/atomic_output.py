@@ -35,13 +35,15 @@ _PRIVATE_MODE: Final = 0o600
 def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True) -> None:
     """Make ``data`` the content of the file at ``path``. Raises ``StoreUnavailable`` with ``hint`` where that fails.
 
-    The bytes go to a temporary file in the same folder, which then takes the place of the old one. So a write that fails
-    or is interrupted leaves the old file whole and no temporary one; that of a killed process goes with the next write. The permissions of
-    an old file of this user's stay. In the place of another user's file comes one of this user's, with those rights only that both the old file
-    and the umask give: whoever made the old one does not choose who may write the new one.
+    The bytes go to a temporary file in the same folder, which then takes the place of the old one. So a write that
+    fails or is interrupted leaves the old file whole and no temporary one; that of a killed process goes with the next
+    write. The permissions of an old file of this user's stay. In the place of another user's file comes one of this
+    user's, with those rights only that both the old file and the umask give: whoever made the old one does not choose
+    who may write the new one.
 
-    A symbolic link is followed, and what is no regular file (a pipe, /dev/stdout) is written to as it is, unless it is a pipe that another user
-    put where everybody may write (``FailedPrecondition``); not so without ``follow_links``: whatever has the name is then replaced.
+    A symbolic link is followed, and what is no regular file (a pipe, /dev/stdout) is written to as it is, unless it is
+    a pipe that another user put where everybody may write (``FailedPrecondition``); not so without ``follow_links``:
+    whatever has the name is then replaced.
     """
     with writing(path, hint):
         target = resolved(path) if follow_links else path
@@ -52,8 +54,9 @@ def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True)
 
 
 def _write_as_it_is(path: Path, target: Path, data: bytes) -> None:
-    """To the pipe or device at ``target``, to which ``path`` led. Another user's pipe is refused in a folder that everybody may write in, unless it is
-    the folder's owner's: that user reads what comes (as Linux does with protected_fifos, proc_sys_fs(5)), or lets the opening wait for ever."""
+    """To the pipe or device at ``target``, to which ``path`` led. Another user's pipe is refused in a folder that
+    everybody may write in, unless it is the folder's owner's: that user reads what comes (as Linux does with
+    protected_fifos, proc_sys_fs(5)), or lets the opening wait for ever."""
     # where /dev/stdout is a pipe, its link in /proc leads to "pipe:[1]" (proc_pid_fd(5))
     held = os.open(target if target.exists() else path, os.O_PATH | os.O_CLOEXEC)
     try:
@@ -66,7 +69,8 @@ def _write_as_it_is(path: Path, target: Path, data: bytes) -> None:
 
 
 def _check_same(path: Path, target: Path, held: int) -> None:
-    """Raises ``FailedPrecondition`` where another file, or a link to one, was put in the place of a pipe or a device since it was looked at."""
+    """Raises ``FailedPrecondition`` where another file, or a link to one, was put in the place of a pipe or a device
+    since it was looked at."""
     leads = os.readlink(f"/proc/self/fd/{held}")  # noqa: PTH115 - text: it may be no path
     if leads not in (str(target), target.name) or stat.S_ISREG(os.fstat(held).st_mode):
         raise FailedPrecondition(
@@ -96,9 +100,9 @@ def write_file_or_stdout(target: str, data: bytes, *, hint: str) -> None:
 
 
 def output_folder(folder: Path, *, hint: str) -> Path:
-    """Where ``folder``, which a person named, leads; it is made where it is not there. Raises ``FailedPrecondition`` where another user's symbolic
-    link leads there (``resolved``), or where another user puts a link or a folder there while it is made, and ``StoreUnavailable`` with ``hint`` where it
-    cannot be made."""
+    """Where ``folder``, which a person named, leads; it is made where it is not there. Raises ``FailedPrecondition``
+    where another user's symbolic link leads there (``resolved``), or where another user puts a link or a folder there
+    while it is made, and ``StoreUnavailable`` with ``hint`` where it cannot be made."""
     with writing(folder, hint):
         place = resolved(folder)
         before = place.lstat() if os.path.lexists(place) else None
@@ -108,8 +112,8 @@ def output_folder(folder: Path, *, hint: str) -> Path:
 
 
 def _check_made(folder: Path, before: os.stat_result | None, hint: str) -> None:
-    """Raises ``FailedPrecondition`` where a folder that everybody may write in has neither a folder that was there ``before`` nor one that nobody else can replace by
-    a link."""
+    """Raises ``FailedPrecondition`` where a folder that everybody may write in has neither a folder that was there
+    ``before`` nor one that nobody else can replace by a link."""
     above, made = folder.parent.stat(), folder.lstat()
     is_shared = above.st_mode & stat.S_ISVTX and above.st_mode & stat.S_IWOTH
     is_same = before is not None and os.path.samestat(before, made)
@@ -120,7 +124,8 @@ def _check_made(folder: Path, before: os.stat_result | None, hint: str) -> None:
 
 
 def make_inside(folder: Path) -> None:
-    """Make a folder where it is not there, and those above it: nobody may open it who may not open the one above. Raises OSError."""
+    """Make a folder where it is not there, and those above it: nobody may open it who may not open the one above.
+    Raises OSError."""
     if not folder.parent.exists():
         make_inside(folder.parent)
     if _is_private(folder.parent):
@@ -130,8 +135,8 @@ def make_inside(folder: Path) -> None:
 
 
 def open_inside(path: Path, flags: int) -> int:
-    """A descriptor of a file in an output folder, which is made where it is not there: nobody may open it who may not open the folder, nor write
-    to it but this user. No link is followed, and no pipe waited for. Raises OSError."""
+    """A descriptor of a file in an output folder, which is made where it is not there: nobody may open it who may not
+    open the folder, nor write to it but this user. No link is followed, and no pipe waited for. Raises OSError."""
     if _is_private(path.parent):
         return open_private(path, flags)
     return os.open(path, flags | OPENING, _READABLE_MODE)
@@ -142,8 +147,9 @@ def _is_private(folder: Path) -> bool:
 
 
 def check_no_input(targets: Iterable[Path | str], inputs: Iterable[Path | str]) -> None:
-    """Raises ``InvalidInput`` where a file that is to be written is one that is read, by whatever name or link: it may be the only copy. "-" is
-    standard input among ``inputs`` and standard output among ``targets``. What is no regular file (a terminal, a pipe) may be both."""
+    """Raises ``InvalidInput`` where a file that is to be written is one that is read, by whatever name or link: it may
+    be the only copy. "-" is standard input among ``inputs`` and standard output among ``targets``. What is no regular
+    file (a terminal, a pipe) may be both."""
     read = [status for status in map(_status, inputs) if status is not None and stat.S_ISREG(status.st_mode)]
     for target in targets:
         written = None if str(target) == "-" else _status(target)
@@ -170,9 +176,10 @@ def writing(path: Path, hint: str) -> Iterator[None]:
 
 @contextmanager
 def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
-    """For each of ``paths`` a temporary file in the same folder, to be written meanwhile by name; each takes the place of its path at the
-    end, the last one last, or is gone after an error. What a killed process left of earlier ones goes. Links are followed and permissions kept as by
-    ``write_file``. Raises ``StoreUnavailable`` with ``hint`` where that fails, and ``InvalidInput`` for a path of what is no regular file."""
+    """For each of ``paths`` a temporary file in the same folder, to be written meanwhile by name; each takes the place
+    of its path at the end, the last one last, or is gone after an error. What a killed process left of earlier ones
+    goes. Links are followed and permissions kept as by ``write_file``. Raises ``StoreUnavailable`` with ``hint`` where
+    that fails, and ``InvalidInput`` for a path of what is no regular file."""
     targets = []
     for path in paths:
         with writing(path, hint):
@@ -231,8 +238,8 @@ def _beside(path: Path) -> Path:
 
 
 def _created(temporary: Path, path: Path) -> BinaryIO:
-    """A new file, locked while it is open, so that others can tell it from what a killed process left. Where it shall replace a file nobody
-    else may read it before it has that file's permissions."""
+    """A new file, locked while it is open, so that others can tell it from what a killed process left. Where it shall
+    replace a file nobody else may read it before it has that file's permissions."""
     replaced = _replaced(path)
     if replaced is None:
         mode = _USUAL_MODE

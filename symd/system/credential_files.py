@@ -1,5 +1,5 @@
-"""Files of credentials that an operator or a user names: access files, tokens, certificates, keys. A path may lead to anything; to
-open a FIFO would wait for ever, and a device has no end."""
+"""Files of credentials that an operator or a user names: access files, tokens, certificates, keys. A path may lead to
+anything; to open a FIFO would wait for ever, and a device has no end."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _READING: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def read_credentials(path: str | os.PathLike[str]) -> tuple[bytes, os.stat_result]:
-    """The content of a regular file, and whose it is. Raises OSError, with a text in ``strerror``, for anything else and for a file of
-    more than ``LARGEST`` bytes."""
+    """The content of a regular file, and whose it is. Raises OSError, with a text in ``strerror``, for anything else
+    and for a file of more than ``LARGEST`` bytes."""
     descriptor = os.open(path, _READING)
     with open(descriptor, "rb") as stream:  # noqa: PTH123 - of a descriptor
         status = os.fstat(descriptor)

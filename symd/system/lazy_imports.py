@@ -1,4 +1,5 @@
-"""Names of a package that are imported when somebody wants them: of what takes long to import, or does not belong everywhere."""
+"""Names of a package that are imported when somebody wants them: of what takes long to import, or does not belong
+everywhere."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from collections.abc import Mapping
 
 
 def found(package: str, homes: Mapping[str, str], name: str) -> object:
-    """What ``name`` stands for in ``package``, which has it from then on; for the package's ``__getattr__`` (PEP 562). ``homes`` has the module of
-    each name, or ``module:NAME`` where it has another one there. Raises AttributeError for what is not among them."""
+    """What ``name`` stands for in ``package``, which has it from then on; for the package's ``__getattr__`` (PEP 562).
+    ``homes`` has the module of each name, or ``module:NAME`` where it has another one there. Raises AttributeError for
+    what is not among them."""
     from importlib import import_module  # noqa: PLC0415 - whoever wants no such name does without
 
     if name not in homes:

@@ -23,8 +23,8 @@ _OF_THE_SYSTEM: Final = frozenset((errno.EACCES, errno.EPERM, errno.EMFILE, errn
 
 
 def os_error_text(error: Exception) -> str:
-    """The system's words as they stand inside a sentence, "no such file or directory"; an abbreviation at their beginning stays.
-    An exception without words is told by its kind."""
+    """The system's words as they stand inside a sentence, "no such file or directory"; an abbreviation at their
+    beginning stays. An exception without words is told by its kind."""
     words = (error.strerror if isinstance(error, OSError) else None) or str(error)
     if not words:
         return f"{type(error).__name__}, without a word"

@@ -30,9 +30,9 @@ OPENING: Final = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O
 
 
 def temp_dir() -> Path:
-    """The folder for temporary files: the one that $TMPDIR names, or one that the system has; /tmp where another user may change what is in it, and
-    so put links or other bytes in the place of what is made there. Raises StoreUnavailable where none can be written, as in a container whose file
-    system is read-only."""
+    """The folder for temporary files: the one that $TMPDIR names, or one that the system has; /tmp where another user
+    may change what is in it, and so put links or other bytes in the place of what is made there. Raises
+    StoreUnavailable where none can be written, as in a container whose file system is read-only."""
     try:
         place = Path(tempfile.gettempdir())
         return place if changeable(place) is None else Path("/tmp")  # noqa: S108 - not chosen by us otherwise
@@ -44,7 +44,8 @@ def temp_dir() -> Path:
 
 
 def new_folder(prefix: str, place: Path | None = None) -> Path:
-    """A new folder in ``place``, or in the one for temporary files. Raises OSError, and StoreUnavailable as ``temp_dir``."""
+    """A new folder in ``place``, or in the one for temporary files. Raises OSError, and StoreUnavailable as
+    ``temp_dir``."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place or temp_dir()))
     _keep_owners_rights(folder)
     return folder
@@ -60,8 +61,8 @@ def temporary_folder(prefix: str = "symd-", place: Path | None = None) -> Iterat
 
 
 def make_folder(folder: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
-    """Make a folder, with ``parents`` those above it that are not there, private ones too. One that is there stays as it is, with
-    ``exist_ok``. Raises OSError."""
+    """Make a folder, with ``parents`` those above it that are not there, private ones too. One that is there stays as
+    it is, with ``exist_ok``. Raises OSError."""
     if parents and not folder.parent.exists():
         make_folder(folder.parent, parents=True, exist_ok=True)
     try:
@@ -74,16 +75,17 @@ def make_folder(folder: Path, *, parents: bool = False, exist_ok: bool = False) 
 
 
 def _keep_owners_rights(folder: Path) -> None:
-    """Give the owner of a new folder what the umask took. Another process may have removed it as one that nobody holds (``stale_files``): whoever
-    locks it finds that out."""
+    """Give the owner of a new folder what the umask took. Another process may have removed it as one that nobody holds
+    (``stale_files``): whoever locks it finds that out."""
     with suppress(FileNotFoundError):
         if stat.S_IMODE(folder.stat().st_mode) & FOLDER_MODE != FOLDER_MODE:
             folder.chmod(FOLDER_MODE)
 
 
 def open_private(path: Path | str, flags: int) -> int:
-    """A descriptor of the file at ``path``, which is made where it is not there (or, with O_EXCL, must not be there). A file of this user's
-    that others could open is private from now on. No link is followed, and no pipe waited for. Raises OSError."""
+    """A descriptor of the file at ``path``, which is made where it is not there (or, with O_EXCL, must not be there). A
+    file of this user's that others could open is private from now on. No link is followed, and no pipe waited for.
+    Raises OSError."""
     handle = os.open(path, flags | OPENING, FILE_MODE)
     try:
         status = os.fstat(handle)
@@ -96,7 +98,8 @@ def open_private(path: Path | str, flags: int) -> int:
 
 
 def new_file(path: Path | str) -> int:
-    """A descriptor for reading and writing of a file that is made. Raises OSError, FileExistsError where something has the name."""
+    """A descriptor for reading and writing of a file that is made. Raises OSError, FileExistsError where something has
+    the name."""
     return open_private(path, os.O_RDWR | os.O_EXCL)
 
 
@@ -112,7 +115,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def bind_socket(listener: socket.socket, path: Path | str) -> None:
-    """Bind a Unix socket, which has its mode from the beginning: on Linux the name takes that of the descriptor, less the umask. Raises OSError."""
+    """Bind a Unix socket, which has its mode from the beginning: on Linux the name takes that of the descriptor, less
+    the umask. Raises OSError."""
     os.fchmod(listener.fileno(), FILE_MODE)
     listener.bind(str(path))
     Path(path).chmod(FILE_MODE)
@@ -120,7 +124,8 @@ def bind_socket(listener: socket.socket, path: Path | str) -> None:
 
 @contextmanager
 def private_umask() -> Iterator[None]:
-    """For what a library makes by itself. The umask is all threads': nothing else may make files meanwhile that others shall read."""
+    """For what a library makes by itself. The umask is all threads': nothing else may make files meanwhile that others
+    shall read."""
     before = os.umask(OTHERS | stat.S_IXUSR)
     try:
         yield
@@ -130,9 +135,9 @@ def private_umask() -> Iterator[None]:
 
 @contextmanager
 def private_lock(path: Path) -> Iterator[None]:
-    """Hold the lock of the file at ``path``, which is made where it is not there, and goes at the end. Raises OSError, also where it is another
-    user's or others may open it: whoever may open a file or a folder, if only to read it, may hold its lock (flock(2)) for ever, and so keep
-    everybody waiting who asks for it."""
+    """Hold the lock of the file at ``path``, which is made where it is not there, and goes at the end. Raises OSError,
+    also where it is another user's or others may open it: whoever may open a file or a folder, if only to read it, may
+    hold its lock (flock(2)) for ever, and so keep everybody waiting who asks for it."""
     handle = _locked(path)
     try:
         yield
@@ -181,7 +186,8 @@ _WHAT: Final = {
 
 
 def ensure_writable(folder: Path) -> bool:
-    """Make the folder where it is not there. Whether files can be made in it then; a disk that is full is another matter."""
+    """Make the folder where it is not there. Whether files can be made in it then; a disk that is full is another
+    matter."""
     try:
         make_folder(folder, parents=True, exist_ok=True)
     except OSError as error:

@@ -21,8 +21,8 @@ MOST_LINKS: Final = 40
 
 
 def passed(path: Path) -> Generator[tuple[Path, Path | None], None, Path]:
-    """The folders in which the system looks up a name on the way to ``path``, each with the symbolic link that it found there or None
-    (path_resolution(7)); at the end, where the way leads. Raises OSError."""
+    """The folders in which the system looks up a name on the way to ``path``, each with the symbolic link that it found
+    there or None (path_resolution(7)); at the end, where the way leads. Raises OSError."""
     at, links = Path("/"), 0
     names = [*reversed(path.absolute().parts[1:])]
     while names:
@@ -43,8 +43,9 @@ def passed(path: Path) -> Generator[tuple[Path, Path | None], None, Path]:
 
 
 def resolved(path: Path) -> Path:
-    """Where ``path`` leads, which need not be there, without links. Raises ``FailedPrecondition`` for a link in a folder that everybody may write
-    in, unless it is this user's, root's or the folder's owner's (as Linux does with protected_symlinks, proc_sys_fs(5)), and OSError."""
+    """Where ``path`` leads, which need not be there, without links. Raises ``FailedPrecondition`` for a link in a
+    folder that everybody may write in, unless it is this user's, root's or the folder's owner's (as Linux does with
+    protected_symlinks, proc_sys_fs(5)), and OSError."""
     way = passed(path)
     while True:
         try:
@@ -56,7 +57,8 @@ def resolved(path: Path) -> Path:
 
 
 def still_resolved(path: Path) -> Path:
-    """``path``, as ``resolved`` gave it a while ago. Raises ``FailedPrecondition`` where a link stands on its way by now, and OSError."""
+    """``path``, as ``resolved`` gave it a while ago. Raises ``FailedPrecondition`` where a link stands on its way by
+    now, and OSError."""
     leads = resolved(path)
     if leads != path:
         raise FailedPrecondition(
@@ -78,8 +80,9 @@ def _check_owner(folder: Path, link: Path) -> None:
 
 
 def replaceable(folder: Path) -> Path | None:
-    """What stands on the way to ``folder``, which is there, and lets others put another in its place: a folder that all may write in, without the
-    sticky bit, so that every user may rename what is another's there; or a symbolic link of another user than this one and root. Raises OSError."""
+    """What stands on the way to ``folder``, which is there, and lets others put another in its place: a folder that all
+    may write in, without the sticky bit, so that every user may rename what is another's there; or a symbolic link of
+    another user than this one and root. Raises OSError."""
     for above, link in passed(folder):
         mode = above.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
@@ -90,8 +93,8 @@ def replaceable(folder: Path) -> Path | None:
 
 
 def anothers(path: Path) -> Path | None:
-    """The first folder or symbolic link on the way to ``path``, or what is there itself, that another user than this one and root owns, and so may
-    replace what comes behind it; None where there is none. Raises OSError."""
+    """The first folder or symbolic link on the way to ``path``, or what is there itself, that another user than this
+    one and root owns, and so may replace what comes behind it; None where there is none. Raises OSError."""
     way = [each for step in passed(path) for each in step if each is not None]
     return next((each for each in (*way, path.resolve()) if _owner(each) not in (None, 0, os.geteuid())), None)
 
@@ -139,7 +142,8 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 def read_below(root: str, path: str, largest: int) -> bytes | None:
     """The bytes of the regular file ``path``, which must begin with ``root``; None where there is none, it cannot be
-    read, it is larger than ``largest`` bytes, or links lead out of ``root``. Hidden files and folders below ``root``, such as ``.env`` and ``.git``, hold no sources (``query.source_text.places``).
+    read, it is larger than ``largest`` bytes, or links lead out of ``root``. Hidden files and folders below ``root``,
+    such as ``.env`` and ``.git``, hold no sources (``query.source_text.places``).
 
     Links are resolved first; then the way from the root is walked without following any, so that one that is put there
     meanwhile leads nowhere.
@@ -160,8 +164,8 @@ def read_below(root: str, path: str, largest: int) -> bytes | None:
 
 
 def opened_below(root: Path, path: Path) -> int:
-    """A descriptor of the regular file ``path`` below ``root``; neither has links, and none that is put on the way meanwhile is followed. Raises
-    ValueError for a path that is not below ``root``, and OSError."""
+    """A descriptor of the regular file ``path`` below ``root``; neither has links, and none that is put on the way
+    meanwhile is followed. Raises ValueError for a path that is not below ``root``, and OSError."""
     *folders, name = path.relative_to(root).parts or (".",)
     with ExitStack() as stack:
         folder = os.open(root, _FOLDER)

@@ -23,8 +23,9 @@ _OPENING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 def remove_stale_files(
     folder: Path, name: re.Pattern[str], is_kind: Callable[[int], bool], remove: Callable[[Path], object]
 ) -> int:
-    """Let ``remove`` take away what is called so in ``folder``, is of the kind that its mode says (``stat.S_ISREG`` and the like), is this
-    user's own, and is locked by nobody; how many there were. A folder that cannot be listed is left as it is."""
+    """Let ``remove`` take away what is called so in ``folder``, is of the kind that its mode says (``stat.S_ISREG`` and
+    the like), is this user's own, and is locked by nobody; how many there were. A folder that cannot be listed is left
+    as it is."""
     found: list[Path] = []
     with suppress(OSError), os.scandir(folder) as entries:
         found += [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]
@@ -46,8 +47,8 @@ def _is_regular(status: os.stat_result) -> bool:
 def if_unlocked(
     path: Path, act: Callable[[Path], object], is_wanted: Callable[[os.stat_result], bool] = _is_regular
 ) -> bool:
-    """Let ``act`` do something to what is called so, under its lock, if that is wanted and locked by nobody; whether it did. Raises OSError
-    where it cannot be opened, FileNotFoundError where it is gone."""
+    """Let ``act`` do something to what is called so, under its lock, if that is wanted and locked by nobody; whether it
+    did. Raises OSError where it cannot be opened, FileNotFoundError where it is gone."""
     if not is_wanted(path.lstat()):
         return False  # to open a device does something, and to open a pipe may take for ever
     handle = os.open(path, _OPENING)
@@ -71,8 +72,8 @@ _NAME: Final = re.compile("symd-(driver|tool|daemon)-[a-z0-9_]{8}")
 
 @contextlib.contextmanager
 def child_folder(kind: str) -> Iterator[Path]:
-    """An empty folder for a child of the ``kind`` "driver" or "tool", or for a "daemon" itself. Raises OSError where none can be made, and
-    StoreUnavailable where there is no place for temporary files."""
+    """An empty folder for a child of the ``kind`` "driver" or "tool", or for a "daemon" itself. Raises OSError where
+    none can be made, and StoreUnavailable where there is no place for temporary files."""
     folder, lock = _new_and_locked(f"symd-{kind}-")
     try:
         yield folder
@@ -109,8 +110,8 @@ def _opened(path: str | Path) -> int:
 
 
 def _remove(folder: Path) -> None:
-    """Remove all of it that can be removed. Whoever wrote there may have nested folders deeper than paths and calls go, and made
-    them unreadable: each is made readable and moved to the top, and then emptied."""
+    """Remove all of it that can be removed. Whoever wrote there may have nested folders deeper than paths and calls go,
+    and made them unreadable: each is made readable and moved to the top, and then emptied."""
     found = [folder]
     for each in found:  # which grows
         with contextlib.suppress(OSError), os.scandir(each) as entries:

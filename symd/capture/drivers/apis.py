@@ -1,6 +1,6 @@
 """The two driver interfaces: what they are called, which library opens them, which inputs they take, what to install,
-and the result codes that listing devices and building modules may end with, as their headers spell them (ze_api.h; CL/cl.h and
-the extension headers of the Khronos registry)."""
+and the result codes that listing devices and building modules may end with, as their headers spell them (ze_api.h;
+CL/cl.h and the extension headers of the Khronos registry)."""
 
 from __future__ import annotations
 

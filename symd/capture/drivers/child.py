@@ -35,7 +35,8 @@ Answer = tuple[dict[str, Any], Sequence[bytes]]
 def main(descriptor: int) -> None:
     """Answer the request of the working directory on ``descriptor`` and end the process, never to return.
 
-    The answer is frames: CALL before each call of the driver; last ERROR, MEMORY, or BYTES for each byte string and one JSON.
+    The answer is frames: CALL before each call of the driver; last ERROR, MEMORY, or BYTES for each byte string and one
+    JSON.
     """
     os.set_inheritable(descriptor, False)
     try:

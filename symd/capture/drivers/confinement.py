@@ -1,9 +1,10 @@
-"""What a driver's process may see and do. A driver compiles what a client sent, with flags that a client sent, and compilers
-read files: without confinement, those of the daemon's user.
+"""What a driver's process may see and do. A driver compiles what a client sent, with flags that a client sent, and
+compilers read files: without confinement, those of the daemon's user.
 
-Confined, the process has an environment of its own, its private folder to write in, the driver's libraries, the Python that
-runs it and what the kernel tells about devices to read, the device files, and nothing else: no other file, no other process,
-no program to start, no socket. What it may use of memory and time is then bounded by the limits of one process.
+Confined, the process has an environment of its own, its private folder to write in, the driver's libraries, the Python
+that runs it and what the kernel tells about devices to read, the device files, and nothing else: no other file, no
+other process, no program to start, no socket. What it may use of memory and time is then bounded by the limits of one
+process.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The process that loads CUDA's driver library and prints the version of CUDA that it has, as the library writes it: 13000 for 13.0.
-It is started by its path and imports nothing of symd. Exit status 1: the last line on standard error says what is in the way.
+"""The process that loads CUDA's driver library and prints the version of CUDA that it has, as the library writes it:
+13000 for 13.0. It is started by its path and imports nothing of symd. Exit status 1: the last line on standard error
+says what is in the way.
 
 Argument: the library.
 

@@ -50,8 +50,8 @@ class DriverReport:
 def survey(root: str | None = None, limits: Limits | None = None) -> list[DriverReport]:
     """Reports for each interface: hardware first, then every product that its driver simulates.
 
-    Where no driver answers, only hardware and one product are reported. ``root`` is the folder of another generation, None
-    for the system's.
+    Where no driver answers, only hardware and one product are reported. ``root`` is the folder of another generation,
+    None for the system's.
     """
     with ThreadPoolExecutor(_SURVEYS_AT_ONCE) as pool:
         parts = pool.map(lambda api: _survey(api, root, limits or Limits()), APIS.values())
@@ -99,7 +99,8 @@ _IN_A_CONTAINER: Final = "in a container, start it with the devices (docker run 
 
 
 def cuda_report(root: Path = Path("/"), library: str = LIBRARY) -> DriverReport:
-    """What the kernel's driver says of itself below ``root``, the devices that it has, and the version of the library that programs load."""
+    """What the kernel's driver says of itself below ``root``, the devices that it has, and the version of the library
+    that programs load."""
     kernel, devices = _kernel_driver(root), tuple(_devices(root))
     here = bool(kernel or devices or (root / _WSL).exists())
     version, refusal = _library_version(library)
@@ -141,7 +142,8 @@ def _kernel_driver(root: Path) -> str:
 
 
 def _devices(root: Path) -> Iterator[str]:
-    """The models of the devices that have a file, by number; the file's name where no model is told. A container has files of some."""
+    """The models of the devices that have a file, by number; the file's name where no model is told. A container has
+    files of some."""
     folder = root / "proc/driver/nvidia/gpus"
     told = [_text(folder / each / "information") for each in _names(folder)]
     models = {minor[1]: model[1] for text in told if (minor := _MINOR.search(text)) and (model := _MODEL.search(text))}

@@ -190,7 +190,8 @@ class LevelZero:
         return tuple((name or b"").decode("utf-8", "replace") for name in names)
 
     def _sized(self, function: str, *arguments: Any) -> bytes:
-        """Bytes from a function that tells their size first: its last two parameters are ``size_t*`` and ``uint8_t*``."""
+        """Bytes from a function that tells their size first: its last two parameters are ``size_t*`` and
+        ``uint8_t*``."""
         size = c_size_t()
         self._loader.check(function, *arguments, byref(size), None)
         if not size.value:

@@ -161,8 +161,8 @@ class OpenCL:
 
 def naming_source(flags: str, name: str, device: DriverDevice) -> str:
     """The build flags with ``-s`` and the name of the source: without it the debug data names no file that exists. They
-    stay as they are without ``-g``, with a ``-s`` of the user's, for a name that no flag can hold, and for the drivers of
-    others than Intel, which do not know this flag."""
+    stay as they are without ``-g``, with a ``-s`` of the user's, for a name that no flag can hold, and for the drivers
+    of others than Intel, which do not know this flag."""
     words = flags.split()
     unnamed = not name or '"' in name or not name.isprintable()
     if unnamed or "-g" not in words or "-s" in words or not device.driver.startswith(_KNOWS_SOURCE_NAMES):

@@ -37,7 +37,8 @@ class DriverRequest:
 
 
 def write_request(folder: Path, request: DriverRequest, *, confined: bool, working_folder: str | None = None) -> None:
-    """What the child needs to know, whether it must confine itself, in which other folder it compiles, and the module."""
+    """What the child needs to know, whether it must confine itself, in which other folder it compiles, and the
+    module."""
     fields = {
         "verb": request.verb,
         "api": request.api.name,
@@ -56,7 +57,8 @@ def write_request(folder: Path, request: DriverRequest, *, confined: bool, worki
 
 
 def read_request() -> Mapping[str, Any]:
-    """The fields of ``DriverRequest`` of those names, ``api`` by its name, ``confined``, ``working_folder``, and ``parent``, a pid; for the child, in its working directory."""
+    """The fields of ``DriverRequest`` of those names, ``api`` by its name, ``confined``, ``working_folder``, and
+    ``parent``, a pid; for the child, in its working directory."""
     fields: dict[str, Any] = json.loads(Path(_REQUEST).read_text(encoding="utf-8"))
     return fields
 

@@ -93,9 +93,10 @@ def grab(
     """Build a module with a real driver in a process of its own and take its debug data, native binary and names.
 
     ``drivers`` are the folders of driver generations beside the system's, by the names that requests know them by;
-    ``confinement`` None is the strongest that this kernel has. An empty ``debug_data`` means that the driver has none. Raises InvalidInput (BuildFailed with the whole build log,
-    DriverNotConfigured), LimitExceeded, DriverMissing, DriverTimeout, DriverFailed (DriverCrashed); each names the module as
-    ``where``; and ``Cancelled`` when nobody wants it any more.
+    ``confinement`` None is the strongest that this kernel has. An empty ``debug_data`` means that the driver has none.
+    Raises InvalidInput (BuildFailed with the whole build log, DriverNotConfigured), LimitExceeded, DriverMissing,
+    DriverTimeout, DriverFailed (DriverCrashed); each names the module as ``where``; and ``Cancelled`` when nobody wants
+    it any more.
     """
     asked = _driver_request(request, limits, drivers)
     with closing(Cancellation()) as cancellation:
@@ -142,8 +143,8 @@ def ask(
 
 
 def _working_folder(request: DriverRequest, confinement: Confinement) -> str | None:
-    """The folder of the user's in which source text is compiled that is the user's own, as by the compiler's other programs: relative names in it count
-    from there. None where it is another's, or there is none."""
+    """The folder of the user's in which source text is compiled that is the user's own, as by the compiler's other
+    programs: relative names in it count from there. None where it is another's, or there is none."""
     if request.kind != "source" or confinement is not Confinement.NONE:
         return None
     try:

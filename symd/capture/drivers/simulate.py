@@ -54,8 +54,9 @@ _SIMULATION_KEYS: Final[Mapping[str, str]] = MappingProxyType(
 _FIXED_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "NEO_CACHE_PERSISTENT": "0",
-        # Clang takes $PWD for the compilation directory where it names the working directory, and puts it in front of the relative names of
-        # #line. This name is the same in every private folder, so that one source text always gives the same debug data.
+        # Clang takes $PWD for the compilation directory where it names the working directory, and puts it in front of
+        # the relative names of #line. This name is the same in every private folder, so that one source text always
+        # gives the same debug data.
         "PWD": "/proc/self/cwd",
     }
 )
@@ -110,7 +111,8 @@ def products_of(driver: str) -> tuple[str, ...]:
 
 
 def simulation(product: str) -> dict[str, str]:
-    """The variables that make the drivers simulate ``product``, for a program as it is. Raises InvalidInput where none does."""
+    """The variables that make the drivers simulate ``product``, for a program as it is. Raises InvalidInput where none
+    does."""
     check_product(product, None)
     return {**_SIMULATION_KEYS, "ProductFamilyOverride": product, "HardwareInfoOverride": _GEOMETRY[product]}
 
@@ -118,8 +120,8 @@ def simulation(product: str) -> dict[str, str]:
 def environment(
     base: Mapping[str, str], product: str | None, root: str | None, working_folder: str | None = None
 ) -> dict[str, str]:
-    """``base`` without what spoils a grab, with the keys for the simulated product and the driver folder, if any. ``working_folder`` is where the driver
-    compiles, unless in its private folder."""
+    """``base`` without what spoils a grab, with the keys for the simulated product and the driver folder, if any.
+    ``working_folder`` is where the driver compiles, unless in its private folder."""
     result = {name: value for name, value in base.items() if name not in _REMOVED_FROM_ENVIRONMENT}
     result |= _FIXED_ENVIRONMENT
     if working_folder is not None:

@@ -1,5 +1,6 @@
-"""Put in front of a program's Python path by ``symd run``: Python imports this when it starts. It waits for Triton, takes its folder off the
-path again, and lets the ``sitecustomize`` have its turn that would have been imported without it.
+"""Put in front of a program's Python path by ``symd run``: Python imports this when it starts. It waits for Triton,
+takes its folder off the path again, and lets the ``sitecustomize`` have its turn that would have been imported without
+it.
 
 Any Python may read this file, also one that Triton does not run on, and 2.7: no annotations, nothing new.
 """

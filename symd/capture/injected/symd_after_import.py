@@ -1,5 +1,5 @@
-"""A call as soon as a program has imported a module. Stands alone, as ``symd_capture`` does, and imports nothing that Python has not
-imported anyway."""
+"""A call as soon as a program has imported a module. Stands alone, as ``symd_capture`` does, and imports nothing that
+Python has not imported anyway."""
 
 from __future__ import annotations
 

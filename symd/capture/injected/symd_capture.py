@@ -1,7 +1,9 @@
-"""What runs inside a Python program: Triton's compilations and loads are told to whoever listens, without the program's help.
+"""What runs inside a Python program: Triton's compilations and loads are told to whoever listens, without the program's
+help.
 
-This file stands alone: it needs Python 3.8 and nothing else, because the program's Python is another than symd's as a rule. Under ``symd
-run`` it writes the records that ``symd/capture/native/handover.h`` describes; ``symd.capture.start`` takes what is told itself.
+This file stands alone: it needs Python 3.8 and nothing else, because the program's Python is another than symd's as a
+rule. Under ``symd run`` it writes the records that ``symd/capture/native/handover.h`` describes; ``symd.capture.start``
+takes what is told itself.
 
 Nothing of it may show in the program: whatever goes wrong here is left undone.
 """
@@ -53,7 +55,8 @@ Tell = Callable[[Told], None]
 
 
 class TritonHooks:
-    """Triton's listener and hooks, in a chain with those that are there. ``tell`` is called on the program's own thread."""
+    """Triton's listener and hooks, in a chain with those that are there. ``tell`` is called on the program's own
+    thread."""
 
     def __init__(self, tell: Tell, loads: bool = True) -> None:
         """``loads``: tell of loads and unloads too."""
@@ -71,7 +74,8 @@ class TritonHooks:
             chain.add(hook)
 
     def detach(self) -> None:
-        """Listen no more. Where somebody put another listener in front, it goes on calling this one, which calls the one before."""
+        """Listen no more. Where somebody put another listener in front, it goes on calling this one, which calls the
+        one before."""
         knobs, chains, self._knobs = self._knobs, self._chains(), None
         if knobs is None:
             return
@@ -134,8 +138,8 @@ def _target(target: Any) -> str:
 
 
 class Handover:
-    """Hands records to ``symd run`` by the socket in its folder, or by a file there where that fails. No descriptor is kept: the program may
-    close all, or fork."""
+    """Hands records to ``symd run`` by the socket in its folder, or by a file there where that fails. No descriptor is
+    kept: the program may close all, or fork."""
 
     def __init__(self, folder: str, key: str) -> None:
         self._folder, self._key = folder, key
@@ -242,8 +246,8 @@ def _image_in_memory() -> int:
 
 
 def listen_for_symd(knobs: Any) -> None:
-    """Tell ``symd run``, where it runs this program, what Triton compiles; ``knobs`` is the module ``triton.knobs``. What is loaded the
-    libraries tell that are preloaded into the program."""
+    """Tell ``symd run``, where it runs this program, what Triton compiles; ``knobs`` is the module ``triton.knobs``.
+    What is loaded the libraries tell that are preloaded into the program."""
     folder = os.environ.get("SYMD_CAPTURE", "")
     if folder.startswith("/"):
         TritonHooks(Handover(folder, os.environ.get("SYMD_CAPTURE_KEY", "")).tell, loads=False).attach(knobs)

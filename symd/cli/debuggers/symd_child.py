@@ -1,4 +1,5 @@
-"""What the scripts for debuggers share: symd asked in a child process, and its answers in lines as debuggers print them.
+"""What the scripts for debuggers share: symd asked in a child process, and its answers in lines as debuggers print
+them.
 
 Runs in whatever Python the debugger has (3.6 and newer), without symd's packages."""
 
@@ -15,7 +16,8 @@ class Refused(Exception):
 
 
 def ask(program, arguments, text=None):
-    """The JSON objects that symd prints. ``program`` is its words; ``text`` goes to its standard input. Raises Refused."""
+    """The JSON objects that symd prints. ``program`` is its words; ``text`` goes to its standard input. Raises
+    Refused."""
     words = list(program) + list(arguments)
     try:
         done = subprocess.run(

@@ -1,10 +1,12 @@
-"""Commands for gdb: source lines of GPU code beside a running program. Load it with ``source``; ``symd gdb-script`` prints its path.
+"""Commands for gdb: source lines of GPU code beside a running program. Load it with ``source``; ``symd gdb-script``
+prints its path.
 
     symd frames EXPRESSION...     frames at device or object addresses that the expressions give
     symd variables EXPRESSION     what is in scope there, and where it lives
     symd locate FILE:LINE         addresses of a source line
 
-An expression is one of gdb's, about the program that is stopped; or a place as symd writes it, such as vadd+0x1b0. Whose code it is:
+An expression is one of gdb's, about the program that is stopped; or a place as symd writes it, such as vadd+0x1b0.
+Whose code it is:
 
     set symd-module FILE          a module's file, or -m FILE with one command
     -s START SIZE                 a module that lies in the program's memory, both expressions

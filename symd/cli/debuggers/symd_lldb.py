@@ -1,12 +1,14 @@
-"""Commands for LLDB: the modules that it lists, told to a context of a symd daemon with the addresses that they are loaded at, and source
-lines of GPU code at addresses. Load it with ``command script import``; ``symd lldb-script`` prints its path.
+"""Commands for LLDB: the modules that it lists, told to a context of a symd daemon with the addresses that they are
+loaded at, and source lines of GPU code at addresses. Load it with ``command script import``; ``symd lldb-script``
+prints its path.
 
     symd context [MODULE...]      tell the daemon what is loaded where, as image list shows it; prints the context's id
     symd frames EXPRESSION...     frames at device addresses that the expressions give
     symd settings [NAME VALUE]    program (how symd is run), server (the daemon), context
 
-``symd context`` tells the modules whose architecture is not that of the program (an LLDB that debugs GPUs lists theirs so), and those that were
-named, by path or by file name. Each call tells what is new and what went; a daemon answers by time.
+``symd context`` tells the modules whose architecture is not that of the program (an LLDB that debugs GPUs lists theirs
+so), and those that were named, by path or by file name. Each call tells what is new and what went; a daemon answers by
+time.
 
 Runs in LLDB's own Python (3.7 and newer)."""
 
@@ -123,7 +125,8 @@ def integer(context, expression):
 
 
 def loads_of(target):
-    """(key, load) of each module of another architecture, or that was named, with the addresses of its sections; those that are loaded nowhere are left out."""
+    """(key, load) of each module of another architecture, or that was named, with the addresses of its sections; those
+    that are loaded nowhere are left out."""
     own = target.GetTriple().split("-")[0]
     for module in target.module_iter():
         path = os.path.join(module.file.GetDirectory() or "", module.file.GetFilename() or "")

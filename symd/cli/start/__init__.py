@@ -1,5 +1,5 @@
-"""Where the command ``symd`` begins: what can be answered before anything slow is imported is answered; the rest is the command line's
-(``symd.cli``), whose libraries alone take a symbolizer's time."""
+"""Where the command ``symd`` begins: what can be answered before anything slow is imported is answered; the rest is the
+command line's (``symd.cli``), whose libraries alone take a symbolizer's time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def plain_answers(arguments: list[str], environment: Mapping[str, str]) -> str |
 
 
 def _write(text: str) -> None:
-    """What cannot be written is for the command line to write once more, or to explain: only that, not what is written already."""
+    """What cannot be written is for the command line to write once more, or to explain: only that, not what is written
+    already."""
     sys.stdout.flush()
     rest = memoryview(text.encode("utf-8", "backslashreplace"))
     try:
@@ -72,7 +73,8 @@ def _write(text: str) -> None:
 
 
 def end(code: int, *, at_once: bool) -> NoReturn:
-    """End the process with an exit code. ``at_once``: nobody waits for the end, and to take modules and indexes apart takes as long as to answer thousands."""
+    """End the process with an exit code. ``at_once``: nobody waits for the end, and to take modules and indexes apart
+    takes as long as to answer thousands."""
     gc.freeze()  # the process gives all its memory back at once: nothing is looked through before
     gc.disable()
     if at_once and not atexit._ncallbacks() and not _has_other_threads():  # noqa: SLF001 - nothing else tells
@@ -88,7 +90,8 @@ def _has_other_threads() -> bool:
 
 
 def built_commit() -> str:
-    """The commit of which this was built, with "-dirty" where files were changed; "" where nobody knows, as in a checkout."""
+    """The commit of which this was built, with "-dirty" where files were changed; "" where nobody knows, as in a
+    checkout."""
     try:
         with open(_COMMIT, encoding="ascii") as file:  # noqa: PTH123 - pathlib is slow to import
             return file.read().strip()

@@ -17,7 +17,8 @@ from symd.model.code import CodeKind, CodeObject
 from symd.model.frame_text import PlainAnswer
 
 _MOST_QUERIES = 3
-"""Queries that are answered one by one, each from the units that it needs; of more the command line decodes everything once."""
+"""Queries that are answered one by one, each from the units that it needs; of more the command line decodes everything
+once."""
 _MOST_BYTES = 64 << 20
 """Larger files are opened otherwise (``formats.containers.file_part.LARGE``)."""
 _MAPPED = 1 << 20

@@ -1,5 +1,5 @@
-"""``symd symbolize --store FOLDER FILE ADDRESS...`` where a store has the index of FILE: a digest, and a few numbers of the index. That takes
-40 ms of processor time, a fifth of what the command line takes to answer the same."""
+"""``symd symbolize --store FOLDER FILE ADDRESS...`` where a store has the index of FILE: a digest, and a few numbers of
+the index. That takes 40 ms of processor time, a fifth of what the command line takes to answer the same."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def stored_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
-    """What is written for a command line, without its verb. None where it says more than a store, a file and addresses, where the store has
-    no index of the file, or an answer is not plain: then the command line answers."""
+    """What is written for a command line, without its verb. None where it says more than a store, a file and addresses,
+    where the store has no index of the file, or an answer is not plain: then the command line answers."""
     plain = _plain_arguments(arguments)
     if plain is None or names_server(environment):
         return None
@@ -39,8 +39,8 @@ def stored_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> 
 
 
 def _named_at(lookup: IndexLookup, address: int) -> PlainAnswer:
-    """The answer at an object address. Raises NotPlain unless exactly one text section holds it and it has frames, or where a frame has no name: a
-    source may have it."""
+    """The answer at an object address. Raises NotPlain unless exactly one text section holds it and it has frames, or
+    where a frame has no name: a source may have it."""
     answer = lookup.answer(address)
     if answer is None:
         raise NotPlain
@@ -57,8 +57,8 @@ def default_store(environment: Mapping[str, str]) -> str:
 
 
 def is_private(folder: str) -> bool:
-    """Whether nobody else may change what is in ``folder``, or put another in its place, as ``store.folder.check_private`` has it, and no
-    symbolic link leads there."""
+    """Whether nobody else may change what is in ``folder``, or put another in its place, as
+    ``store.folder.check_private`` has it, and no symbolic link leads there."""
     status = os.stat(folder)  # noqa: PTH116 - pathlib is slow to import
     if status.st_uid != os.geteuid() or status.st_mode & _OTHERS:
         return False

@@ -1,10 +1,10 @@
 """Call frame information: by address, where a function's caller is and where the registers are that the caller had.
 
-A section has common entries (CIE) and an entry for each function (FDE), whose instructions make rows: from an address on, how
-the canonical frame address (CFA) is computed and, for each register, where the caller's content of it is.
+A section has common entries (CIE) and an entry for each function (FDE), whose instructions make rows: from an address
+on, how the canonical frame address (CFA) is computed and, for each register, where the caller's content of it is.
 
-Sources: DWARF 5, 6.4 and 7.24; the Linux Standard Base (DW_CFA_GNU_*); LLVM's "DWARF Extensions For Heterogeneous Debugging"
-(DW_CFA_LLVM_*).
+Sources: DWARF 5, 6.4 and 7.24; the Linux Standard Base (DW_CFA_GNU_*); LLVM's "DWARF Extensions For Heterogeneous
+Debugging" (DW_CFA_LLVM_*).
 """
 
 from __future__ import annotations
@@ -104,8 +104,9 @@ SAME_VALUE = RegisterRule(RuleKind.SAME_VALUE)
 
 
 class FrameAddress(NamedTuple):
-    """How the CFA is computed: ``expression``, or else the content of ``register`` plus ``offset`` bytes. ``address_space`` is
-    the number of the space that it is an address in; None: the default one, or what the expression says."""
+    """How the CFA is computed: ``expression``, or else the content of ``register`` plus ``offset`` bytes.
+    ``address_space`` is the number of the space that it is an address in; None: the default one, or what the expression
+    says."""
 
     register: int = 0
     offset: int = 0
@@ -114,8 +115,8 @@ class FrameAddress(NamedTuple):
 
 
 class FrameRow(NamedTuple):
-    """What holds in ``[start, end)``. ``cfa`` is None where nothing says it. A register without a rule has the ABI's default
-    one."""
+    """What holds in ``[start, end)``. ``cfa`` is None where nothing says it. A register without a rule has the ABI's
+    default one."""
 
     start: int
     end: int
@@ -150,8 +151,9 @@ class FunctionEntry(NamedTuple):
 
 
 class CallFrames:
-    """The entries of one ``.debug_frame``, without relocations to come. Entries that cannot be read are left out, and named in ``notes``.
-    ``count`` is told the section's name for each entry before it is read, and raises where there are too many."""
+    """The entries of one ``.debug_frame``, without relocations to come. Entries that cannot be read are left out, and
+    named in ``notes``. ``count`` is told the section's name for each entry before it is read, and raises where there
+    are too many."""
 
     def __init__(self, data: bytes, *, address_size: int = 8, count: Callable[[str], None] | None = None) -> None:
         self._data, self._address_size, self._count = data, address_size, count
@@ -162,7 +164,8 @@ class CallFrames:
         self._starts = [entry.start for entry in found]
 
     def at(self, address: int) -> FrameRow | None:
-        """What holds at an address, by the entry that has it, of several the one that begins last; None where there is none. Raises Malformed."""
+        """What holds at an address, by the entry that has it, of several the one that begins last; None where there is
+        none. Raises Malformed."""
         number = bisect_right(self._starts, address) - 1
         if number < 0 or address >= self.entries[number].end:
             return None

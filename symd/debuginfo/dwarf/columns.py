@@ -53,8 +53,8 @@ class LineColumns:
     A sequence row: ``ends``, the number after its last line row, and ``table`` u32, the number of its table (whose
     offset is ``tables[table]``).
 
-    ``calls`` (None where no table has NVIDIA's extension) are the inlined calls that rows carry themselves; their names index ``names``,
-    whose entry 0 is "".
+    ``calls`` (None where no table has NVIDIA's extension) are the inlined calls that rows carry themselves; their names
+    index ``names``, whose entry 0 is "".
 
     ``file_maps`` maps a table's offset to an array (u32) that turns its file register into an index of ``files``.
     ``warnings`` name the tables that were left out, or that say less than they should, by section and offset.
@@ -175,7 +175,8 @@ class ScopeColumns:
 
 
 def read_lines(sections: DebugSections, units: Units | None = None) -> LineColumns:
-    """What ``lines.read_tables`` reads, seen by NumPy, with the inlined calls of NVIDIA's tables. Raises what that raises."""
+    """What ``lines.read_tables`` reads, seen by NumPy, with the inlined calls of NVIDIA's tables. Raises what that
+    raises."""
     tables = read_tables(sections, units)
     rows, count = tables.rows, tables.rows.count
     lines = LineColumns(
@@ -213,9 +214,9 @@ class RangeRows(NamedTuple):
 
 
 class DieColumns(NamedTuple):
-    """DIEs in the order of ``.debug_info``: equally long columns, as ``symd.core.dies.DieRows`` has them, but that places are signed, ``parent`` is NO_ROW
-    where there is none, and ``ranges`` are the code of all. ``left_out`` are the units that cannot be followed, each by its place among the units, and what is wrong
-    with it."""
+    """DIEs in the order of ``.debug_info``: equally long columns, as ``symd.core.dies.DieRows`` has them, but that
+    places are signed, ``parent`` is NO_ROW where there is none, and ``ranges`` are the code of all. ``left_out`` are
+    the units that cannot be followed, each by its place among the units, and what is wrong with it."""
 
     place: I64
     place_after: I64
@@ -310,7 +311,8 @@ def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None
 
 
 def _rows_alone_are_sound(sections: DebugSections, warnings: Warnings) -> bool:
-    """Whether units are lost for a form alone that is not known, and line tables need none: those of DWARF 5 have all paths."""
+    """Whether units are lost for a form alone that is not known, and line tables need none: those of DWARF 5 have all
+    paths."""
     wide = sections.lines.data[:4] == b"\xff" * 4
     version = int.from_bytes(sections.lines.data[12:14] if wide else sections.lines.data[4:6], "little")
     return version >= _WITH_ALL_PATHS and all(UNKNOWN_FORM in each for each in warnings.all())
@@ -319,7 +321,8 @@ def _rows_alone_are_sound(sections: DebugSections, warnings: Warnings) -> bool:
 def _columns(
     sections: DebugSections, lines: LineColumns, units: Sequence[Unit], dies: DieRows, warnings: Warnings
 ) -> ScopeColumns:
-    """The scopes among the functions and inlined calls of all units, seen by NumPy. Their names come behind those of ``lines``."""
+    """The scopes among the functions and inlined calls of all units, seen by NumPy. Their names come behind those of
+    ``lines``."""
     names = Names(lines.names)
     numbers, maps = [unit.number for unit in units], maps_of_units(lines.file_maps, units)
     found = core.read_scopes(dies, numbers, maps, StringReader(sections), names)

@@ -1,10 +1,12 @@
 """The numbers of DWARF that line tables, units and DIE trees are made of, under their own names: searching for
 ``DW_AT_low_pc`` finds it, and everybody who reads it.
 
-Forms and units are listed in full; of tags, attributes and what line tables are made of those that are named outside the core. What only
-descriptions of variables use stands in ``variable_constants``, which a process that answers one address never imports.
+Forms and units are listed in full; of tags, attributes and what line tables are made of those that are named outside
+the core. What only descriptions of variables use stands in ``variable_constants``, which a process that answers one
+address never imports.
 
-They are plain integers: enumerations of them take a tenth of the time of one answer to make, and a quarter of a microsecond to look a member up.
+They are plain integers: enumerations of them take a tenth of the time of one answer to make, and a quarter of a
+microsecond to look a member up.
 
 Sources: DWARF 5, chapter 7 ("Data Representation"); https://gcc.gnu.org/wiki/DebugFission and binutils' dwarf2.def for
 DW_*_GNU_*; IGC's DIE.hpp for DW_AT_INTEL_*; LLVM's Dwarf.def for the others.

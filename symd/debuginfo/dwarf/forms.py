@@ -106,7 +106,8 @@ STRX_FORMS = frozenset(
     }
 )  # fmt: skip
 LOW_PC_OFFSET = 1 << 32
-"""The name, which no attribute has, of what stands behind a DW_AT_low_pc of the form DW_FORM_LLVM_addrx_offset: the bytes from that address."""
+"""The name, which no attribute has, of what stands behind a DW_AT_low_pc of the form DW_FORM_LLVM_addrx_offset: the
+bytes from that address."""
 UNIT_REFERENCES = frozenset(
     {Form.DW_FORM_ref1, Form.DW_FORM_ref2, Form.DW_FORM_ref4, Form.DW_FORM_ref8, Form.DW_FORM_ref_udata}
 )
@@ -257,7 +258,8 @@ class Table:
 class AbbreviationTables:
     """The abbreviations of one object, each table once for each set of widths.
 
-    Tables that overlap cost their bytes again; past twice the section LimitExceeded is raised, and past what ``budget`` has left.
+    Tables that overlap cost their bytes again; past twice the section LimitExceeded is raised, and past what ``budget``
+    has left.
     """
 
     def __init__(self, section: DebugSection, budget: DebugBudget | None = None) -> None:
@@ -313,7 +315,8 @@ _known_table = lru_cache(maxsize=64)(_table)
 
 @lru_cache(maxsize=1024)
 def _remembered(data: bytes, widths: Widths) -> Abbreviation | None:
-    """The declaration whose tag ``data`` begins with; None where it does not end with ``data``, because the two zeros at its end are of something else."""
+    """The declaration whose tag ``data`` begins with; None where it does not end with ``data``, because the two zeros
+    at its end are of something else."""
     cursor = Cursor(data, "", 0, len(data))
     try:
         found = _read(cursor, widths)

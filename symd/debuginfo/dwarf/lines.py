@@ -86,8 +86,9 @@ _BYTES_A_STEP = 4
 
 
 class LineTables(NamedTuple):
-    """What the line tables of an object say: ``rows``, whose ``program`` is a place in ``headers`` and whose files are numbers of ``files``, entry 0 of which
-    is "". ``file_maps`` maps a table's offset to an array (u32) that turns its file register into such a number; ``strings`` read what headers name."""
+    """What the line tables of an object say: ``rows``, whose ``program`` is a place in ``headers`` and whose files are
+    numbers of ``files``, entry 0 of which is "". ``file_maps`` maps a table's offset to an array (u32) that turns its
+    file register into such a number; ``strings`` read what headers name."""
 
     rows: LineRows
     headers: Sequence[LineHeader]
@@ -134,9 +135,10 @@ def read_tables(sections: DebugSections, units: Units | None = None) -> LineTabl
 def run_programs(
     section: DebugSection, headers: Sequence[LineHeader], warnings: Warnings, budget: DebugBudget | None
 ) -> tuple[LineRows, int]:
-    """The rows of all programs, whose ``program`` is the place of its header in ``headers``, and how many programs were refused, each with a warning. Files that a
-    program defines are appended to the ``files`` of its header; what headers list was counted when these were read, object by object, and ``headers`` may be those of
-    several objects. Raises LimitExceeded where programs define too many."""
+    """The rows of all programs, whose ``program`` is the place of its header in ``headers``, and how many programs were
+    refused, each with a warning. Files that a program defines are appended to the ``files`` of its header; what headers
+    list was counted when these were read, object by object, and ``headers`` may be those of several objects. Raises
+    LimitExceeded where programs define too many."""
     counted = refused = 0
     listed = ListedFiles(section.name)
 
@@ -180,12 +182,14 @@ def number_files(
 
 
 def maps_of_units(file_maps: Mapping[int, array[int]], units: Sequence[Unit]) -> list[array[int]]:
-    """The entry of ``file_maps`` (as ``LineTables`` has them) of each unit's line table; an empty one where it has none that was read."""
+    """The entry of ``file_maps`` (as ``LineTables`` has them) of each unit's line table; an empty one where it has none
+    that was read."""
     return [file_maps.get(-1 if unit.stmt_list is None else unit.stmt_list, _NO_FILES) for unit in units]
 
 
 PATH_BYTES = 256 << 20
-"""Bytes of the paths that directories and files of one code object's line tables make: a few long directories and many files multiply."""
+"""Bytes of the paths that directories and files of one code object's line tables make: a few long directories and many
+files multiply."""
 _WINDOWS_ROOT = rb"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]"
 
 
@@ -210,8 +214,8 @@ def append(path: bytes, part: bytes) -> bytes:
 
 
 def join(comp_dir: bytes, directory: bytes, name: bytes) -> bytes:
-    """The path of ``name`` in ``directory`` of a unit compiled in ``comp_dir``; each may be empty or absolute. Nothing where there is no name,
-    as in a table whose strings are missing: a folder is no source file."""
+    """The path of ``name`` in ``directory`` of a unit compiled in ``comp_dir``; each may be empty or absolute. Nothing
+    where there is no name, as in a table whose strings are missing: a folder is no source file."""
     if not name or is_absolute(name):
         return name
     if not is_absolute(directory):
@@ -222,8 +226,8 @@ def join(comp_dir: bytes, directory: bytes, name: bytes) -> bytes:
 def table_paths(
     version: int, directories: Sequence[bytes], files: Sequence[tuple[bytes, int]], comp_dir: bytes
 ) -> Iterator[bytes]:
-    """The full paths of a line table's ``files`` (name and directory index), by file register: from 0 in DWARF 5, from 1 before
-    (0 is b""), where directory 0 is the compilation's."""
+    """The full paths of a line table's ``files`` (name and directory index), by file register: from 0 in DWARF 5, from
+    1 before (0 is b""), where directory 0 is the compilation's."""
     if version >= 5:
         comp_dir = comp_dir or (directories[0] if directories else b"")
     else:
@@ -260,8 +264,9 @@ _INSIDE = ("operator()", "_block_invoke", "omp_outlined")
 
 
 def line_ends(functions: Sequence[memoryview], names: Sequence[str], calls: tuple[memoryview, ...]) -> array[int]:
-    """For each function the line (u32) behind its last one: ``core.NO_END`` where no other declaration follows, 0 where nothing is known. ``functions`` are the
-    columns FUNCTION_COLUMNS of ``symd.core.scopes``, whose names are numbers of ``names``; ``calls`` are as ``core.line_ends`` has them."""
+    """For each function the line (u32) behind its last one: ``core.NO_END`` where no other declaration follows, 0 where
+    nothing is known. ``functions`` are the columns FUNCTION_COLUMNS of ``symd.core.scopes``, whose names are numbers of
+    ``names``; ``calls`` are as ``core.line_ends`` has them."""
     name, linkage_name, file, line, unit = functions
     return core.line_ends((unit, file, line), _are_inside(name.tolist(), linkage_name.tolist(), names), calls)
 

@@ -34,7 +34,8 @@ class DebugSection(NamedTuple):
 
 class DebugSections(NamedTuple):
     """Sections by role (DWARF 5, 7.1 and appendix B): ``ranges`` and ``locations`` are the lists of DWARF 2 to 4,
-    ``range_lists`` and ``location_lists`` those of DWARF 5. ``budget`` counts what reading them takes; None: any amount."""
+    ``range_lists`` and ``location_lists`` those of DWARF 5. ``budget`` counts what reading them takes; None: any
+    amount."""
 
     info: DebugSection
     abbreviations: DebugSection
@@ -122,8 +123,9 @@ _DWARF_64 = 0xFFFFFFFF
 
 
 class Contributions(NamedTuple):
-    """Where the contributions of some split units (of a file, or of one unit in a package) are in the sections that they were
-    laid into: the units are ``info[start:end]``, and their offsets into each other section count from these numbers."""
+    """Where the contributions of some split units (of a file, or of one unit in a package) are in the sections that
+    they were laid into: the units are ``info[start:end]``, and their offsets into each other section count from these
+    numbers."""
 
     start: int
     end: int
@@ -135,8 +137,8 @@ class Contributions(NamedTuple):
 
 
 def split_contents(sections: Iterable[Section]) -> list[Mapping[str, bytes]]:
-    """The sections of each ``.dwo`` file or package among all sections of an object, by name. Where there are several files each
-    begins with its ``.debug_info.dwo``."""
+    """The sections of each ``.dwo`` file or package among all sections of an object, by name. Where there are several
+    files each begins with its ``.debug_info.dwo``."""
     files: list[dict[str, bytes]] = []
     wanted = {*DWO_NAMES.values(), UNIT_INDEX}
     for section in sections:
@@ -197,7 +199,8 @@ def _indexed(index: bytes) -> list[dict[str, tuple[int, int]]]:
 
 
 def _moved(table: bytes, by: int, file: Mapping[str, bytes]) -> bytes:
-    """A table of string offsets whose strings begin ``by`` bytes later. Its contributions have headers from DWARF 5 on."""
+    """A table of string offsets whose strings begin ``by`` bytes later. Its contributions have headers from DWARF 5
+    on."""
     info = file[DWO_NAMES["info"]]
     version = int.from_bytes(info[12:14] if info[:4] == b"\xff" * 4 else info[4:6], "little")
     moved = bytearray(table)

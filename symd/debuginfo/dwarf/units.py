@@ -30,9 +30,9 @@ class Unit:
     numbers are offsets into ``.debug_str_offsets``, ``.debug_addr`` and ``.debug_rnglists``. ``states_addr_base`` tells
     whether the unit says so itself (DW_AT_addr_base).
 
-    A skeleton unit and the split unit that belongs to it have the same ``dwo_id``; ``dwo_name`` is the file in which the
-    skeleton's is. In a split unit (``contributions``) all that the skeleton says holds; offsets of range lists count from
-    ``ranges_base``. ``table`` are its abbreviations; None where it has no DIE.
+    A skeleton unit and the split unit that belongs to it have the same ``dwo_id``; ``dwo_name`` is the file in which
+    the skeleton's is. In a split unit (``contributions``) all that the skeleton says holds; offsets of range lists
+    count from ``ranges_base``. ``table`` are its abbreviations; None where it has no DIE.
     """
 
     __slots__ = (
@@ -230,9 +230,9 @@ def read_rows(
     with_children: bool = False,
     only_first: bool = False,
 ) -> tuple[DieRows, list[tuple[int, Malformed]]]:
-    """The DIEs of ``tags`` in some units, and all that have children where ``with_children``; the first of each unit where ``only_first``. A unit whose tree cannot be followed
-    is left out whole. Raises LimitExceeded for range lists that overlap without end, and
-    for more DIEs than ``sections.budget`` has left."""
+    """The DIEs of ``tags`` in some units, and all that have children where ``with_children``; the first of each unit
+    where ``only_first``. A unit whose tree cannot be followed is left out whole. Raises LimitExceeded for range lists
+    that overlap without end, and for more DIEs than ``sections.budget`` has left."""
     budget, info = sections.budget, sections.info
     counted = 0
 
@@ -314,7 +314,8 @@ def external_functions(sections: DebugSections, units: Units) -> list[tuple[str,
 
 
 _EXTENDED_OPCODE = 0
-"""The opcode that begins an extended instruction of a line program (6.2.5.3); its own number follows after its length."""
+"""The opcode that begins an extended instruction of a line program (6.2.5.3); its own number follows after its
+length."""
 _SET_ADDRESS = int(Lne.DW_LNE_set_address)
 _BYTES_A_STEP = 256
 """Bytes of a line table that are searched in about a microsecond at most."""

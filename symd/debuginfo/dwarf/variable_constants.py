@@ -2,7 +2,8 @@
 base types and languages.
 
 Sources: DWARF 5, chapter 7 ("Data Representation"), and https://dwarfstd.org/languages.html for languages named since;
-binutils' dwarf2.def for DW_*_GNU_*; LLVM's Dwarf.def for DW_OP_LLVM_*; IGC's DIE.hpp and its emitter (DwarfCompileUnit.cpp) for DW_OP_INTEL_*.
+binutils' dwarf2.def for DW_*_GNU_*; LLVM's Dwarf.def for DW_OP_LLVM_*; IGC's DIE.hpp and its emitter
+(DwarfCompileUnit.cpp) for DW_OP_INTEL_*.
 """
 
 from __future__ import annotations

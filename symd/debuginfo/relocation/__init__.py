@@ -64,8 +64,9 @@ SCHEMES: Mapping[RelocationScheme, Scheme] = {
 
 
 def relocated(code: CodeObject, layout: LinearLayout, budget: DebugBudget | None = None) -> DebugSections:
-    """The debug sections of ``code``, ready to be decoded within ``budget``, which is that of its module; without, the code object has one
-    for itself. Raises Malformed or Unsupported rather than pass on a section whose relocations it could not apply."""
+    """The debug sections of ``code``, ready to be decoded within ``budget``, which is that of its module; without, the
+    code object has one for itself. Raises Malformed or Unsupported rather than pass on a section whose relocations it
+    could not apply."""
     sections = DebugSections.of(SCHEMES[code.relocation](code, layout), budget or DebugBudget.of(code))
     if any(section.name == DWO_NAMES["info"] for section in code.sections):
         sections = with_split(sections, split_contents(code.sections))

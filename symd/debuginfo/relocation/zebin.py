@@ -36,8 +36,8 @@ class RZe(IntEnum):
 
 _TEXT_ADDRESS = int(RZe.R_ZE_SYM_ADDR)
 _OFFSETS = {int(RZe.R_ZE_NONE): 0, _TEXT_ADDRESS: 0, int(RZe.R_ZE_SYM_ADDR_32): 4}
-"""Bytes that each type writes, but for addresses of text. R_ZE_SYM_ADDR_32_HI (3) and R_PER_THREAD_PAYLOAD_OFFSET_32 (4) are of code; nothing says what they mean in debug
-data."""
+"""Bytes that each type writes, but for addresses of text. R_ZE_SYM_ADDR_32_HI (3) and R_PER_THREAD_PAYLOAD_OFFSET_32
+(4) are of code; nothing says what they mean in debug data."""
 
 
 def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:

@@ -27,8 +27,8 @@ _DESCRIBING = (*_PARENT, Debug.Function, Debug.FunctionDefinition, Debug.Inlined
 
 
 class InlinedAt(NamedTuple):
-    """The call that was inlined: its line and column (0 where the set has none), the id of the scope it stands in, and the
-    DebugInlinedAt of that one's own inlined call (0 for none)."""
+    """The call that was inlined: its line and column (0 where the set has none), the id of the scope it stands in, and
+    the DebugInlinedAt of that one's own inlined call (0 for none)."""
 
     line: int
     column: int
@@ -127,8 +127,8 @@ class DebugData:
         return InlinedAt(line, column, ops[scope], ops[scope + 1] if len(ops) > scope + 1 else 0)
 
     def stated_places(self) -> Iterator[tuple[int, str, int]]:
-        """(DebugFunction, file, line) of what is said to stand in functions apart from their code: where they are declared,
-        and the calls in them that were inlined."""
+        """(DebugFunction, file, line) of what is said to stand in functions apart from their code: where they are
+        declared, and the calls in them that were inlined."""
         for number, item in self.by_id.items():
             if item.opcode == Debug.Function:
                 yield number, self.scope_file(number), self._number(item, _LINE)
@@ -195,7 +195,8 @@ _NO_SCOPE = 0, 0
 
 
 class SpirvScopes(NamedTuple):
-    """The scopes of a module, those around before those inside: ``table`` has a row of SCOPE_COLUMNS for each. Their ranges: bytes [``range_start``, ``range_end``) of a scope."""
+    """The scopes of a module, those around before those inside: ``table`` has a row of SCOPE_COLUMNS for each. Their
+    ranges: bytes [``range_start``, ``range_end``) of a scope."""
 
     table: array[int]
     range_scope: array[int]
@@ -250,7 +251,8 @@ class ScopeBuilder:
             self._segments.append((first, self.data.function_of(scope[0]) or 0, own or 0))
 
     def _numbers_of(self, body: Body, own: int | None, scope: Scope) -> list[int]:
-        """The numbers of the scopes around code of ``body`` in ``scope``, the outermost first; none where nobody knows."""
+        """The numbers of the scopes around code of ``body`` in ``scope``, the outermost first; none where nobody
+        knows."""
         outermost = self._outermost(*scope)
         if outermost is None and own is None:
             return []
@@ -283,7 +285,8 @@ class ScopeBuilder:
         return [*chain, (self.data.function_of(scope), 0)]
 
     def _outermost(self, scope: int, inlined_at: int) -> int | None:
-        """The DebugFunction at the end of the chain. It is found once for each DebugInlinedAt: a scope of no function leaves nothing behind that could be counted."""
+        """The DebugFunction at the end of the chain. It is found once for each DebugInlinedAt: a scope of no function
+        leaves nothing behind that could be counted."""
         path: list[int] = []
         if not self._has_callers(inlined_at):
             return self.data.function_of(scope)
@@ -374,7 +377,8 @@ class SpirvRows(NamedTuple):
 
 
 class DecodedSpirv(NamedTuple):
-    """``files`` and ``names`` begin with ""; ``declared`` are file and line where functions are declared, in the order of their numbers."""
+    """``files`` and ``names`` begin with ""; ``declared`` are file and line where functions are declared, in the order
+    of their numbers."""
 
     rows: SpirvRows
     scopes: SpirvScopes

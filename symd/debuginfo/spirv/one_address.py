@@ -1,5 +1,6 @@
-"""The frames at one address of a SPIR-V module, without columns (``debuginfo.one_address``). A line and a scope are said independently of each other there, so that
-neither is doubted for the other's sake; what the whole index would doubt or look for elsewhere is left to it."""
+"""The frames at one address of a SPIR-V module, without columns (``debuginfo.one_address``). A line and a scope are
+said independently of each other there, so that neither is doubted for the other's sake; what the whole index would
+doubt or look for elsewhere is left to it."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _END_SEQUENCE = 4
 
 
 def answer_at(code: CodeObject, offset: int) -> PlainAnswer | None:
-    """The answer at a byte of the module; None where the whole index has to say, and of one inside a container, for which nobody asks by an address."""
+    """The answer at a byte of the module; None where the whole index has to say, and of one inside a container, for
+    which nobody asks by an address."""
     if code.debug is not DebugScheme.SPIRV or len(code.sections) != 1 or code.is_compiler_input:
         return None
     try:
@@ -86,8 +88,8 @@ class _AddressReading:
         return found[0] if found else None
 
     def _frames(self, chain: Sequence[int], symbol: Function | None, row: int | None) -> tuple[PlainFrame, ...]:
-        """The scopes around, or else the function, at the position of a row. Raises NotPlain where another function begins or ends in the row, or it lies
-        outside of a text that the module carries."""
+        """The scopes around, or else the function, at the position of a row. Raises NotPlain where another function
+        begins or ends in the row, or it lies outside of a text that the module carries."""
         position: tuple[str | None, int, int] = None, 0, 0
         if row is not None:
             start, stop = self._rows.offset[row : row + 2]
@@ -113,13 +115,15 @@ class _AddressReading:
         return widths is not None and (line >= len(widths) or column > widths[line])
 
     def _is_strange(self, row: int, symbol: Function) -> bool:
-        """Whether a row has a line that the function around cannot have, as far as one knows by its first row (``row_scopes``)."""
+        """Whether a row has a line that the function around cannot have, as far as one knows by its first row
+        (``row_scopes``)."""
         rows = self._rows
         first = bisect_left(rows.offset, symbol.offset)
         return rows.file[row] != rows.file[first] or rows.line[row] < rows.line[first]
 
     def _earlier(self, chain: Sequence[int], symbol: Function | None) -> int | None:
-        """The row that stands for one without a line: the nearest before it that has one in the same scope, or else in the function outside of all scopes."""
+        """The row that stands for one without a line: the nearest before it that has one in the same scope, or else in
+        the function outside of all scopes."""
         rows = self._rows
         for start, stop in self._own_code(chain, symbol):
             number = bisect_right(rows.offset, min(stop, self._address) - 1) - 1
@@ -130,7 +134,8 @@ class _AddressReading:
         return None
 
     def _own_code(self, chain: Sequence[int], symbol: Function | None) -> list[tuple[int, int]]:
-        """The pieces [start, stop) of the innermost scope, or of the function, up to the address that no scope inside it has; the last one first."""
+        """The pieces [start, stop) of the innermost scope, or of the function, up to the address that no scope inside
+        it has; the last one first."""
         ranges = [*zip(*self._scopes.ranges, strict=True)]
         around, number = [each[1:] for each in ranges if chain and each[0] == chain[0]], 0
         if symbol is not None and not chain:

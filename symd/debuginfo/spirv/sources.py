@@ -24,8 +24,8 @@ _Pieces = list[tuple[str, list[str]]]
 
 
 def source_texts(code: CodeObject) -> Mapping[str, str]:
-    """File path to its text, for every file whose text is in the module. Raises Malformed like ``spirv_lines.read``, and where
-    texts are pieced together of the same strings again and again."""
+    """File path to its text, for every file whose text is in the module. Raises Malformed like ``spirv_lines.read``,
+    and where texts are pieced together of the same strings again and again."""
     found: dict[str, str] = {}
     for file, content in every_text(code):
         found.setdefault(file, content)
@@ -33,7 +33,9 @@ def source_texts(code: CodeObject) -> Mapping[str, str]:
 
 
 def every_text(code: CodeObject) -> Sequence[tuple[str, str]]:
-    """(File path, text) of every text in the module, also where a module that was linked has several texts of one file. Raises Malformed like ``spirv_lines.read``, and where texts are pieced together of the same strings again and again."""
+    """(File path, text) of every text in the module, also where a module that was linked has several texts of one file.
+    Raises Malformed like ``spirv_lines.read``, and where texts are pieced together of the same strings again and
+    again."""
     words = own_and_described(code)[1].words
     pieces: _Pieces = []
     _from_op_source(words, pieces)
@@ -59,8 +61,8 @@ def _from_op_source(words: Words, pieces: _Pieces) -> None:
 
 
 def _from_debug_source(words: Words, pieces: _Pieces) -> None:
-    """DebugSource: file, text; each DebugSourceContinued after it goes on. Where one names what another named, it is the same
-    text."""
+    """DebugSource: file, text; each DebugSourceContinued after it goes on. Where one names what another named, it is
+    the same text."""
     current: list[str] | None = None
     seen: set[tuple[int, ...]] = set()
     for item in words.debug_instructions(Debug.Source, Debug.SourceContinued):

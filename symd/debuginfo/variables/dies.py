@@ -1,7 +1,8 @@
 """DIEs read one at a time, with whatever attribute is asked for: for a question about a single address. The bulk
 decoder's units, abbreviations and tree splitting say where they are.
 
-Where the DIEs with children begin and end, and the code of scopes: enough to step over a subtree, and to find what is around a DIE or an address.
+Where the DIEs with children begin and end, and the code of scopes: enough to step over a subtree, and to find what is
+around a DIE or an address.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class DieExtents:
     """The DIEs that have children, and every function, inlined call and block: equally long columns in the order of
     ``.debug_info``.
 
-    ``at`` is where each begins, ``end`` where its subtree ends (``at`` itself where it has no children); ``unit`` is its unit's number, ``parent``
-    the row of the DIE around it, or -1; ``ranges`` are the code of all. ``notes`` name units that were left out.
+    ``at`` is where each begins, ``end`` where its subtree ends (``at`` itself where it has no children); ``unit`` is
+    its unit's number, ``parent`` the row of the DIE around it, or -1; ``ranges`` are the code of all. ``notes`` name
+    units that were left out.
     """
 
     at: I64
@@ -69,7 +71,8 @@ def read(sections: DebugSections, units: Units) -> DieExtents:
 
 
 _LINK_STEPS = 16
-"""References that are followed from a DIE to the attribute it lacks, and forms that name each other in place; more are a cycle."""
+"""References that are followed from a DIE to the attribute it lacks, and forms that name each other in place; more are
+a cycle."""
 _CHILD_STEPS = 4
 """What a DIE takes that is passed over."""
 _ATTRIBUTE_STEPS = 2
@@ -85,7 +88,8 @@ class Value(NamedTuple):
     form: int
     number: int = 0
     held: bytes | memoryview | None = None
-    """The data; where it is long, no copy: debug data may refer to a DIE at any offset, and all of them have the same bytes."""
+    """The data; where it is long, no copy: debug data may refer to a DIE at any offset, and all of them have the same
+    bytes."""
 
     @property
     def data(self) -> bytes | None:
@@ -181,7 +185,8 @@ class DieReader:
             forms.skip(cursor, attribute.layout)
 
     def _abbreviation(self, cursor: Cursor, unit: Unit) -> Abbreviation | None:
-        """The abbreviation of the DIE that begins at the cursor, which is left after its code; None for the null entry."""
+        """The abbreviation of the DIE that begins at the cursor, which is left after its code; None for the null
+        entry."""
         start = cursor.at
         code = cursor.uleb()
         if not code:

@@ -1,9 +1,11 @@
 """A location expression evaluated for every SIMD lane that shares the code.
 
-What location expressions said before: compilers write few of them for many addresses, and each is evaluated for every SIMD lane.
+What location expressions said before: compilers write few of them for many addresses, and each is evaluated for every
+SIMD lane.
 
-Only what follows from the expression alone is kept: one that asked for the function's frame base, an entry of .debug_addr or another DIE is evaluated
-again. The operations that an answer took are counted each time, so that no answer depends on those before it.
+Only what follows from the expression alone is kept: one that asked for the function's frame base, an entry of
+.debug_addr or another DIE is evaluated again. The operations that an answer took are counted each time, so that no
+answer depends on those before it.
 """
 
 from __future__ import annotations
@@ -78,7 +80,8 @@ def _one(expression: bytes, context: ExpressionContext, lane: int) -> tuple[Lane
 
 
 MOST_KEPT = 1 << 16
-"""Operations whose results are kept, which bound their size, and bytes of expressions; what comes after is evaluated each time."""
+"""Operations whose results are kept, which bound their size, and bytes of expressions; what comes after is evaluated
+each time."""
 
 _Key = tuple[Widths, bytes, int | None, bool]
 

@@ -37,8 +37,8 @@ class ListEntry(NamedTuple):
 
 
 class ListUnit(NamedTuple):
-    """What a list needs to know of its unit: sizes in bytes, the base address, and entries of ``.debug_addr``. A split unit's
-    lists begin at ``lists_base`` of their section; None for other units."""
+    """What a list needs to know of its unit: sizes in bytes, the base address, and entries of ``.debug_addr``. A split
+    unit's lists begin at ``lists_base`` of their section; None for other units."""
 
     version: int
     address_size: int
@@ -74,7 +74,8 @@ def read(sections: DebugSections, unit: ListUnit, offset: int, budget: ListEntry
 
 
 def offset_of(sections: DebugSections, unit: ListUnit, base: int, index: int) -> int:
-    """The place of list number ``index`` (DW_FORM_loclistx) in ``.debug_loclists``, where the unit's offsets of lists begin at ``base``."""
+    """The place of list number ``index`` (DW_FORM_loclistx) in ``.debug_loclists``, where the unit's offsets of lists
+    begin at ``base``."""
     section = sections.location_lists
     data = section.data
     at = base + index * unit.offset_size

@@ -47,8 +47,8 @@ from symd.model.code import CodeObject, Vendor
 from symd.model.variables import LocationDoubt, LocationPiece, PieceKind, VariableLocation
 
 FIRST_WITH_STACK_VALUE = 4
-"""The version of DWARF that brought DW_OP_stack_value. In older units compilers write a variable's constant value as if it
-were an address (LLVM's DwarfExpression::addStackValue)."""
+"""The version of DWARF that brought DW_OP_stack_value. In older units compilers write a variable's constant value as if
+it were an address (LLVM's DwarfExpression::addStackValue)."""
 _FEW_BYTES = 4096
 """Bytes of a DIE that are not counted."""
 _EXPRESSION_STEPS = 64
@@ -236,8 +236,8 @@ class Locator:
         return RegisterName(name, self._machine_registers.get(name, ()))
 
     def _is_without_private(self, section: int) -> bool:
-        """Whether the address is in kernels alone that say they have no private memory, or in a function of a linked object whose kernels
-        all say so."""
+        """Whether the address is in kernels alone that say they have no private memory, or in a function of a linked
+        object whose kernels all say so."""
         offset = self._address - (self._layout.base_of(section) or 0)
         kernels = self._code.kernels
         held = [
@@ -285,8 +285,9 @@ _LARGEST = 8
 def doubt(found: Sequence[LaneLocation], reading: Reading, vendor: Vendor) -> LocationDoubt | None:
     """Why a location is wrong, where it is one of AMD's code, of a scalar, and all of it is what cannot be.
 
-    A variable of a function is at an offset from its frame, which all lanes share and scalar registers hold; only what is passed by address, which no
-    scalar is, can be at an address of each lane's own. Nothing is loaded from a fixed address of private memory: a known value is meant.
+    A variable of a function is at an offset from its frame, which all lanes share and scalar registers hold; only what
+    is passed by address, which no scalar is, can be at an address of each lane's own. Nothing is loaded from a fixed
+    address of private memory: a known value is meant.
     """
     size = _LARGEST if reading.size is None and reading.encoding == "address" else reading.size
     if vendor is not Vendor.AMD or reading.encoding == "bytes" or size is None or not 0 < size <= _LARGEST:

@@ -18,7 +18,8 @@ from symd.model.code import Vendor
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A constant, as an unsigned number of ``size`` bytes' worth of bits. ``linked``: it is an address that a linker gave."""
+    """A constant, as an unsigned number of ``size`` bytes' worth of bits. ``linked``: it is an address that a linker
+    gave."""
 
     value: int
     size: int = 8
@@ -71,7 +72,8 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Deref:
-    """What stands in memory at ``address``: ``size`` bytes (None: as wide as an address), in address space ``space``."""
+    """What stands in memory at ``address``: ``size`` bytes (None: as wide as an address), in address space
+    ``space``."""
 
     address: Term
     size: int | None = None
@@ -370,9 +372,9 @@ class Machine:
         self.pieces.append(Piece(place, size, offset))
 
     def place(self, term: Term) -> Term | None:
-        """A stack entry as the place of a variable. ``Deref`` stands for memory at its address. LLVM writes memory of an
-        address space as a load from it; and bits wider than an address are none, they are the value. Space 1 of AMD's code is private
-        memory, in which nothing has a fixed address, and since LLVM 22 any memory."""
+        """A stack entry as the place of a variable. ``Deref`` stands for memory at its address. LLVM writes memory of
+        an address space as a load from it; and bits wider than an address are none, they are the value. Space 1 of
+        AMD's code is private memory, in which nothing has a fixed address, and since LLVM 22 any memory."""
         if isinstance(term, (Register, Implicit, StackValue)):
             return term
         if isinstance(term, HeterogeneousLocation):

@@ -1,7 +1,7 @@
 """DWARF's operations by number (DWARF 5, 7.7.1; GNU's extensions), each a few lines over the machine.
 
-LLVM's operations for places in address spaces and in lanes of registers, which ROCm's compilers write: an operation's number
-after DW_OP_LLVM_user.
+LLVM's operations for places in address spaces and in lanes of registers, which ROCm's compilers write: an operation's
+number after DW_OP_LLVM_user.
 
 Source: LLVM's "DWARF Extensions For Heterogeneous Debugging"; ROCm before 6 wrote them as operations of their own.
 """
@@ -193,8 +193,8 @@ def _xderef(machine: Machine) -> None:
 
 
 def _marks_a_value(address: Term, space: int, machine: Machine) -> bool:
-    """Whether this is a variable's value and no address of it: LLVM leaves its mark of private memory behind values too, when it keeps a
-    variable in none."""
+    """Whether this is a variable's value and no address of it: LLVM leaves its mark of private memory behind values
+    too, when it keeps a variable in none."""
     if not machine.context.without_private or space not in PRIVATE_SPACES:
         return False
     return not (isinstance(address, TermSymbol) or (isinstance(address, Constant) and address.linked))

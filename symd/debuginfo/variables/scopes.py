@@ -75,17 +75,18 @@ class ScopeFinder:
     def around(self, address: int) -> list[VariableScope]:
         """The scopes that hold a linear address, innermost first, up to the function.
 
-        The innermost function or inlined call is the one that an index has there: ``debuginfo.text_ranges`` has the rule
-        for ranges that contradict each other. Where that gives an address to nobody although functions say that they
-        hold it, the one whose range begins last has it here, of several the last in the tree: frames must not guess a
-        function's name, but what it says of its variables is still so. Blocks count in that function only. What stands
-        around it in the tree counts, whether its ranges hold the address or not.
+        The innermost function or inlined call is the one that an index has there: ``debuginfo.text_ranges`` has the
+        rule for ranges that contradict each other. Where that gives an address to nobody although functions say that
+        they hold it, the one whose range begins last has it here, of several the last in the tree: frames must not
+        guess a function's name, but what it says of its variables is still so. Blocks count in that function only. What
+        stands around it in the tree counts, whether its ranges hold the address or not.
         """
         held = self._held(address)
         function = self._function_at(address) or next((die for die in held if die.tag in FUNCTIONS), None)
         blocks = (die for die in held if die.tag not in FUNCTIONS)
         chains = (self._chain(die) for die in islice(blocks, MOST_BLOCKS))
-        # a chain that is cut off before it reaches a function, by MOST_SCOPES, belongs to the one that holds the address
+        # a chain that is cut off before it reaches a function, by MOST_SCOPES, belongs to the one that holds the
+        # address
         inside = (
             chain for chain in chains if function is None or chain[0].function is None or chain[0].function is function
         )

@@ -1,6 +1,7 @@
 """A type's C spelling, as llvm-dwarfdump prints it after DW_AT_type: a name with its scopes, qualifiers where they are
-written, declarators around what they apply to. What has no name is abbreviated alike ("structure "). Where LLVM says less than the type
-is, it is written out: what is restrict or _Atomic, Fortran's characters, pointers that have a name of their own, as Rust's.
+written, declarators around what they apply to. What has no name is abbreviated alike ("structure "). Where LLVM says
+less than the type is, it is written out: what is restrict or _Atomic, Fortran's characters, pointers that have a name
+of their own, as Rust's.
 """
 
 from __future__ import annotations
@@ -300,8 +301,8 @@ class _Speller:
             self.after(inner, depth + 1, of_member=die.tag == Tag.DW_TAG_ptr_to_member_type)
 
     def parameters(self, die: Die, depth: int, qualifiers: Collection[int] = (), *, skip_this: bool = False) -> None:
-        """The parameters of a function in parentheses, and what stands behind them. With ``skip_this`` the first is left out where it is
-        ``this``, which then says what is const."""
+        """The parameters of a function in parentheses, and what stands behind them. With ``skip_this`` the first is
+        left out where it is ``this``, which then says what is const."""
         this, listed = self.listed(die, skip_this=skip_this)
         self.put("(")
         for number, child in enumerate(listed):

@@ -32,7 +32,8 @@ from symd.model.variables import FunctionScope, Kind, Variable, Visible
 
 
 class Declarations:
-    """Reads where DIEs are declared. The header of each line table is read once, when a file of it is first asked for."""
+    """Reads where DIEs are declared. The header of each line table is read once, when a file of it is first asked
+    for."""
 
     def __init__(self, dies: DieReader) -> None:
         self._dies = dies
@@ -81,7 +82,8 @@ class Declarations:
         return found[1].number if found is not None and found[1].is_constant else 0
 
     def _files(self, unit: Unit) -> tuple[str, ...]:
-        """The paths of the unit's line table by file register; none where it has no table, or one that cannot be read."""
+        """The paths of the unit's line table by file register; none where it has no table, or one that cannot be
+        read."""
         table = unit.stmt_list
         if table is None:
             return ()
@@ -163,8 +165,8 @@ _Declared = int | tuple[str, int]
 
 
 class _Owner(NamedTuple):
-    """What a variable takes from the scope that declares it: its function (None: a global), the number of this among those around
-    the place, the offsets of the scope, whether that is a block, and in how many of them it lies."""
+    """What a variable takes from the scope that declares it: its function (None: a global), the number of this among
+    those around the place, the offsets of the scope, whether that is a block, and in how many of them it lies."""
 
     function: FunctionScope | None = None
     frame: int | None = None
@@ -267,8 +269,9 @@ class _Question:
             self.notes.append(f"variables are left out: {error}")
 
     def _of_scope(self, scope: VariableScope, owner: _Owner) -> Iterator[Variable]:
-        """What it declares, and what the function's abstract description has and this copy of it does not: optimized away here. IGC
-        names variables of some copies again instead of referring to the abstract ones, and leaves an empty DIE for others."""
+        """What it declares, and what the function's abstract description has and this copy of it does not: optimized
+        away here. IGC names variables of some copies again instead of referring to the abstract ones, and leaves an
+        empty DIE for others."""
         met = self._met.setdefault(-1 if scope.function is None else scope.function.at, set())
         for die in self.dies.children(scope.die, _LOCALS):
             met.update(self._declared(die))
@@ -282,7 +285,8 @@ class _Question:
                 yield self._variable(die, _kind(die), owner)
 
     def _declared(self, die: Die) -> Iterator[_Declared]:
-        """What tells a variable from the others of its function: the DIEs that it is, or its name with the line of its declaration."""
+        """What tells a variable from the others of its function: the DIEs that it is, or its name with the line of its
+        declaration."""
         name, line = self.dies.name(die), self.dies.find(die, At.DW_AT_decl_line)
         if name and line is not None:
             yield name, line[1].number

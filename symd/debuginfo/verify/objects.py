@@ -42,8 +42,8 @@ THEIR_FAILURES = (
     DWARFError, ELFError, ConstructError, LookupError, AssertionError, TypeError, AttributeError, ValueError,
     ArithmeticError, RuntimeError, StopIteration, EOFError, struct.error,
 )  # fmt: skip
-"""What pyelftools raises for debug data that it cannot read: its own errors, NotImplementedError, and those that it does not
-foresee (a division by a line_range of 0, say)."""
+"""What pyelftools raises for debug data that it cannot read: its own errors, NotImplementedError, and those that it
+does not foresee (a division by a line_range of 0, say)."""
 
 
 def verify(codes: Iterable[CodeObject]) -> VerifyReport:

@@ -1,8 +1,8 @@
 """Line rows, scopes and variables as pyelftools reads them, one value at a time, from relocated debug sections by their
 ELF names. What it is known to do otherwise stands in ``deviations``.
 
-Split DWARF for pyelftools, which reads a ``.dwo`` file's units and knows nothing of the object that they belong to: sections as symd
-lays them behind each other, offsets into them as they are there, and what stands in the skeletons.
+Split DWARF for pyelftools, which reads a ``.dwo`` file's units and knows nothing of the object that they belong to:
+sections as symd lays them behind each other, offsets into them as they are there, and what stands in the skeletons.
 
 Units of DWARF 5 alone: pyelftools does not read the forms in which those of DWARF 4 write addresses and names.
 """
@@ -123,7 +123,8 @@ TYPE_STEPS = 16
 
 
 class CountedStream(io.BytesIO):
-    """The content of a section, of which every single value that is read, also one of no bytes, counts in ``budget``."""
+    """The content of a section, of which every single value that is read, also one of no bytes, counts in
+    ``budget``."""
 
     def __init__(self, data: bytes, name: str, budget: DebugBudget | None) -> None:
         super().__init__(data)
@@ -257,8 +258,8 @@ def _tree(unit: CompileUnit, first: int) -> list[_TreeDie]:
 def read_scopes(
     sections: Mapping[str, bytes], address_size: int = 8, split: SplitUnits = NONE_SPLIT
 ) -> list[VerifiedScope]:
-    """Every function and inlined call that states ranges, those around inlined calls, and the inlined calls in these, in the
-    order of the tree."""
+    """Every function and inlined call that states ranges, those around inlined calls, and the inlined calls in these,
+    in the order of the tree."""
     dwarf = open_dwarf(sections, address_size)
     programs = dict(_programs(dwarf, sections, address_size, Counter())) if ".debug_line" in sections else {}
     placed = _trees(dwarf, split)

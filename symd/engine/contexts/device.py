@@ -68,7 +68,8 @@ class AnswerTableBuilder:
         self._room = MAX_TEXTS
 
     def add(self, numbers: I64 | slice, answers: Answers) -> None:
-        """Put one module's answers in where ``numbers`` says. Raises ``LimitExceeded`` where their texts have no room."""
+        """Put one module's answers in where ``numbers`` says. Raises ``LimitExceeded`` where their texts have no
+        room."""
         table = answers.locations
         if isinstance(table.strings, Strings) and table.strings.text_bytes > self._room:  # before they are read
             self._check_room(table.strings.sizes(used_strings(table, answers.location)))
@@ -116,8 +117,8 @@ WORK = 1 << 26
 
 
 class ContextMap(NamedTuple):
-    """What is known of a context: where everything was when, how many bits its addresses have, and as of when an address without a
-    time is meant."""
+    """What is known of a context: where everything was when, how many bits its addresses have, and as of when an
+    address without a time is meant."""
 
     timeline: Timeline
     width: int
@@ -126,8 +127,8 @@ class ContextMap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Meant:
-    """What the numbers of a question mean: for each the number of its target, ``NONE`` where it has none for a ``reason``, and what is asked
-    for there. ``address`` is whole."""
+    """What the numbers of a question mean: for each the number of its target, ``NONE`` where it has none for a
+    ``reason``, and what is asked for there. ``address`` is whole."""
 
     targets: Sequence[Origin]
     target: I32 | U32
@@ -147,9 +148,9 @@ def symbolize_question(
     """Answers for the values of ``question``, whatever they count from: device addresses each as of its time.
 
     Reasons beside those of the module: OUTSIDE_TEXT (nothing was ever mapped there), UNLOADED (something was, before or
-    later), AMBIGUOUS, UNKNOWN_MODULE (what was there is not in the store), MALFORMED (it is, and cannot be read); of the module ``own`` the
-    errors are raised instead. Raises ``LimitExceeded`` when truncated addresses could stand for too many places. ``check_cancelled`` is called
-    now and then, and raises when nobody waits any more.
+    later), AMBIGUOUS, UNKNOWN_MODULE (what was there is not in the store), MALFORMED (it is, and cannot be read); of
+    the module ``own`` the errors are raised instead. Raises ``LimitExceeded`` when truncated addresses could stand for
+    too many places. ``check_cancelled`` is called now and then, and raises when nobody waits any more.
     """
     meant = _meaning_of(question, context, check_cancelled)
     return _answered(meant, opener, check_cancelled, own)
@@ -209,8 +210,8 @@ def place_of(query: ByDevice, context: Callable[[str], ContextMap], check_cancel
 
 
 def _as_of(times: Times, now: int, count: int) -> I64:
-    """The time as of which each of ``count`` device addresses is meant, in nanoseconds of the context's clock: ``now`` for those without
-    one. Raises ``BadQuery``."""
+    """The time as of which each of ``count`` device addresses is meant, in nanoseconds of the context's clock: ``now``
+    for those without one. Raises ``BadQuery``."""
     if isinstance(times, np.ndarray):
         return np.where(times >= LATEST_TIME, now, times)
     if times is not None and not 0 <= times <= LATEST_TIME + 1:
@@ -313,7 +314,8 @@ def _rows_of_each(module: U32, count: int) -> Iterator[I64 | slice]:
 
 
 def _beside(answers: Answers, rows: I64 | slice, reason: U8) -> Answers:
-    """The answers in ``rows`` of a batch whose other queries have a reason alone: each table of locations begins with the reasons."""
+    """The answers in ``rows`` of a batch whose other queries have a reason alone: each table of locations begins with
+    the reasons."""
     if isinstance(rows, slice):
         return answers
     location, section, offset = reason.astype(np.uint32), no_numbers(len(reason)), np.zeros(len(reason), np.uint64)

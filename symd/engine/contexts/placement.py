@@ -49,8 +49,8 @@ def shifted(values: U64, form: AddressForm) -> tuple[U64, NDArray[np.bool_]]:
 
 
 def reduced(addresses: U64, width: int) -> tuple[U64, NDArray[np.bool_]]:
-    """Addresses without their sign extension above ``width`` bits, and whether they are addresses of that width: extended
-    by their sign or by zeros."""
+    """Addresses without their sign extension above ``width`` bits, and whether they are addresses of that width:
+    extended by their sign or by zeros."""
     if width == 64:
         return addresses, np.ones(len(addresses), np.bool_)
     low = addresses & np.uint64((1 << width) - 1)
@@ -75,7 +75,8 @@ MAX_TEXT = 4096
 MAX_TOLD = 200_000
 """Segments of loads that are told together: a load with a base has one for each text section of its module."""
 MAX_TEXTS = 1 << 24
-"""Characters of the names and paths that the segments of loads that are told together have: a load's path stands in each of its segments."""
+"""Characters of the names and paths that the segments of loads that are told together have: a load's path stands in
+each of its segments."""
 MAX_ATTRIBUTES = 100
 TIMES = 1 << 63
 """Times are below this."""
@@ -108,8 +109,8 @@ def checked_unload(unload: Unload) -> Unload:
 
 
 def placed(load: Load, width: int, opener: OpenIndex) -> Load:
-    """The load with its segments, in a context whose addresses have ``width`` bits; with none where nobody knows any. The module is
-    opened only where it must say where its text is or how long; it need not be known otherwise.
+    """The load with its segments, in a context whose addresses have ``width`` bits; with none where nobody knows any.
+    The module is opened only where it must say where its text is or how long; it need not be known otherwise.
 
     Raises ``BadQuery`` for times, addresses and sizes that cannot be, or when segments overlap; ``ModuleNotFound``,
     ``ObjectNotFound`` and ``KernelNotFound`` where they are needed and not there.
@@ -131,7 +132,8 @@ def placed(load: Load, width: int, opener: OpenIndex) -> Load:
 
 
 class ToldSegments:
-    """Counts the segments of loads that are told together, and the characters of their names and paths, before any is written."""
+    """Counts the segments of loads that are told together, and the characters of their names and paths, before any is
+    written."""
 
     def __init__(self) -> None:
         self._segments = self._texts = 0

@@ -173,9 +173,9 @@ STEPS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class FoundSegment:
-    """For each question the row that holds there (NONE: none) and else why not: UNLOADED, OUTSIDE_TEXT (nothing was ever
-    mapped there) or AMBIGUOUS. ``address`` is the whole address meant; ``several`` has the pairs (row, address) that
-    an ambiguous one could mean."""
+    """For each question the row that holds there (NONE: none) and else why not: UNLOADED, OUTSIDE_TEXT (nothing was
+    ever mapped there) or AMBIGUOUS. ``address`` is the whole address meant; ``several`` has the pairs (row, address)
+    that an ambiguous one could mean."""
 
     row: I64
     reason: U8
@@ -212,8 +212,9 @@ class Timeline:
         self, load: I64, time: I64, until: I64, start: U64, size: U64, bias: U64, targets: Sequence[Origin]
     ) -> None:
         """Add segments: ``load`` numbers the load each belongs to (never falling), ``time`` and ``until`` bound its
-        life, ``[start, start + size)`` are its addresses, and address - bias (modulo 2^64) is the kernel offset, section
-        offset or object address in its target. Sizes are at least 1, and no segment passes the end of 64 bits."""
+        life, ``[start, start + size)`` are its addresses, and address - bias (modulo 2^64) is the kernel offset,
+        section offset or object address in its target. Sizes are at least 1, and no segment passes the end of 64
+        bits."""
         last = start + (size - np.uint64(1))
         columns = {"load": load, "time": time, "until": until, "start": start, "last": last, "bias": bias}
         with self._lock:
@@ -232,7 +233,8 @@ class Timeline:
             self._known_cells = None
 
     def find(self, addresses: U64, times: I64, check_cancelled: Callable[[], None] = never_cancelled) -> FoundSegment:
-        """What holds at each whole address as of its time. ``check_cancelled`` is called now and then, and raises when nobody waits any more."""
+        """What holds at each whole address as of its time. ``check_cancelled`` is called now and then, and raises when
+        nobody waits any more."""
         runs = self._search()
         if len(addresses) > QUESTIONS_ONE_BY_ONE:
             found = self._find_distinct(runs, addresses, times, check_cancelled)
@@ -284,9 +286,10 @@ class Timeline:
     def _find_distinct(
         self, runs: Sequence[Run], addresses: U64, times: I64, check_cancelled: Callable[[], None]
     ) -> FoundSegment | None:
-        """The same, where each cell of addresses and times that a question falls into is asked about once: between two ends of segments, and
-        between two times at which something begins or ends, everywhere holds what holds at the first address and time. None where
-        too many of the cells are ambiguous to name candidates in the order of the questions."""
+        """The same, where each cell of addresses and times that a question falls into is asked about once: between two
+        ends of segments, and between two times at which something begins or ends, everywhere holds what holds at the
+        first address and time. None where too many of the cells are ambiguous to name candidates in the order of the
+        questions."""
         cells = self._cells()
         if cells is None:
             return None

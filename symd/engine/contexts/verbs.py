@@ -136,7 +136,8 @@ class Contexts(ServedContextVerbs):
         check_cancelled: Callable[[], None] = never_cancelled,
         own: str = "",
     ) -> DeviceAnswers:
-        """Answers to a column of places in several modules and contexts (``symbolize_question``), by the indexes that ``opener`` opens."""
+        """Answers to a column of places in several modules and contexts (``symbolize_question``), by the indexes that
+        ``opener`` opens."""
         return symbolize_question(question, self._follower(check_cancelled), opener, check_cancelled, own)
 
     def place(self, query: ByDevice, check_cancelled: Callable[[], None] = never_cancelled) -> DevicePlace:
@@ -216,7 +217,8 @@ class _Map:
         return self._timeline.size + self._timeline.texts // SEGMENT_BYTES
 
     def follow(self, check_cancelled: Callable[[], None]) -> ContextMap:
-        """What is known, after everything that the log has by now; what was read before ``check_cancelled`` raises stays."""
+        """What is known, after everything that the log has by now; what was read before ``check_cancelled`` raises
+        stays."""
         with self._lock:
             whole = False
             while not whole:

@@ -1,7 +1,8 @@
-"""Watches: modules as they are added, loaded, unloaded and removed, and what they answer to breakpoints that wait. First comes what is
-there, then everything from the log of modules that happened since the watch began, each once; who is slow reads later
-from the log, and nothing waits in memory. What a module answers is worked out when it is told: of a load with the device addresses at which it put a place of its
-module, the way back from what ``symd.engine.contexts.device`` answers; of an unload with those that went."""
+"""Watches: modules as they are added, loaded, unloaded and removed, and what they answer to breakpoints that wait.
+First comes what is there, then everything from the log of modules that happened since the watch began, each once; who
+is slow reads later from the log, and nothing waits in memory. What a module answers is worked out when it is told: of a
+load with the device addresses at which it put a place of its module, the way back from what
+``symd.engine.contexts.device`` answers; of an unload with those that went."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ from symd.store import ModuleStore
 from symd.store.module_log import ADDED, LOADED, REMOVED, LogEntry, LogSubscription, Position
 
 PAGE = 1000
-"""Entries of the log, and modules, that are read together; and happenings that nobody asked for, after which a token is told all the
-same: one that is too old is lost."""
+"""Entries of the log, and modules, that are read together; and happenings that nobody asked for, after which a token is
+told all the same: one that is too old is lost."""
 _OLDEST = (float("-inf"), "")
 
 
@@ -48,9 +49,9 @@ class _Closed(Exception):
 
 
 class Watcher:
-    """Makes the events of one watch. ``contexts`` are the ids of those whose loads alone are told, ``apis`` those through which alone a
-    module was loaded; empty: everything is. ``opener`` opens the index of a digest; ``changes`` gives the changes of breakpoints that came since
-    it was last asked, which is whenever the watch was woken."""
+    """Makes the events of one watch. ``contexts`` are the ids of those whose loads alone are told, ``apis`` those
+    through which alone a module was loaded; empty: everything is. ``opener`` opens the index of a digest; ``changes``
+    gives the changes of breakpoints that came since it was last asked, which is whenever the watch was woken."""
 
     def __init__(
         self,
@@ -70,8 +71,9 @@ class Watcher:
         self._changes = changes
 
     def events(self, resume_token: str = "", *, only_new: bool = False) -> Iterator[WatchEvent]:
-        """The events until the subscription is closed: after ``resume_token``, or of what is there (unless ``only_new``) and what comes.
-        Raises ``BadQuery`` for what is no token, or a change that cannot be made, and ``PositionLost``."""
+        """The events until the subscription is closed: after ``resume_token``, or of what is there (unless
+        ``only_new``) and what comes. Raises ``BadQuery`` for what is no token, or a change that cannot be made, and
+        ``PositionLost``."""
         log = self._store.module_log
         position = Position.parsed(resume_token) if resume_token else log.end()
         try:
@@ -107,8 +109,8 @@ class Watcher:
                 self._subscription.wait()
 
     def _changed(self, change: BreakpointChange, position: Position) -> Iterator[WatchEvent]:
-        """What is there answers the breakpoints that are added, as of ``position``. Raises ``BadQuery`` for an id that is there, ``LimitExceeded``, and
-        ``ContextNotFound``."""
+        """What is there answers the breakpoints that are added, as of ``position``. Raises ``BadQuery`` for an id that
+        is there, ``LimitExceeded``, and ``ContextNotFound``."""
         for name in change.remove:
             self._breakpoints.pop(name, None)
         added = checked_breakpoints(change.add, self._breakpoints)
@@ -191,8 +193,8 @@ class Watcher:
                 yield loaded
 
     def _comes_later(self, digest: Digest, position: Position) -> bool:
-        """Whether the module of a load was added after that, or is not there yet: the load answers when it is. A module that is
-        being added has bytes that can be asked already, and no format until it is told."""
+        """Whether the module of a load was added after that, or is not there yet: the load answers when it is. A module
+        that is being added has bytes that can be asked already, and no format until it is told."""
         try:
             is_told = bool(self._store.record(digest).format)
         except SymdError:
@@ -209,8 +211,8 @@ class Watcher:
                     yield from self._of_load(loaded, waiting)
 
     def _of_added(self, digest: Digest, waiting: Sequence[Breakpoint]) -> Iterator[Resolved]:
-        """A module that is gone again or cannot be read, whatever the reason, answers nothing: the watch is about all others
-        too."""
+        """A module that is gone again or cannot be read, whatever the reason, answers nothing: the watch is about all
+        others too."""
         try:
             found = self._asked(self._opener(digest), waiting) if waiting else []
         except SymdError:
@@ -284,8 +286,8 @@ Interval = tuple[int, int, int]
 
 
 class DevicePlaces:
-    """The segments of one load of the module that ``index`` describes, in a context whose addresses have ``width`` bits, by what they
-    hold."""
+    """The segments of one load of the module that ``index`` describes, in a context whose addresses have ``width``
+    bits, by what they hold."""
 
     def __init__(self, index: Index, segments: Sequence[Segment], width: int) -> None:
         self._width = width
@@ -302,8 +304,8 @@ class DevicePlaces:
         self._by_address = {path: _columns(found) for path, found in by_address.items()}
 
     def of(self, path: ObjectPath, section: int, offset: int, address: int) -> tuple[DeviceAddress, ...]:
-        """The device addresses of the place at section offset ``offset`` and object address ``address``, lowest first; none where the
-        load does not say."""
+        """The device addresses of the place at section offset ``offset`` and object address ``address``, lowest first;
+        none where the load does not say."""
         number = self._numbers.get((path, section), -1)
         found = set(_found(self._by_section.get(number), offset))
         for named in (path, None):
@@ -313,7 +315,8 @@ class DevicePlaces:
 
 
 class _Starts:
-    """Finds what a segment that is named by kernel or section begins with: (number of a text section, section offset)."""
+    """Finds what a segment that is named by kernel or section begins with: (number of a text section, section
+    offset)."""
 
     def __init__(self, index: Index) -> None:
         self._index = index

@@ -1,11 +1,11 @@
-"""The debug file of an AMD code object without debug sections: the one that its .gnu_debuglink or its build ID names, as debuggers look for
-it, or what ``symd slim`` left beside it.
+"""The debug file of an AMD code object without debug sections: the one that its .gnu_debuglink or its build ID names,
+as debuggers look for it, or what ``symd slim`` left beside it.
 
 Source: GDB's manual, "Separate Debug Files".
 
-The ``.dwo`` files and ``.dwp`` packages of a code object whose debug data its compiler split off: found as debuggers find
-them, and read with the object as one. So are SPIR-V modules with debug data, which are named after the identifier that they share
-with the module without.
+The ``.dwo`` files and ``.dwp`` packages of a code object whose debug data its compiler split off: found as debuggers
+find them, and read with the object as one. So are SPIR-V modules with debug data, which are named after the identifier
+that they share with the module without.
 
 Source: DWARF 5, 3.1.2 (DW_AT_dwo_name, DW_AT_comp_dir); LLVM looks for a package named after the object as well.
 """
@@ -45,10 +45,10 @@ SLIM_SUFFIX = ".debug"
 
 
 def with_debug_file(data: bytes, file: str, limits: Limits, allowed: AllowedFiles | None = None) -> bytes:
-    """The code object ``data``, the content of ``file``, joined with its debug file where that lies in the same folder, or in
-    ``.debug`` there under the link's name, or where distributions put it; ``data`` itself where it needs none or none of its build is
-    there. Those that cannot be used, and one that is missing, are told on stderr then, for nobody named them. With ``allowed`` no
-    other file is opened."""
+    """The code object ``data``, the content of ``file``, joined with its debug file where that lies in the same folder,
+    or in ``.debug`` there under the link's name, or where distributions put it; ``data`` itself where it needs none or
+    none of its build is there. Those that cannot be used, and one that is missing, are told on stderr then, for nobody
+    named them. With ``allowed`` no other file is opened."""
     image = _image(data, file, limits)
     if image is None:
         return data
@@ -118,8 +118,8 @@ def _candidates(image: elf.Elf, file: str) -> Iterator[tuple[str, int | None]]:
 
 
 def _joined(data: bytes, path: str, checksum: int | None, limits: Limits, allowed: AllowedFiles | None) -> bytes | None:
-    """None where the file is another build's, or something else, or cannot be joined to such an object: its name alone says nothing. Of a
-    file to which the object links that is raised."""
+    """None where the file is another build's, or something else, or cannot be joined to such an object: its name alone
+    says nothing. Of a file to which the object links that is raised."""
     from symd.debuginfo import slim  # noqa: PLC0415 - 4 ms: few objects have such a file
 
     debug = read_input(path, limits, allowed=allowed)
@@ -150,17 +150,17 @@ def with_dwo_files(
     beside: bool = False,
     allowed: AllowedFiles | None = None,
 ) -> bytes:
-    """The code object ``data``, the content of ``file``, with what was split off: from the package ``file``.dwp, or from each file
-    that the object names, in the object's folder, where it was compiled, or (first) in ``folder``.
+    """The code object ``data``, the content of ``file``, with what was split off: from the package ``file``.dwp, or
+    from each file that the object names, in the object's folder, where it was compiled, or (first) in ``folder``.
 
-    Code objects inside a program, a bundle or another container get theirs too, where ``folder`` is given or such a file stands beside
-    it: whether they need any is not known before all are opened.
+    Code objects inside a program, a bundle or another container get theirs too, where ``folder`` is given or such a
+    file stands beside it: whether they need any is not known before all are opened.
 
-    ``beside``: what lies neither in ``folder`` nor in the object's, nor below them, is left out, and said on standard error. With ``allowed`` no
-    other file is opened.
+    ``beside``: what lies neither in ``folder`` nor in the object's, nor below them, is left out, and said on standard
+    error. With ``allowed`` no other file is opened.
 
-    ``data`` itself where nothing was split off or nothing of it is there; what is missing is said with the answers. Raises
-    NoDebugData where ``folder`` is given and has nothing of it.
+    ``data`` itself where nothing was split off or nothing of it is there; what is missing is said with the answers.
+    Raises NoDebugData where ``folder`` is given and has nothing of it.
     """
     if file == "-":
         return data

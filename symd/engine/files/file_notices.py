@@ -22,8 +22,8 @@ _CLEAR = "\r\x1b[K"
 
 @contextmanager
 def working(what: str, stream: TextIO | None = None, after: float = AFTER_SECONDS) -> Iterator[None]:
-    """While it lasts, and after the seconds ``after``, a line on standard error says ``what`` is done and for how long; it is gone at
-    the end. Nothing is written where that is no terminal."""
+    """While it lasts, and after the seconds ``after``, a line on standard error says ``what`` is done and for how long;
+    it is gone at the end. Nothing is written where that is no terminal."""
     out = stream or sys.stderr
     if not out.isatty() or os.environ.get("TERM") == "dumb":
         yield
@@ -60,8 +60,8 @@ _ENDS_EARLY = r"the file ends inside|past (the \w+'s )?\d"
 
 @contextmanager
 def hints_name(file: str) -> Iterator[None]:
-    """Errors from here have ``file`` in the place of FILE behind a verb, unless that is standard input, which was read; those about its end
-    say what to do."""
+    """Errors from here have ``file`` in the place of FILE behind a verb, unless that is standard input, which was read;
+    those about its end say what to do."""
     try:
         yield
     except SymdError as error:

@@ -1,7 +1,7 @@
 """The bytes that a verb reads: of a file, of a part of one, or of standard input.
 
-Files that somebody else than the user names. Bytes from elsewhere: what is read here would travel to a daemon, so that for one only those are
-read that lie beside whoever names them. An assistant: only what the user allowed.
+Files that somebody else than the user names. Bytes from elsewhere: what is read here would travel to a daemon, so that
+for one only those are read that lie beside whoever names them. An assistant: only what the user allowed.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _SHOWN = 4
 
 
 class AllowedFiles:
-    """The one check of all files that an assistant has opened, by whatever name it or the bytes of another file call them: those below ``roots``
-    and the ``files`` themselves, which are there. Raises OSError where one is not."""
+    """The one check of all files that an assistant has opened, by whatever name it or the bytes of another file call
+    them: those below ``roots`` and the ``files`` themselves, which are there. Raises OSError where one is not."""
 
     def __init__(self, roots: Sequence[Path], files: Sequence[str], hint: str) -> None:
         self.roots = tuple(dict.fromkeys(str(root.expanduser().resolve(strict=True)) for root in roots))
@@ -42,11 +42,13 @@ class AllowedFiles:
         self._hint = hint
 
     def holds(self, path: str | os.PathLike[str]) -> bool:
-        """Whether what a path leads to is allowed, be it there or not; a folder is where it, or one above it, is one of the roots."""
+        """Whether what a path leads to is allowed, be it there or not; a folder is where it, or one above it, is one of
+        the roots."""
         return self._root_of(_led_to(path)) is not None
 
     def check(self, path: str) -> None:
-        """Raises PermissionDenied for a path that leads to nothing allowed, in the same words whether or not something is there."""
+        """Raises PermissionDenied for a path that leads to nothing allowed, in the same words whether or not something
+        is there."""
         if not self.holds(path):
             raise self._refusal(path)
 
@@ -136,7 +138,8 @@ def check_no_module_name(file: str) -> None:
 
 
 def check_no_bare_digest(file: str) -> None:
-    """Raises ``InvalidInput`` where no file is called so and a daemon's module may be meant: digits of a SHA-256 without ``modules/``."""
+    """Raises ``InvalidInput`` where no file is called so and a daemon's module may be meant: digits of a SHA-256
+    without ``modules/``."""
     may_be_one = _SHORTEST_DIGITS <= len(file) <= 64 and not file.strip("0123456789abcdef")
     if may_be_one and not os.path.lexists(file):
         raise InvalidInput(
@@ -154,12 +157,13 @@ def read_input(
     expand: bool = True,
     allowed: AllowedFiles | None = None,
 ) -> bytes:
-    """The bytes of a file, of the part that a code object URI names, or of standard input for "-". What gzip, zstd, xz, bzip2 or lz4 made of one, such as ``file.gz``, is
-    expanded, within what ``formats.budget.Budget`` allows; not so without ``expand``. Raises ``InvalidInput``, also for what is empty, ``LimitExceeded``, and
-    ``Unsupported`` for a URI into a process.
+    """The bytes of a file, of the part that a code object URI names, or of standard input for "-". What gzip, zstd, xz,
+    bzip2 or lz4 made of one, such as ``file.gz``, is expanded, within what ``formats.budget.Budget`` allows; not so
+    without ``expand``. Raises ``InvalidInput``, also for what is empty, ``LimitExceeded``, and ``Unsupported`` for a
+    URI into a process.
 
-    A file of whose first bytes ``mappable`` holds is mapped rather than read: its slices are bytes, itself it can be asked
-    for its length only. With ``allowed`` nothing else is opened; raises PermissionDenied.
+    A file of whose first bytes ``mappable`` holds is mapped rather than read: its slices are bytes, itself it can be
+    asked for its length only. With ``allowed`` nothing else is opened; raises PermissionDenied.
     """
     data = _read(file, limits, mappable, allowed)
     if not len(data):
@@ -250,8 +254,8 @@ def is_regular_file(text: str) -> bool:
 
 
 def comes_to_an_end(path: str | os.PathLike[str], allowed: AllowedFiles | None = None) -> bool:
-    """Whether there is a regular file with bytes in it, that the kernel does not make up as it is read (some of those never end), and that is
-    ``allowed``."""
+    """Whether there is a regular file with bytes in it, that the kernel does not make up as it is read (some of those
+    never end), and that is ``allowed``."""
     if allowed is not None and not allowed.holds(path):
         return False
     try:

@@ -1,5 +1,5 @@
-"""Code objects that a host program of ROCm keeps apart, in kernel packs beside it (``.kpack``): these are found as ROCm's loader finds them, and
-what they hold of the program becomes one pack.
+"""Code objects that a host program of ROCm keeps apart, in kernel packs beside it (``.kpack``): these are found as
+ROCm's loader finds them, and what they hold of the program becomes one pack.
 
 Source: ROCm's rocm-systems, shared/kpack/runtime/src/loader.cpp. The loader looks for one processor, this for all."""
 
@@ -37,8 +37,9 @@ def with_kernel_packs(
 ) -> bytes:
     """A pack of the code objects of the host program ``file``; ``data``, its content, where that has no kernel packs.
 
-    ``beside``: packs are read of the program's folder, of those below it, and of folders ``.kpack`` beside it or above, as ROCm is laid
-    out; others are left out, and said on standard error, unless the environment names them. With ``allowed`` no other file is opened.
+    ``beside``: packs are read of the program's folder, of those below it, and of folders ``.kpack`` beside it or above,
+    as ROCm is laid out; others are left out, and said on standard error, unless the environment names them. With
+    ``allowed`` no other file is opened.
 
     Where several packs have the same code object the first one counts. Raises InvalidInput where there is none.
     """
@@ -99,7 +100,8 @@ def _matching(folder: Path, path: str, allowed: AllowedFiles | None) -> list[str
 
 
 def _is_beside(path: str, folder: Path) -> bool:
-    """Whether a program in ``folder`` names a pack that belongs to it: ROCm has them in ``../.kpack/`` or further up."""
+    """Whether a program in ``folder`` names a pack that belongs to it: ROCm has them in ``../.kpack/`` or further
+    up."""
     up = [part for part in Path(path).parts if part != "."]
     while up[:1] == [".."]:
         up.pop(0)

@@ -30,8 +30,8 @@ _MOST_WALKS = 3
 
 
 class LargeFile:
-    """Addresses of one large file, or of the bytes of one: of its code objects those are kept that the questions need. ``data`` are its bytes; a file
-    is mapped. Every question raises ``SymdError`` where it cannot be opened."""
+    """Addresses of one large file, or of the bytes of one: of its code objects those are kept that the questions need.
+    ``data`` are its bytes; a file is mapped. Every question raises ``SymdError`` where it cannot be opened."""
 
     def __init__(self, file: str | bytes, limits: Limits, store: str | None = None) -> None:
         self._file, self._limits = file, limits
@@ -45,7 +45,8 @@ class LargeFile:
         self._asked: tuple[frozenset[str] | None, str | None] | None = None
         self._index: FileIndex | None = None
         self._walks, self._is_part = 0, False
-        """How often the file was gone through, and whether the index that is open has some of its code objects alone."""
+        """How often the file was gone through, and whether the index that is open has some of its code objects
+        alone."""
 
     def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
@@ -84,7 +85,8 @@ class LargeFile:
         return known in (None, functions) and (path is None or self._index.has_object(path))
 
     def spirv_with(self, kernel: str) -> str:
-        """The path of SPIR-V that has this kernel, as ``ModuleSummary.spirv_with`` finds it; the file is gone through once more."""
+        """The path of SPIR-V that has this kernel, as ``ModuleSummary.spirv_with`` finds it; the file is gone through
+        once more."""
         if self._stored is not None:
             return self._stored.spirv_with(kernel)
         with working(f"reading {printable(called(self._file))}"), gc_paused():
@@ -95,18 +97,21 @@ class LargeFile:
         return ""
 
     def unread(self, path: str | None) -> str:
-        """Why debug data was not read, as ``ModuleSummary.unread`` says; only code objects that the last questions needed are known."""
+        """Why debug data was not read, as ``ModuleSummary.unread`` says; only code objects that the last questions
+        needed are known."""
         known = self._stored or self._index
         return known.unread(path) if known else ""
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """The sizes of a kernel in bytes, as ``ModuleSummary.kernel_sizes`` has them, of code objects that the last questions needed."""
+        """The sizes of a kernel in bytes, as ``ModuleSummary.kernel_sizes`` has them, of code objects that the last
+        questions needed."""
         known = self._stored or self._index
         return known.kernel_sizes(kernel, path) if known else set()
 
     def _opened(self, names: frozenset[str] | None, path: str | None, enough: _EnoughTexts) -> FileIndex:
-        """With ``path``: an index of the objects on the way to it. With ``names``: of those with a symbol that may be called so. If no
-        symbol may be, debug data may have the name, so that all objects are meant. SPIR-V inside a container is meant with ``path`` only."""
+        """With ``path``: an index of the objects on the way to it. With ``names``: of those with a symbol that may be
+        called so. If no symbol may be, debug data may have the name, so that all objects are meant. SPIR-V inside a
+        container is meant with ``path`` only."""
         data = self.data
         with gc_paused():
             opening, again = ContainerUnpacker(data, self._limits, path), CodeReloader(data, self._limits)
@@ -134,8 +139,8 @@ class LargeFile:
 
 
 class _EnoughTexts:
-    """Says when nothing more of a container can change the answers to ``questions``: where so many text sections hold each of the
-    addresses that the answer, which is ambiguous, names no more. ``found`` says that it was so."""
+    """Says when nothing more of a container can change the answers to ``questions``: where so many text sections hold
+    each of the addresses that the answer, which is ambiguous, names no more. ``found`` says that it was so."""
 
     def __init__(self, questions: Queries, path: str | None) -> None:
         few = isinstance(questions, Sequence) and path is None and len(questions) <= MAX_PARTIAL_QUERIES

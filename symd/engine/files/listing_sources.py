@@ -51,7 +51,8 @@ def texts_on_disk(files: Sequence[str], allowed: Allowed, limits: Limits) -> dic
 
 
 def with_python_names(symbolizer: Symbolizer, allowed: Allowed, limits: Limits) -> Symbolizer:
-    """The symbolizer, whose answers have the names of Python functions that these sources tell (``query.python_names``)."""
+    """The symbolizer, whose answers have the names of Python functions that these sources tell
+    (``query.python_names``)."""
     return cast("Symbolizer", _PythonNamed(symbolizer, allowed, limits))
 
 

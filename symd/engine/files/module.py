@@ -63,8 +63,8 @@ SHORT = 16
 
 
 def chosen_module(symbolizer: Symbolizer, text: str) -> str:
-    """The digest of the module that ``text`` names: ``modules/SHA256`` or a SHA-256, either whole or the beginning that it alone has. A
-    whole one is not looked for. Raises ``ModuleNotFound`` and ``BadQuery``."""
+    """The digest of the module that ``text`` names: ``modules/SHA256`` or a SHA-256, either whole or the beginning that
+    it alone has. A whole one is not looked for. Raises ``ModuleNotFound`` and ``BadQuery``."""
     beginning = text.removeprefix(_NAME)
     if is_digest(beginning):
         return beginning
@@ -83,8 +83,8 @@ def chosen_module(symbolizer: Symbolizer, text: str) -> str:
 
 
 def kernel_names(symbolizer: Symbolizer, digest: str, name: str, path: str | None = None) -> frozenset[str]:
-    """The names of the kernels' symbols; several where several code objects have kernels of that name. Raises KernelNotFound, which
-    names kernels that are called like it."""
+    """The names of the kernels' symbols; several where several code objects have kernels of that name. Raises
+    KernelNotFound, which names kernels that are called like it."""
     answer = symbolizer.symbolize_one(digest, ByKernel(name, KernelOffset(0)), path)
     if answer.reason is Reason.UNKNOWN_KERNEL:
         in_spirv = symbolizer.module(digest).spirv_hint(name) if path is None else ""
@@ -94,7 +94,8 @@ def kernel_names(symbolizer: Symbolizer, digest: str, name: str, path: str | Non
 
 
 def did_you_mean(answer: Answer) -> str:
-    """What could be meant by the name of an answer with the reason UNKNOWN_KERNEL; "" where nothing is called like it."""
+    """What could be meant by the name of an answer with the reason UNKNOWN_KERNEL; "" where nothing is called like
+    it."""
     like = " or ".join(each.function for each in answer.candidates if each.function)
     return f"did you mean {like}?" if like else ""
 
@@ -115,10 +116,10 @@ class OpenModule:
 def open_module(
     file: str, server: str | None, limits: Limits, debug: str | None = None, only: str | None = None
 ) -> Iterator[OpenModule]:
-    """``file`` is a path, a code object URI, "-" for standard input, or with a server ``modules/<sha256>``. ``debug`` is
-    where its debug data stands when that is apart: a file of ``symd slim``, a ``.dwo`` file, a ``.dwp`` package, a SPIR-V module with
-    the same code, or a folder of these. The module is then all of them joined. ``only`` is the path of the code object that all questions will be about: of a file that
-    is read here nothing else is decoded."""
+    """``file`` is a path, a code object URI, "-" for standard input, or with a server ``modules/<sha256>``. ``debug``
+    is where its debug data stands when that is apart: a file of ``symd slim``, a ``.dwo`` file, a ``.dwp`` package, a
+    SPIR-V module with the same code, or a folder of these. The module is then all of them joined. ``only`` is the path
+    of the code object that all questions will be about: of a file that is read here nothing else is decoded."""
     with hints_name(file), open_symbolizer(server, limits, only if debug is None else None) as symbolizer:
         yield OpenModule(symbolizer, add_with_debug(symbolizer, file, server, limits, debug), file)
 
@@ -133,7 +134,8 @@ def add_with_debug(symbolizer: Symbolizer, file: str, server: str | None, limits
 
 
 def open_symbolizer(server: str | None, limits: Limits, only: str | None = None) -> AbstractContextManager[Symbolizer]:
-    """The daemon at ``server``, or an engine of this process over an empty temporary store; ``only`` as for ``open_module``."""
+    """The daemon at ``server``, or an engine of this process over an empty temporary store; ``only`` as for
+    ``open_module``."""
     if server is None:
         reader = InProcessReader(limits, only)
         return Engine(Store.temporary(limits), limits, disassemble=disassemble, reader=reader)
@@ -152,9 +154,9 @@ def add_module(
     has_debug: bool = False,
     allowed: AllowedFiles | None = None,
 ) -> str:
-    """The SHA-256 of one more module, which the symbolizer has then; ``file`` as for ``open_module``. ``folder`` is where
-    ``.dwo`` files are looked for, besides beside it. ``has_debug``: whoever asks has named its debug data, and no debug file is
-    looked for. With ``allowed`` no other file is opened, neither ``file`` nor what it names."""
+    """The SHA-256 of one more module, which the symbolizer has then; ``file`` as for ``open_module``. ``folder`` is
+    where ``.dwo`` files are looked for, besides beside it. ``has_debug``: whoever asks has named its debug data, and no
+    debug file is looked for. With ``allowed`` no other file is opened, neither ``file`` nor what it names."""
     if server and (named := module_digest(file)):
         return named
     beginning = module_beginning(file)
@@ -186,7 +188,8 @@ def add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | Non
 
 
 def _may_be_asked(symbolizer: Symbolizer, digest: str) -> bool:
-    """Whether the daemon has a module, or knows it and cannot say for now whether its bytes are there: it may answer all the same."""
+    """Whether the daemon has a module, or knows it and cannot say for now whether its bytes are there: it may answer
+    all the same."""
     try:
         return not symbolizer.missing([digest])
     except StoreUnavailable as unavailable:

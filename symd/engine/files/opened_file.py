@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 
 def stored_index(store: str, data: bytes) -> Index | None:
-    """The index of a module's bytes in a store's folder, "default" for that of the daemon that runs here; None where it has none that is sound.
-    Raises ``FailedPrecondition`` where others may write in the folder, and StoreUnavailable."""
+    """The index of a module's bytes in a store's folder, "default" for that of the daemon that runs here; None where it
+    has none that is sound. Raises ``FailedPrecondition`` where others may write in the folder, and StoreUnavailable."""
     from symd.store.files import disk, mapped  # noqa: PLC0415 - 26 ms: few ask for a store, whose catalogue is slow to import
     from symd.store.folder import StorePaths, check_private  # noqa: PLC0415 - 24 ms: likewise
 
@@ -76,7 +76,8 @@ Queries = Sequence[Query] | U64
 
 
 def file_answers(index: FileIndex, questions: Queries, path: str | None, *, as_written: bool) -> Sequence[Answer]:
-    """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them; ``Answers`` where there are several."""
+    """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them; ``Answers`` where there are
+    several."""
     if not isinstance(questions, Sequence):
         return symbolize_column(
             index.whole(path).read(as_written=as_written), questions, path=path, effort=QueryBudget()
@@ -100,8 +101,8 @@ def _answers(index: Index, meant: Sequence[Query], path: str | None, effort: Que
 
 
 def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, effort: QueryBudget) -> Sequence[Query]:
-    """The questions, by the symbol of a function where they call it otherwise and mean that one: what has the symbol is then all that is
-    decoded."""
+    """The questions, by the symbol of a function where they call it otherwise and mean that one: what has the symbol is
+    then all that is decoded."""
     names = {query.kernel for query in questions if isinstance(query, ByKernel)}
     symbols = index.symbols(path) if names else set()
     if names <= symbols:
@@ -167,8 +168,8 @@ def _read(file: str, limits: Limits) -> bytes:
 
 
 def opened_file(file: str | bytes, limits: Limits, store: str | None = None) -> LargeFile | SmallFile:
-    """What answers questions about one file, or about the bytes of one, by its size. Raises what opening it raises. ``store``: where an
-    index of it may be, as for ``stored_index``."""
+    """What answers questions about one file, or about the bytes of one, by its size. Raises what opening it raises.
+    ``store``: where an index of it may be, as for ``stored_index``."""
     if _is_long(file, limits) if isinstance(file, bytes) else is_large(file, limits) and not _may_be_split(file):
         from symd.engine.files.large_file import LargeFile  # noqa: PLC0415 - few files are large
 
@@ -182,8 +183,8 @@ def _may_be_split(file: str) -> bool:
 
 
 def is_large(file: str, limits: Limits) -> bool:
-    """Whether ``file`` is opened by ``large_file``: 64 MiB or more, as it is or as its compressed code objects expand, with all of its
-    code and debug data in it, none of it in kernel packs or files apart."""
+    """Whether ``file`` is opened by ``large_file``: 64 MiB or more, as it is or as its compressed code objects expand,
+    with all of its code and debug data in it, none of it in kernel packs or files apart."""
     size = _size(file)
     if file.endswith(COMPRESSED_SUFFIXES) or not min(LARGE, MAPPED) <= size <= limits.module_size:
         return False
@@ -227,8 +228,9 @@ def mapped_file(file: str) -> Iterator[mmap.mmap]:
 
 
 class LocalModule:
-    """What answers questions about ``file``. ``store``: as for ``opened_file``, whose errors it raises. ``sources`` are the folders and rules by which sources
-    are found that have the names of Python functions: those of the working directory, where nothing is said."""
+    """What answers questions about ``file``. ``store``: as for ``opened_file``, whose errors it raises. ``sources`` are
+    the folders and rules by which sources are found that have the names of Python functions: those of the working
+    directory, where nothing is said."""
 
     def __init__(
         self,

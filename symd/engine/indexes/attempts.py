@@ -1,4 +1,5 @@
-"""Attempts to index a module: counted before they begin, so that bytes which end whoever reads them do so a few times and not for ever.
+"""Attempts to index a module: counted before they begin, so that bytes which end whoever reads them do so a few times
+and not for ever.
 
 A readers-writer lock: many hold it shared, or one holds it exclusively.
 """
@@ -64,8 +65,8 @@ _LEAST_MEMORY = 512 * MIB
 
 
 class BuildAttempt(NamedTuple):
-    """An attempt to index a module: the index that another process has made meanwhile, or None; ``memory`` is how much it may take, where it
-    is made alone."""
+    """An attempt to index a module: the index that another process has made meanwhile, or None; ``memory`` is how much
+    it may take, where it is made alone."""
 
     made: Index | None
     memory: int | None = None
@@ -82,9 +83,9 @@ class IndexAttempts:
 
     @contextmanager
     def one(self, digest: str, made_meanwhile: Callable[[], Index | None]) -> Iterator[BuildAttempt]:
-        """An attempt, counted for as long as it has no answer; its error is remembered where it lasts. ``made_meanwhile`` is asked where
-        another process was waited for. Raises ``Malformed`` where there were too many attempts, and where one that is made alone has not
-        enough memory: with more it may end the daemon again."""
+        """An attempt, counted for as long as it has no answer; its error is remembered where it lasts.
+        ``made_meanwhile`` is asked where another process was waited for. Raises ``Malformed`` where there were too many
+        attempts, and where one that is made alone has not enough memory: with more it may end the daemon again."""
         with self._store.attempt(digest, VERSION) as before, self._counted(digest):
             found = made_meanwhile() if before.waited else None
             if found is not None:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 
 class IndexAhead:
-    """A context manager: inside, a thread of its own has ``reader`` make the index into a file that ``scratch`` gives. ``module`` has a descriptor,
-    which is closed in the end. Whoever leaves does not wait.
+    """A context manager: inside, a thread of its own has ``reader`` make the index into a file that ``scratch`` gives.
+    ``module`` has a descriptor, which is closed in the end. Whoever leaves does not wait.
 
     ``is_admitted`` says whether the module was admitted with its index."""
 
@@ -196,12 +196,14 @@ class IndexManager:
         self._asked_once: set[str] = set()
 
     def whole(self, digest: str) -> Index:
-        """The whole index, from the first layer that has it. Raises what is remembered of the module, or building it."""
+        """The whole index, from the first layer that has it. Raises what is remembered of the module, or building
+        it."""
         return self.get_open(digest) or self._opened(digest, None)
 
     def first_answer(self, digest: str, query: Query) -> Answer | None:
-        """The answer from the stored index of a module that is asked about for the first time, which is not opened for it: to open it takes
-        several times as long, and many a module is asked about once. None where only an open index has it."""
+        """The answer from the stored index of a module that is asked about for the first time, which is not opened for
+        it: to open it takes several times as long, and many a module is asked about once. None where only an open index
+        has it."""
         if digest in self._asked_once or not isinstance(query, ByAddress):
             return None
         if len(self._asked_once) >= _ASKED_ONCE:
@@ -243,8 +245,8 @@ class IndexManager:
                 return self._admitted(digest, None, new=True, ahead=ahead)
 
     def _begin_index(self, upload: Upload, digest: str) -> AbstractContextManager[IndexAhead | None]:
-        """The index of a module that is whole and hashed, begun while the disk takes it in: where somebody else makes it, and all of it is
-        made at once."""
+        """The index of a module that is whole and hashed, begun while the disk takes it in: where somebody else makes
+        it, and all of it is made at once."""
         descriptor = upload.opened()
         whole_at_once = upload.size <= _SMALL_MODULE_BYTES or os.pread(descriptor, len(MAGIC), 0) == MAGIC
         if not self._reader.elsewhere or not whole_at_once or upload.size >= LARGE:
@@ -266,15 +268,16 @@ class IndexManager:
         return summary
 
     def renew(self, digest: str) -> None:
-        """Make the index of a module that has only indexes of older formats, which go then. It is not kept open. Whoever
-        asks for the module meanwhile waits, or has done this already."""
+        """Make the index of a module that has only indexes of older formats, which go then. It is not kept open.
+        Whoever asks for the module meanwhile waits, or has done this already."""
         with self._locks.held(digest):
             if self.get_open(digest) is None and self._store.index(digest, VERSION) is None:
                 self._built(digest, None)
             self._store.drop_older_indexes(digest, VERSION)
 
     def remove(self, digest: str) -> None:
-        """Take a module out of the store and forget its index, also one that is being made. Raises ``ModuleNotFound``."""
+        """Take a module out of the store and forget its index, also one that is being made. Raises
+        ``ModuleNotFound``."""
         with self._locks.held(digest):
             self._store.remove(digest)
             self._outlined.forget(digest)
@@ -304,7 +307,8 @@ class IndexManager:
     def _admitted(
         self, digest: str, data: bytes | None, *, new: bool, ahead: IndexAhead | None = None
     ) -> ModuleSummary:
-        """``data``: the bytes of a module that was not there before, where they are in memory; ``ahead``: its index, where that was begun."""
+        """``data``: the bytes of a module that was not there before, where they are in memory; ``ahead``: its index,
+        where that was begun."""
         fresh = data if new else None
         try:
             known = None if new else self.get_open(digest)
@@ -332,13 +336,15 @@ class IndexManager:
             return found
 
     def _check_there(self, digest: str) -> None:
-        """A module that another process removed while its index was opened is not kept open: nobody else would say so."""
+        """A module that another process removed while its index was opened is not kept open: nobody else would say
+        so."""
         if not self._store.is_catalogued(digest):
             self._cache.forget(digest)
             self._store.record(digest)  # says why, or that it has come back
 
     def _readable(self, digest: str, stored: memoryview | None) -> Index | None:
-        """An index file opened; None when there is none, or it is damaged or another module's, which a new one mends."""
+        """An index file opened; None when there is none, or it is damaged or another module's, which a new one
+        mends."""
         if stored is None:
             return None
         try:

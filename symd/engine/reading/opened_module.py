@@ -44,8 +44,8 @@ class ModuleFile:
 
 
 KEPT_BYTES = 64 << 20
-"""Bytes of modules that a process keeps open for its next question, beside the last; what is unpacked of them comes on top.
-A worker that has much in memory ends by itself."""
+"""Bytes of modules that a process keeps open for its next question, beside the last; what is unpacked of them comes on
+top. A worker that has much in memory ends by itself."""
 
 
 class OpenedModule:
@@ -100,9 +100,9 @@ class OpenedModule:
         return {code.path: code for code in reversed(self.objects)}
 
     def visible(self, path: str, places: Sequence[tuple[int, int]]) -> tuple[Visible | str, ...]:
-        """What is in scope at places, (section, offset), of the code object at ``path``; text where its debug data cannot be
-        trusted: why. The debug data of the code object that was asked about last stays open, unless the module is large.
-        Raises ``ObjectNotFound``."""
+        """What is in scope at places, (section, offset), of the code object at ``path``; text where its debug data
+        cannot be trusted: why. The debug data of the code object that was asked about last stays open, unless the
+        module is large. Raises ``ObjectNotFound``."""
         code = first_at(self.objects_at(path), path)
         with self._one_at_a_time:
             if self._visible is None or self._visible.code is not code:
@@ -124,16 +124,16 @@ class OpenedModule:
         return PartialIndex(self.objects, summary, units=False, limits=self.limits)
 
     def write_index(self, file: BinaryIO) -> int:
-        """Write the index of the whole module into an empty file that may be read, too; its size. Raises LimitExceeded for
-        one of more than ``limits.index_size`` bytes."""
+        """Write the index of the whole module into an empty file that may be read, too; its size. Raises LimitExceeded
+        for one of more than ``limits.index_size`` bytes."""
         if self._is_large and self._only is None:
             return write_index_in_turn(file, self.data, self.digest, self.limits)
         return write_index(file, self.data, self.digest, self.unpacked, self.limits)
 
 
 class OpenedModules:
-    """The modules that were asked about last, together no more than ``kept_bytes`` of file; the last one whatever its size,
-    because the next question tends to be about it too. Safe to use from several threads."""
+    """The modules that were asked about last, together no more than ``kept_bytes`` of file; the last one whatever its
+    size, because the next question tends to be about it too. Safe to use from several threads."""
 
     def __init__(self, kept_bytes: int = KEPT_BYTES, only: str | None = None) -> None:
         """``only`` as for ``OpenedModule``."""

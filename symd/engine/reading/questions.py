@@ -52,8 +52,8 @@ class WorkerRequest(abc.ABC, Generic[T_co]):
 @dataclass(frozen=True, slots=True)
 class MakeIndex(WorkerRequest[int]):
     """Write the module's index into the file ``into``, which is there and empty; the answer is its size in bytes.
-    ``version`` is that of the format which the asker expects, ``descriptor`` the file's where it may not be opened. ``memory``: bytes of
-    address space that a process of its own may take for it, where that is less than others may."""
+    ``version`` is that of the format which the asker expects, ``descriptor`` the file's where it may not be opened.
+    ``memory``: bytes of address space that a process of its own may take for it, where that is less than others may."""
 
     into: str
     version: int = VERSION
@@ -86,8 +86,8 @@ class IndexFor(WorkerRequest["bytes | None"]):
 
 @dataclass(frozen=True, slots=True)
 class VariablesAt(WorkerRequest["tuple[Visible | str, ...]"]):
-    """The variables in scope at each of several places, (section, offset from its start), of the code object at ``path``; text
-    where the debug data cannot be trusted: why. Raises ``ObjectNotFound``."""
+    """The variables in scope at each of several places, (section, offset from its start), of the code object at
+    ``path``; text where the debug data cannot be trusted: why. Raises ``ObjectNotFound``."""
 
     path: str
     places: tuple[tuple[int, int], ...]
@@ -98,8 +98,9 @@ class VariablesAt(WorkerRequest["tuple[Visible | str, ...]"]):
 
 @dataclass(frozen=True, slots=True)
 class ListedCode(WorkerRequest[tuple[CodeObject, ...]]):
-    """The code object at ``path``, or those that ``spans`` reach into, or all but SPIR-V that machine code was made from, with what
-    disassembling needs of them and nothing else. ``target`` is the device of those that do not say theirs. Raises ``ObjectNotFound``."""
+    """The code object at ``path``, or those that ``spans`` reach into, or all but SPIR-V that machine code was made
+    from, with what disassembling needs of them and nothing else. ``target`` is the device of those that do not say
+    theirs. Raises ``ObjectNotFound``."""
 
     path: ObjectPath | None = None
     spans: tuple[CodeSpan, ...] | None = None
@@ -133,8 +134,8 @@ class ObjectBytes(WorkerRequest[bytes]):
 
 @dataclass(frozen=True, slots=True)
 class WriteObject(WorkerRequest[int]):
-    """Write the bytes of the code object at ``path`` into the file ``into``, which is there and empty; the answer is their
-    number. ``descriptor`` is the file's where it may not be opened. Raises ``ObjectNotFound``."""
+    """Write the bytes of the code object at ``path`` into the file ``into``, which is there and empty; the answer is
+    their number. ``descriptor`` is the file's where it may not be opened. Raises ``ObjectNotFound``."""
 
     path: str
     into: str
@@ -149,8 +150,9 @@ class WriteObject(WorkerRequest[int]):
 
 @dataclass(frozen=True, slots=True)
 class SectionBytes(WorkerRequest[bytes]):
-    """The bytes of the first section called ``name``, as they stand in the file of the code object at ``path``, or (None) of the module itself.
-    Raises ``ObjectNotFound``, and ``NotFound`` where there is no such section with bytes in the file."""
+    """The bytes of the first section called ``name``, as they stand in the file of the code object at ``path``, or
+    (None) of the module itself. Raises ``ObjectNotFound``, and ``NotFound`` where there is no such section with bytes
+    in the file."""
 
     path: str | None
     name: str
@@ -182,8 +184,9 @@ class PtxLinesRequest(WorkerRequest[tuple[LineTable, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class StoppedWaves(WorkerRequest["SharedFrames"]):
-    """What the module says, which is a GPU core dump: every stopped warp or wave. ``frames`` is call frame information that other
-    modules have of the code: the number of the image, and the content. Raises InvalidInput for other modules."""
+    """What the module says, which is a GPU core dump: every stopped warp or wave. ``frames`` is call frame information
+    that other modules have of the code: the number of the image, and the content. Raises InvalidInput for other
+    modules."""
 
     frames: tuple[tuple[int, bytes], ...] = ()
 
@@ -195,8 +198,8 @@ class StoppedWaves(WorkerRequest["SharedFrames"]):
 
 @dataclass(frozen=True, slots=True)
 class DumpedMemory(WorkerRequest["tuple[bytes | None, ...]"]):
-    """What the module, which is a GPU core dump, has of the device's memory at these addresses and sizes; None where it does not
-    have all of that. Raises InvalidInput for other modules."""
+    """What the module, which is a GPU core dump, has of the device's memory at these addresses and sizes; None where it
+    does not have all of that. Raises InvalidInput for other modules."""
 
     ranges: tuple[tuple[int, int], ...]
 
@@ -208,8 +211,8 @@ class DumpedMemory(WorkerRequest["tuple[bytes | None, ...]"]):
 
 @dataclass(frozen=True, slots=True)
 class DumpedBytes(WorkerRequest["tuple[bytes | None, ...]"]):
-    """What stands in the module, which is a GPU core dump, at these positions, in so many bytes; None where it does not have all
-    of that."""
+    """What stands in the module, which is a GPU core dump, at these positions, in so many bytes; None where it does not
+    have all of that."""
 
     ranges: tuple[tuple[int, int], ...]
 
@@ -221,8 +224,9 @@ class DumpedBytes(WorkerRequest["tuple[bytes | None, ...]"]):
 
 @dataclass(frozen=True, slots=True)
 class FrameAddresses(WorkerRequest["tuple[tuple[int, int] | None, ...]"]):
-    """How the frame's address is computed at several places, (section, offset), of the code object at ``path``: by the machine register
-    of a number, and what is added to its content; None where call frame information does not say that. Raises ``ObjectNotFound``."""
+    """How the frame's address is computed at several places, (section, offset), of the code object at ``path``: by the
+    machine register of a number, and what is added to its content; None where call frame information does not say that.
+    Raises ``ObjectNotFound``."""
 
     path: str
     places: tuple[tuple[int, int], ...]
@@ -270,7 +274,8 @@ def _file(question: MakeIndex | WriteObject) -> Iterator[BinaryIO]:
 
 
 def _code_alone(code: CodeObject, spans: Sequence[CodeSpan] | None) -> CodeObject:
-    """A code object with its text, functions and kernels; of the texts that ``spans`` reach into alone where there are any."""
+    """A code object with its text, functions and kernels; of the texts that ``spans`` reach into alone where there are
+    any."""
     held = {each.section for each in spans or () if each.path == code.path}
     texts = (each for each in code.sections if each.executable and (spans is None or each.index in held))
     return code._replace(
@@ -330,8 +335,8 @@ class Reader(Protocol):
 
 
 class InProcessReader:
-    """Reads in this process: for a command that ends soon, and for whoever uses the library on files that he trusts. ``only``: the path of
-    the code object that a command is about, of whatever module; nothing else is read."""
+    """Reads in this process: for a command that ends soon, and for whoever uses the library on files that he trusts.
+    ``only``: the path of the code object that a command is about, of whatever module; nothing else is read."""
 
     elsewhere = False
 

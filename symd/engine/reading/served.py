@@ -78,8 +78,8 @@ CLASSES: Final[tuple[type[Any], ...]] = (
     variables.VariableLocation,
     variables.Visible,
 )
-"""Everything that may be asked or answered besides numbers, texts, bytes, sequences and arrays. Both sides run this very
-module, so that the numbers may change from version to version."""
+"""Everything that may be asked or answered besides numbers, texts, bytes, sequences and arrays. Both sides run this
+very module, so that the numbers may change from version to version."""
 
 
 def _field_names(kind: type[Any]) -> tuple[str, ...]:
@@ -175,16 +175,16 @@ def request(module: ModuleFile, question: WorkerRequest[T]) -> bytes:
 
 
 def files(module: ModuleFile, question: WorkerRequest[T]) -> Iterator[tuple[str, int]]:
-    """The files whose descriptors go with a ``request``, in this order, and the flags with which to open them; a descriptor that ``module`` has is
-    the first."""
+    """The files whose descriptors go with a ``request``, in this order, and the flags with which to open them; a
+    descriptor that ``module`` has is the first."""
     yield module.path, os.O_RDONLY
     if isinstance(question, MakeIndex | WriteObject):
         yield question.into, os.O_RDWR
 
 
 def answer(data: bytes, limits: Limits, descriptors: Sequence[int]) -> bytes:
-    """The answer to a ``request``, as ``encode`` writes it; ``descriptors`` are those of its ``files``. A module stays open for the next question, unless it is large and
-    its index was made."""
+    """The answer to a ``request``, as ``encode`` writes it; ``descriptors`` are those of its ``files``. A module stays
+    open for the next question, unless it is large and its index was made."""
     module, question = decode(data)
     module = replace(module, descriptor=descriptors[0])
     if isinstance(question, MakeIndex | WriteObject):

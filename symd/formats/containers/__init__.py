@@ -42,12 +42,12 @@ FORMATS: Final = FormatTable(
 """Asked in this order; the first that claims the bytes reads them, and those behind it are not even imported."""
 
 MOST_TEXT: Final = 1 << 44
-"""Bytes of text that a code object may have. A section without content in the file says any number; so the text positions of all
-code objects of a module (``index.module_tables``) fit 64 bits."""
+"""Bytes of text that a code object may have. A section without content in the file says any number; so the text
+positions of all code objects of a module (``index.module_tables``) fit 64 bits."""
 
 MAX_NOTES: Final = 1 << 20
-"""Characters of notes; further ones are counted. Whoever makes a file says how many of its elements are malformed and how long their names are, and
-who asks for a module gets all notes in one message."""
+"""Characters of notes; further ones are counted. Whoever makes a file says how many of its elements are malformed and
+how long their names are, and who asks for a module gets all notes in one message."""
 
 
 class OpenedModule(NamedTuple):
@@ -66,7 +66,8 @@ def identify(data: bytes) -> Format | None:
 
 
 def format_name(data: bytes, limits: Limits | None = None) -> str:
-    """What ``unpack`` calls the outermost format, found with the first code object; "unknown" where no reader takes it."""
+    """What ``unpack`` calls the outermost format, found with the first code object; "unknown" where no reader takes
+    it."""
     opening = ContainerUnpacker(data, limits or Limits())
     from contextlib import suppress  # noqa: PLC0415 - slow to import, and one answer needs no name
 
@@ -78,9 +79,9 @@ def format_name(data: bytes, limits: Limits | None = None) -> str:
 def unpack(data: bytes, limits: Limits | None = None, path: str | None = None) -> OpenedModule:
     """Open a module; with ``path`` only what is on the way to that code object.
 
-    A malformed element of a container becomes a note that names it, and the rest is answered; a module of which nothing can
-    be read raises what its first malformed element raised, and one whose parts are sound and hold no code raises Unsupported.
-    Raises UnknownFormat, Malformed, LimitExceeded too.
+    A malformed element of a container becomes a note that names it, and the rest is answered; a module of which nothing
+    can be read raises what its first malformed element raised, and one whose parts are sound and hold no code raises
+    Unsupported. Raises UnknownFormat, Malformed, LimitExceeded too.
     """
     opening = ContainerUnpacker(data, limits or Limits(), path)
     objects = tuple(code for code in opening if path in (None, code.path))
@@ -88,12 +89,13 @@ def unpack(data: bytes, limits: Limits | None = None, path: str | None = None) -
 
 
 class ContainerUnpacker:
-    """One code object of a module after the other, as ``unpack`` has them, each made when it is asked for and kept nowhere;
-    ``format``, ``notes`` and ``containers`` are complete at the end. With ``path`` only what is on the way to that code
-    object is opened. To be gone through once."""
+    """One code object of a module after the other, as ``unpack`` has them, each made when it is asked for and kept
+    nowhere; ``format``, ``notes`` and ``containers`` are complete at the end. With ``path`` only what is on the way to
+    that code object is opened. To be gone through once."""
 
     def __init__(self, data: bytes, limits: Limits, path: str | None = None, *, outline: bool = False) -> None:
-        """An ``outline`` leaves out SPIR-V inside of containers, and kernels and functions may be read when somebody looks."""
+        """An ``outline`` leaves out SPIR-V inside of containers, and kernels and functions may be read when somebody
+        looks."""
         self.format = ""
         self.notes: list[str] = []
         self.containers: list[ContainerSummary] = []

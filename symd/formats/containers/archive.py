@@ -33,8 +33,8 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """An element for every member that is not a table of the archive itself. What stands before damage is kept, with a note;
-    raises Malformed when that is nothing, Unsupported for thin archives, whose members are files elsewhere."""
+    """An element for every member that is not a table of the archive itself. What stands before damage is kept, with a
+    note; raises Malformed when that is nothing, Unsupported for thin archives, whose members are files elsewhere."""
     if element.data[:8] == THIN:
         raise Unsupported("a thin archive only names its members", hint="give the members themselves")
     elements: list[Element] = []
@@ -78,8 +78,8 @@ def _member(data: bytes, at: int) -> _Member:
 
 
 def _name(data: bytes, member: _Member, long_names: bytes) -> tuple[str, int]:
-    """The name and where the content begins: ``name/`` and ``/offset`` are GNU's ways, ``#1/length`` (the name stands in
-    front of the content) is BSD's."""
+    """The name and where the content begins: ``name/`` and ``/offset`` are GNU's ways, ``#1/length`` (the name stands
+    in front of the content) is BSD's."""
     name, start = member.name, member.start
     if name[:1] == b"/" and name[1:].isdigit():
         begins = int(name[1:])

@@ -1,6 +1,6 @@
-"""YAML from untrusted images: built from the parser's events, because PyYAML's own composing recurses (libyaml's ends the
-process on deep nesting), and merge keys multiply. Plain scalars become int or bool where YAML 1.2's core schema says so,
-and are text otherwise."""
+"""YAML from untrusted images: built from the parser's events, because PyYAML's own composing recurses (libyaml's ends
+the process on deep nesting), and merge keys multiply. Plain scalars become int or bool where YAML 1.2's core schema
+says so, and are text otherwise."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def load(text: str) -> Any:
-    """The first document: dicts, lists, str, int, bool, None. An alias is the anchor's own object, so that a tree stays as
-    small as its text; aliases that multiply are refused. Raises Malformed."""
+    """The first document: dicts, lists, str, int, bool, None. An alias is the anchor's own object, so that a tree stays
+    as small as its text; aliases that multiply are refused. Raises Malformed."""
     builder = _Builder(len(text))
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -50,8 +50,8 @@ class _Open(NamedTuple):
 
 
 class _Builder:
-    """The containers that are open, each with the key that waits for its value. What aliases stand for may have ``most``
-    values together: whoever goes through a tree goes through them again for each alias."""
+    """The containers that are open, each with the key that waits for its value. What aliases stand for may have
+    ``most`` values together: whoever goes through a tree goes through them again for each alias."""
 
     def __init__(self, most: int) -> None:
         self.root: Any = None

@@ -52,7 +52,8 @@ class CodeReloader:
         self._without: dict[str, CodeObject] = {}
 
     def without_bytes(self, code: CodeObject) -> CodeObject:
-        """What an index says of a code object before it is decoded; of the first one of a path, if several are called alike."""
+        """What an index says of a code object before it is decoded; of the first one of a path, if several are called
+        alike."""
         if code.data is self._data or code.kind is not CodeKind.MACHINE or code.path in self._without:
             return code
         found = self._without[code.path] = without_bytes(code)

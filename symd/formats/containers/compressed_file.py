@@ -1,4 +1,5 @@
-"""Files that gzip, zstd, xz, bzip2 or lz4 made, of one member: what is inside is opened. CUDA's drivers can write core dumps so.
+"""Files that gzip, zstd, xz, bzip2 or lz4 made, of one member: what is inside is opened. CUDA's drivers can write core
+dumps so.
 
 Source: RFC 1952 (gzip), RFC 8878 (zstd), the .xz file format 1.2, LZ4's frame format 1.6."""
 
@@ -16,11 +17,13 @@ NAME = "gzip"
 INSIDE = "content"
 """The nesting path's element of what is inside."""
 _PIECE: Final = 1 << 10
-"""Bytes that are expanded at a time, of which zlib makes 1,032 times as many at most and zstd 32,768 times, before they are counted."""
+"""Bytes that are expanded at a time, of which zlib makes 1,032 times as many at most and zstd 32,768 times, before they
+are counted."""
 _MOST_AT_ONCE: Final = 1 << 20
 """Bytes that the others, whose ratios are larger, make at a time."""
 _MOST_XZ_MEMORY: Final = 256 << 20
-"""Bytes of memory that expanding may take, which a file demands; the strongest of xz's levels takes 65 MiB. zstd's library has 128 MiB."""
+"""Bytes of memory that expanding may take, which a file demands; the strongest of xz's levels takes 65 MiB. zstd's
+library has 128 MiB."""
 _AGAIN = "copy it again"
 
 
@@ -55,7 +58,8 @@ def _lz4() -> tuple[Any, type[Exception]]:
 
 
 class _Method(NamedTuple):
-    """``program`` is what else expands such a file; ``begin`` gives a decompressor and what it raises for damaged data."""
+    """``program`` is what else expands such a file; ``begin`` gives a decompressor and what it raises for damaged
+    data."""
 
     name: str
     magic: bytes
@@ -86,7 +90,8 @@ def read(element: Element, budget: Budget) -> Contents:
 
 
 def expanded(data: bytes, budget: Budget) -> bytes:
-    """What is inside; its size and checksum are compared with what the file says. Raises Malformed, LimitExceeded, Unsupported."""
+    """What is inside; its size and checksum are compared with what the file says. Raises Malformed, LimitExceeded,
+    Unsupported."""
     method = _method(data)
     if method is None:
         raise Malformed("is no compressed file", where=NAME)

@@ -1,4 +1,5 @@
-"""Bytes that compressed code objects of a program or an archive say they expand to: told from headers, nothing is expanded."""
+"""Bytes that compressed code objects of a program or an archive say they expand to: told from headers, nothing is
+expanded."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ import mmap
 MAPPED = 4 << 20
 """Files of so many bytes are mapped where they are read: shorter ones are copied as fast."""
 LARGE = 64 << 20
-"""Modules of so many bytes are opened one code object after the other; smaller ones whole, which is simpler and as fast."""
+"""Modules of so many bytes are opened one code object after the other; smaller ones whole, which is simpler and as
+fast."""
 _PIECE = 32 << 20
 """Bytes that are gone through at a time."""
 _FIRST_LOOK = 1 << 12

@@ -2,10 +2,11 @@
 
 NAME                     the format's name in answers (``info --json``)
 claims(data)             a cheap look at the first bytes; never raises
-read(element, budget)    the contents: elements to open further, or one code object, which says everything that the rooms
-                         below need to know of it: vendor, kind, debug and relocation scheme
+read(element, budget)    the contents: elements to open further, or one code object, which says everything that the
+                         rooms below need to know of it: vendor, kind, debug and relocation scheme
 
-Readers of formats by the names of their modules: each is imported when it is asked, as a process that reads one file needs few of them.
+Readers of formats by the names of their modules: each is imported when it is asked, as a process that reads one file
+needs few of them.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from symd.model.light_typing import Any, NamedTuple, Protocol
 
 
 class Element(NamedTuple):
-    """Bytes to open: the module itself, or what a container holds. ``content`` are the bytes, or makes them when the element is
-    opened: what many elements expand to need not be in memory together. ``name`` is its element of the nesting path ("" for
-    the module itself); ``kernel``, ``target`` and ``bias`` (what was added to its addresses when it was loaded) are what the container
-    around it knows and the bytes may not say. ``path`` is its nesting path, ``stored`` the size of the module: who opens it says so. ``outline``: kernels and
-    functions may be read when somebody looks, and raise what reading them raises then; what SPIR-V says of kernels is left out."""
+    """Bytes to open: the module itself, or what a container holds. ``content`` are the bytes, or makes them when the
+    element is opened: what many elements expand to need not be in memory together. ``name`` is its element of the
+    nesting path ("" for the module itself); ``kernel``, ``target`` and ``bias`` (what was added to its addresses when
+    it was loaded) are what the container around it knows and the bytes may not say. ``path`` is its nesting path,
+    ``stored`` the size of the module: who opens it says so. ``outline``: kernels and functions may be read when
+    somebody looks, and raise what reading them raises then; what SPIR-V says of kernels is left out."""
 
     name: str
     content: bytes | Callable[[], bytes]

@@ -1,10 +1,10 @@
-"""Device images of programs that GCC compiled for GPUs (OpenMP ``target``, OpenACC): arrays among the program's own data, found
-through the tables that its constructors hand to libgomp.
+"""Device images of programs that GCC compiled for GPUs (OpenMP ``target``, OpenACC): arrays among the program's own
+data, found through the tables that its constructors hand to libgomp.
 
-For AMD's GPUs the table is {u64 size, pointer to the code object}, one a program. For NVIDIA's it is an array of {pointer to a
-PTX text that ends with a NUL, u64 size with the NUL}. Such a program has the sections ``.gnu.offload_funcs`` and
-``.gnu.offload_vars``, with the addresses of the host's versions. An object that is not linked yet has
-``.gnu.offload_lto_*`` sections instead of images: GCC's intermediate language.
+For AMD's GPUs the table is {u64 size, pointer to the code object}, one a program. For NVIDIA's it is an array of
+{pointer to a PTX text that ends with a NUL, u64 size with the NUL}. Such a program has the sections
+``.gnu.offload_funcs`` and ``.gnu.offload_vars``, with the addresses of the host's versions. An object that is not
+linked yet has ``.gnu.offload_lto_*`` sections instead of images: GCC's intermediate language.
 
 Source: gcc/config/gcn/mkoffload.cc (struct gcn_image), gcc/config/nvptx/mkoffload.cc (struct ptx_obj), GCC 12."""
 
@@ -84,8 +84,8 @@ def _is_data(section: Section) -> bool:
 
 
 def _candidates(program: Elf, tables: list[Section], section: Section) -> list[tuple[int, int, int]]:
-    """(start, word before, word after) of every word in ``tables`` that points to where an image may begin in ``section``, at
-    byte ``start``; in the order of these, each start with its neighbours once."""
+    """(start, word before, word after) of every word in ``tables`` that points to where an image may begin in
+    ``section``, at byte ``start``; in the order of these, each start with its neighbours once."""
     import numpy as np  # noqa: PLC0415 - slow to import, and few programs are GCC's
 
     from symd.formats.containers.llvm.sycl_images import loaded_words  # noqa: PLC0415 - likewise

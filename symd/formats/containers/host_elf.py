@@ -58,12 +58,13 @@ _WHOLE = {".llvm.offloading", ".nv_fatbin", _RELOCATABLE}
 _HIP_BUNDLES = {".hip_fatbin", ".hipFatBin"}
 _BUNDLED = "__CLANG_OFFLOAD_BUNDLE__"
 _ALL_TARGETS = "OFFLOAD_DEVICE_CODE"
-"""Where DPC++ 2025.3 and later lay the images of every kind and target; before, each kind had a bundled section of its own."""
+"""Where DPC++ 2025.3 and later lay the images of every kind and target; before, each kind had a bundled section of its
+own."""
 
 
 def claims(data: bytes) -> bool:
-    """An ELF image for a processor that hosts GPUs, unless it is one of Intel's dumps in that disguise, or the core file of
-    a process with AMD's devices."""
+    """An ELF image for a processor that hosts GPUs, unless it is one of Intel's dumps in that disguise, or the core
+    file of a process with AMD's devices."""
     kind = elf.kind(data)
     if kind is None or kind.machine not in MACHINES:
         return False
@@ -71,13 +72,13 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """An element for every device section, named after it; ``.hip_fatbin`` gives one for each of its bundles, sections of SYCL
-    programs one for each of their images, and the data of a program that GCC compiled one for each code object in it. Data of other
-    programs gives one for each ELF image, and with none of these sections one for the fat binaries of each section, and one for each
-    SPIR-V module.
+    """An element for every device section, named after it; ``.hip_fatbin`` gives one for each of its bundles, sections
+    of SYCL programs one for each of their images, and the data of a program that GCC compiled one for each code object
+    in it. Data of other programs gives one for each ELF image, and with none of these sections one for the fat binaries
+    of each section, and one for each SPIR-V module.
 
-    An object without device code inside an archive has no elements; alone it raises Unsupported. Raises Malformed where the
-    image contradicts itself.
+    An object without device code inside an archive has no elements; alone it raises Unsupported. Raises Malformed where
+    the image contradicts itself.
     """
     kind = elf.kind(element.data)
     if kind is not None and kind.type == ET_CORE:
@@ -148,8 +149,8 @@ def _of_gcc(image: elf.Elf, notes: list[str], facts: dict[str, Any], budget: Bud
 
 
 def _among_data(image: elf.Elf, notes: list[str], budget: Budget, *, images_alone: bool) -> list[Element]:
-    """What is among the data of a program: one element for the fat binaries of a section, and in the order of the file one for each ELF
-    image and SPIR-V module. All are named after their sections."""
+    """What is among the data of a program: one element for the fat binaries of a section, and in the order of the file
+    one for each ELF image and SPIR-V module. All are named after their sections."""
     from symd.formats.containers.images_in_data import images_in  # noqa: PLC0415 - only where a host program is
 
     elements: list[Element] = []
@@ -170,8 +171,8 @@ def _among_data(image: elf.Elf, notes: list[str], budget: Budget, *, images_alon
 def _others_among_data(
     part: FilePart, name: str, images: list[slice], elements: list[Element], notes: list[str], budget: Budget
 ) -> list[slice]:
-    """The SPIR-V modules of a section together with its ELF images. Fat binaries become an element; what is inside another is left to
-    that."""
+    """The SPIR-V modules of a section together with its ELF images. Fat binaries become an element; what is inside
+    another is left to that."""
     from symd.formats.containers.images_in_data import modules_in  # noqa: PLC0415 - only where nothing else is
     from symd.formats.containers.nvidia.fatbin import fat_binaries_in  # noqa: PLC0415
 
@@ -229,8 +230,8 @@ _WINDOW, _WIDEST = 1 << 12, 1 << 25
 
 
 def _bundles(name: str, data: FilePart, notes: list[str], budget: Budget) -> Iterator[Element]:
-    """Every bundle of the section. Each translation unit adds one, padded to its alignment; the next is looked for after
-    the end of the one before, so that code which happens to hold a magic number is not taken for a bundle."""
+    """Every bundle of the section. Each translation unit adds one, padded to its alignment; the next is looked for
+    after the end of the one before, so that code which happens to hold a magic number is not taken for a bundle."""
     at, found = 0, 0
     beginnings = _Beginnings(data)
     while (start := beginnings.after(at)) < len(data):
@@ -249,8 +250,8 @@ def _bundles(name: str, data: FilePart, notes: list[str], budget: Budget) -> Ite
 
 
 class _Beginnings:
-    """Where bundles begin. Both magic numbers are looked for in one window after the other: the search for a kind that does not
-    occur would go through all that is left of the section, gigabytes of code."""
+    """Where bundles begin. Both magic numbers are looked for in one window after the other: the search for a kind that
+    does not occur would go through all that is left of the section, gigabytes of code."""
 
     def __init__(self, data: FilePart) -> None:
         self._data = data
@@ -290,8 +291,8 @@ def _plausible(data: FilePart, start: int) -> bool:
 
 
 def _extent(data: FilePart, start: int, beginnings: _Beginnings, budget: Budget) -> int:
-    """Bytes that the bundle at ``start`` takes: 0 when it is damaged. Version 1 of the compressed kind does not say, and
-    reaches to the next bundle or the end."""
+    """Bytes that the bundle at ``start`` takes: 0 when it is damaged. Version 1 of the compressed kind does not say,
+    and reaches to the next bundle or the end."""
     if data[start : start + 4] != compressed_bundle.MAGIC:
         return offload_bundle.extent(data, start, budget)
     head = compressed_bundle.header(data[start : start + 32])

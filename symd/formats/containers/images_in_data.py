@@ -1,14 +1,14 @@
-"""ELF images for GPUs among the data of a host program: AMD's code objects and cubins that a compiler (Mojo, TVM) or a C array put there,
-at any byte, in no section of their own and in no table.
+"""ELF images for GPUs among the data of a host program: AMD's code objects and cubins that a compiler (Mojo, TVM) or a
+C array put there, at any byte, in no section of their own and in no table.
 
 An image begins with the magic number and an ELF header of a GPU's machine, and reaches as far as its own tables do.
 
-SPIR-V modules among the data of a host program: Vulkan programs keep their shaders as arrays, in no section of their own and
-in no table.
+SPIR-V modules among the data of a host program: Vulkan programs keep their shaders as arrays, in no section of their
+own and in no table.
 
-A module begins with its header (magic number, version, generator, a bound that is not 0, schema 0) and an OpCapability, and has
-no length. It ends behind its last OpFunctionEnd, and behind what may follow that in a module: instructions of non-semantic sets.
-The next header ends it at the latest, so that every byte is walked once.
+A module begins with its header (magic number, version, generator, a bound that is not 0, schema 0) and an OpCapability,
+and has no length. It ends behind its last OpFunctionEnd, and behind what may follow that in a module: instructions of
+non-semantic sets. The next header ends it at the latest, so that every byte is walked once.
 
 Source: SPIR-V 1.6, 2.3 "Physical Layout of a SPIR-V Module and Instruction" and 2.4 "Logical Layout of a Module".
 """
@@ -36,8 +36,8 @@ _TABLE_BYTES_A_STEP: Final = 8
 
 
 def images_in(data: FilePart, name: str, budget: Budget) -> list[slice]:
-    """Where whole images are in a section's content, in order, none inside another. Each header of a GPU's counts as an element,
-    and what is read of its tables as work; a magic number alone is a step. Raises LimitExceeded."""
+    """Where whole images are in a section's content, in order, none inside another. Each header of a GPU's counts as an
+    element, and what is read of its tables as work; a magic number alone is a step. Raises LimitExceeded."""
     found, at = [], 0
     while (at := data.find(elf.MAGIC, at)) >= 0:
         budget.spend(1, name)

@@ -1,4 +1,5 @@
-"""Facts and warnings that are looked for when somebody first looks at them: one question about one address needs none."""
+"""Facts and warnings that are looked for when somebody first looks at them: one question about one address needs
+none."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ _Item = TypeVar("_Item")
 
 
 class LazyMapping(Mapping[str, "Any"]):
-    """A mapping that ``read`` returns, called when the mapping is first used. Equal to any mapping that holds the same."""
+    """A mapping that ``read`` returns, called when the mapping is first used. Equal to any mapping that holds the
+    same."""
 
     __slots__ = ("_known", "_read")
 
@@ -38,7 +40,8 @@ class LazyMapping(Mapping[str, "Any"]):
 
 
 class PackedRecords:
-    """A list of records inside of facts that is unpacked whenever somebody looks, and not kept; how many there are is known."""
+    """A list of records inside of facts that is unpacked whenever somebody looks, and not kept; how many there are is
+    known."""
 
     __slots__ = ("_count",)
 
@@ -89,8 +92,8 @@ def _nothing() -> dict[str, Any]:
 
 
 class LazySequence(Sequence["_Item"]):
-    """A sequence that ``read`` returns, called when the first of its items is asked for. Equal to any sequence that holds the
-    same."""
+    """A sequence that ``read`` returns, called when the first of its items is asked for. Equal to any sequence that
+    holds the same."""
 
     __slots__ = ("_known", "_read")
 

@@ -58,7 +58,8 @@ def recognised(data: bytes) -> tuple[str, str] | None:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether these are lines of UTF-8, or a long one, as far as they are looked at: no control characters but those that lay out text."""
+    """Whether these are lines of UTF-8, or a long one, as far as they are looked at: no control characters but those
+    that lay out text."""
     beginning = data[:_LOOKED_AT]
     if (b"\n" not in beginning and len(beginning) < _LONG_LINE) or _CONTROL.search(beginning):
         return False

@@ -39,8 +39,8 @@ def is_uri(text: str) -> bool:
 
 
 def parse(text: str) -> CodeObjectUri:
-    """``file://PATH``, optionally with ``#offset=N&size=N`` or ``?offset=N&size=N``; numbers are decimal, 0x hexadecimal
-    or 0 octal, the path is %XX-encoded. Raises BadQuery, and Unsupported for ``memory://``."""
+    """``file://PATH``, optionally with ``#offset=N&size=N`` or ``?offset=N&size=N``; numbers are decimal, 0x
+    hexadecimal or 0 octal, the path is %XX-encoded. Raises BadQuery, and Unsupported for ``memory://``."""
     if text.startswith("memory://"):
         raise Unsupported(
             "a memory:// URI names bytes in a running process, which symd does not read",

@@ -1,6 +1,6 @@
-"""A file together with the ``.dwo`` files and ``.dwp`` packages of code objects inside it, and the modules with debug data of SPIR-V modules, as
-one module: what symd sends to whoever reads it, where compilers left debug data beside a program, a bundle, an archive or a SPIR-V module. The
-code objects have the paths that they have without it.
+"""A file together with the ``.dwo`` files and ``.dwp`` packages of code objects inside it, and the modules with debug
+data of SPIR-V modules, as one module: what symd sends to whoever reads it, where compilers left debug data beside a
+program, a bundle, an archive or a SPIR-V module. The code objects have the paths that they have without it.
 
     8 bytes   magic
     u32       number of code objects that have files
@@ -62,8 +62,8 @@ def read(element: Element, budget: Budget) -> Contents:
 
 
 def with_files(code: CodeObject, files: Sequence[bytes], budget: Budget) -> CodeObject:
-    """The code object with the sections of these files behind its own; of a SPIR-V module, with the first file. Raises Malformed,
-    LimitExceeded; of SPIR-V also HashMismatch, NoDebugData."""
+    """The code object with the sections of these files behind its own; of a SPIR-V module, with the first file. Raises
+    Malformed, LimitExceeded; of SPIR-V also HashMismatch, NoDebugData."""
     if code.kind is CodeKind.SPIRV and files:
         from symd.formats.spirv.module import with_debug  # noqa: PLC0415 - the grammar's tables are slow to import
 

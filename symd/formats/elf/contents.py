@@ -35,7 +35,8 @@ class DebugLink(NamedTuple):
 
 
 def debug_link(sections: Iterable[Section]) -> DebugLink | None:
-    """What .gnu_debuglink says, without folders; None where there is no such section, or nothing in it, or the debug data is here."""
+    """What .gnu_debuglink says, without folders; None where there is no such section, or nothing in it, or the debug
+    data is here."""
     link = None
     for section in sections:
         if section.name.startswith((".debug_", ".zdebug_")):
@@ -77,8 +78,8 @@ def overlapping(where: str) -> Malformed:
 
 
 def strings_at(table: bytes, offsets: Sequence[int], where: str) -> list[str]:
-    """The strings at some offsets. Strings may share their ends: n offsets into one string of n bytes hold n * n / 2. Raises
-    Malformed where that takes far more memory than the table."""
+    """The strings at some offsets. Strings may share their ends: n offsets into one string of n bytes hold n * n / 2.
+    Raises Malformed where that takes far more memory than the table."""
     known: dict[int, str] = {}
     left = 16 * len(table) + 65536  # real tables share tails, and stay far below
     text = table.decode("latin-1") + "\0"
@@ -110,8 +111,8 @@ class Symbol(NamedTuple):
 
 
 def symbol_names(table: Section, sections: Sequence[Section], numbers: Sequence[int]) -> list[str]:
-    """The names of some of a 64-bit table's symbols; those that it does not have are left out. ``sections`` are those of its image, of which sh_link has the strings. Raises
-    Malformed."""
+    """The names of some of a 64-bit table's symbols; those that it does not have are left out. ``sections`` are those
+    of its image, of which sh_link has the strings. Raises Malformed."""
     strings = sections[table.link].data if table.link < len(sections) else b""
     known = [number for number in numbers if number < len(table.data) // _SYMBOL_BYTES]
     offsets = [
@@ -224,8 +225,8 @@ def debug_scheme(sections: Iterable[Section]) -> DebugScheme:
 
 
 def _has_line_program(lines: bytes) -> bool:
-    """Whether any line table has a program after its header (DWARF 5, 6.2.4). A table whose header is damaged counts as one with a
-    program: the decoder then says what is wrong with it."""
+    """Whether any line table has a program after its header (DWARF 5, 6.2.4). A table whose header is damaged counts as
+    one with a program: the decoder then says what is wrong with it."""
     at = 0
     while at < len(lines):
         width = 8 if lines[at : at + 4] == b"\xff\xff\xff\xff" else 4

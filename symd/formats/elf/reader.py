@@ -66,7 +66,8 @@ _MANY_BYTES = 256 << 10
 _HEADER_STEPS = 8
 """What a section takes."""
 _STEPS = {SHT_SYMTAB: 1, SHT_DYNSYM: 1, SHT_NOTE: 6, SHT_CUDA_INFO: 12, SHT_ZEBIN_ZEINFO: 12}
-"""What six bytes of a section take that is gone through one value at a time: a symbol has 24, an element of a note may have one."""
+"""What six bytes of a section take that is gone through one value at a time: a symbol has 24, an element of a note may
+have one."""
 _MOST_TABLE_BYTES = 16 << 20
 """Four times what the most headers take that an image can have."""
 _OVERLAP = 8
@@ -148,8 +149,8 @@ class Elf:
         return [section for section in self.sections if section.type == kind]
 
     def symbols(self, table: Section, types: Sequence[int] = ()) -> list[Symbol]:
-        """The entries of a symbol table section, in order, the null entry included; with ``types`` those of them alone that
-        are defined."""
+        """The entries of a symbol table section, in order, the null entry included; with ``types`` those of them alone
+        that are defined."""
         layout = SYMBOL_64 if self.header.bits == 64 else SYMBOL_32
         data = table.data
         if len(data) % layout.size:
@@ -180,8 +181,8 @@ class Elf:
                 yield where, note
 
     def build_id(self) -> str | None:
-        """The hexadecimal digits of the build ID note (NT_GNU_BUILD_ID; elfutils, binutils and LLVM's linkers write it); None where there is none, or
-        notes cannot be read."""
+        """The hexadecimal digits of the build ID note (NT_GNU_BUILD_ID; elfutils, binutils and LLVM's linkers write
+        it); None where there is none, or notes cannot be read."""
         try:
             found = (note.data for _, note in self.notes() if (note.owner, note.type) == ("GNU", NT_GNU_BUILD_ID))
             return next((data.hex() for data in found if data), None)
@@ -210,7 +211,8 @@ class ElfKind(NamedTuple):
 
 
 def kind(data: bytes) -> ElfKind | None:
-    """What an image is, by its first 20 bytes alone (0 where they are missing); None for what is no ELF. Never raises."""
+    """What an image is, by its first 20 bytes alone (0 where they are missing); None for what is no ELF. Never
+    raises."""
     return _kind(data[:20])
 
 
@@ -221,8 +223,8 @@ def _kind(head: bytes) -> ElfKind | None:
 
 
 def parse(data: bytes, budget: Budget, where: str = "ELF", *, section_table: bool = True) -> Elf:
-    """Read header, section and program header tables; without ``section_table`` as if the image had none. Raises Malformed
-    where a table or a section leaves the file, Unsupported for big-endian images."""
+    """Read header, section and program header tables; without ``section_table`` as if the image had none. Raises
+    Malformed where a table or a section leaves the file, Unsupported for big-endian images."""
     header = parse_header(data, where)
     sections = _sections(data, header, budget, where) if section_table else ()
     return Elf(header, data, sections, _segments(data, header, sections, where))
@@ -366,8 +368,9 @@ def _check_addresses(address: int, size: int, where: str) -> None:
 
 
 def image_size(read: Callable[[int, int], bytes], where: str = "ELF") -> int | None:
-    """The bytes of the image that begins at offset 0 of ``read``, which takes an offset and a size and returns fewer bytes where there
-    are no more: what its tables reach to. None where it has no table, or one that is not all there. Raises Malformed, Unsupported."""
+    """The bytes of the image that begins at offset 0 of ``read``, which takes an offset and a size and returns fewer
+    bytes where there are no more: what its tables reach to. None where it has no table, or one that is not all there.
+    Raises Malformed, Unsupported."""
     header = parse_header(read(0, _IDENT_SIZE + FILE_HEADER_64.size), where)
     wide = header.bits == 64
     ends = []

@@ -91,8 +91,8 @@ def stored_sections(data: bytes) -> list[OutputSection]:
 
 def image_of(header: Header, sections: Sequence[OutputSection], segments: Sequence[OutputSegment] = ()) -> bytes:
     """A 64-bit little-endian image with the OS ABI, type, machine, version, entry and flags of ``header``. The section
-    named .shstrtab, which must be there, gets the names; a null section goes first. Raises Malformed for sections of a segment
-    between which there is less room than what stands there takes."""
+    named .shstrtab, which must be there, gets the names; a null section goes first. Raises Malformed for sections of a
+    segment between which there is less room than what stands there takes."""
     table, starts = _names(sections)
     sections = [
         replace(one, content=table, size=len(table)) if one.name == SECTION_NAMES.name else one for one in sections
@@ -114,8 +114,9 @@ def image_of(header: Header, sections: Sequence[OutputSection], segments: Sequen
 
 
 def with_sections(data: bytes, added: Sequence[OutputSection]) -> bytes:
-    """A 64-bit image with more sections: what it has stays where it is, byte for byte; the new content, the names of all
-    sections and a new section table follow. Raises Malformed, and Unsupported for more sections than a header counts."""
+    """A 64-bit image with more sections: what it has stays where it is, byte for byte; the new content, the names of
+    all sections and a new section table follow. Raises Malformed, and Unsupported for more sections than a header
+    counts."""
     header, kept = parse_header(data), stored_sections(data)
     if header.bits != 64:
         raise Unsupported("only 64-bit images are written")
@@ -152,8 +153,8 @@ def _names(sections: Sequence[OutputSection]) -> tuple[bytes, list[int]]:
 def _packed(
     start: int, sections: Sequence[OutputSection], segments: Sequence[OutputSegment]
 ) -> tuple[bytearray, list[int]]:
-    """``start`` bytes for the headers and all content after them; the file offset of each section. Sections of one segment
-    keep their distance from each other; all else is as tight as alignment lets it be."""
+    """``start`` bytes for the headers and all content after them; the file offset of each section. Sections of one
+    segment keep their distance from each other; all else is as tight as alignment lets it be."""
     body = bytearray(start)
     offsets = [0] * len(sections)
     follows = {b: a for segment in segments for a, b in zip(segment.sections, segment.sections[1:], strict=False)}

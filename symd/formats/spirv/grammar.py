@@ -1,16 +1,17 @@
-"""The numbers of SPIR-V's grammar that symd reads, under the specification's names: ``Op.TypeInt`` is OpTypeInt. What has no
-name here keeps its number.
+"""The numbers of SPIR-V's grammar that symd reads, under the specification's names: ``Op.TypeInt`` is OpTypeInt. What
+has no name here keeps its number.
 
 Source: SPIR-V 1.6, section 3, and the registered extensions that the names end in.
 
 Extended instruction sets for debug data: their instructions by number, and how each set that is read lays out operands.
 
-The sets share the numbers up to 35. OpenCL.DebugInfo.100 and its forerunners ("DebugInfo", which names files by OpString and has
-no DebugSource, and the translator's "SPIRV.debug") write numbers such as lines as literals; NonSemantic.Shader.DebugInfo writes
-ids of constants, as non-semantic sets must, and has instructions of its own above 100. Its version 200, which DPC++ 2026
-writes, has the column of an inlined call too.
+The sets share the numbers up to 35. OpenCL.DebugInfo.100 and its forerunners ("DebugInfo", which names files by
+OpString and has no DebugSource, and the translator's "SPIRV.debug") write numbers such as lines as literals;
+NonSemantic.Shader.DebugInfo writes ids of constants, as non-semantic sets must, and has instructions of its own
+above 100. Its version 200, which DPC++ 2026 writes, has the column of an inlined call too.
 
-Source: the specifications of OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugInfo.100; SPIRV-LLVM-Translator for version 200.
+Source: the specifications of OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugInfo.100; SPIRV-LLVM-Translator for
+version 200.
 """
 
 from __future__ import annotations
@@ -239,8 +240,8 @@ DEBUG_SETS: Mapping[str, DebugSet] = {
 
 
 def is_unknown(name: str) -> bool:
-    """Whether this is a set for debug data that is not read: another one, or a version whose instructions are not known,
-    which is never read as another."""
+    """Whether this is a set for debug data that is not read: another one, or a version whose instructions are not
+    known, which is never read as another."""
     if name in DEBUG_SETS or "DebugInfo" not in name:
         return False
     import re  # noqa: PLC0415 - hardly any module has one

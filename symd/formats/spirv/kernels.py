@@ -76,7 +76,8 @@ class KernelFacts:
         return _argument_names(self.words)
 
     def of(self, entry: EntryPoint) -> dict[str, Any]:
-        """The facts of one entry point; entry points of the same function share what is said of that. Raises LimitExceeded."""
+        """The facts of one entry point; entry points of the same function share what is said of that. Raises
+        LimitExceeded."""
         key = entry.id, entry.body.id if entry.body else 0
         if key in self._known:
             self._budget.count_shared_facts(len(self._known[key].get("arguments", ())), f"entry point {entry.name}")

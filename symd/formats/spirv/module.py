@@ -55,7 +55,8 @@ _DESCRIBING = (Op.Source, Op.SourceContinued, Op.Name, Op.MemberName, Op.String,
 
 
 def code_object(data: bytes, budget: Budget, name: str = "", *, outline: bool = False) -> CodeObject:
-    """An ``outline`` has no facts of kernels. Raises Malformed where the module does not split into instructions to its end, and LimitExceeded."""
+    """An ``outline`` has no facts of kernels. Raises Malformed where the module does not split into instructions to its
+    end, and LimitExceeded."""
     budget.spend(len(data) // _WORD_BYTES, name or "SPIR-V")
     try:
         parsed = SpirvModule(parse(data))
@@ -88,22 +89,23 @@ def parsed_module(code: CodeObject) -> SpirvModule:
 
 
 def own_and_described(code: CodeObject) -> tuple[SpirvModule, SpirvModule]:
-    """The module behind a code object, and that which has its debug data: itself, or the one that it was joined with. Raises
-    Malformed."""
+    """The module behind a code object, and that which has its debug data: itself, or the one that it was joined with.
+    Raises Malformed."""
     own, section = parsed_module(code), code.section(_SEPARATE)
     return own, own if section is None else SpirvModule(parse(section.data))
 
 
 def with_debug(code: CodeObject, data: bytes) -> CodeObject:
-    """The code object joined with the module ``data``, which has the same code and its debug data. Raises HashMismatch where it has
-    other code, NoDebugData, Malformed."""
+    """The code object joined with the module ``data``, which has the same code and its debug data. Raises HashMismatch
+    where it has other code, NoDebugData, Malformed."""
     check_same_code(code.data, data)
     section = Section(1, _SEPARATE, _PROGBITS, 0, 0, len(data), data)
     return code._replace(sections=(*code.sections, section), debug=DebugScheme.SPIRV)
 
 
 def check_same_code(data: bytes, debug: bytes) -> None:
-    """Raises HashMismatch where the module ``debug`` has other code than ``data``, NoDebugData where it has no debug data, Malformed."""
+    """Raises HashMismatch where the module ``debug`` has other code than ``data``, NoDebugData where it has no debug
+    data, Malformed."""
     words, other = parse(data), parse(debug)
     if not _has_lines(other):
         raise NoDebugData("the SPIR-V module has no debug data")
@@ -213,8 +215,8 @@ def _refuse_cut_off(words: Words, points: list[EntryPoint]) -> None:
 
 
 class Body(NamedTuple):
-    """An OpFunction .. OpFunctionEnd: instruction numbers ``[first, last]``, byte range ``[offset, end)``. ``name`` is the
-    linkage name, else the OpName, else ""; a ``declared`` function has no block."""
+    """An OpFunction .. OpFunctionEnd: instruction numbers ``[first, last]``, byte range ``[offset, end)``. ``name`` is
+    the linkage name, else the OpName, else ""; a ``declared`` function has no block."""
 
     id: int
     type: int
@@ -241,8 +243,8 @@ class EntryPoint(NamedTuple):
 
 
 class SpirvModule:
-    """A module split into instructions, with what several rooms ask of it, found once: its functions by id and its entry
-    points, each in module order."""
+    """A module split into instructions, with what several rooms ask of it, found once: its functions by id and its
+    entry points, each in module order."""
 
     def __init__(self, words: Words) -> None:
         self.words = words

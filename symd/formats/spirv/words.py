@@ -1,5 +1,5 @@
-"""The word stream of a SPIR-V module: header, instructions as columns, strings, constants, debug instructions. Instructions
-are told apart by their word counts alone; operands are looked at by who needs them.
+"""The word stream of a SPIR-V module: header, instructions as columns, strings, constants, debug instructions.
+Instructions are told apart by their word counts alone; operands are looked at by who needs them.
 
 Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction" and "Binary Form"."""
 
@@ -22,9 +22,9 @@ _NOTHING: array[int] = array("I")
 
 
 class Words:
-    """A module as columns. ``words`` (u32) are in host order whatever the file's; an instruction is its number in the equally
-    long columns ``start`` (word index), ``opcode`` and ``count`` (words, the first included). ``problem`` tells why the
-    split ended early ("" when it did not) and ``problem_at`` is that byte offset."""
+    """A module as columns. ``words`` (u32) are in host order whatever the file's; an instruction is its number in the
+    equally long columns ``start`` (word index), ``opcode`` and ``count`` (words, the first included). ``problem`` tells
+    why the split ended early ("" when it did not) and ``problem_at`` is that byte offset."""
 
     def __init__(self, words: array[int], *, swapped: bool, rest: int) -> None:
         """``rest`` is how many bytes of another word there are."""
@@ -142,7 +142,8 @@ class Words:
 
 
 class DebugInstruction(NamedTuple):
-    """``number`` counts instructions; ``operands`` follow the instruction number; ``layout`` is the version of its set."""
+    """``number`` counts instructions; ``operands`` follow the instruction number; ``layout`` is the version of its
+    set."""
 
     number: int
     id: int

@@ -148,7 +148,8 @@ def _guaranteed(number: int, module: CheckedModule, device: Device) -> bool:
 
 
 def ext_inst_set(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
-    """OpenCL.std is guaranteed; debug and other non-semantic sets mean nothing to execution, but a driver may end on one."""
+    """OpenCL.std is guaranteed; debug and other non-semantic sets mean nothing to execution, but a driver may end on
+    one."""
     for number, ops in module.each(Op.ExtInstImport):
         name = text(ops[1:])[0]
         if device.reads_sets is not None and name not in device.reads_sets:

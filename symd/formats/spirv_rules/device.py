@@ -2,11 +2,11 @@
 ze_device_image_properties_t and ze_float_atomic_ext_properties_t.
 
 What two generations of Intel's Level Zero driver report of the products that they can simulate
-(zeDeviceGetModuleProperties with ze_float_atomic_ext_properties_t, and zeDeviceGetImageProperties, whose limits are 0 where
-there are no images), and what they were seen to build.
+(zeDeviceGetModuleProperties with ze_float_atomic_ext_properties_t, and zeDeviceGetImageProperties, whose limits are 0
+where there are no images), and what they were seen to build.
 
-Asked of drivers 1.3.24595 (22.43), which reports SPIR-V 1.2, builds up to 1.4 and ends its process on more, and 1.15.39122
-(26.27), which reports 1.5 and builds 1.6.
+Asked of drivers 1.3.24595 (22.43), which reports SPIR-V 1.2, builds up to 1.4 and ends its process on more, and
+1.15.39122 (26.27), which reports 1.5 and builds 1.6.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Device:
 
     @classmethod
     def parse(cls, text: str, known: Mapping[str, Device] = MappingProxyType({})) -> Device:
-        """``KEY=VALUE`` pairs parted by commas; what is not named keeps its default, or is as the ``known`` device has it
-        whose name comes first. Raises InvalidInput."""
+        """``KEY=VALUE`` pairs parted by commas; what is not named keeps its default, or is as the ``known`` device has
+        it whose name comes first. Raises InvalidInput."""
         pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
         device = known.get(pieces[0]) if pieces else None
         properties: dict[str, Any] = {}

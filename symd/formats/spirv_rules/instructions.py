@@ -90,7 +90,8 @@ def fp_atomic_minmax(module: CheckedModule, device: Device) -> Iterator[RuleFind
 def _float_atomics(
     module: CheckedModule, device: Device, opcodes: tuple[int, ...], flag: str, needs: dict[int, tuple[str, Capability]]
 ) -> Iterator[RuleFinding]:
-    """Each such instruction needs the extension, the width's capability and the device's flag for the pointer's class."""
+    """Each such instruction needs the extension, the width's capability and the device's flag for the pointer's
+    class."""
     for number, ops in module.each(*opcodes):
         kind = _value_type(module, number, ops)
         if kind is None:

@@ -1,7 +1,7 @@
 """The published JSON of answers: one module a topic, used by the command line, by profiles and by whatever serves JSON.
 
-Every function takes values of ``symd.model`` and gives a dict ready for ``to_json``, or, where there are very many rows, the
-finished text. Keys and their order are published; an absent value is null."""
+Every function takes values of ``symd.model`` and gives a dict ready for ``to_json``, or, where there are very many
+rows, the finished text. Keys and their order are published; an absent value is null."""
 
 from __future__ import annotations
 

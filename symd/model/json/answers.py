@@ -37,8 +37,8 @@ from symd.model.variables import TypeInfo, Variable, Visible
 
 
 def answer_json(query: str, answer: Answer) -> dict[str, Any]:
-    """One answer; ``query`` is the text that was asked. ``candidates`` is there only for AMBIGUOUS and UNKNOWN_KERNEL, and
-    for OUTSIDE_TEXT where the query names no section that there is."""
+    """One answer; ``query`` is the text that was asked. ``candidates`` is there only for AMBIGUOUS and UNKNOWN_KERNEL,
+    and for OUTSIDE_TEXT where the query names no section that there is."""
     fields = {
         "query": query,
         "object": answer.path,
@@ -96,8 +96,8 @@ def candidate_json(candidate: Candidate) -> dict[str, Any]:
 
 
 def located_json(requested: str, answer: Located, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """One object a location, or one that says the reason; ``names`` are readable ones for functions that have others. A location has
-    ``device_addresses`` where it is one of a load that says where."""
+    """One object a location, or one that says the reason; ``names`` are readable ones for functions that have others. A
+    location has ``device_addresses`` where it is one of a load that says where."""
     if answer.refusal is not None:
         yield {"requested": requested, "reason": answer.refusal.name, "candidates": list(answer.candidates)}
     for location in answer.locations:
@@ -129,8 +129,8 @@ _FLAGS_JSON = {
 
 
 def row_lines(table: LineTable) -> Iterator[str]:
-    """The rows in table order, one object a line, ``ROWS_PER_TEXT`` lines in one text; ``text`` is a member only where the
-    table has the text of its lines, ``prologue_end`` only where a row has that mark."""
+    """The rows in table order, one object a line, ``ROWS_PER_TEXT`` lines in one text; ``text`` is a member only where
+    the table has the text of its lines, ``prologue_end`` only where a row has that mark."""
     strings = [to_json(text or None) for text in table.strings]
     start = f'{{"object": {to_json(table.path)}, "target": {to_json(table.target)}, '
     sections = [_section_json(text.section, text.section_index) for text in table.text_sections]
@@ -151,8 +151,8 @@ def _section_json(section: str | None, index: int) -> str:
 
 
 def row_chunks(table: LineTable) -> Iterator[Iterator[Sequence[int]]]:
-    """The columns of a table as rows of plain ints, ``ROWS_PER_TEXT`` at a time: text section, offset, kernel, function, file, line,
-    column, flags, text (0 where the table has no texts)."""
+    """The columns of a table as rows of plain ints, ``ROWS_PER_TEXT`` at a time: text section, offset, kernel,
+    function, file, line, column, flags, text (0 where the table has no texts)."""
     columns = (
         table.text_section,
         table.offset,
@@ -188,7 +188,8 @@ def instruction_lines(listing: Listing, sources: Mapping[str, SourceText]) -> It
 
 
 def _of_instruction(listing: Listing, number: int) -> str:
-    """The members that say what an instruction is made of and where it leads, without braces; none of a listing that does not know."""
+    """The members that say what an instruction is made of and where it leads, without braces; none of a listing that
+    does not know."""
     code = listing.code[number].hex() if listing.code else None
     flow = [each.name.lower() for each in Flow if each.name and listing.flow and listing.flow[number] & each]
     targets = list(listing.targets[number]) if listing.targets else []
@@ -241,8 +242,9 @@ def named_item_json(found: NamedItem, name: str) -> dict[str, Any]:
 
 
 def variable_json(variable: Variable) -> dict[str, Any]:
-    """One variable; ``live`` and ``block`` are section-offset ranges, the end excluded. From ``frame`` on a member is there only where it is
-    known and says something; ``block_depth`` and ``block`` only where the variable is declared in a block of its function."""
+    """One variable; ``live`` and ``block`` are section-offset ranges, the end excluded. From ``frame`` on a member is
+    there only where it is known and says something; ``block_depth`` and ``block`` only where the variable is declared
+    in a block of its function."""
     more = {
         "frame": variable.frame,
         "linkage_name": variable.linkage_name,
@@ -309,7 +311,8 @@ _NOWHERE = f"null{_BETWEEN_NUMBERS[0].decode()}null{_BETWEEN_NUMBERS[1].decode()
 
 
 class JsonLines:
-    """Each answer as ``answer_json`` has it, one a line. ``names``: functions are called by what it says of their linkage names."""
+    """Each answer as ``answer_json`` has it, one a line. ``names``: functions are called by what it says of their
+    linkage names."""
 
     def __init__(self, names: Names | None = None) -> None:
         self._names = names

@@ -14,13 +14,15 @@ from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, M
 
 _FACTS = KernelSummary._fields.index("facts")
 _PLACE = (*KernelSummary._fields[:_FACTS], *KernelSummary._fields[_FACTS + 1 :])
-"""What stands in front of a kernel's facts: the other fields of the record, by their names. A fact of such a name is not shown."""
+"""What stands in front of a kernel's facts: the other fields of the record, by their names. A fact of such a name is
+not shown."""
 _KEPT_TEXTS = 1024
 """Some hundred bytes to some thousand each."""
 
 
 def module_json(file: str, module: ModuleSummary) -> dict[str, Any]:
-    """The module, with its own notes and the containers that were opened at the end; ``file`` is what the user called it."""
+    """The module, with its own notes and the containers that were opened at the end; ``file`` is what the user called
+    it."""
     return {
         "file": file,
         "format": module.format,
@@ -32,7 +34,8 @@ def module_json(file: str, module: ModuleSummary) -> dict[str, Any]:
 
 
 def module_pieces(file: str, module: ModuleSummary) -> Iterator[str]:
-    """The text of ``module_json`` in pieces, one a kernel: of a library with tens of thousands no more is made at a time."""
+    """The text of ``module_json`` in pieces, one a kernel: of a library with tens of thousands no more is made at a
+    time."""
     without = module_json(file, module._replace(objects=()))
     yield from _with_array(without, "objects", (_object_pieces(item) for item in module.objects))
 
@@ -42,8 +45,9 @@ def _object_pieces(item: ObjectSummary) -> Iterator[str]:
 
 
 class _KernelTexts:
-    """The texts of ``kernel_json``, kernel after kernel. Formats give many kernels the same facts in the same dictionary, or the same list of
-    arguments in several: each is written once, as long as not too many different ones come."""
+    """The texts of ``kernel_json``, kernel after kernel. Formats give many kernels the same facts in the same
+    dictionary, or the same list of arguments in several: each is written once, as long as not too many different ones
+    come."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, str]] = {}
@@ -59,7 +63,8 @@ class _KernelTexts:
         return f"{{{', '.join(place)}, {known[1]}}}"
 
     def _facts(self, facts: dict[str, Any]) -> str:
-        """What stands between the braces. A list that comes last, as arguments do, is written by itself once it came before."""
+        """What stands between the braces. A list that comes last, as arguments do, is written by itself once it came
+        before."""
         *others, (name, last) = facts.items()
         if type(last) is not list or not others:
             return to_json(facts)[1:-1]
@@ -100,7 +105,8 @@ def container_json(container: ContainerSummary) -> dict[str, Any]:
 
 
 def object_json(item: ObjectSummary) -> dict[str, Any]:
-    """One code object: its path as ``object``, the other fields of the record by their names, then its kernels, notes and facts."""
+    """One code object: its path as ``object``, the other fields of the record by their names, then its kernels, notes
+    and facts."""
     fields = item._asdict()
     lists = ("kernels", "notes", "facts")
     return {
@@ -120,7 +126,8 @@ def kernel_json(kernel: KernelSummary) -> dict[str, Any]:
 
 
 def record_json(record: ModuleRecord) -> dict[str, Any]:
-    """A line of a daemon's catalogue; ``create_time`` is seconds since the epoch, ``failure`` null where it can be read."""
+    """A line of a daemon's catalogue; ``create_time`` is seconds since the epoch, ``failure`` null where it can be
+    read."""
     return {
         "module": f"modules/{record.sha256}",
         "sha256": record.sha256,

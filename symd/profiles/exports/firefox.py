@@ -1,16 +1,18 @@
-"""The Firefox Profiler's processed profile format: tables of frames, functions and stacks, and a thread for each value type
-and task.
+"""The Firefox Profiler's processed profile format: tables of frames, functions and stacks, and a thread for each value
+type and task.
 
-Source: firefox-devtools/profiler, docs-developer/CHANGELOG-formats.md and src/types/profile.ts; written is version 60, which
-every later front end upgrades as it loads it. ``shared`` has ``stringArray``, ``stackTable`` {frame, prefix}, ``frameTable``
-{address, inlineDepth, category, subcategory, func, nativeSymbol, innerWindowID, line, column}, ``funcTable`` {name, isJS,
-relevantForJS, resource, source, lineNumber, columnNumber}, ``resourceTable`` {lib, name, host, type}, ``nativeSymbols``
-{libIndex, address, name, functionSize} and ``sources`` {uuid, filename}. Inlined frames are frames of one address, inlineDepth 0 outermost. Times are milliseconds after
-``meta.startTime``. A library is named by ``breakpadId``, the debug ID of its build ID; addresses count from where its first segment lies at 0, and -1 is none. Where
-``meta.symbolicated`` is false the page asks its symbol server for the names; for a source text it asks by an address of any frame that has the file.
+Source: firefox-devtools/profiler, docs-developer/CHANGELOG-formats.md and src/types/profile.ts; written is version 60,
+which every later front end upgrades as it loads it. ``shared`` has ``stringArray``, ``stackTable`` {frame, prefix},
+``frameTable`` {address, inlineDepth, category, subcategory, func, nativeSymbol, innerWindowID, line, column},
+``funcTable`` {name, isJS, relevantForJS, resource, source, lineNumber, columnNumber}, ``resourceTable`` {lib, name,
+host, type}, ``nativeSymbols`` {libIndex, address, name, functionSize} and ``sources`` {uuid, filename}. Inlined frames
+are frames of one address, inlineDepth 0 outermost. Times are milliseconds after ``meta.startTime``. A library is named
+by ``breakpadId``, the debug ID of its build ID; addresses count from where its first segment lies at 0, and -1 is none.
+Where ``meta.symbolicated`` is false the page asks its symbol server for the names; for a source text it asks by an
+address of any frame that has the file.
 
-Symbol servers are asked for the addresses of a profile by the code objects that they lie in: the build ID of a code object, or its SHA-256 where it
-has none, and an object address in it (``symd.formats.debug_ids``).
+Symbol servers are asked for the addresses of a profile by the code objects that they lie in: the build ID of a code
+object, or its SHA-256 where it has none, and an object address in it (``symd.formats.debug_ids``).
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ WRITTEN_A_ROW = 64
 
 
 def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
-    """Every value type that is not all 0, the one that is shown first in front. Samples without a time stand a millisecond apart, in the order of the profile."""
+    """Every value type that is not all 0, the one that is shown first in front. Samples without a time stand a
+    millisecond apart, in the order of the profile."""
     tables = _Tables(profile, spending)
     times = [sample.time for sample in profile.samples if sample.time is not None]
     timed = bool(times) and len(times) == len(profile.samples)
@@ -280,7 +283,8 @@ def _file_name(module: SampledModule) -> str:
 
 
 def _address_in(module: SampledModule, address: int) -> int:
-    """The address counted from the start of the library; -1 where the file alone could tell: only a later part of it is mapped, or none."""
+    """The address counted from the start of the library; -1 where the file alone could tell: only a later part of it is
+    mapped, or none."""
     return address - module.start if not module.offset and module.start <= address < module.limit else -1
 
 
@@ -334,7 +338,8 @@ def by_code_id(profile: SampledProfile, resolver: Resolver, options: Options) ->
 
 
 class _Modules:
-    """``used`` are those of the profile that are left, and code objects, each with the number that it gets when it is used first."""
+    """``used`` are those of the profile that are left, and code objects, each with the number that it gets when it is
+    used first."""
 
     def __init__(self, modules: Sequence[SampledModule], resolver: Resolver) -> None:
         self.used: list[SampledModule] = []

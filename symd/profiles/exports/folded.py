@@ -1,4 +1,5 @@
-"""Folded stacks, as flame graph tools read them: one line for each distinct stack, root first, with the sum of its values.
+"""Folded stacks, as flame graph tools read them: one line for each distinct stack, root first, with the sum of its
+values.
 
 Frames are written as ``symd.profiles.samples`` writes them."""
 
@@ -12,7 +13,8 @@ NAME = "folded"
 
 
 def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
-    """The value type alone that is shown first: a line has room for one value. Stacks whose values are 0 are left out."""
+    """The value type alone that is shown first: a line has room for one value. Stacks whose values are 0 are left
+    out."""
     texts = [_address_text(profile, number) for number in range(len(profile.addresses))]
     stacks: dict[tuple[int, ...], Value] = {}
     for sample in profile.samples:

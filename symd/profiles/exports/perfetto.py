@@ -1,4 +1,5 @@
-"""A Perfetto trace of stack samples: interned call stacks, a frame for each inlined call, and every value type as a counter.
+"""A Perfetto trace of stack samples: interned call stacks, a frame for each inlined call, and every value type as a
+counter.
 
 Call stacks stand outermost first."""
 
@@ -26,8 +27,8 @@ MICROSECOND = 1000
 
 
 def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
-    """Every value type: the one that is shown first is the primary counter, the others follow it. Samples without a time stand a microsecond
-    apart, in the order of the profile."""
+    """Every value type: the one that is shown first is the primary counter, the others follow it. Samples without a
+    time stand a microsecond apart, in the order of the profile."""
     times = [sample.time for sample in profile.samples if sample.time is not None]
     timed = bool(times) and len(times) == len(profile.samples)
     writer = _Writer(profile, spending)
@@ -161,7 +162,8 @@ class _Writer:
 
 
 def build_id_bytes(build_id: str) -> bytes:
-    """The bytes that hexadecimal digits stand for, as Perfetto keeps build ids; those of the text where it is no such."""
+    """The bytes that hexadecimal digits stand for, as Perfetto keeps build ids; those of the text where it is no
+    such."""
     try:
         return bytes.fromhex(build_id)
     except ValueError:

@@ -1,8 +1,8 @@
 """speedscope's own format: one table of frames, and a sampled profile for each value type and task.
 
-Source: jlfwong/speedscope, file-format-schema.json and src/lib/file-format-spec.ts at 1.25.0. ``frames``: name, file, line,
-col. A sampled profile: type, name, unit (none, nanoseconds, microseconds, milliseconds, seconds, bytes), startValue, endValue,
-samples (lists of frame numbers, outermost first) and weights, one for each sample."""
+Source: jlfwong/speedscope, file-format-schema.json and src/lib/file-format-spec.ts at 1.25.0. ``frames``: name, file,
+line, col. A sampled profile: type, name, unit (none, nanoseconds, microseconds, milliseconds, seconds, bytes),
+startValue, endValue, samples (lists of frame numbers, outermost first) and weights, one for each sample."""
 
 from __future__ import annotations
 

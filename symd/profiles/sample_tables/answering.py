@@ -1,5 +1,5 @@
-"""For each row of a table of samples the location that it means: rows of one module, or of one context, are one question. What samples call
-their modules, and which module that is."""
+"""For each row of a table of samples the location that it means: rows of one module, or of one context, are one
+question. What samples call their modules, and which module that is."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from symd.profiles.sample_tables.places import NumberColumn, Places, Rows, Targe
 
 
 class SampleModuleNames:
-    """Names of the modules that a user gave, and of all that the symbolizer has: SHA-256 (also of a code object inside a module that was
-    given; also as ``modules/SHA256``), the identity or the file's name of one that was given, the label of one that the symbolizer
-    has."""
+    """Names of the modules that a user gave, and of all that the symbolizer has: SHA-256 (also of a code object inside
+    a module that was given; also as ``modules/SHA256``), the identity or the file's name of one that was given, the
+    label of one that the symbolizer has."""
 
     def __init__(self, symbolizer: Symbolizer, modules: Sequence[NamedModule]) -> None:
         self._symbolizer = symbolizer
@@ -42,8 +42,8 @@ class SampleModuleNames:
         self._labelled: dict[str, IdentifiedModule | Reason] | None = None
 
     def target(self, texts: TargetTexts) -> LookupTarget | Reason:
-        """What numbers count from that stand beside these texts. Without a module: from the kernel of that name in those that were
-        given; or in the only one."""
+        """What numbers count from that stand beside these texts. Without a module: from the kernel of that name in
+        those that were given; or in the only one."""
         if texts.module is not None:
             return self._in(self._named(texts.module), texts)
         if len(self._digests) == 1:
@@ -88,8 +88,8 @@ _SECONDS_OF_A_MODULE = ("build_seconds", "question_seconds")
 
 
 class SampleAnswering:
-    """Asks the symbolizer, and puts the locations of its answers into ``registry``. ``notes`` say, once each, why modules and contexts
-    could not be asked. Not safe to use from several threads at once."""
+    """Asks the symbolizer, and puts the locations of its answers into ``registry``. ``notes`` say, once each, why
+    modules and contexts could not be asked. Not safe to use from several threads at once."""
 
     def __init__(self, symbolizer: Symbolizer, names: SampleModuleNames, registry: LocationRegistry) -> None:
         self._symbolizer = symbolizer
@@ -98,8 +98,8 @@ class SampleAnswering:
         self.notes: dict[str, None] = {}
 
     def entries(self, places: Places) -> U32:
-        """For each row its entry of the registry. A row that names no place has entry 0. Raises what a symbolizer raises that cannot
-        answer at all: one that is out of reach, busy, or too slow to take the question."""
+        """For each row its entry of the registry. A row that names no place has entry 0. Raises what a symbolizer
+        raises that cannot answer at all: one that is out of reach, busy, or too slow to take the question."""
         self._names.forget_unknown()
         found = np.zeros(places.count, np.uint32)
         device, in_kernel, at_address = places.kinds()
@@ -190,7 +190,8 @@ def _is_part(name: str) -> bool:
 
 
 def _is_of_the_call(error: SymdError) -> bool:
-    """Whether a daemon that has too much to do did not come to the question, so that nothing is known of what was asked about."""
+    """Whether a daemon that has too much to do did not come to the question, so that nothing is known of what was asked
+    about."""
     limit = error.metadata.get("limit")
     if isinstance(error, DeadlineExceeded):
         return limit not in _SECONDS_OF_A_MODULE

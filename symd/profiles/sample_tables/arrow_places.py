@@ -37,8 +37,8 @@ def checked_names(names: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def columns_read(schema: pa.Schema, names: Mapping[str, str]) -> list[str]:
-    """The columns of a table that say place and weight, by its own names. Raises InvalidInput where they name no place, and where one is
-    there twice."""
+    """The columns of a table that say place and weight, by its own names. Raises InvalidInput where they name no place,
+    and where one is there twice."""
     read = [theirs for name in (*PLACES, WEIGHT) if (theirs := names.get(name, name)) in schema.names]
     twice = [name for name in read if schema.names.count(name) > 1]
     if twice:
@@ -92,7 +92,8 @@ def places(table: pa.Table, names: Mapping[str, str] = SAME_NAMES) -> Places:
 
 
 def weights(table: pa.Table, names: Mapping[str, str] = SAME_NAMES) -> Weights | None:
-    """The weights of the rows; 0 where there is none, None where there is no such column. Raises InvalidInput for another type."""
+    """The weights of the rows; 0 where there is none, None where there is no such column. Raises InvalidInput for
+    another type."""
     column = _column(table, names.get(WEIGHT, WEIGHT))
     if column is None:
         return None

@@ -1,6 +1,8 @@
-"""Each distinct location that answers pointed to, once, whatever table it stood in: what millions of rows need of strings and frames.
+"""Each distinct location that answers pointed to, once, whatever table it stood in: what millions of rows need of
+strings and frames.
 
-A number for each location that follows from what it says, so that all processes, machines and runs give it the same one.
+A number for each location that follows from what it says, so that all processes, machines and runs give it the same
+one.
 
 The texts of many tables of locations, each once, with a hash that is the same everywhere.
 """
@@ -31,7 +33,8 @@ def module_hash(digest: str | None) -> int:
 
 
 def begun(modules: U64, reasons: NDArray[np.integer], kernels: U64) -> U64:
-    """The numbers of locations while they are made: of the hash of their module, their reason, the hash of their kernel's name."""
+    """The numbers of locations while they are made: of the hash of their module, their reason, the hash of their
+    kernel's name."""
     return _mixed(_mixed(modules, reasons.astype(np.uint64)), kernels)
 
 
@@ -47,8 +50,9 @@ def with_frames(state: U64, names: Sequence[U64], line: U32, column: U32, inline
 def ended(state: U64) -> I64:
     """The numbers: never 0, never negative.
 
-    64 bits are mixed and 63 kept: of ten million different locations two have one number with a probability of 5 in a million. Modules
-    are told apart by their SHA-256, so that whoever makes a module to that end mixes up answers about this module alone."""
+    64 bits are mixed and 63 kept: of ten million different locations two have one number with a probability of 5 in a
+    million. Modules are told apart by their SHA-256, so that whoever makes a module to that end mixes up answers about
+    this module alone."""
     ids = (state >> np.uint64(1)).astype(np.int64)
     return np.where(ids == 0, 1, ids)
 
@@ -90,8 +94,8 @@ class InternedTexts:
         return found
 
     def numbers(self, strings: Sequence[str], wanted: U32) -> U32:
-        """The number of each of the strings that ``wanted`` counts, in which string 0 is none. What is found out about the strings of an
-        index, which many tables share, is remembered as long as they are there."""
+        """The number of each of the strings that ``wanted`` counts, in which string 0 is none. What is found out about
+        the strings of an index, which many tables share, is remembered as long as they are there."""
         known = self._known(strings)
         found = known[wanted]
         missing = np.unique(wanted[(found == 0) & (wanted != 0)])
@@ -121,8 +125,8 @@ _REASONS = of_reasons()
 
 
 class FrameColumns(NamedTuple):
-    """Frames, those of one location after another's, each location's innermost first. Texts are numbers, 0 for none; so are lines and
-    columns."""
+    """Frames, those of one location after another's, each location's innermost first. Texts are numbers, 0 for none; so
+    are lines and columns."""
 
     function: U32
     linkage_name: U32
@@ -133,8 +137,8 @@ class FrameColumns(NamedTuple):
 
 
 class EntryColumns(NamedTuple):
-    """Entries of a registry: the number of the location, its reason (0 for entry 0 alone), module and kernel as numbers of texts, and how
-    many frames it has."""
+    """Entries of a registry: the number of the location, its reason (0 for entry 0 alone), module and kernel as numbers
+    of texts, and how many frames it has."""
 
     location: I64
     reason: U8
@@ -144,7 +148,8 @@ class EntryColumns(NamedTuple):
 
 
 class RegistryColumns(NamedTuple):
-    """All entries of a registry. The frames of entry i are those from ``frame_ends[i] - entries.depth[i]`` up to ``frame_ends[i]``."""
+    """All entries of a registry. The frames of entry i are those from ``frame_ends[i] - entries.depth[i]`` up to
+    ``frame_ends[i]``."""
 
     entries: EntryColumns
     frames: FrameColumns
@@ -153,8 +158,8 @@ class RegistryColumns(NamedTuple):
 
 
 class LocationRegistry:
-    """Entry 0 stands for rows that ask nothing. Entries stay; one takes some 150 bytes, and 25 a frame. Not safe to use from several
-    threads at once."""
+    """Entry 0 stands for rows that ask nothing. Entries stay; one takes some 150 bytes, and 25 a frame. Not safe to use
+    from several threads at once."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {0: 0}
@@ -207,7 +212,8 @@ class LocationRegistry:
         return self._columns
 
     def _known(self, module: str, table: Locations) -> U32:
-        """For each location of the table its entry, 0 where it is not known yet; kept for tables that further answers point into."""
+        """For each location of the table its entry, 0 where it is not known yet; kept for tables that further answers
+        point into."""
         if not table.shared:
             return np.zeros(len(table), np.uint32)
         key = module, id(table)

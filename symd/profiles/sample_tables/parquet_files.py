@@ -28,7 +28,8 @@ ROWS_AT_A_TIME = 1 << 19
 BYTES_AT_A_TIME = 1 << 26
 """Bytes of rows that are read together, where the file says how many they have."""
 _READ_AT_A_TIME = 1 << 20
-"""Bytes of a column that are read at a time. Arrow would read whole columns of row groups, and keep all of them to the end."""
+"""Bytes of a column that are read at a time. Arrow would read whole columns of row groups, and keep all of them to the
+end."""
 _HEAD = 1 << 16
 """Bytes from which a module is known."""
 _MAGICS = (b"PAR1", b"PARE")
@@ -42,8 +43,8 @@ Progress = Callable[[int, int], None]
 
 
 class SampleFile:
-    """A Parquet file of samples, opened. Raises InvalidInput for one that cannot be read, and for columns that name no place; Malformed
-    for one that is damaged, here or while it is read."""
+    """A Parquet file of samples, opened. Raises InvalidInput for one that cannot be read, and for columns that name no
+    place; Malformed for one that is damaged, here or while it is read."""
 
     def __init__(self, path: Path, names: TableNames) -> None:
         self._path = path
@@ -74,8 +75,9 @@ class SampleFile:
                 yield pa.Table.from_batches([batch])
 
     def _rows_together(self, number: int) -> int:
-        """How many rows of a row group are read together: a power of two, so that groups that are nearly alike are read as one. What the
-        group says of all its columns is asked: Arrow ends the process where what a single one says is damaged."""
+        """How many rows of a row group are read together: a power of two, so that groups that are nearly alike are read
+        as one. What the group says of all its columns is asked: Arrow ends the process where what a single one says is
+        damaged."""
         with self._reading(f"row group {number}"):
             group = self._file.metadata.row_group(number)
             rows: int = BYTES_AT_A_TIME * max(group.num_rows, 1) // max(group.total_byte_size, 1)
@@ -115,8 +117,8 @@ class SampleFile:
 
 
 def _check_beginning(path: Path) -> None:
-    """Raises ``InvalidInput`` for a folder or a module in the place of a Parquet file, ``Malformed`` for another file. Raises OSError, also where there is none:
-    Arrow takes some names for those of other machines' files."""
+    """Raises ``InvalidInput`` for a folder or a module in the place of a Parquet file, ``Malformed`` for another file.
+    Raises OSError, also where there is none: Arrow takes some names for those of other machines' files."""
     if stat.S_ISDIR(path.stat().st_mode):
         raise InvalidInput("this is a folder", where=str(path), hint=_ONE_BY_ONE)
     if not path.is_file():
@@ -136,8 +138,8 @@ def _check_beginning(path: Path) -> None:
 def write_answers(
     samples: SampleFile, tables: SampleTables, form: Form, target: Path, locations: Path | None, progress: Progress
 ) -> None:
-    """Answer ``samples`` into a file ``target``, and what the numbers of locations stand for into ``locations``. Raises OSError where
-    these cannot be written."""
+    """Answer ``samples`` into a file ``target``, and what the numbers of locations stand for into ``locations``. Raises
+    OSError where these cannot be written."""
     declared = tables.schema(samples.schema, form)
     done = 0
     progress(0, samples.rows)
@@ -164,8 +166,8 @@ def _write_table(table: pa.Table, path: Path) -> None:
 
 
 class _TableFile:
-    """A Parquet file that is written table by table, by a thread of its own: whoever answers does not wait for it. Columns may be
-    dictionaries where the schema ``declared`` has plain texts; readers get what is declared."""
+    """A Parquet file that is written table by table, by a thread of its own: whoever answers does not wait for it.
+    Columns may be dictionaries where the schema ``declared`` has plain texts; readers get what is declared."""
 
     def __init__(self, path: Path, declared: pa.Schema) -> None:
         self._path = path

@@ -61,8 +61,8 @@ class Places:
     address: NumberColumn | None = None
 
     def kinds(self) -> tuple[Rows, Rows, Rows]:
-        """(the rows with a device address, those with a kernel and an offset, those with an object address): each row belongs to the
-        first of these kinds whose columns it has, or to none."""
+        """(the rows with a device address, those with a kernel and an offset, those with an object address): each row
+        belongs to the first of these kinds whose columns it has, or to none."""
         left = np.ones(self.count, np.bool_)
         kinds = (self.context, self.device_address), (self.kernel, self.offset), (self.address,)
         device, kernel, address = (_take(left, columns) for columns in kinds)

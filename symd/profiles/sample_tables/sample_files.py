@@ -1,6 +1,6 @@
-"""Samples from one Parquet file to another, as the command and the library ask for it: what becomes of them, where the modules are that they
-speak of by names of their own (``--module [ID=]FILE``), and the file that is written whole or stays as it was. Apache Arrow, which is an
-extra and slow to import, is imported when a file is answered."""
+"""Samples from one Parquet file to another, as the command and the library ask for it: what becomes of them, where the
+modules are that they speak of by names of their own (``--module [ID=]FILE``), and the file that is written whole or
+stays as it was. Apache Arrow, which is an extra and slow to import, is imported when a file is answered."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Form(StrEnum):
 
 
 def named_module(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> NamedModule:
-    """The module of ``FILE`` or ``ID=FILE``, which the symbolizer has then; a file whose own name has an equals sign is taken as such."""
+    """The module of ``FILE`` or ``ID=FILE``, which the symbolizer has then; a file whose own name has an equals sign is
+    taken as such."""
     identity, file = named_file(text)
     digest = add_module(symbolizer, file, server, limits)
     return NamedModule(digest, file, identity or None)
@@ -60,8 +61,9 @@ def named_file(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class SampleModules:
-    """Where the modules of samples are: ``modules`` are [ID=]FILE, ``server`` is a daemon's address; ``store`` is the folder of a store, or
-    with the URL of its ``catalogue`` the object storage of one that several daemons share, whose files are kept in the folder ``cache``."""
+    """Where the modules of samples are: ``modules`` are [ID=]FILE, ``server`` is a daemon's address; ``store`` is the
+    folder of a store, or with the URL of its ``catalogue`` the object storage of one that several daemons share, whose
+    files are kept in the folder ``cache``."""
 
     modules: tuple[str, ...] = ()
     server: str | None = None
@@ -141,10 +143,10 @@ def answer_file(
     locations: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] = lambda _done, _rows: None,
 ) -> TableReport:
-    """Answer the Parquet file ``samples`` into the file ``target``, which is written whole or stays as it was. With the form ``locations``
-    the file of that name gets what the numbers of locations stand for (by default ``locations_path``). ``progress`` is called with the
-    rows that are done, and all. Raises InvalidInput and Malformed for the samples, StoreUnavailable where a file cannot be written, and
-    what the symbolizer raises."""
+    """Answer the Parquet file ``samples`` into the file ``target``, which is written whole or stays as it was. With the
+    form ``locations`` the file of that name gets what the numbers of locations stand for (by default
+    ``locations_path``). ``progress`` is called with the rows that are done, and all. Raises InvalidInput and Malformed
+    for the samples, StoreUnavailable where a file cannot be written, and what the symbolizer raises."""
     from symd.profiles.sample_tables.parquet_files import SampleFile, write_answers  # noqa: PLC0415 - 58 ms: Arrow is slow to import
 
     for each in (samples, target):
@@ -172,8 +174,8 @@ def answer_file(
 def written_paths(
     target: str | os.PathLike[str], form: Form, locations: str | os.PathLike[str] | None = None
 ) -> list[Path]:
-    """The files that ``answer_file`` writes: ``target`` last, before it that of the locations where the form has one. Where ``target`` has every
-    row and column of the samples again, it may be their file."""
+    """The files that ``answer_file`` writes: ``target`` last, before it that of the locations where the form has one.
+    Where ``target`` has every row and column of the samples again, it may be their file."""
     path = Path(target)
     if form is not Form.LOCATIONS:
         return [path]

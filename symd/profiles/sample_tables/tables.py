@@ -1,5 +1,5 @@
-"""Tables of samples answered: one value for a run, which keeps what it has found so far. Answers are columns of Apache Arrow: a number for
-each sample, what the numbers stand for, frames beside each sample, hot lines."""
+"""Tables of samples answered: one value for a run, which keeps what it has found so far. Answers are columns of Apache
+Arrow: a number for each sample, what the numbers stand for, frames beside each sample, hot lines."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ class DescribedRegistry:
 
 
 def appended(schema: pa.Schema, columns: Mapping[str, pa.DataType], prefix: str) -> pa.Schema:
-    """A schema with further columns, whose names begin with ``prefix``. Raises InvalidInput where the names are taken."""
+    """A schema with further columns, whose names begin with ``prefix``. Raises InvalidInput where the names are
+    taken."""
     for name in columns:
         if prefix + name in schema.names:
             raise InvalidInput(
@@ -165,8 +166,8 @@ class TableNames:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """What was answered: so many ``samples``, of which ``placeless`` name no place, the others by ``reasons``, most first; at so many
-    distinct ``locations``. ``notes`` say why modules and contexts could not be asked."""
+    """What was answered: so many ``samples``, of which ``placeless`` name no place, the others by ``reasons``, most
+    first; at so many distinct ``locations``. ``notes`` say why modules and contexts could not be asked."""
 
     samples: int
     placeless: int
@@ -176,8 +177,8 @@ class TableReport:
 
 
 class SampleTables:
-    """Answers tables of samples from the modules of a symbolizer. ``modules`` are those that samples may name by other names than the
-    symbolizer's. Not safe to use from several threads at once."""
+    """Answers tables of samples from the modules of a symbolizer. ``modules`` are those that samples may name by other
+    names than the symbolizer's. Not safe to use from several threads at once."""
 
     def __init__(
         self,
@@ -194,7 +195,8 @@ class SampleTables:
         self._weight_type = pa.int64()
 
     def schema(self, samples: pa.Schema, form: Form) -> pa.Schema:
-        """What ``answered`` gives for samples of that schema. Raises InvalidInput where they name no place, or names are taken."""
+        """What ``answered`` gives for samples of that schema. Raises InvalidInput where they name no place, or names
+        are taken."""
         arrow_places.columns_read(samples, self.names.columns)
         if form is Form.HOT_LINES:
             return hot_lines_schema(self._weight_type_in(samples))
@@ -202,8 +204,8 @@ class SampleTables:
         return appended(samples, added, self.names.prefix)
 
     def answered(self, samples: pa.Table, form: Form, *, plain: bool = True) -> pa.Table:
-        """A table of the schema that ``schema`` says. Unless ``plain``, texts that symd adds are dictionaries, which are made and written
-        faster. Hot lines are those of this table alone."""
+        """A table of the schema that ``schema`` says. Unless ``plain``, texts that symd adds are dictionaries, which
+        are made and written faster. Hot lines are those of this table alone."""
         schema = self.schema(samples.schema, form)
         entries, weights = self._counted(samples)
         if form is Form.HOT_LINES:

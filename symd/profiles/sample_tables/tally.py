@@ -17,8 +17,8 @@ _MAX_SUM = float(1 << 62)
 
 
 class LineTally(NamedTuple):
-    """Lines of functions; texts as numbers of the registry's. Where there is no line, ``line`` and ``file`` are 0 and ``reason`` says
-    why; elsewhere ``reason`` is 0."""
+    """Lines of functions; texts as numbers of the registry's. Where there is no line, ``line`` and ``file`` are 0 and
+    ``reason`` says why; elsewhere ``reason`` is 0."""
 
     function: U32
     file: U32
@@ -27,8 +27,8 @@ class LineTally(NamedTuple):
 
 
 class HotLines(NamedTuple):
-    """Lines with what falls on them: ``samples`` that have the line innermost, ``total_samples`` that have it in any frame, and their
-    weights."""
+    """Lines with what falls on them: ``samples`` that have the line innermost, ``total_samples`` that have it in any
+    frame, and their weights."""
 
     lines: LineTally
     samples: I64
@@ -47,7 +47,8 @@ class SampleTally:
         self._magnitude = 0.0
 
     def add(self, entries: U32, weights: Weights | None) -> None:
-        """Count rows; without weights each weighs 1. Raises LimitExceeded where whole weights add up to more than 64 bits hold."""
+        """Count rows; without weights each weighs 1. Raises LimitExceeded where whole weights add up to more than 64
+        bits hold."""
         counts = np.bincount(entries, minlength=len(self._registry))
         self._samples = _grown(self._samples, len(counts)).astype(np.int64, copy=False) + counts
         weight: Weights = _grown(self._weight, len(counts))
@@ -83,8 +84,8 @@ class SampleTally:
         return int(self._samples[0]) if len(self._samples) else 0
 
     def hot_lines(self) -> HotLines:
-        """The lines of all samples, those of the greatest weight first. A line that one sample has in several frames counts once in its
-        totals."""
+        """The lines of all samples, those of the greatest weight first. A line that one sample has in several frames
+        counts once in its totals."""
         columns = self._registry.columns()
         used = np.flatnonzero(self._samples)
         frames, owner, innermost = _frames_of(columns, used)
@@ -100,8 +101,8 @@ class SampleTally:
 
 
 def _frames_of(columns: RegistryColumns, entries: I64) -> tuple[I64, I64, I64]:
-    """(the frames of entries, -1 for one without any; for each the number of its entry among ``entries``; where the innermost of each
-    entry stands)."""
+    """(the frames of entries, -1 for one without any; for each the number of its entry among ``entries``; where the
+    innermost of each entry stands)."""
     depth = columns.entries.depth[entries].astype(np.int64)
     count = np.maximum(depth, 1)
     owner = np.repeat(np.arange(len(entries)), count)

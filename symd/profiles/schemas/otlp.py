@@ -1,5 +1,5 @@
-"""opentelemetry-proto v1.11.0: opentelemetry/proto/profiles/v1development/profiles.proto (the same at 7c63f7b8b69e), common.proto and
-resource.proto. ``ProfilesData`` is also ExportProfilesServiceRequest."""
+"""opentelemetry-proto v1.11.0: opentelemetry/proto/profiles/v1development/profiles.proto (the same at 7c63f7b8b69e),
+common.proto and resource.proto. ``ProfilesData`` is also ExportProfilesServiceRequest."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""google/perfetto, protos/perfetto/trace, as in the Python package perfetto 0.59.1: trace_packet.proto, interned_data/interned_data.proto,
-profiling/profile_common.proto and profile_packet.proto; profiling/stack_sample.proto at ec5d16b1."""
+"""google/perfetto, protos/perfetto/trace, as in the Python package perfetto 0.59.1: trace_packet.proto,
+interned_data/interned_data.proto, profiling/profile_common.proto and profile_packet.proto; profiling/stack_sample.proto
+at ec5d16b1."""
 
 from __future__ import annotations
 

@@ -37,12 +37,14 @@ def disassemble(
     *,
     starter: Starter | None = None,
 ) -> list[Instructions | SymdError]:
-    """For each code object its instructions, or only those of the ranges of code that ``spans`` reach into, each whole; in place of them
-    the error that says why there are none: ToolMissing, Unsupported, NotFound, DeadlineExceeded, LimitExceeded, ToolFailed, ToolCrashed.
+    """For each code object its instructions, or only those of the ranges of code that ``spans`` reach into, each whole;
+    in place of them the error that says why there are none: ToolMissing, Unsupported, NotFound, DeadlineExceeded,
+    LimitExceeded, ToolFailed, ToolCrashed.
 
-    A code object without a target is refused: no disassembler notices that it reads for the wrong device. Every byte that
-    symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such. Programs are started
-    by ``starter``, or by one that lives as long as this call, and ended where ``check_cancelled`` raises: it is called now and then.
+    A code object without a target is refused: no disassembler notices that it reads for the wrong device. Every byte
+    that symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such. Programs
+    are started by ``starter``, or by one that lives as long as this call, and ended where ``check_cancelled`` raises:
+    it is called now and then.
     """
     with ExitStack() as stack:
         starter = starter or stack.enter_context(Starter())

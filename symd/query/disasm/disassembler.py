@@ -100,8 +100,9 @@ MAX_RANGES_PER_SECTION: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class InstructionBytes:
-    """Bytes of a code object that are instructions: ``data`` begins ``offset`` bytes from the start of the section whose
-    number is ``section``. Offsets and branch targets in disassembled text count from the start of the section, too."""
+    """Bytes of a code object that are instructions: ``data`` begins ``offset`` bytes from the start of the section
+    whose number is ``section``. Offsets and branch targets in disassembled text count from the start of the section,
+    too."""
 
     code: CodeObject = field(repr=False, compare=False)
     section: int
@@ -118,8 +119,8 @@ class InstructionBytes:
 
 
 def code_ranges(code: CodeObject, spans: Sequence[CodeSpan] | None = None) -> list[InstructionBytes]:
-    """The ranges of a code object in the order of its sections, or only those that ``spans`` reach into. A text section that no symbol
-    reaches into is one range. Raises NotFound where spans reach into none."""
+    """The ranges of a code object in the order of its sections, or only those that ``spans`` reach into. A text section
+    that no symbol reaches into is one range. Raises NotFound where spans reach into none."""
     entries, functions = _by_section(code.kernels), _by_section(code.functions)
     found = []
     for section in code.sections:
@@ -181,8 +182,8 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _without(whole: tuple[int, int], descriptors: dict[int, int]) -> Iterable[tuple[int, int]]:
-    """A range without the descriptors that older AMD kernels have in front of their code: from the kernel's symbol (the key)
-    to its entry (the value)."""
+    """A range without the descriptors that older AMD kernels have in front of their code: from the kernel's symbol (the
+    key) to its entry (the value)."""
     begin, end = whole
     for descriptor, entry in sorted(descriptors.items()):
         if begin <= descriptor < end and descriptor < entry:
@@ -226,7 +227,8 @@ DecodeOutcome = Decoded | SymdError
 
 
 def senseless(program: str, why: object) -> ToolFailed:
-    """The error for an answer that a disassembler, as it was written, gives never: the code that it was given may have taken it over."""
+    """The error for an answer that a disassembler, as it was written, gives never: the code that it was given may have
+    taken it over."""
     name = Path(program).name
     return ToolFailed(f"its answer makes no sense: {why}", where=name, hint=DAMAGED_CODE, metadata={"tool": name})
 
@@ -250,14 +252,16 @@ class Disassembler(Protocol):
         ...
 
     def disassemble(self, ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -> list[DecodeOutcome]:
-        """One outcome a range, in order. Raises ToolMissing when nothing of the kind is installed, and what a run raises
-        that spoils all of them."""
+        """One outcome a range, in order. Raises ToolMissing when nothing of the kind is installed, and what a run
+        raises that spoils all of them."""
         ...
 
 
 class DisassemblyBudget:
-    """What is left to one request, over all the runs that it takes: seconds, bytes of address space of each, and bytes of text.
-    ``of_part``: the request is for a part of the code, such as a kernel, which may stand in many code objects. ``check_cancelled`` as for ``disassemble``."""
+    """What is left to one request, over all the runs that it takes: seconds, bytes of address space of each, and bytes
+    of text.
+    ``of_part``: the request is for a part of the code, such as a kernel, which may stand in many code objects.
+    ``check_cancelled`` as for ``disassemble``."""
 
     def __init__(
         self,

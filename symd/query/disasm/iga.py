@@ -1,5 +1,5 @@
-"""Intel GPU code through IGA, the compiler's own disassembler library (libiga64). It is made for the compiler's output and
-reads whatever it is given, so it runs in a child process: hostile code costs that process alone."""
+"""Intel GPU code through IGA, the compiler's own disassembler library (libiga64). It is made for the compiler's output
+and reads whatever it is given, so it runs in a child process: hostile code costs that process alone."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ def libraries() -> list[str]:
 
 
 def _understood(lines: Iterable[str], ranges: Sequence[InstructionBytes]) -> list[DecodeOutcome]:
-    """The outcomes that the child came to write whole. Raises ValueError for what the child, as it was written, writes never:
-    the code that it was given may have taken it over."""
+    """The outcomes that the child came to write whole. Raises ValueError for what the child, as it was written, writes
+    never: the code that it was given may have taken it over."""
     outcomes: list[DecodeOutcome] = []
     current = Decoded("")
     for line in lines:
@@ -160,7 +160,8 @@ def _with_labels(text: str, start: int) -> str:
 
 
 def _flow(text: str) -> tuple[int, tuple[int, ...]]:
-    """How an instruction leads elsewhere, and the section offsets of its labels, which only such instructions have (IGA's OpSpec)."""
+    """How an instruction leads elsewhere, and the section offsets of its labels, which only such instructions have
+    (IGA's OpSpec)."""
     code = text.partition("//")[0]
     hit = _MNEMONIC.match(code)
     flow = _FLOW.get(hit[1], 0) if hit else 0

@@ -1,10 +1,11 @@
-"""The process in which Intel's disassembler library runs. It is started by its path, and writes what it decoded to a pipe;
-when the library crashes, what was written before has arrived. Once the library is loaded it gives up all files and most
-system calls, where the kernel lets it: of symd it imports what that takes, and none of its packages' own initialisation.
+"""The process in which Intel's disassembler library runs. It is started by its path, and writes what it decoded to a
+pipe; when the library crashes, what was written before has arrived. Once the library is loaded it gives up all files
+and most system calls, where the kernel lets it: of symd it imports what that takes, and none of its packages' own
+initialisation.
 
-Arguments: symd's folder, the libraries to try, in order, and the descriptor of the pipe. The file ``input`` holds the texts: u32 generation, u32 length, bytes. The
-answer has, for each text, one line for each instruction, ``OFFSET SIZE TEXT``, and then ``= LIBRARY`` or
-``! STATUS MESSAGE``.
+Arguments: symd's folder, the libraries to try, in order, and the descriptor of the pipe. The file ``input`` holds the
+texts: u32 generation, u32 length, bytes. The answer has, for each text, one line for each instruction,
+``OFFSET SIZE TEXT``, and then ``= LIBRARY`` or ``! STATUS MESSAGE``.
 
 Source: iga.h and kv.hpp of Debian's libiga64-dev (the functions kv_create, kv_get_inst_size, kv_get_inst_syntax,
 kv_delete), the same in both library generations.

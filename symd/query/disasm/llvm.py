@@ -172,8 +172,8 @@ def _understood(ended: Ended, ranges: Sequence[InstructionBytes], program: str) 
 
 
 def _flow(text: str, offset: int, size: int, words: str) -> tuple[int, tuple[int, ...]]:
-    """How an instruction leads elsewhere, and the section offset where to: those of the formats SOPP and SOPK have it in the low 16 bits
-    of their first word, in words from their end (LLVM's SOPInstructions.td)."""
+    """How an instruction leads elsewhere, and the section offset where to: those of the formats SOPP and SOPK have it
+    in the low 16 bits of their first word, in words from their end (LLVM's SOPInstructions.td)."""
     mnemonic = text.partition(" ")[0]
     if not mnemonic.startswith("s_"):
         return 0, ()
@@ -191,7 +191,8 @@ def _flow_of(mnemonic: str) -> int:
 
 
 def _image(ranges: Sequence[InstructionBytes]) -> bytes:
-    """A relocatable AMDGPU image of code object version 4 whose section ``.text.N`` holds range N and stands at its offset."""
+    """A relocatable AMDGPU image of code object version 4 whose section ``.text.N`` holds range N and stands at its
+    offset."""
     header = Header(64, ELFOSABI_AMDGPU_HSA, ELFABIVERSION_AMDGPU_HSA_V2 + 2, ET_REL, EM_AMDGPU)
     texts = [
         OutputSection(

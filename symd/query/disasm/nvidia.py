@@ -1,5 +1,5 @@
-"""NVIDIA GPU code through nvdisasm, where it is installed (it comes with CUDA and with Triton's wheels). It is given the
-bare instructions, never the module's own headers: branch targets come out as section offsets."""
+"""NVIDIA GPU code through nvdisasm, where it is installed (it comes with CUDA and with Triton's wheels). It is given
+the bare instructions, never the module's own headers: branch targets come out as section offsets."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def _decoded(given: InstructionBytes, found: Sequence[str], budget: DisassemblyB
 
 
 def _architecture(target: str | None) -> tuple[str, int]:
-    """nvdisasm's name, and the bytes of one instruction: 16 since Volta; 8 before, where every fourth word schedules the
-    three behind it and is no instruction."""
+    """nvdisasm's name, and the bytes of one instruction: 16 since Volta; 8 before, where every fourth word schedules
+    the three behind it and is no instruction."""
     hit = _TARGET.fullmatch(target or "")
     if not hit:
         raise Unsupported(f"symd cannot tell which NVIDIA architecture {target!r} is", hint="name it, such as sm_90")
@@ -107,7 +107,8 @@ def _architecture(target: str | None) -> tuple[str, int]:
 
 
 def _which_knows(architecture: str) -> str:
-    """Which program to install for an architecture that the installed ones do not know: each toolkit forgets old ones."""
+    """Which program to install for an architecture that the installed ones do not know: each toolkit forgets old
+    ones."""
     number = int(architecture.removeprefix("SM").rstrip("af"))
     last = next((toolkit for first, toolkit in _LAST_TOOLKITS if number >= first), None)
     if last is None:
@@ -120,8 +121,8 @@ def _which_knows(architecture: str) -> str:
 def _run(
     program: str, architecture: str, width: int, base: int, text: bytes, budget: DisassemblyBudget
 ) -> Decoded | None:
-    """The instructions of ``text``, which begins at section offset ``base``; None when the program does not know the architecture. What it cannot decode is replaced and
-    shown as undecoded."""
+    """The instructions of ``text``, which begins at section offset ``base``; None when the program does not know the
+    architecture. What it cannot decode is replaced and shown as undecoded."""
     bad: set[int] = set()
     command = [program, "-b", architecture, "-base", f"{base:#x}", INPUT]
     for _ in range(_MAX_RUNS_PER_RANGE):
@@ -162,7 +163,8 @@ def _understood(ended: Ended, program: str, width: int, bad: set[int]) -> Decode
 
 
 def _flow(text: str) -> tuple[int, tuple[int, ...]]:
-    """How an instruction leads elsewhere, and the section offset where to, which nvdisasm writes as the last number of a relative one."""
+    """How an instruction leads elsewhere, and the section offset where to, which nvdisasm writes as the last number of
+    a relative one."""
     hit = _OPERATION.match(text)
     flow = _FLOW.get(hit[1], 0) if hit else 0
     relative = hit and (hit[1] == "BRA" or ".REL" in hit[2] or hit[1] in ("CAL", "BRK", "CONT"))

@@ -99,8 +99,8 @@ def _whole(given: InstructionBytes, program: str, budget: DisassemblyBudget) -> 
 
 
 def _as_every_version_takes_it(data: bytes) -> bytes:
-    """The module with every instruction where it was: little-endian, because spirv-dis reads strings of the other order wrongly, and with source
-    languages called unknown that an older one refuses the whole module for (Slang, Zig)."""
+    """The module with every instruction where it was: little-endian, because spirv-dis reads strings of the other order
+    wrongly, and with source languages called unknown that an older one refuses the whole module for (Slang, Zig)."""
     module = parse(data)
     words = module.words[:]
     for number, operands in module.each(Op.Source):
@@ -134,7 +134,8 @@ def _within(given: InstructionBytes, instructions: Sequence[tuple[int, str]], pr
 
 
 def _flow(text: str, places: Mapping[str, int]) -> tuple[int, tuple[int, ...]]:
-    """How an instruction leads elsewhere, and the bytes of the module at which the labels and functions that it names begin."""
+    """How an instruction leads elsewhere, and the bytes of the module at which the labels and functions that it names
+    begin."""
     words = text.split()
     operation = words[2] if words[1:2] == ["="] else words[0]
     flow = _FLOW.get(operation, 0)

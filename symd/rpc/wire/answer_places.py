@@ -1,5 +1,5 @@
-"""Where the answers to a batch lie, as few places: what all answers of one origin, or of one text section, have in common need not
-travel with each of them."""
+"""Where the answers to a batch lie, as few places: what all answers of one origin, or of one text section, have in
+common need not travel with each of them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ DENSE = 1 << 22
 
 
 class Placement(NamedTuple):
-    """Places by number, from 1 on: the number of each one's ``text_section`` among the answers' (0: none) and of its ``module``, and
-    the ``base`` that a value minus its section offset is there; None where the two have not one difference. ``place`` has the number of
-    each answer's, or if ``by_origin`` of each origin's."""
+    """Places by number, from 1 on: the number of each one's ``text_section`` among the answers' (0: none) and of its
+    ``module``, and the ``base`` that a value minus its section offset is there; None where the two have not one
+    difference. ``place`` has the number of each answer's, or if ``by_origin`` of each origin's."""
 
     place: U32
     by_origin: bool
@@ -31,7 +31,8 @@ class Placement(NamedTuple):
 
 
 def placed(answers: Answers, question: ColumnQuestion | None, module: U32 | None) -> Placement:
-    """The places of answers to ``question``, where that was a column; ``module`` has the number of each one's, where there are several."""
+    """The places of answers to ``question``, where that was a column; ``module`` has the number of each one's, where
+    there are several."""
     if question is not None and len(answers):
         origins = len(question.origins) or 1
         for key, count in _groupings(answers, question, module, origins):
@@ -44,8 +45,8 @@ def placed(answers: Answers, question: ColumnQuestion | None, module: U32 | None
 def _groupings(
     answers: Answers, question: ColumnQuestion, module: U32 | None, origins: int
 ) -> Iterator[tuple[I64 | U32 | None, int]]:
-    """Ways to number the answers, so that all of one number may lie in one place: by origin (None: all have one), by what they lie in, and
-    by both."""
+    """Ways to number the answers, so that all of one number may lie in one place: by origin (None: all have one), by
+    what they lie in, and by both."""
     yield question.origin, origins
     lies = _lying_in(answers, module)
     count = int(lies.max()) + 1
@@ -69,7 +70,8 @@ def _lying_in(answers: Answers, module: U32 | None) -> I64:
 def _in_groups(
     answers: Answers, question: ColumnQuestion, module: U32 | None, key: I64 | U32 | None, count: int
 ) -> Placement | None:
-    """The places, where all answers of one number lie in one place. Of each number some answer is taken, and all are compared with it."""
+    """The places, where all answers of one number lie in one place. Of each number some answer is taken, and all are
+    compared with it."""
     of_origins = key is question.origin
     some: I64 = np.full(count, -1, np.int64)
     parts = [slice(start, start + COMPARED_AT_ONCE) for start in range(0, len(answers), COMPARED_AT_ONCE)]

@@ -161,7 +161,9 @@ def write_columns(
     question: ColumnQuestion | None = None,
     table: bytes | None = None,
 ) -> None:
-    """Write the answers as columns into an empty message. ``question`` is the column that was asked, where one was. ``table`` is a message that stands for the whole table of locations; without it those that answers point to are gathered into one of their own."""
+    """Write the answers as columns into an empty message. ``question`` is the column that was asked, where one was.
+    ``table`` is a message that stands for the whole table of locations; without it those that answers point to are
+    gathered into one of their own."""
     message.SetInParent()
     found = answers.answers if isinstance(answers, DeviceAnswers) else answers
     module = None
@@ -283,7 +285,8 @@ def from_device_columns(
 
 
 def _places_of(message: answer_pb2.AnswerColumns, question: ColumnQuestion | None) -> U32:
-    """For each answer the number of its place; where all have one, an array that takes no memory. Raises ``Malformed``."""
+    """For each answer the number of its place; where all have one, an array that takes no memory. Raises
+    ``Malformed``."""
     count = message.count
     if not message.place_by_origin:
         place = unpack(message.place, count, np.uint32)
@@ -333,7 +336,8 @@ def _write_sections(message: answer_pb2.AnswerColumns, sections: Sequence[TextSe
 
 
 def _write_few(message: answer_pb2.AnswerColumns, answers: Answers) -> None:
-    """Write a handful of answers into an empty message: nothing here is done per table, and numbers travel as wide as the reader keeps them."""
+    """Write a handful of answers into an empty message: nothing here is done per table, and numbers travel as wide as
+    the reader keeps them."""
     kept, sections = Numbering({0: 0}), Numbering({0: 0})
     location = [_with_parents(number, answers.locations.parent, kept) for number in answers.location.tolist()]
     section = [sections[number] for number in answers.text_section.tolist()]

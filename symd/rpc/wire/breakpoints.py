@@ -30,7 +30,8 @@ MAX_TARGETS = 100
 """Targets of one breakpoint."""
 
 MAX_TEXT = 4096
-"""Characters of a breakpoint's id, place, code object and targets, and of a rule's folders: the longest path that Linux takes (PATH_MAX)."""
+"""Characters of a breakpoint's id, place, code object and targets, and of a rule's folders: the longest path that Linux
+takes (PATH_MAX)."""
 
 BREAKPOINT_BYTES, RULE_BYTES = 256, 64
 """About what a breakpoint and a rule take beside their texts."""
@@ -60,7 +61,8 @@ def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
 
 
 def from_breakpoint(message: pb.Breakpoint, name: str = "", contexts: Iterable[str] = ()) -> Breakpoint:
-    """Raises ``BadQuery`` when the place is missing, ``LimitExceeded`` for too many rules, targets or contexts, or too long a text."""
+    """Raises ``BadQuery`` when the place is missing, ``LimitExceeded`` for too many rules, targets or contexts, or too
+    long a text."""
     _check_count(
         "path_rules", message.path_rules, MAX_PATH_RULES, "one rule is enough for each folder that lies elsewhere"
     )

@@ -1,4 +1,5 @@
-"""Which code a request for a listing or a line table is about: a function by name, what is around a place, or a range of a section."""
+"""Which code a request for a listing or a line table is about: a function by name, what is around a place, or a range
+of a section."""
 
 from __future__ import annotations
 

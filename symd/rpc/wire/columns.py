@@ -2,8 +2,8 @@
 
 Answers to the parts of a batch as answers to the whole.
 
-How many fields a message has, counted before it is read: a field of two bytes becomes an object of a hundred, and all of them are
-made in one go, while nothing else runs. Counting is plain Python, which lets others in between.
+How many fields a message has, counted before it is read: a field of two bytes becomes an object of a hundred, and all
+of them are made in one go, while nothing else runs. Counting is plain Python, which lets others in between.
 
 https://protobuf.dev/programming-guides/encoding/
 """
@@ -72,7 +72,8 @@ def check_count(answered: int, asked: int) -> None:
 
 
 def check_below(numbers: NDArray[Any], count: int, what: str) -> None:
-    """Raises ``Malformed`` where one of the numbers of ``what`` is not among the ``count`` things that there are, from 0 on."""
+    """Raises ``Malformed`` where one of the numbers of ``what`` is not among the ``count`` things that there are, from
+    0 on."""
     top = int(numbers.max()) if len(numbers) else -1
     if top >= count:
         raise Malformed(f"there is no {what} {top}: there are {count}", hint=OTHER_SIDE)
@@ -106,8 +107,8 @@ def concatenated(parts: Sequence[Answers]) -> Answers:
 
 
 class AnswersBuilder:
-    """Answers to a batch of ``count`` queries whose parts are added in order, as they come. Tables of locations that are not the
-    same are put one after another, so a location that several have is there several times."""
+    """Answers to a batch of ``count`` queries whose parts are added in order, as they come. Tables of locations that
+    are not the same are put one after another, so a location that several have is there several times."""
 
     def __init__(self, count: int) -> None:
         self._location = np.empty(count, np.uint32)
@@ -156,8 +157,8 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
 def check_fields(data: bytes, kind: Any, most: int) -> None:
-    """Raises ``LimitExceeded`` where a message of the type that the descriptor ``kind`` describes, or a large one in it, has more than ``most`` fields. What is no
-    message is left to whoever reads it."""
+    """Raises ``LimitExceeded`` where a message of the type that the descriptor ``kind`` describes, or a large one in
+    it, has more than ``most`` fields. What is no message is left to whoever reads it."""
     _count(data, 0, len(data), kind, most, most)
 
 

@@ -43,8 +43,8 @@ BY_CODE: Mapping[str, type[SymdError]] = {
 
 
 def to_status(error: SymdError) -> status_pb2.Status:
-    """The status: code, the error's whole sentence, and as details its parts in an ErrorInfo, the field that is to blame
-    (BadRequest) and when to try again (RetryInfo)."""
+    """The status: code, the error's whole sentence, and as details its parts in an ErrorInfo, the field that is to
+    blame (BadRequest) and when to try again (RetryInfo)."""
     details = [_packed(_info(error.reason, _metadata(error)))]
     if error.status == "INVALID_ARGUMENT":
         details.append(_packed(_bad_request(error)))

@@ -61,7 +61,8 @@ def utf8(text: str) -> str: ...
 @overload
 def utf8(text: None) -> None: ...
 def utf8(text: str | None) -> str | None:
-    """``text`` with U+FFFD for every surrogate: a byte that was no UTF-8 in the file it was read from, or half a pair that the file had."""
+    """``text`` with U+FFFD for every surrogate: a byte that was no UTF-8 in the file it was read from, or half a pair
+    that the file had."""
     if text is None or text.isascii():
         return text
     return _SURROGATE.sub("\ufffd", text)
@@ -107,8 +108,8 @@ def chunks_of(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def by_header(messages: Iterable[Message]) -> Iterator[list[Message]]:
-    """The messages of a stream in groups: each group begins with a message that has the field ``header``, but for what comes before the
-    first of them."""
+    """The messages of a stream in groups: each group begins with a message that has the field ``header``, but for what
+    comes before the first of them."""
     group: list[Message] = []
     for message in messages:
         if message.HasField("header") and group:
@@ -131,7 +132,8 @@ def from_reason(number: int) -> Reason:
 
 
 def from_reasons(numbers: U8) -> U8:
-    """The reasons of a table's entries. Entry 0, which stands for none, has none. Raises ``Malformed`` where another has none."""
+    """The reasons of a table's entries. Entry 0, which stands for none, has none. Raises ``Malformed`` where another
+    has none."""
     is_known = _IS_KNOWN[numbers]
     if is_known[1:].all():
         return numbers
@@ -153,11 +155,12 @@ RECENT = 1 << 12
 
 
 NAME_TAG: Final = 0x0A
-"""The byte that stands before field 1 of a message where it has a length, such as a text (protobuf.dev/programming-guides/encoding). Most
-requests begin with it and a module's name."""
+"""The byte that stands before field 1 of a message where it has a length, such as a text
+(protobuf.dev/programming-guides/encoding). Most requests begin with it and a module's name."""
 _MODULES: Final = "modules/"
 _BATCH: Final = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x12[\x80-\xff]*[\x00-\x7f]")
-"""What stands before a batch in a request of SymbolizeStream: field 1, a number, if it has one, then the tag and the length of field 2."""
+"""What stands before a batch in a request of SymbolizeStream: field 1, a number, if it has one, then the tag and the
+length of field 2."""
 _NAME_BYTES: Final = 2 + len(_MODULES) + 64
 """Of a module's name, with its tag and length."""
 
@@ -167,15 +170,16 @@ def module_name(digest: str) -> str:
 
 
 def leading_digest(request: bytes) -> str | None:
-    """What may be the digest in the module's name with which the bytes of a request begin; None where they begin with something else. Nothing
-    is checked: whoever decodes the request does."""
+    """What may be the digest in the module's name with which the bytes of a request begin; None where they begin with
+    something else. Nothing is checked: whoever decodes the request does."""
     if not request.startswith(b"modules/", 2) or request[0] != NAME_TAG:
         return None
     return request[2 + len(_MODULES) : 2 + request[1]].decode(errors="replace")
 
 
 def leading_digest_of_batch(request: bytes) -> str | None:
-    """What may be the digest in the module's name with which the batch in a request of SymbolizeStream begins, before which a number may stand; None where there is none."""
+    """What may be the digest in the module's name with which the batch in a request of SymbolizeStream begins, before
+    which a number may stand; None where there is none."""
     begins = _BATCH.match(request)
     return leading_digest(request[begins.end() : begins.end() + _NAME_BYTES]) if begins else None
 
@@ -204,13 +208,14 @@ def module_digest(name: str, field: str = "name") -> Digest:
 
 
 def optional_digest(name: str, field: str = "name") -> Digest | str:
-    """The digest in a module's name, which stands in the request's ``field``; "" where the name is empty. Raises ``BadQuery``."""
+    """The digest in a module's name, which stands in the request's ``field``; "" where the name is empty. Raises
+    ``BadQuery``."""
     return module_digest(name, field) if name else ""
 
 
 def digest_and_path(request: Any) -> tuple[Digest, ObjectPath | None]:
-    """The module that a request's ``name`` means, and the one code object that its ``path`` restricts it to, if any. Raises
-    ``BadQuery``."""
+    """The module that a request's ``name`` means, and the one code object that its ``path`` restricts it to, if any.
+    Raises ``BadQuery``."""
     return module_digest(request.name), optional_path(request)
 
 
@@ -236,12 +241,14 @@ def context_id(name: str, field: str = "name") -> str:
 
 
 def optional_context_id(name: str, field: str = "context") -> str:
-    """The id in a context's name, which stands in the request's ``field``; "" where the name is empty. Raises ``BadQuery``."""
+    """The id in a context's name, which stands in the request's ``field``; "" where the name is empty. Raises
+    ``BadQuery``."""
     return context_id(name, field) if name else ""
 
 
 def cuts(lengths: Iterable[int], most: int, characters: int) -> Iterator[tuple[int, int]]:
-    """Where each message's entries begin and end, of entries of these lengths: ``most`` of them, of ``characters`` together, give or take one."""
+    """Where each message's entries begin and end, of entries of these lengths: ``most`` of them, of ``characters``
+    together, give or take one."""
     start = end = length = 0
     for each in lengths:
         end, length = end + 1, length + each

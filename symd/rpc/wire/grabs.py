@@ -30,7 +30,8 @@ LOG = 1 << 18
 
 
 def to_grab_request(request: GrabRequest) -> pb.GrabModuleRequest:
-    """What a daemon is asked, which compiles in another folder. Raises ``InvalidInput`` for an invalid API, kind or device."""
+    """What a daemon is asked, which compiles in another folder. Raises ``InvalidInput`` for an invalid API, kind or
+    device."""
     of_kind(request, GrabRequest, GRAB_HINT)
     if request.api not in APIS or request.kind not in KINDS or request.device < 0:
         raise InvalidInput(

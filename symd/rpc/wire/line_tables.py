@@ -54,8 +54,8 @@ def to_request(
 def from_request(
     request: symbol_service_pb2.GetLineTableRequest,
 ) -> tuple[str, str | None, LineLevel, CodePart | None]:
-    """(the module's digest, the code object's path or None, the level, which rows). Raises ``InvalidInput``, also for a level
-    that this version does not know."""
+    """(the module's digest, the code object's path or None, the level, which rows). Raises ``InvalidInput``, also for a
+    level that this version does not know."""
     level = LEVELS.get(request.level)
     if level is None:
         raise wrong_field("level", f"level {request.level} is not known", "ask for LINE_LEVEL_SOURCE or LINE_LEVEL_PTX")
@@ -81,7 +81,8 @@ def to_chunks(table: RowsInParts) -> Iterator[symbol_service_pb2.GetLineTableRes
 
 
 def from_chunks(chunks: Iterable[symbol_service_pb2.GetLineTableResponse]) -> Iterator[LineTable]:
-    """The tables of a stream. Raises ``Malformed`` when chunks contradict their header, or a number stands for nothing."""
+    """The tables of a stream. Raises ``Malformed`` when chunks contradict their header, or a number stands for
+    nothing."""
     for group in by_header(chunks):
         yield _table(group)
 

@@ -42,8 +42,8 @@ def write_table(message: location_pb2.LocationTable, locations: Locations) -> No
 
 
 def from_table(message: location_pb2.LocationTable) -> Locations:
-    """The locations. Raises ``Malformed``, also where a number stands for nothing, and where parents do not end: a walk over frames would
-    not."""
+    """The locations. Raises ``Malformed``, also where a number stands for nothing, and where parents do not end: a walk
+    over frames would not."""
     count = message.count
     parent = unpack(message.parent, count, np.uint32)
     if message.parent:
@@ -71,8 +71,8 @@ def _texts(message: location_pb2.LocationTable, name: str) -> U32:
 
 
 def _check_parents(parent: U32) -> None:
-    """Raises ``Malformed`` where a parent is no entry of the table, or following parents comes back to where it was. Each step goes twice
-    as far as the last, so that a table of n entries takes log2(n) of them at most."""
+    """Raises ``Malformed`` where a parent is no entry of the table, or following parents comes back to where it was.
+    Each step goes twice as far as the last, so that a table of n entries takes log2(n) of them at most."""
     count = len(parent)
     if int(parent.max()) >= count:
         raise Malformed(f"the parent {parent.max()} of a location is not in its table of {count}")
@@ -188,8 +188,8 @@ class NamedTables:
         return named.whole
 
     def _named(self, locations: Locations, wanted: bool) -> NamedTable | None:
-        """The table with its name. It gets one when that is ``wanted``: the batch is large, or the client may have the table
-        from elsewhere. Otherwise nobody would send what is written for it."""
+        """The table with its name. It gets one when that is ``wanted``: the batch is large, or the client may have the
+        table from elsewhere. Otherwise nobody would send what is written for it."""
         key = id(locations)
         with self._lock:
             self._forget_gone()

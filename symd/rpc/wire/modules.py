@@ -1,9 +1,10 @@
 """Modules, their containers, code objects and kernels described.
 
-JSON-ready facts, and Fact messages or JSON text. Order is kept, and so are integers; one that 64 bits cannot hold becomes text.
+JSON-ready facts, and Fact messages or JSON text. Order is kept, and so are integers; one that 64 bits cannot hold
+becomes text.
 
-A module's whole description in one message, as its index has it (docs/index-format.md): a fifth of the time of lists, and a hundredth of
-their bytes.
+A module's whole description in one message, as its index has it (docs/index-format.md): a fifth of the time of lists,
+and a hundredth of their bytes.
 """
 
 from __future__ import annotations
@@ -204,9 +205,9 @@ _DEBUG_WORDS = {number: word for word, number in _DEBUG_SCHEMES.items()}
 def to_module(
     record: ModuleRecord, summary: ModuleSummary | None = None, packed: bytes | None = None
 ) -> module_pb2.Module:
-    """The module as the catalogue has it, and where ``summary`` says what is inside, with its contents. The catalogue learns
-    the format a moment after the module: who asks in between has it from the summary. ``packed`` is the same summary as its index has
-    it, for who wants all of it in one."""
+    """The module as the catalogue has it, and where ``summary`` says what is inside, with its contents. The catalogue
+    learns the format a moment after the module: who asks in between has it from the summary. ``packed`` is the same
+    summary as its index has it, for who wants all of it in one."""
     return module_pb2.Module(
         name=module_name(record.sha256),
         sha256=record.sha256,

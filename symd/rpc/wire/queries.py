@@ -51,7 +51,8 @@ def to_query(query: Query) -> query_pb2.Query:
 
 
 def add_query(queries: Any, query: Query) -> query_pb2.Query:
-    """Append a query to a field of queries, where it need not be copied. Raises ``BadQuery`` for a number outside 64 bits and a name that is not UTF-8."""
+    """Append a query to a field of queries, where it need not be copied. Raises ``BadQuery`` for a number outside 64
+    bits and a name that is not UTF-8."""
     try:
         if isinstance(query, ByAddress):
             message: query_pb2.Query = queries.add(address=query.address)
@@ -91,7 +92,8 @@ def from_query(message: query_pb2.Query, field: str = "queries") -> Query:
 
 
 def from_any_query(message: query_pb2.Query, field: str = "queries") -> Query | ByDevice:
-    """A query of any kind, also of a device address, which stands in the request's ``field``. Raises ``BadQuery`` when no kind is set."""
+    """A query of any kind, also of a device address, which stands in the request's ``field``. Raises ``BadQuery`` when
+    no kind is set."""
     if message.WhichOneof("kind") != "device_address":
         return from_query(message, field)
     device = message.device_address
@@ -100,8 +102,8 @@ def from_any_query(message: query_pb2.Query, field: str = "queries") -> Query | 
 
 
 def add_any_query(queries: Any, query: Query | ByDevice) -> None:
-    """Append a query, also of a device address, to a field of queries. Raises ``BadQuery`` for a number outside 64 bits and a name that is not
-    UTF-8."""
+    """Append a query, also of a device address, to a field of queries. Raises ``BadQuery`` for a number outside 64 bits
+    and a name that is not UTF-8."""
     if not isinstance(query, ByDevice):
         add_query(queries, query)
         return
@@ -122,8 +124,8 @@ def _section(message: query_pb2.SectionOffset, field: str) -> str | int:
 
 
 def write_column(message: query_pb2.QueryColumn, question: ColumnQuestion) -> None:
-    """A column with its origins into an empty message, its numbers as narrow as they go. Raises ``BadQuery`` for a name or number
-    that cannot be."""
+    """A column with its origins into an empty message, its numbers as narrow as they go. Raises ``BadQuery`` for a name
+    or number that cannot be."""
     message.count = len(question.values)
     message.values = pack(question.values)
     if list(question.origins) != [Origin()]:
@@ -161,8 +163,8 @@ def _write_origin(message: query_pb2.Origin, origin: Origin) -> None:
 
 
 def from_column(message: query_pb2.QueryColumn, digest: str = "", path: ObjectPath | None = None) -> ColumnQuestion:
-    """The column of a request that names the module ``digest`` ("": none) and its code object at ``path``. Raises ``BadQuery`` when the
-    bytes are no column of so many numbers, or a number has no origin."""
+    """The column of a request that names the module ``digest`` ("": none) and its code object at ``path``. Raises
+    ``BadQuery`` when the bytes are no column of so many numbers, or a number has no origin."""
     values = from_numbers(message.values, message.count, "column.values")
     origins = [_from_origin(each, digest, path) for each in message.origins] or [Origin(digest, path)]
     origin = None
@@ -279,7 +281,8 @@ class RowAnswers(Answers):
 
 
 def as_columns(answers: Sequence[Answer]) -> Answers:
-    """A few answers as a batch of answers, in columns; a location that several have is there several times. It works one by one."""
+    """A few answers as a batch of answers, in columns; a location that several have is there several times. It works
+    one by one."""
     table = _Table()
     sections: dict[TextSection, int] = {}
     location = [table.add(answer) for answer in answers]
@@ -337,9 +340,10 @@ class _Table:
 
 
 class Batch(NamedTuple):
-    """Addresses in the module ``digest`` ("": none is named), or in its code object at ``path``: ``queries`` one by one, or where
-    that is not None, the ``column``, which may also be made of queries for device addresses. ``asked`` are the queries as they came.
-    ``as_columns`` says how the answers are wanted. ``known_tables`` are the names of the tables that the client has kept; None: it keeps none.
+    """Addresses in the module ``digest`` ("": none is named), or in its code object at ``path``: ``queries`` one by
+    one, or where that is not None, the ``column``, which may also be made of queries for device addresses. ``asked``
+    are the queries as they came. ``as_columns`` says how the answers are wanted. ``known_tables`` are the names of the
+    tables that the client has kept; None: it keeps none.
     ``as_written``: what rows and scopes say, unreconciled."""
 
     digest: str

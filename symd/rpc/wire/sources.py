@@ -16,8 +16,8 @@ FILES = 10_000
 
 
 def from_request(request: pb.ReadSourcesRequest) -> tuple[str, Sequence[str], str | None]:
-    """(the module's digest, the files, the code object's path or None). Raises ``LimitExceeded`` for too many files, and
-    ``BadQuery``."""
+    """(the module's digest, the files, the code object's path or None). Raises ``LimitExceeded`` for too many files,
+    and ``BadQuery``."""
     if len(request.files) > FILES:
         raise LimitExceeded(
             f"{len(request.files)} files are asked for, at most {FILES} are answered",

@@ -275,8 +275,8 @@ MOST_PLACES = 256
 
 
 def to_requests(digest: str, queries: Sequence[Query | ByDevice], path: str | None) -> Iterator[pb.GetVariablesRequest]:
-    """The requests for the variables at some addresses: as many as ``MOST_PLACES`` asks for. ``digest`` may be "" where all are in device
-    memory."""
+    """The requests for the variables at some addresses: as many as ``MOST_PLACES`` asks for. ``digest`` may be "" where
+    all are in device memory."""
     for start in range(0, len(queries), MOST_PLACES):
         request = pb.GetVariablesRequest(name=module_name(digest) if digest else "", path=path)
         for each in queries[start : start + MOST_PLACES]:
@@ -285,7 +285,8 @@ def to_requests(digest: str, queries: Sequence[Query | ByDevice], path: str | No
 
 
 def from_request(request: pb.GetVariablesRequest) -> tuple[str, list[Query | ByDevice], str | None]:
-    """(the module's digest or "", the addresses, the code object's path or None). Raises ``BadQuery`` and ``InvalidInput``."""
+    """(the module's digest or "", the addresses, the code object's path or None). Raises ``BadQuery`` and
+    ``InvalidInput``."""
     if not 0 < len(request.queries) <= MOST_PLACES:
         what = f"the request has {len(request.queries)} addresses"
         raise wrong_field("queries", what, hint=f"ask about 1 to {MOST_PLACES} addresses at a time")

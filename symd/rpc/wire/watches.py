@@ -108,7 +108,8 @@ def _contexts(names: Sequence[str], what: str) -> list[str]:
 
 
 def to_responses(event: WatchEvent, number: int) -> Iterator[pb.WatchResponse]:
-    """One message, or several for an answer of many locations. ``number`` is that of the change that is acknowledged."""
+    """One message, or several for an answer of many locations. ``number`` is that of the change that is
+    acknowledged."""
     match event:
         case Resolved(name, digest, answer, load):
             for part in _parts(name, digest, answer, load):
@@ -159,16 +160,16 @@ def _characters(location: BreakpointLocation) -> int:
 
 
 class EventReader:
-    """Events of a watch, each whole, from its messages. ``places`` has those of the breakpoints by their ids, for as long as they are
-    answered."""
+    """Events of a watch, each whole, from its messages. ``places`` has those of the breakpoints by their ids, for as
+    long as they are answered."""
 
     def __init__(self, places: Mapping[str, LocationSpec]) -> None:
         self._places = places
         self._gathered: tuple[BreakpointLocation, ...] = ()
 
     def read(self, message: pb.WatchResponse) -> WatchEvent | None:
-        """The event that a message ends; None where the next one goes on with it. The ids of a change that is acknowledged are left to whoever knows
-        them. Raises ``Malformed``."""
+        """The event that a message ends; None where the next one goes on with it. The ids of a change that is
+        acknowledged are left to whoever knows them. Raises ``Malformed``."""
         match message.WhichOneof("event"):
             case "answer":
                 return self._answered(message.answer, message.resume_token)

@@ -25,7 +25,8 @@ HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""What browsers are told with every answer: nothing of other hosts is loaded, nobody frames the page or learns its address. There are no cookies."""
+"""What browsers are told with every answer: nothing of other hosts is loaded, nobody frames the page or learns its
+address. There are no cookies."""
 CHALLENGE: Final = 'Basic realm="symd", charset="UTF-8"'
 """How a browser is asked for a token: as the password, the name is free (RFC 7617)."""
 _CLOSE: Final = {"connection": "close"}
@@ -45,7 +46,8 @@ def build_app(
     others: Sequence[Route] = (),
     ended: Ended = _nobody,
 ) -> ASGIApp:
-    """The application that serves ``routes``, each answered in ``work_queue``, and ``others``, routes of plain Starlette, to whom ``authenticator`` lets in."""
+    """The application that serves ``routes``, each answered in ``work_queue``, and ``others``, routes of plain
+    Starlette, to whom ``authenticator`` lets in."""
     inside = Router(
         [*others, *(each for route in routes for each in served(site, work_queue, route))], redirect_slashes=False
     )
@@ -91,14 +93,16 @@ class _Entrance:
         return self._inside
 
     def _preflight(self, scope: Scope, connection: HTTPConnection) -> ASGIApp:
-        """A preflight shows no token; the part of its path that lets the caller in is taken off, and what it is told is in the routes."""
+        """A preflight shows no token; the part of its path that lets the caller in is taken off, and what it is told is
+        in the routes."""
         with suppress(SymdError):
             scope["path"] = self._authenticator.enter(connection).path
         return self._inside
 
 
 def _last_words(connection: HTTPConnection) -> dict[str, str]:
-    """Headers of an answer to a stranger: the connection ends with it, unless a body would still come, whose sender would not hear it then."""
+    """Headers of an answer to a stranger: the connection ends with it, unless a body would still come, whose sender
+    would not hear it then."""
     has_body = connection.headers.get("content-length", "0") != "0" or "transfer-encoding" in connection.headers
     return {} if has_body else {**_CLOSE}
 

@@ -165,7 +165,8 @@ REMEMBERED: Final = 4096
 
 
 class ColouredApart:
-    """Colours texts in processes that start when the first is wanted. What cannot be coloured in time stays plain. Safe to use from several threads."""
+    """Colours texts in processes that start when the first is wanted. What cannot be coloured in time stays plain. Safe
+    to use from several threads."""
 
     def __init__(self) -> None:
         self._pool = Pool(FUNCTION, PROCESSES, confined=confinement.available())

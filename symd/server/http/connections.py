@@ -30,8 +30,8 @@ LOOK_SECONDS: Final = 1.0
 
 
 class ClientTimer:
-    """Calls ``over`` when ``seconds`` are over, and ``LOOK_SECONDS`` more, or as many as the process was late to see that: no more than ``seconds``,
-    with which somebody begins anew."""
+    """Calls ``over`` when ``seconds`` are over, and ``LOOK_SECONDS`` more, or as many as the process was late to see
+    that: no more than ``seconds``, with which somebody begins anew."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, over: Callable[[], None]) -> None:
         self._loop = loop
@@ -68,9 +68,11 @@ SILENT_SECONDS: Final = 15.0
 STALLED_SECONDS: Final = 30.0
 """How long its other end may take nothing of what is sent to it."""
 UNREAD_BYTES: Final = 32 << 20
-"""Bytes of a body that are let pass when the request has been answered without them: who is cut off while sending does not hear why."""
+"""Bytes of a body that are let pass when the request has been answered without them: who is cut off while sending does
+not hear why."""
 CHUNKS: Final = 1024
-"""Chunks of a body that may be as small as they like. To read one takes as long as to read many bytes, and meanwhile nobody else is served."""
+"""Chunks of a body that may be as small as they like. To read one takes as long as to read many bytes, and meanwhile
+nobody else is served."""
 CHUNK_BYTES: Final = 256
 """Bytes that the chunks beyond those have at least, on average."""
 STRANGERS: Final = 128
@@ -119,8 +121,8 @@ class HttpConnections:
 
 
 class _Reading(h11.Connection):
-    """What comes on a connection. h11 by itself bounds a head only while it is incomplete: one that came at once could have any length; and chunks
-    not at all."""
+    """What comes on a connection. h11 by itself bounds a head only while it is incomplete: one that came at once could
+    have any length; and chunks not at all."""
 
     problem = ""
     """Why the last event was refused, where that was here."""
@@ -258,7 +260,8 @@ Context = Callable[[], ssl.SSLContext]
 def serving(
     app: ASGIApp, listener: socket.socket, tls: Context | None = None, connections: HttpConnections | None = None
 ) -> Iterator[None]:
-    """Serve ``app`` at the bound socket while it lasts; ``tls`` gives the context of each new connection, ``connections`` are told of each."""
+    """Serve ``app`` at the bound socket while it lasts; ``tls`` gives the context of each new connection,
+    ``connections`` are told of each."""
     config = uvicorn.Config(
         app,
         loop="asyncio",

@@ -144,7 +144,8 @@ def error_reply(error: SymdError) -> Reply:
 _SAFE: Final = frozenset(("GET", "HEAD"))
 _OF_OTHERS: Final = frozenset(("cross-site", "same-site"))
 _LINKED: Final = ("document", "")
-"""What a link that is followed brings (w3.org/TR/fetch-metadata, Sec-Fetch-Dest), and browsers that do not say it; a frame is none."""
+"""What a link that is followed brings (w3.org/TR/fetch-metadata, Sec-Fetch-Dest), and browsers that do not say it; a
+frame is none."""
 
 
 async def preflight(route: WebRoute, request: Request) -> Response:
@@ -172,8 +173,9 @@ def headers_for(route: WebRoute, request: Request) -> dict[str, str]:
 
 
 def check_origin(route: WebRoute, request: Request) -> None:
-    """Raises PermissionDenied where a page of another origin wants something changed, or brought here, with what its visitor's browser shows by itself
-    (a kept password): told by Origin, or by Fetch Metadata where a browser leaves that out. A link that is followed is no such thing."""
+    """Raises PermissionDenied where a page of another origin wants something changed, or brought here, with what its
+    visitor's browser shows by itself (a kept password): told by Origin, or by Fetch Metadata where a browser leaves
+    that out. A link that is followed is no such thing."""
     told = request.headers
     origin = told.get("origin", "")
     if {"*", origin} & set(route.origins):
@@ -208,8 +210,8 @@ def served(site: Site, work_queue: HttpWorkQueue, route: WebRoute) -> Iterator[R
 
 
 async def _answered(site: Site, work_queue: HttpWorkQueue, route: WebRoute, request: Request) -> Response:
-    """The answer of a route. The bytes of the body count until the exchange has ended. Where the client leaves before that, the work queue's thread has
-    the body until it notices, and those bytes are counted no more."""
+    """The answer of a route. The bytes of the body count until the exchange has ended. Where the client leaves before
+    that, the work queue's thread has the body until it notices, and those bytes are counted no more."""
     visitor: HttpPrincipal = request.scope["visitor"]
     exchange: Exchange = request.scope["exchange"]
     exchange.route = route
@@ -248,8 +250,8 @@ async def _answered(site: Site, work_queue: HttpWorkQueue, route: WebRoute, requ
 async def _waited_for(
     request: Request, route: WebRoute, answer: Callable[[threading.Event], Awaitable[Reply]]
 ) -> Reply:
-    """What is answered, as long as the client is there: a question is given up where it leaves. Raises ClientDisconnect, also where the server stops
-    when the client has left. What somebody sent is kept all the same."""
+    """What is answered, as long as the client is there: a question is given up where it leaves. Raises
+    ClientDisconnect, also where the server stops when the client has left. What somebody sent is kept all the same."""
     left, asking = threading.Event(), asyncio.current_task()
     leaving = asyncio.create_task(_leaving(request, left, asking if _is_question(route) else None))
     try:
@@ -311,8 +313,8 @@ def _whole(reply: Reply, body: bytes, more: Mapping[str, str]) -> Response:
 
 
 class _WholeResponse(Response):
-    """An answer that leaves piece by piece, as the client takes it, so that what waits to be sent is what is counted as held. Who has not taken it within ``seconds``
-    does not get the rest."""
+    """An answer that leaves piece by piece, as the client takes it, so that what waits to be sent is what is counted as
+    held. Who has not taken it within ``seconds`` does not get the rest."""
 
     def __init__(self, body: bytes, status: int, headers: Mapping[str, str], content_type: str, seconds: float) -> None:
         super().__init__(body, status, headers, content_type)

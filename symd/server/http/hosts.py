@@ -25,8 +25,8 @@ def parsed(address: str) -> tuple[str, int]:
 
 
 def bound(address: str, option: str) -> tuple[socket.socket, str, int]:
-    """A socket that listens at ``HOST:PORT``, the host, and the port that it got. Raises InvalidInput and FailedPrecondition; ``option`` is
-    what to give another address with."""
+    """A socket that listens at ``HOST:PORT``, the host, and the port that it got. Raises InvalidInput and
+    FailedPrecondition; ``option`` is what to give another address with."""
     host, port = parsed(address)
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(

@@ -9,10 +9,11 @@ from typing import Any, Final
 from symd.errors import BadQuery, LimitExceeded
 
 VALUES: Final = 1_500_000
-"""Values of one request, counted by commas, colons and brackets: reading takes up to 100 bytes for each, and holds up everybody else meanwhile."""
+"""Values of one request, counted by commas, colons and brackets: reading takes up to 100 bytes for each, and holds up
+everybody else meanwhile."""
 KEYS: Final = 1 << 14
-"""Keys of its objects, and empty objects: a true request has a handful for each job, and one call of C, which lets no other thread work, reads all of an
-object's."""
+"""Keys of its objects, and empty objects: a true request has a handful for each job, and one call of C, which lets no
+other thread work, reads all of an object's."""
 TEXT_LISTS: Final = 1 << 18
 """Lists that begin with a text, as the modules of a memory map do: 10 jobs of 16,384."""
 OTHER_LISTS: Final = 1 << 16
@@ -44,8 +45,8 @@ def parsed(body: bytes) -> Any:
 
 
 def _check_counts(body: bytes) -> None:
-    """Raises LimitExceeded where a request has more of something than a true one, and reading it would hold up all other threads. What
-    stands in texts is counted too."""
+    """Raises LimitExceeded where a request has more of something than a true one, and reading it would hold up all
+    other threads. What stands in texts is counted too."""
     signs = body.translate(None, _BETWEEN)
     texts = signs.count(b'["')
     if max(signs.count(b'":'), signs.count(b"{}")) > KEYS:
@@ -62,7 +63,8 @@ def _too_many(what: str, most: int) -> LimitExceeded:
 
 
 def _integer(text: str) -> int:
-    """A number. Written in Python so that other threads have their turn between two numbers: the parser is one call of C."""
+    """A number. Written in Python so that other threads have their turn between two numbers: the parser is one call of
+    C."""
     _check_digits(text)
     return int(text)
 

@@ -1,4 +1,5 @@
-"""Who makes a request over HTTP, and whether they may: an ``HttpAuthenticator`` is asked once for each request, before its body is read."""
+"""Who makes a request over HTTP, and whether they may: an ``HttpAuthenticator`` is asked once for each request, before
+its body is read."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ _SECRET_BYTES: Final = 24
 
 
 class HttpPrincipal(NamedTuple):
-    """Whoever makes a request, under the name that logs know them by; ``share`` is whose turns at work it takes, ``budget`` whose room for messages it
-    uses."""
+    """Whoever makes a request, under the name that logs know them by; ``share`` is whose turns at work it takes,
+    ``budget`` whose room for messages it uses."""
 
     name: str
     rights: Rights
@@ -42,8 +43,8 @@ class HttpPrincipal(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """A visitor who was let in, and the path that they ask for, without the part that let them in, which begins with "/". ``moved`` is where a browser
-    is to go instead ("" for nowhere)."""
+    """A visitor who was let in, and the path that they ask for, without the part that let them in, which begins with
+    "/". ``moved`` is where a browser is to go instead ("" for nowhere)."""
 
     visitor: HttpPrincipal
     path: str
@@ -59,11 +60,11 @@ class HttpAuthenticator(Protocol):
 
 
 class SecretPathAuth:
-    """Lets in whoever knows the first part of the path, which is made anew for each server. Without cookies and headers of its own that is
-    all that a browser's links and modules carry along.
+    """Lets in whoever knows the first part of the path, which is made anew for each server. Without cookies and headers
+    of its own that is all that a browser's links and modules carry along.
 
-    ``invitation`` is a path that leads there once: a browser is started with it, because other users of the machine see how programs
-    are started. One of them who is there before the browser is not let in by it.
+    ``invitation`` is a path that leads there once: a browser is started with it, because other users of the machine see
+    how programs are started. One of them who is there before the browser is not let in by it.
     """
 
     def __init__(self, name: str = "owner", rights: Rights = READER) -> None:
@@ -118,8 +119,8 @@ _TABLES: Final = (("tcp", "::ffff:0.0.0.0"), ("tcp6", ""))
 
 
 def _user_of(connection: HTTPConnection) -> int | None:
-    """The user who has the other end of a connection that does not leave the machine, as the kernel says (/proc/net/tcp, proc_pid_net(5)); None where it
-    does not: then nobody on this machine can read what is answered."""
+    """The user who has the other end of a connection that does not leave the machine, as the kernel says
+    (/proc/net/tcp, proc_pid_net(5)); None where it does not: then nobody on this machine can read what is answered."""
     client, server = connection.scope.get("client"), connection.scope.get("server")
     if client is None or server is None:
         return None

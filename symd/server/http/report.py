@@ -1,7 +1,8 @@
 """The page as one file: its modules of JavaScript joined, and the answers that it would ask for laid inside.
 
-Every name and text comes from strangers. The answers stand in a block of data, in which "<" is escaped, so that nothing inside ends it; scripts and style are
-named by their SHA-256 in the file's own content security policy, so that nothing else runs or is loaded."""
+Every name and text comes from strangers. The answers stand in a block of data, in which "<" is escaped, so that nothing
+inside ends it; scripts and style are named by their SHA-256 in the file's own content security policy, so that nothing
+else runs or is loaded."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ Chosen = tuple[str, KernelSummary | None]
 
 
 def kernels_of(site: Site, digest: str, names: Sequence[str] = ()) -> tuple[list[Chosen], int]:
-    """Which kernels a report shows: those of these names, or with a profile those with the most samples, or the first; and how many of the
-    module are left out. Raises KernelNotFound."""
+    """Which kernels a report shows: those of these names, or with a profile those with the most samples, or the first;
+    and how many of the module are left out. Raises KernelNotFound."""
     summary = site.symbolizer.module(digest)
     found = [*_all_kernels(summary)]
     if names:
@@ -74,8 +75,9 @@ def _samples_of(profile: NamedProfile, digest: str, chosen: Chosen) -> float:
 def answers_of(
     site: Site, digest: str, chosen: Sequence[Chosen], variables: int = 0
 ) -> tuple[dict[str, Any], Counter[str]]:
-    """What the page asks of these kernels, by the keys that it looks answers up by; with the variables of so many instructions of each kernel, the hottest
-    ones where there is a profile. And why kernels have no instructions in it, with how many they are. Raises what the disassemblers raise where no kernel has even its lines."""
+    """What the page asks of these kernels, by the keys that it looks answers up by; with the variables of so many
+    instructions of each kernel, the hottest ones where there is a profile. And why kernels have no instructions in it,
+    with how many they are. Raises what the disassemblers raise where no kernel has even its lines."""
     asking = _Asking(site)
     asking("api/modules")
     asking("api/about")

@@ -1,4 +1,5 @@
-"""What routes work with: the engine's verbs and what may be read; what they are asked and answer; and where their work is done."""
+"""What routes work with: the engine's verbs and what may be read; what they are asked and answer; and where their work
+is done."""
 
 from __future__ import annotations
 
@@ -53,17 +54,19 @@ class HttpWorkQueue(Protocol):
     async def run(
         self, visitor: HttpPrincipal, effort: CostClass, work: Callable[[], Result], *, repeatable: bool = False
     ) -> Result:
-        """What ``work`` returns or raises, in a thread. Raises Busy where too much waits already. Work that is ``repeatable`` may be
-        broken off where it would wait for an index, and begun again."""
+        """What ``work`` returns or raises, in a thread. Raises Busy where too much waits already. Work that is
+        ``repeatable`` may be broken off where it would wait for an index, and begun again."""
         ...
 
     def hold(self, visitor: HttpPrincipal, size: int) -> Callable[[], None]:
-        """Count so many bytes of a message as held, until what is returned is called. Raises Busy where that is too much."""
+        """Count so many bytes of a message as held, until what is returned is called. Raises Busy where that is too
+        much."""
         ...
 
 
 ReadSources = Callable[[str, Sequence[str], str | None], Sequence[SourceText]]
-"""Given a module's digest, names of files as frames have them, and a code object's path or None: their texts, in order."""
+"""Given a module's digest, names of files as frames have them, and a code object's path or None: their texts, in
+order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,8 @@ class Site:
         object.__setattr__(self, "names", ModuleNames(self.symbolizer))
 
     def of_build_id(self, name: str) -> list[NamedObject]:
-        """What a build ID stands for, of what is shown here. Raises BadQuery, and Lacking where it is to be brought from elsewhere."""
+        """What a build ID stands for, of what is shown here. Raises BadQuery, and Lacking where it is to be brought
+        from elsewhere."""
         found = self.names.of_build_id(name)
         if not found and self.fetch is not None:
             raise Lacking(name)
@@ -114,7 +118,8 @@ class HttpRequest(NamedTuple):
     headers: Headers
     body: bytes
     check_cancelled: Callable[[], None] = never_cancelled
-    """What work that may take long calls between its steps: it raises where nobody waits any more, and where the time is over."""
+    """What work that may take long calls between its steps: it raises where nobody waits any more, and where the time
+    is over."""
     check_is_there: Callable[[], None] = never_cancelled
     """What work with a time limit of its own, such as a disassembler's, calls between its steps: it raises where
     nobody waits any more."""
@@ -152,8 +157,9 @@ Handle = Callable[[Site, HttpRequest], Reply]
 
 
 class WebRoute(NamedTuple):
-    """A path (as Starlette writes it: "/buildid/{id}/debuginfo") and what answers it, in a thread. ``body_limit`` are the most bytes of a body that
-    are taken. ``origins`` are the origins whose pages may read the answer ("*": all); none: only the server's own."""
+    """A path (as Starlette writes it: "/buildid/{id}/debuginfo") and what answers it, in a thread. ``body_limit`` are
+    the most bytes of a body that are taken. ``origins`` are the origins whose pages may read the answer ("*": all);
+    none: only the server's own."""
 
     path: str
     handle: Handle

@@ -111,8 +111,8 @@ Tool = Callable[Arguments, dict[str, Any]]
 
 
 def serve(tools: Tools, lines: Callable[[], AsyncIterator[str]], files: str) -> None:
-    """Answer the lines of standard input on standard output until the input ends and everything is answered. ``lines`` begins them; ``files`` says
-    which files may be named."""
+    """Answer the lines of standard input on standard output until the input ends and everything is answered. ``lines``
+    begins them; ``files`` says which files may be named."""
 
     async def served() -> None:
         await converse(server(tools, files), lines())
@@ -154,7 +154,8 @@ def _refusing(tool: Tool[Arguments]) -> Tool[Arguments]:
 
 def _functions(tools: Tools) -> tuple[Callable[..., dict[str, Any]], ...]:
     def info(file: File) -> dict[str, Any]:
-        """What is inside a GPU module: code objects, target devices, which debug data they have, kernels with their sizes."""
+        """What is inside a GPU module: code objects, target devices, which debug data they have, kernels with their
+        sizes."""
         return tools.info(file)
 
     def symbolize(
@@ -162,7 +163,8 @@ def _functions(tools: Tools) -> tuple[Callable[..., dict[str, Any]], ...]:
         places: Annotated[list[str], Field(description="Places such as vadd+0x1b0.", max_length=QUERIES)],
         object_path: Object = None,
     ) -> dict[str, Any]:
-        """Source lines of GPU addresses: for each place its frames through every inlined call, innermost first, and a reason."""
+        """Source lines of GPU addresses: for each place its frames through every inlined call, innermost first, and a
+        reason."""
         return tools.symbolize(file, places, object_path)
 
     def why_no_answer(file: File, place: PlaceText, object_path: Object = None) -> dict[str, Any]:
@@ -180,7 +182,8 @@ def _functions(tools: Tools) -> tuple[Callable[..., dict[str, Any]], ...]:
         object_path: Object = None,
         every_address: Annotated[bool, Field(description="Every statement address of just this line.")] = False,
     ) -> dict[str, Any]:
-        """Addresses for a breakpoint at a source line, a function, a kernel or an address: one in each function and inlined copy."""
+        """Addresses for a breakpoint at a source line, a function, a kernel or an address: one in each function and
+        inlined copy."""
         return tools.locate(file, place, object_path, every_address=every_address)
 
     def variables(file: File, place: PlaceText, object_path: Object = None) -> dict[str, Any]:
@@ -202,7 +205,8 @@ def _functions(tools: Tools) -> tuple[Callable[..., dict[str, Any]], ...]:
         first: Annotated[int, Field(description="Number of the first instruction shown.", ge=0)] = 0,
         count: Annotated[int, Field(description="How many are shown.", ge=0, le=LISTED_INSTRUCTIONS)] = 100,
     ) -> dict[str, Any]:
-        """Instructions of a kernel with the source line that each comes from, and the text of these lines where it is known."""
+        """Instructions of a kernel with the source line that each comes from, and the text of these lines where it is
+        known."""
         return tools.listing(file, kernel, line=line, first=first, count=count)
 
     def hot_lines(
@@ -224,7 +228,8 @@ def _functions(tools: Tools) -> tuple[Callable[..., dict[str, Any]], ...]:
         ] = False,
         count: Annotated[int, Field(description="How many lines are shown.", ge=1, le=LISTED_NAMES)] = 20,
     ) -> dict[str, Any]:
-        """Which source lines are slow: those with the most samples of a GPU profile, with their shares and their text."""
+        """Which source lines are slow: those with the most samples of a GPU profile, with their shares and their
+        text."""
         return tools.hot_lines(profile, modules, value=value, callers=callers, count=count)
 
     return info, symbolize, why_no_answer, locate, variables, names, listing, hot_lines

@@ -214,8 +214,8 @@ class Tools:
     def listing(
         self, file: str, kernel: str, *, line: str | None = None, first: int = 0, count: int = 100
     ) -> dict[str, Any]:
-        """Instructions of one kernel or function, ``count`` from number ``first`` on; with ``line`` only those of that source line,
-        inlined or not."""
+        """Instructions of one kernel or function, ``count`` from number ``first`` on; with ``line`` only those of that
+        source line, inlined or not."""
         _bound("count", count, LISTED_INSTRUCTIONS)
         if first < 0 or count < 0:
             raise BadQuery("first and count are numbers of instructions, from 0 on")
@@ -232,8 +232,9 @@ class Tools:
     def hot_lines(
         self, profile: str, modules: Sequence[str], *, value: str | None = None, callers: bool = False, count: int = 20
     ) -> dict[str, Any]:
-        """The source lines with the most samples, or the most of another value of the profile. ``modules`` are files, or ID=FILE where the
-        profile calls them by an ID. ``callers``: samples of inlined code count for the line of the function that it was inlined into."""
+        """The source lines with the most samples, or the most of another value of the profile. ``modules`` are files,
+        or ID=FILE where the profile calls them by an ID. ``callers``: samples of inlined code count for the line of the
+        function that it was inlined into."""
         _bound("count", count, LISTED_NAMES)
         _bound("modules", len(modules), LISTED_OBJECTS)
         if not modules:
@@ -364,7 +365,8 @@ def _answer(query: str, answer: Answer) -> dict[str, Any]:
 
 
 def _instruction(answer: Answer, text: str, kernels: Mapping[tuple[int, str], KernelSummary]) -> dict[str, Any]:
-    """One instruction: how to ask about it, its text, and its line with those of the calls that it was inlined through."""
+    """One instruction: how to ask about it, its text, and its line with those of the calls that it was inlined
+    through."""
     fields: dict[str, Any] = {"at": _query(answer, kernels), "text": text}
     if answer.frames:
         fields["line"] = _place(answer.frames[0])

@@ -28,7 +28,8 @@ def _read(service: ServiceContext, digest: str, modules: Sequence[str]) -> CoreD
 
 
 def _check_stacks(dump: CoreDump, limits: Limits) -> None:
-    """Raises ``LimitExceeded`` where a stack has no room in a message: its calls may all be of functions with long names."""
+    """Raises ``LimitExceeded`` where a stack has no room in a message: its calls may all be of functions with long
+    names."""
     for stack in dump.stacks:
         room = ResponseSizeLimit(limits)
         for call in stack.frames:

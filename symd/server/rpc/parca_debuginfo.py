@@ -30,7 +30,8 @@ from symd.v1.parca_debuginfo_pb2 import (
 
 @method(work=Work.UPLOAD)
 def upload(service: ServiceContext, requests: Iterator[UploadRequest], call: Call) -> UploadResponse:
-    """Parca's DebuginfoService.Upload: pieces go to the disk as they come; the module is kept once it is whole and indexed, and named by its build ID."""
+    """Parca's DebuginfoService.Upload: pieces go to the disk as they come; the module is kept once it is whole and
+    indexed, and named by its build ID."""
     build_id = _build_id(requests)
     call.subject = f"build-id/{build_id}"
     size = received(service, (_chunk(request) for request in requests), [build_id], call)
@@ -82,7 +83,8 @@ def initiate_upload(service: ServiceContext, request: InitiateUploadRequest, cal
 def mark_upload_finished(
     service: ServiceContext, request: MarkUploadFinishedRequest, call: Call
 ) -> MarkUploadFinishedResponse:
-    """Parca's DebuginfoService.MarkUploadFinished: what was uploaded is kept already; whoever asks after nothing is told so."""
+    """Parca's DebuginfoService.MarkUploadFinished: what was uploaded is kept already; whoever asks after nothing is
+    told so."""
     call.subject = f"build-id/{checked_build_id(request.build_id)}"
     if not is_known(service.engine, request.build_id):
         raise ModuleNotFound("nothing was uploaded under this build ID", where=request.build_id[:200])

@@ -15,7 +15,8 @@ from symd.v1.pyroscope_debuginfo_pb2 import ShouldInitiateUploadResponse, Upload
 
 @method(work=Work.UPLOAD)
 def upload(service: ServiceContext, requests: Iterator[UploadRequest], call: Call) -> Iterator[UploadResponse]:
-    """Pyroscope's DebuginfoService.Upload: what the client has, whether it is wanted, and then its bytes, in one stream."""
+    """Pyroscope's DebuginfoService.Upload: what the client has, whether it is wanted, and then its bytes, in one
+    stream."""
     names = _names(requests)
     call.subject = f"build-id/{names[0]}"
     wanted = not is_known(service.engine, names[0])

@@ -1,7 +1,8 @@
-"""Locks for modules against every other daemon: advisory locks of PostgreSQL, which end with the connection of whoever holds them.
+"""Locks for modules against every other daemon: advisory locks of PostgreSQL, which end with the connection of whoever
+holds them.
 
-All locks of a daemon are held by one connection, so that a build of minutes keeps none from the pool. To the server they are all one
-holder's, so that threads of the daemon first exclude one another."""
+All locks of a daemon are held by one connection, so that a build of minutes keeps none from the pool. To the server
+they are all one holder's, so that threads of the daemon first exclude one another."""
 
 from __future__ import annotations
 
@@ -16,9 +17,11 @@ from symd.errors import StoreUnavailable, SymdError
 from symd.store.shared.postgresql import Connection, Server
 
 BUILDING: Final = 0x6275696C_64000000
-"""The kind of lock that is held by who makes an index of a module: a number that is combined with the digest's first 64 bits."""
+"""The kind of lock that is held by who makes an index of a module: a number that is combined with the digest's first 64
+bits."""
 STORING: Final = 0x73746F72_65000000
-"""The kind of lock that is held by who writes or removes objects of a module: a number that is combined with the digest's first 64 bits."""
+"""The kind of lock that is held by who writes or removes objects of a module: a number that is combined with the
+digest's first 64 bits."""
 _FIRST_WAIT: Final = 0.005
 _LONGEST_WAIT: Final = 0.1
 """Seconds between two looks whether a lock is free."""
@@ -41,7 +44,8 @@ class AdvisoryLocks:
 
     @contextmanager
     def held(self, kind: int, digest: str, seconds: float = math.inf) -> Iterator[HeldLock]:
-        """Hold a module's lock of the kind ``BUILDING`` or ``STORING``. Raises TimeoutError where another has it for so many seconds more."""
+        """Hold a module's lock of the kind ``BUILDING`` or ``STORING``. Raises TimeoutError where another has it for so
+        many seconds more."""
         key, until = _key(kind, digest), time.monotonic() + seconds
         with self._held_locally(key, until) as waited_here:
             connection, waited = self._acquired(key, until)

@@ -43,7 +43,8 @@ def _names(folder: Path) -> set[str]:
 
 
 _FILL_LEFT: Final = 0.9
-"""The part of the bound that stays full when files have to go: fewer, so that the next files need no scan of all others."""
+"""The part of the bound that stays full when files have to go: fewer, so that the next files need no scan of all
+others."""
 _SCAN_FRACTION: Final = 16
 """After a sixteenth of the bound has come from this process the folder is scanned for what other processes added."""
 
@@ -58,11 +59,11 @@ class _File(NamedTuple):
 
 
 class CacheEviction:
-    """Keeps the files below ``folder`` within ``Limits.cache_size``, and ``Limits.free_disk`` bytes of its disk free. Other processes may do
-    the same with the same folder. Safe to use from several threads.
+    """Keeps the files below ``folder`` within ``Limits.cache_size``, and ``Limits.free_disk`` bytes of its disk free.
+    Other processes may do the same with the same folder. Safe to use from several threads.
 
-    The bytes there are counted in a scan of all files, and then only added to, so that a file costs no scan. What other processes add is not
-    seen before the next one.
+    The bytes there are counted in a scan of all files, and then only added to, so that a file costs no scan. What other
+    processes add is not seen before the next one.
     """
 
     def __init__(self, folder: Path, limits: Limits) -> None:

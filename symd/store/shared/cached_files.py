@@ -5,8 +5,8 @@ The folder may be shared by threads, processes and daemons. What keeps them from
 * a file being fetched is locked by its fetcher, so that two who ask fetch once;
 * whoever uses a file holds a shared lock on it, and what goes is locked for that alone: what is open stays.
 
-When a file was used is its time of change. Nothing is synced: what a power cut spoils has not the bytes that it should, and is fetched
-anew."""
+When a file was used is its time of change. Nothing is synced: what a power cut spoils has not the bytes that it should,
+and is fetched anew."""
 
 from __future__ import annotations
 
@@ -72,10 +72,12 @@ class _Used(NamedTuple):
 
 
 class CachedFiles:
-    """A ``FileCache`` of ``storage`` in ``folder``, which is made where it is not there, and refused where it has files of others. ``Limits.cache_size`` bounds it: a single process
-    keeps to that, several pass it by a sixteenth for each but the first, and by what is open (``CacheEviction``).
+    """A ``FileCache`` of ``storage`` in ``folder``, which is made where it is not there, and refused where it has files
+    of others. ``Limits.cache_size`` bounds it: a single process keeps to that, several pass it by a sixteenth for each
+    but the first, and by what is open (``CacheEviction``).
 
-    Bytes are compared with what their name promises (``keeps_promise``) when they are fetched, and once more when this process uses them first.
+    Bytes are compared with what their name promises (``keeps_promise``) when they are fetched, and once more when this
+    process uses them first.
     """
 
     def __init__(self, folder: Path, storage: ObjectStorage, limits: Limits) -> None:
@@ -203,7 +205,8 @@ class CachedFiles:
         )
 
     def _linked(self, name: str) -> _Used | None:
-        """A file with its lock, under a name of its own beside those that are being written: ``sweep`` leaves it while the lock is held."""
+        """A file with its lock, under a name of its own beside those that are being written: ``sweep`` leaves it while
+        the lock is held."""
         while (handle := self._opened(name)) is not None:
             path = self._incoming / f"incoming-used-{secrets.token_hex(8)}"
             try:
@@ -219,7 +222,8 @@ class CachedFiles:
         return None
 
     def _is_right(self, name: str, path: Path, handle: int) -> bool:
-        """Whether the bytes are those that the name promises, as far as this process has not seen it already; its use is noted."""
+        """Whether the bytes are those that the name promises, as far as this process has not seen it already; its use
+        is noted."""
         with disk(path):
             status = os.fstat(handle)
             identity = _Identity(status.st_ino, status.st_size)
@@ -294,7 +298,8 @@ class CachedFiles:
         return _Fetched(found=True, handle=handle)
 
     def _publish(self, file: IncomingFile, name: str) -> None:
-        """Give a file its name, also where a folder has it: what stands in a cache is in the object storage too. Raises OSError."""
+        """Give a file its name, also where a folder has it: what stands in a cache is in the object storage too. Raises
+        OSError."""
         path = self._path(name)
         if path.is_dir() and not path.is_symlink():
             log.warning("%s is a folder: a file takes its place", path)
@@ -306,7 +311,8 @@ class CachedFiles:
         return self._downloaded(name, path) and _is_whole(name, path)
 
     def _downloaded(self, name: str, path: Path) -> bool:
-        """``ObjectStorage.fetch`` of what a module or an index may be: an index that is larger is made again, as one that is not there."""
+        """``ObjectStorage.fetch`` of what a module or an index may be: an index that is larger is made again, as one
+        that is not there."""
         limit = "index_size" if promised_digest(name) is None else "module_size"
         try:
             return self._storage.fetch(name, path, self._sizes[limit])
@@ -347,8 +353,8 @@ def _is_whole(name: str, path: Path) -> bool:
 
 
 def _damaged(name: str) -> _Fetched:
-    """What becomes of a file that has other bytes in the storage: an index is made again, as one that is not there; a module cannot be, and
-    ``DataLoss`` is raised."""
+    """What becomes of a file that has other bytes in the storage: an index is made again, as one that is not there; a
+    module cannot be, and ``DataLoss`` is raised."""
     digest = promised_digest(name)
     if digest is None:
         log.warning("the object storage has an index that is damaged: %s", name)

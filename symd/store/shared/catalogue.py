@@ -24,7 +24,8 @@ CHANNEL: Final = "symd_modules"
 """NOTIFY wakes who follows the log of modules on this channel."""
 
 MIGRATIONS: Final[tuple[str, ...]] = (
-    # 1: everything that the SQLite catalogue's sixth schema has; names of objects to be removed; modules whose bytes were lost
+    # 1: everything that the SQLite catalogue's sixth schema has; names of objects to be removed; modules whose bytes
+    # were lost
     """
     CREATE TABLE modules (
         sha256 TEXT COLLATE "C" PRIMARY KEY,
@@ -194,7 +195,8 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         RETURN NULL; END $$;
     CREATE TRIGGER context_counted AFTER INSERT OR DELETE ON contexts FOR EACH ROW EXECUTE FUNCTION context_counted();
     """,
-    # 2: who adds many entries to the log of modules may number them: a number that was counted up for each took time that grew with their square
+    # 2: who adds many entries to the log of modules may number them: a number that was counted up for each took time
+    # that grew with their square
     """
     CREATE OR REPLACE FUNCTION change_numbered() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF NEW.sequence IS NULL THEN
@@ -260,15 +262,16 @@ _HOW_MANY_DAMAGED: Final = "SELECT count(*) FROM modules WHERE damaged"
 
 
 class PostgresCatalogue(CatalogueQueries):
-    """The catalogue in the database of a server. Safe to use from several threads. Raises ``StoreUnavailable`` where the server cannot be
-    reached or refuses, ``DataLoss`` for tables that symd did not make."""
+    """The catalogue in the database of a server. Safe to use from several threads. Raises ``StoreUnavailable`` where
+    the server cannot be reached or refuses, ``DataLoss`` for tables that symd did not make."""
 
     FOR_EACH = "given CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {condition} OFFSET 0) AS {table}"
     LAST_ENTRY = "SELECT last FROM module_log"
 
     def __init__(self, server: Server, *, make: bool = True) -> None:
-        """With ``make`` the tables are made, or brought to this symd's schema; else nothing is written. Raises ``FailedPrecondition`` for a
-        server that this symd does not take, and a catalogue of another schema, or none, that it may not or cannot change."""
+        """With ``make`` the tables are made, or brought to this symd's schema; else nothing is written. Raises
+        ``FailedPrecondition`` for a server that this symd does not take, and a catalogue of another schema, or none,
+        that it may not or cannot change."""
         self._server = server
         try:
             self._check_server()
@@ -362,8 +365,8 @@ class PostgresCatalogue(CatalogueQueries):
             )
 
     def note_coming(self, name: str, digest: Digest, version: int | None = None) -> None:
-        """An object is written now: a module, or its index of a format ``version``. Its name stands with the unwanted until its row comes,
-        so that it goes should its writer be killed before; not where it has a row already."""
+        """An object is written now: a module, or its index of a format ``version``. Its name stands with the unwanted
+        until its row comes, so that it goes should its writer be killed before; not where it has a row already."""
         row = _MODULE_ROW if version is None else _INDEX_ROW
         with self.writing(survives_power_cut=False) as connection:
             coming = {"name": name, "sha256": digest, "version": version}

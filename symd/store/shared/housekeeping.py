@@ -1,9 +1,11 @@
-"""What is done for an open shared store now and then, by two threads. One tells those who listen what other daemons do and whether the
-catalogue can be reached, and writes into it when modules were used; the other removes unwanted objects.
+"""What is done for an open shared store now and then, by two threads. One tells those who listen what other daemons do
+and whether the catalogue can be reached, and writes into it when modules were used; the other removes unwanted objects.
 
-The server wakes the first (LISTEN); where the connection for that is lost another is made, and all that is open is looked at anew.
+The server wakes the first (LISTEN); where the connection for that is lost another is made, and all that is open is
+looked at anew.
 
-Whether a shared store takes what is written: its catalogue answers, and this machine's disk has room for what passes through.
+Whether a shared store takes what is written: its catalogue answers, and this machine's disk has room for what passes
+through.
 """
 
 from __future__ import annotations
@@ -164,8 +166,8 @@ class SharedWritability(Writability):
         return found.f_bavail * found.f_frsize
 
     def check(self, trouble: str) -> None:
-        """Ask the disk; ``trouble`` says why the catalogue cannot be used, "" where it can. Listeners are told of a change.
-        Raises ``StoreUnavailable`` where the disk gives no answer."""
+        """Ask the disk; ``trouble`` says why the catalogue cannot be used, "" where it can. Listeners are told of a
+        change. Raises ``StoreUnavailable`` where the disk gives no answer."""
         refusal, self._refusal = self._refusal, ""
         with disk(self._folder):
             problem = trouble or refusal or ("the disk is nearly full" if self.free() < self._least else "")

@@ -1,7 +1,8 @@
-"""A shared store looked through, byte by byte, without changing it: whether the object storage has what the catalogue names.
+"""A shared store looked through, byte by byte, without changing it: whether the object storage has what the catalogue
+names.
 
-Daemons are at work meanwhile. What they are in the middle of is no finding: each suspicion is looked at again, and an object that is being
-written or removed stands with the unwanted."""
+Daemons are at work meanwhile. What they are in the middle of is no finding: each suspicion is looked at again, and an
+object that is being written or removed stands with the unwanted."""
 
 from __future__ import annotations
 
@@ -78,8 +79,8 @@ class _Object(NamedTuple):
 def inspect_shared(
     catalogue: PostgresCatalogue, storage: ObjectStorage, progress: Progress | None = None
 ) -> Inspection:
-    """Read every object that the catalogue names. Raises ``StoreUnavailable`` where one of the two cannot be reached or refuses, or this
-    machine has no room for one object."""
+    """Read every object that the catalogue names. Raises ``StoreUnavailable`` where one of the two cannot be reached or
+    refuses, or this machine has no room for one object."""
     listed = dict(storage.names(""))
     rows = _Catalogued(catalogue.all_sizes(), catalogue.index_sizes(), frozenset(catalogue.noted_damaged()))
     found = Inspection()

@@ -36,8 +36,8 @@ _INDEXES: Final = f"index/{VERSION}/"
 
 
 def checked_name(name: str) -> str:
-    """``name`` itself where it may be one; anything else raises ``InvalidInput``. No part of a name begins with a dot, so that none
-    leads out of a folder."""
+    """``name`` itself where it may be one; anything else raises ``InvalidInput``. No part of a name begins with a dot,
+    so that none leads out of a folder."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"{name[:80]!r} is no name of an object", hint="lower-case letters, digits, dots, dashes, slashes"
@@ -61,8 +61,8 @@ def is_of_module(name: str, digest: Digest) -> bool:
 
 
 def keeps_promise(name: str, file: BufferedReader) -> bool:
-    """Whether a file's bytes are what its name promises: a module's have that digest, and an index of the format that this symd writes is
-    whole by its own checksum. Other names promise nothing."""
+    """Whether a file's bytes are what its name promises: a module's have that digest, and an index of the format that
+    this symd writes is whole by its own checksum. Other names promise nothing."""
     digest = promised_digest(name)
     if digest is not None:
         return hashlib.file_digest(file, "sha256").hexdigest() == digest
@@ -92,17 +92,18 @@ def check_size(name: str, size: int, most: int) -> None:
 class ObjectStorage(Protocol):
     """Files by name, outside of this machine. Safe to use from several threads.
 
-    Every method ends within a bounded time, tries again what may do the next time, and raises ``StoreUnavailable``, with the cause and
-    what to do about it, where the storage cannot be reached, refuses or fails.
+    Every method ends within a bounded time, tries again what may do the next time, and raises ``StoreUnavailable``,
+    with the cause and what to do about it, where the storage cannot be reached, refuses or fails.
     """
 
     def put(self, name: str, path: Path) -> None:
-        """Keep the file ``path`` under a name: whole or not at all. Where the name is there already the bytes are the same."""
+        """Keep the file ``path`` under a name: whole or not at all. Where the name is there already the bytes are the
+        same."""
 
     def fetch(self, name: str, path: Path, most: int) -> bool:
-        """Write what has that name to the file ``path``, which is made where it is not there, and written anew, not replaced, where it is.
-        False, and nothing is written, where nothing has the name. After an error the file may hold a part. Raises ``LimitExceeded``, before
-        anything is written, where it has more than ``most`` bytes."""
+        """Write what has that name to the file ``path``, which is made where it is not there, and written anew, not
+        replaced, where it is. False, and nothing is written, where nothing has the name. After an error the file may
+        hold a part. Raises ``LimitExceeded``, before anything is written, where it has more than ``most`` bytes."""
 
     def size(self, name: str) -> int | None:
         """Bytes of what has that name; None where nothing has."""
@@ -115,8 +116,8 @@ class ObjectStorage(Protocol):
 
 
 def sizes(storage: ObjectStorage, names: Sequence[str]) -> dict[str, int]:
-    """Bytes of those of ``names`` that the storage has now. Many are asked for at a time: single names, or lists of the folders of which
-    there are many. Raises ``StoreUnavailable``, whose metadata then has ``storage``."""
+    """Bytes of those of ``names`` that the storage has now. Many are asked for at a time: single names, or lists of the
+    folders of which there are many. Raises ``StoreUnavailable``, whose metadata then has ``storage``."""
 
     def of_folder(folder: str, wanted: Sequence[str]) -> dict[str, int]:
         if len(wanted) < LISTED_FROM:
@@ -141,28 +142,30 @@ def sizes(storage: ObjectStorage, names: Sequence[str]) -> dict[str, int]:
 
 
 class FileCache(Protocol):
-    """Whole files of an ``ObjectStorage`` in a folder of this machine, of bounded size: those used longest ago go first. Safe to use
-    from several threads, and by several processes that share the folder. Raises as ``ObjectStorage`` does, and where the disk refuses.
+    """Whole files of an ``ObjectStorage`` in a folder of this machine, of bounded size: those used longest ago go
+    first. Safe to use from several threads, and by several processes that share the folder. Raises as ``ObjectStorage``
+    does, and where the disk refuses.
     """
 
     def file(self, name: str) -> AbstractContextManager[Path | None]:
-        """Where the file stands, fetched when it is not here; it stays until the context ends. None where nothing has the name.
-        A module's bytes have been compared with its digest when they were fetched."""
+        """Where the file stands, fetched when it is not here; it stays until the context ends. None where nothing has
+        the name. A module's bytes have been compared with its digest when they were fetched."""
 
     def mapped(self, name: str) -> memoryview | None:
-        """What is in the file, mapped read-only, fetched when it is not here; it stays readable when the file goes. None where nothing
-        has the name."""
+        """What is in the file, mapped read-only, fetched when it is not here; it stays readable when the file goes.
+        None where nothing has the name."""
 
     def add(self, name: str, path: Path) -> None:
-        """Keep the file ``path``, whose bytes are right, in the storage and then here. It is not moved, and may be linked to: nobody
-        writes to it any more."""
+        """Keep the file ``path``, whose bytes are right, in the storage and then here. It is not moved, and may be
+        linked to: nobody writes to it any more."""
 
     def sizes(self, names: Sequence[str], seconds: float = 0.0) -> Mapping[str, int]:
-        """Bytes of those of ``names`` that the storage has, whatever is here. Of what was there when it was asked within the last ``seconds``
-        it is not asked again."""
+        """Bytes of those of ``names`` that the storage has, whatever is here. Of what was there when it was asked
+        within the last ``seconds`` it is not asked again."""
 
     def drop(self, name: str) -> None:
-        """Forget the file here alone: its bytes are wrong, and the next who asks fetches it anew. Harmless where it is not here."""
+        """Forget the file here alone: its bytes are wrong, and the next who asks fetches it anew. Harmless where it is
+        not here."""
 
     def remove(self, name: str) -> None:
         """Forget the file in the storage and here. Harmless where it is in neither."""
@@ -243,7 +246,8 @@ class FolderStorage:
             yield from _files(self._root, "", prefix)
 
     def _check_in_place(self) -> None:
-        """Raises ``StoreUnavailable`` where the folder, which was opened, is not there any more: nothing in it is lost."""
+        """Raises ``StoreUnavailable`` where the folder, which was opened, is not there any more: nothing in it is
+        lost."""
         if self._is_known and not self._incoming.is_dir():
             raise StoreUnavailable(
                 "the folder of the object storage is not what it was: it has no .incoming any more",
@@ -257,7 +261,8 @@ class FolderStorage:
 
 
 def _files(folder: Path, above: str, prefix: str) -> Iterator[tuple[str, int]]:
-    """The files below ``folder`` whose names begin with ``prefix``, in the order of their names, which begin with ``above``."""
+    """The files below ``folder`` whose names begin with ``prefix``, in the order of their names, which begin with
+    ``above``."""
     try:
         with os.scandir(folder) as found:
             entries = [entry for entry in found if not entry.name.startswith(".")]
@@ -273,8 +278,9 @@ def _files(folder: Path, above: str, prefix: str) -> Iterator[tuple[str, int]]:
 
 
 def open_storage(url: str, limits: Limits, *, make: bool) -> ObjectStorage:
-    """The storage at ``url``, after it was seen to answer; a folder is made where there is none if ``make``. Raises ``InvalidInput`` for a URL that names none,
-    ``FailedPrecondition`` where what it takes is not installed, ``StoreUnavailable`` where it cannot be used."""
+    """The storage at ``url``, after it was seen to answer; a folder is made where there is none if ``make``. Raises
+    ``InvalidInput`` for a URL that names none, ``FailedPrecondition`` where what it takes is not installed,
+    ``StoreUnavailable`` where it cannot be used."""
     parts = urlsplit(url)
     if parts.username or parts.password or parts.query or parts.fragment:
         raise _no_storage(url, parts)

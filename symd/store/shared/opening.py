@@ -20,9 +20,11 @@ SCHEMES: Final = ("postgresql://", "postgres://")
 
 
 def open_shared(objects: str, catalogue: str, cache: Path, limits: Limits, *, make: bool) -> SharedStore:
-    """The store whose bytes are in the object storage ``objects`` and whose catalogue is in the database ``catalogue``, made where there is
-    none if ``make``; ``cache`` is the folder of this machine for whole files. Raises ``InvalidInput`` for URLs that name none, ``FailedPrecondition`` where a package is
-    missing, a catalogue is of another time, or the storage has nothing of what the catalogue names; ``StoreUnavailable`` where one of them cannot be reached."""
+    """The store whose bytes are in the object storage ``objects`` and whose catalogue is in the database ``catalogue``,
+    made where there is none if ``make``; ``cache`` is the folder of this machine for whole files. Raises
+    ``InvalidInput`` for URLs that name none, ``FailedPrecondition`` where a package is missing, a catalogue is of
+    another time, or the storage has nothing of what the catalogue names; ``StoreUnavailable`` where one of them cannot
+    be reached."""
     check_catalogue(catalogue)
     from symd.store.shared.cached_files import CachedFiles  # noqa: PLC0415 - a store in a folder needs none of this
     from symd.store.shared.object_storage import open_storage  # noqa: PLC0415 - as above
@@ -36,8 +38,9 @@ def open_shared(objects: str, catalogue: str, cache: Path, limits: Limits, *, ma
 
 
 def _check_together(objects: str, storage: ObjectStorage, catalogue: str, limits: Limits, *, make: bool) -> None:
-    """Raises ``FailedPrecondition`` where the catalogue has modules and the storage none: another prefix, or a folder that is not mounted. Whoever asked there
-    would note each module as lost, for all daemons. An object is always there before its row, so that this is never so in between."""
+    """Raises ``FailedPrecondition`` where the catalogue has modules and the storage none: another prefix, or a folder
+    that is not mounted. Whoever asked there would note each module as lost, for all daemons. An object is always there
+    before its row, so that this is never so in between."""
     if next(storage.names("modules/"), None) is not None:
         return
     from symd.store.shared.catalogue import PostgresCatalogue  # noqa: PLC0415 - as above
@@ -54,7 +57,8 @@ def _check_together(objects: str, storage: ObjectStorage, catalogue: str, limits
 
 
 def inspect_by_urls(objects: str, catalogue: str, limits: Limits, progress: Progress | None) -> Inspection:
-    """Look through that store (``symd.store.shared.inspection``), which is not changed. Raises as ``open_shared`` does."""
+    """Look through that store (``symd.store.shared.inspection``), which is not changed. Raises as ``open_shared``
+    does."""
     check_catalogue(catalogue)
     from symd.store.shared.catalogue import PostgresCatalogue  # noqa: PLC0415 - as above
     from symd.store.shared.inspection import inspect_shared  # noqa: PLC0415 - as above
@@ -67,7 +71,8 @@ def inspect_by_urls(objects: str, catalogue: str, limits: Limits, progress: Prog
 
 
 def check_catalogue(catalogue: str) -> None:
-    """Raises ``InvalidInput`` for a URL that names no catalogue, ``FailedPrecondition`` where the package for it is missing."""
+    """Raises ``InvalidInput`` for a URL that names no catalogue, ``FailedPrecondition`` where the package for it is
+    missing."""
     if not catalogue.startswith(SCHEMES):
         raise InvalidInput("it is no URL of a catalogue", hint="write postgresql://USER@HOST:PORT/DATABASE")
     if find_spec("psycopg") is None:

@@ -1,4 +1,5 @@
-"""Connections to PostgreSQL by psycopg: a bounded pool of them, one that listens, and what the server refuses in symd's words."""
+"""Connections to PostgreSQL by psycopg: a bounded pool of them, one that listens, and what the server refuses in symd's
+words."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ _KEEPALIVES: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c 
 _PARAMETER: Final = re.compile(r"\?|(?<!:):([a-z_0-9]+)")
 _DAMAGE: Final = ("0A000", "22", "23", "42", "P0", "XX00")
 """How codes begin that say that the tables are not those that symd made, or their pages are damaged
-(postgresql.org/docs/current/errcodes-appendix.html). 0A000 is said of a NaN where a whole number belongs, and of a column whose type has changed
-since a statement was planned."""
+(postgresql.org/docs/current/errcodes-appendix.html). 0A000 is said of a NaN where a whole number belongs, and of a
+column whose type has changed since a statement was planned."""
 _OF_VALUES: Final = (psycopg.DataError, psycopg.ProgrammingError)
 """What psycopg raises by itself for values that are no column's of symd's."""
 _NO_DAMAGE: Final = ("42501", "42P05")
@@ -153,7 +154,8 @@ class Connection:
 
 
 CATALOGUE_SECONDS = 20.0
-"""The longest that a catalogue in PostgreSQL may take to connect, to answer one statement, and to let a transaction begin."""
+"""The longest that a catalogue in PostgreSQL may take to connect, to answer one statement, and to let a transaction
+begin."""
 
 
 class Server:
@@ -185,7 +187,8 @@ class Server:
 
     @contextmanager
     def connection(self, seconds: float | None = None) -> Iterator[Connection]:
-        """A connection from the pool, for which ``bounded`` seconds are waited; after an error of its own it is closed instead of reused."""
+        """A connection from the pool, for which ``bounded`` seconds are waited; after an error of its own it is closed
+        instead of reused."""
         wait = self.bounded(seconds)
         if not self._free.acquire(timeout=wait):
             raise self._unavailable(

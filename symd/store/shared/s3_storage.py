@@ -1,23 +1,25 @@
-"""An object storage behind Amazon's S3 API, of whatever maker. The only module that imports obstore, and not before somebody names
-``s3://``.
+"""An object storage behind Amazon's S3 API, of whatever maker. The only module that imports obstore, and not before
+somebody names ``s3://``.
 
-Where the server is, and who asks it, comes from the variables that Amazon's tools take: ``AWS_ENDPOINT_URL``, ``AWS_REGION``,
-``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``, ``AWS_CA_BUNDLE``, and those of web identities, containers and
-instances.
+Where the server is, and who asks it, comes from the variables that Amazon's tools take: ``AWS_ENDPOINT_URL``,
+``AWS_REGION``, ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``, ``AWS_CA_BUNDLE``, and those of
+web identities, containers and instances.
 
-Files are read without ranges: not every server that speaks S3 answers these as S3 does (rclone 1.75 answers 200 where 206 belongs).
+Files are read without ranges: not every server that speaks S3 answers these as S3 does (rclone 1.75 answers 200 where
+206 belongs).
 
 A server that is gone: who asks while it is learns so at once, and one at a time finds out whether it is back.
 
 What an S3 server, or the network before it, said no with, as an error that says what to do.
 
-obstore tells it in one text: a first line, S3's own words as XML (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html), and
-the error's parts as Rust prints them. Only short pieces of it are repeated: the words of S3 may quote the request.
+obstore tells it in one text: a first line, S3's own words as XML
+(docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html), and the error's parts as Rust prints them. Only short
+pieces of it are repeated: the words of S3 may quote the request.
 
 What says which S3 server is asked, and as whom: the bucket, the prefix, and the variables that Amazon's tools take.
 
-They are looked at before obstore gets them: of a URL, a key or a name with a character that does not belong there it makes a panic in Rust, and
-none of its errors.
+They are looked at before obstore gets them: of a URL, a key or a name with a character that does not belong there it
+makes a panic in Rust, and none of its errors.
 """
 
 from __future__ import annotations
@@ -74,7 +76,8 @@ class CircuitBreaker:
         self._trying = False
 
     def call(self, request: Callable[[], T]) -> T:
-        """What ``request`` gives, which raises ``Unanswered`` where nobody answers; anything else it does is an answer."""
+        """What ``request`` gives, which raises ``Unanswered`` where nobody answers; anything else it does is an
+        answer."""
         tries = self._begun()
         try:
             result = request()
@@ -92,7 +95,8 @@ class CircuitBreaker:
                 self._trying = False
 
     def _begun(self) -> bool:
-        """Whether this call is the one that finds out; False where there is no outage. Raises the last error where another does."""
+        """Whether this call is the one that finds out; False where there is no outage. Raises the last error where
+        another does."""
         with self._lock:
             if self._failures < FAILURES or self._last is None:
                 return False
@@ -141,7 +145,8 @@ _HINTS: Final[Mapping[str, str]] = {
 
 
 class S3Refusal(NamedTuple):
-    """The error; whether the same call may do at once (not after an answer that was meant), and whether anybody answered."""
+    """The error; whether the same call may do at once (not after an answer that was meant), and whether anybody
+    answered."""
 
     error: StoreUnavailable
     again: bool
@@ -238,7 +243,8 @@ def endpoint() -> str:
 
 
 def authorities() -> bytes | None:
-    """The certificates of who may have signed the server's, where a file of them is named. Raises ``InvalidInput`` for a file that has none."""
+    """The certificates of who may have signed the server's, where a file of them is named. Raises ``InvalidInput`` for
+    a file that has none."""
     path = os.environ.get(_AUTHORITIES, "")
     if not path:
         return None
@@ -271,7 +277,8 @@ ATTEMPTS: Final = 4
 _REQUESTS: Final = 10
 """How often a single request is made again, at most."""
 _PAUSE: Final = 0.1
-"""Seconds before the second attempt, doubled each time, and up to half as long again, so that clients do not come back together."""
+"""Seconds before the second attempt, doubled each time, and up to half as long again, so that clients do not come back
+together."""
 _LONGEST_PAUSE: Final = 2.0
 
 
@@ -286,8 +293,9 @@ class _RefusedError(Exception):
 class S3Storage:
     """The objects of ``bucket`` whose keys begin with ``prefix`` and a slash. Nothing is asked before the first call.
 
-    A call ends within ``Limits.storage_seconds`` and a second for each mebibyte of a file. A sixth of the seconds is for one answer; for half of
-    them a request is made again; in the first third a call that fails all the same begins anew.
+    A call ends within ``Limits.storage_seconds`` and a second for each mebibyte of a file. A sixth of the seconds is
+    for one answer; for half of them a request is made again; in the first third a call that fails all the same begins
+    anew.
     """
 
     def __init__(self, bucket: str, prefix: str, limits: Limits) -> None:
@@ -315,7 +323,8 @@ class S3Storage:
         next(self.names(""), None)
 
     def put(self, name: str, path: Path) -> None:
-        """``ObjectStorage.put``. A file of more than ``PART`` bytes goes in parts; S3 shows none of them before the last has come."""
+        """``ObjectStorage.put``. A file of more than ``PART`` bytes goes in parts; S3 shows none of them before the
+        last has come."""
         checked_name(name)
         with disk(path):
             in_parts = path.stat().st_size > PART
@@ -338,8 +347,8 @@ class S3Storage:
         return self._tried(name, lambda: self._read(name, path, most, begun)) is not None
 
     def size(self, name: str) -> int | None:
-        """``ObjectStorage.size``. An answer to HEAD has no words: where it says 404, GET is asked as well, so that what another server
-        says is not taken for S3's word."""
+        """``ObjectStorage.size``. An answer to HEAD has no words: where it says 404, GET is asked as well, so that what
+        another server says is not taken for S3's word."""
         checked_name(name)
         try:
             return self._tried(name, lambda: obstore.head(self._requests, name)["size"])
@@ -354,16 +363,16 @@ class S3Storage:
         self._tried(name, lambda: obstore.delete(self._requests, name))
 
     def names(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """``ObjectStorage.names``: a request for each thousand. A prefix should end with a slash: without one all names up to the last
-        slash are listed, and most of them left out."""
+        """``ObjectStorage.names``: a request for each thousand. A prefix should end with a slash: without one all names
+        up to the last slash are listed, and most of them left out."""
         folder = prefix.rpartition("/")[0]
         pages = self._once(folder, lambda: iter(obstore.list(self._requests, folder or None)))
         while page := self._once(folder, lambda: next(pages or iter(()), None)):
             yield from ((each["path"], each["size"]) for each in page if each["path"].startswith(prefix))
 
     def _read(self, name: str, path: Path, most: int, begun: float) -> int:
-        """One attempt to fetch a file; its bytes. The clock is looked at after each piece, so that a server that sends a byte now and
-        then does not take for ever."""
+        """One attempt to fetch a file; its bytes. The clock is looked at after each piece, so that a server that sends
+        a byte now and then does not take for ever."""
         found = obstore.get(self._files, name)
         size, got = found.meta["size"], 0
         check_size(self._of(name), size, most)
@@ -387,7 +396,8 @@ class S3Storage:
         return self._seconds + size / SLOWEST
 
     def _tried(self, name: str, call: Callable[[], T]) -> T | None:
-        """``_once``, and again where that may help and there is time; at once the last error where the server is known to be gone."""
+        """``_once``, and again where that may help and there is time; at once the last error where the server is known
+        to be gone."""
         try:
             return self._circuit.call(lambda: self._persisted(name, call))
         except Unanswered as unanswered:

@@ -1,9 +1,12 @@
-"""The store that daemons on several machines share: it keeps catalogue, object storage and the files of this machine in step.
+"""The store that daemons on several machines share: it keeps catalogue, object storage and the files of this machine in
+step.
 
-An object is always there before its row, and goes after it: what no row names, not yet or not any more, stands in ``unwanted_objects`` and
-is removed in time (``unwanted``), whoever was killed meanwhile. Whoever writes or removes the objects of a module holds the module's lock, so that none goes that has come again.
+An object is always there before its row, and goes after it: what no row names, not yet or not any more, stands in
+``unwanted_objects`` and is removed in time (``unwanted``), whoever was killed meanwhile. Whoever writes or removes the
+objects of a module holds the module's lock, so that none goes that has come again.
 
-Objects that no row names any more: their names stand in a table until somebody has removed them, so that a kill forgets none.
+Objects that no row names any more: their names stand in a table until somebody has removed them, so that a kill forgets
+none.
 """
 
 from __future__ import annotations
@@ -42,11 +45,12 @@ _PAGE: Final = 100
 def remove_unwanted(
     catalogue: PostgresCatalogue, files: FileCache, locks: AdvisoryLocks, stop: Callable[[], bool] = lambda: False
 ) -> int:
-    """Remove them, here and in the storage, until there are none or ``stop`` says so; how many went. Whoever adds the same module holds
-    its lock meanwhile or finds nothing: the row that comes with an object takes its name out of the table.
+    """Remove them, here and in the storage, until there are none or ``stop`` says so; how many went. Whoever adds the
+    same module holds its lock meanwhile or finds nothing: the row that comes with an object takes its name out of the
+    table.
 
-    The table is not believed where it would cost something that is wanted: it may be of a backup, or filled without triggers. What a row
-    names stays, and a name that is none of its module's is left alone."""
+    The table is not believed where it would cost something that is wanted: it may be of a backup, or filled without
+    triggers. What a row names stays, and a name that is none of its module's is left alone."""
     removed, last = 0, ""
     while found := catalogue.unwanted_objects(_PAGE, last):
         for name, digest in found:
@@ -88,11 +92,11 @@ def index_object(digest: str, version: int) -> str:
 
 
 class SharedStore(ModuleStore):
-    """Modules by digest, for every daemon that names the same database and object storage; ``ModuleStore`` says what each method
-    does. ``incoming`` is a folder of this machine for files being written, which ``files`` may link to.
+    """Modules by digest, for every daemon that names the same database and object storage; ``ModuleStore`` says what
+    each method does. ``incoming`` is a folder of this machine for files being written, which ``files`` may link to.
 
-    Safe to use from several threads. Besides what ``Store`` raises every method raises ``StoreUnavailable`` where the database or the
-    storage cannot be reached, within a bounded time.
+    Safe to use from several threads. Besides what ``Store`` raises every method raises ``StoreUnavailable`` where the
+    database or the storage cannot be reached, within a bounded time.
     """
 
     _catalogue: PostgresCatalogue
@@ -132,8 +136,8 @@ class SharedStore(ModuleStore):
         remove_unwanted(self._catalogue, self._files, self._locks, stop)
 
     def missing(self, digests: Sequence[str]) -> list[str]:
-        """A module is there where the catalogue has it and the storage has an object of its size: what a machine has in its cache does not
-        count, for others cannot have it."""
+        """A module is there where the catalogue has it and the storage has an object of its size: what a machine has in
+        its cache does not count, for others cannot have it."""
         return self._missing(digests, SEEN_SECONDS)
 
     def is_stored(self, digest: str) -> bool:
@@ -178,8 +182,9 @@ class SharedStore(ModuleStore):
             raise
 
     def set_aside(self, digest: str) -> bool:
-        """Note that a module's object is gone, or has other bytes than those of its digest when it is fetched anew; it is missing until they are
-        added again. False where they are right, which another daemon may have seen to meanwhile, or there is no such module."""
+        """Note that a module's object is gone, or has other bytes than those of its digest when it is fetched anew; it
+        is missing until they are added again. False where they are right, which another daemon may have seen to
+        meanwhile, or there is no such module."""
         checked = checked_digest(digest)
         with self._locks.held(STORING, checked):
             if not self._catalogue.sizes([checked]):
@@ -220,7 +225,8 @@ class SharedStore(ModuleStore):
             rows.forget_indexes(connection, older)
 
     def collect(self, version: int) -> Evicted:
-        """Remove indexes of formats older than ``version``, what is beyond ``Limits.store_size``, and unwanted objects; what went."""
+        """Remove indexes of formats older than ``version``, what is beyond ``Limits.store_size``, and unwanted objects;
+        what went."""
         with self._catalogue.writing() as connection:
             older = [key for key in self._catalogue.indexes_within(connection) if key[1] < version]
             rows.forget_indexes(connection, older)
@@ -321,8 +327,8 @@ class SharedStore(ModuleStore):
     def _adding(
         self, digest: Digest, needed: Callable[[Connection], int], *, survives_power_cut: bool = True
     ) -> Iterator[Connection]:
-        """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where there
-        can be none."""
+        """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where
+        there can be none."""
         with self._catalogue.writing(survives_power_cut=survives_power_cut) as connection:
             evicted = self._make_room(connection, needed(connection), digest)
             yield connection
@@ -337,7 +343,8 @@ class SharedStore(ModuleStore):
 
 
 def _check_whole(digest: str, actual: int | None, size: int) -> None:
-    """Raises ``DataLoss`` for a module whose object is gone (None), or has other bytes than the ``size`` that the module had."""
+    """Raises ``DataLoss`` for a module whose object is gone (None), or has other bytes than the ``size`` that the
+    module had."""
     if actual != size:
         what = "is not in the storage" if actual is None else f"has {actual} bytes, the module had {size}"
         raise DataLoss(

@@ -1,7 +1,8 @@
 """What one store has, brought into another, of whatever kind; daemons may use both meanwhile.
 
-Each module comes with its index and its aliases; contexts with their loads come after all modules. What the other store has is not
-brought again: a transfer that was broken off goes on when it is begun anew. A module is compared with its digest on the way in."""
+Each module comes with its index and its aliases; contexts with their loads come after all modules. What the other store
+has is not brought again: a transfer that was broken off goes on when it is begun anew. A module is compared with its
+digest on the way in."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class Transferred:
-    """What came; ``there`` counts modules that the other store had. ``damaged`` did not come: their bytes are not those of their names."""
+    """What came; ``there`` counts modules that the other store had. ``damaged`` did not come: their bytes are not those
+    of their names."""
 
     modules: int = 0
     module_bytes: int = 0
@@ -45,8 +47,8 @@ class Transferred:
 
 
 def transfer(source: ModuleStore, target: ModuleStore, progress: Progress | None = None) -> Transferred:
-    """Bring everything of ``source`` into ``target``. Raises what either raises, ``StoreUnavailable`` most of all; what came until then
-    stays, and another call goes on from there.
+    """Bring everything of ``source`` into ``target``. Raises what either raises, ``StoreUnavailable`` most of all; what
+    came until then stays, and another call goes on from there.
 
     When a module was added, and used last, is not brought: in ``target`` it is as new as it is there."""
     running = _Transfer(source, target, progress)

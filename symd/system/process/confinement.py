@@ -1,11 +1,11 @@
-"""What a process keeps that meets bytes of strangers: the files that it is told of, the system calls that computing takes
-(``seccomp``), and nothing else.
+"""What a process keeps that meets bytes of strangers: the files that it is told of, the system calls that computing
+takes (``seccomp``), and nothing else.
 
 Landlock: a process gives up, for good and for all that it starts, every file but those that it names, every TCP
 connection, and signals and abstract sockets to others. It needs no privilege.
 
-Called in the child itself, before it loads what is not to be trusted. What stays possible: learning of a file whether it
-exists and how large it is, which Landlock does not restrict.
+Called in the child itself, before it loads what is not to be trusted. What stays possible: learning of a file whether
+it exists and how large it is, which Landlock does not restrict.
 
 Source: landlock(7), linux/landlock.h; https://docs.kernel.org/userspace-api/landlock.html.
 """
@@ -99,7 +99,8 @@ def version() -> int:
 
 
 def restrict(allowed: Iterable[tuple[str, LandlockAccess]]) -> None:
-    """Leave this process only the paths of ``allowed`` and what is below them; paths that are not there are passed over.
+    """Leave this process only the paths of ``allowed`` and what is below them; paths that are not there are passed
+    over.
 
     Raises OSError where the kernel cannot, with the process as it was but for what it gains by programs that it starts
     (no_new_privs).
@@ -171,7 +172,8 @@ def available() -> bool:
 
 def confine(allowed: Iterable[tuple[str, LandlockAccess]], *, threads: bool = False, program: bool = False) -> None:
     """Confine this process to files of ``allowed`` and what is below them. It keeps the descriptors that it has, starts
-    ``threads`` where it may, and may become another ``program`` where that is said: one of those files that may be executed.
+    ``threads`` where it may, and may become another ``program`` where that is said: one of those files that may be
+    executed.
 
     Raises OSError where the kernel cannot.
     """
@@ -180,7 +182,8 @@ def confine(allowed: Iterable[tuple[str, LandlockAccess]], *, threads: bool = Fa
 
 
 def interpreter() -> Iterator[tuple[str, LandlockAccess]]:
-    """What a Python process reads after its start: modules that are imported late, their libraries, how much memory it has."""
+    """What a Python process reads after its start: modules that are imported late, their libraries, how much memory it
+    has."""
 
     package = Path(__file__).resolve().parents[2]
     modules = [path for path in sys.path if Path(path).name in _OF_PYTHON]

@@ -1,8 +1,9 @@
-"""A user's own program in the foreground: with the streams, the terminal, the process group and the signals that a shell gave to symd.
+"""A user's own program in the foreground: with the streams, the terminal, the process group and the signals that a
+shell gave to symd.
 
-The program is in symd's process group, so that the terminal's signals (an interrupt, a stop) reach both; symd lets them pass. Signals
-that somebody sent to symd alone are sent on. symd stops when the program stops, so that the shell sees its job stopped, and
-``end_like`` ends it as the program ended.
+The program is in symd's process group, so that the terminal's signals (an interrupt, a stop) reach both; symd lets them
+pass. Signals that somebody sent to symd alone are sent on. symd stops when the program stops, so that the shell sees
+its job stopped, and ``end_like`` ends it as the program ended.
 
 A program of the user's own that is asked line by line and answers each line before the next.
 """
@@ -98,8 +99,8 @@ class ForegroundEnding:
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[SignalMask]:
-    """Keep signals that are the program's business waiting, in this thread and in those that it starts from now on; the mask from
-    before, which the program gets. For the main thread."""
+    """Keep signals that are the program's business waiting, in this thread and in those that it starts from now on; the
+    mask from before, which the program gets. For the main thread."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
     try:
@@ -111,7 +112,8 @@ def signals_held() -> Iterator[SignalMask]:
 
 
 class ForegroundProgram:
-    """A program that runs, started while ``signals_held``, before this process has other threads; ``mask`` is what that gave."""
+    """A program that runs, started while ``signals_held``, before this process has other threads; ``mask`` is what that
+    gave."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], mask: SignalMask) -> None:
         """Raises OSError where there is no such program, or it cannot be run."""
@@ -143,8 +145,8 @@ class ForegroundProgram:
 
 
 def _started(command: Sequence[str], environment: Mapping[str, str], mask: SignalMask) -> int:
-    """The number of the new process. This one has no other threads yet, so that what runs between fork and exec holds no lock of
-    theirs; posix_spawn(3) would leave signals of the C library ignored."""
+    """The number of the new process. This one has no other threads yet, so that what runs between fork and exec holds
+    no lock of theirs; posix_spawn(3) would leave signals of the C library ignored."""
 
     def start(words: Sequence[str]) -> int:
         process = subprocess.Popen(
@@ -165,8 +167,8 @@ def _started(command: Sequence[str], environment: Mapping[str, str], mask: Signa
 
 
 def end_like(ending: ForegroundEnding) -> int:
-    """The exit status to end with as the program did. Where a signal ended it, this process dies of the same one here, without another
-    core dump; a signal that does not kill leaves the status that a shell shows for it."""
+    """The exit status to end with as the program did. Where a signal ended it, this process dies of the same one here,
+    without another core dump; a signal that does not kill leaves the status that a shell shows for it."""
     if not ending.signal:
         return ending.status
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

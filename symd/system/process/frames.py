@@ -1,4 +1,5 @@
-"""Messages between symd and its children on a pipe: one kind byte, the payload's length as a little-endian u64, the payload.
+"""Messages between symd and its children on a pipe: one kind byte, the payload's length as a little-endian u64, the
+payload.
 
 A child dies with its parent, however that ends: nobody else would end one that hangs or is at work.
 """
@@ -78,7 +79,8 @@ _SIGKILL: Final = 9
 
 
 def die_with(parent: int) -> None:
-    """Called in the child: be killed when ``parent``, the process that started it, ends; end at once where it has ended."""
+    """Called in the child: be killed when ``parent``, the process that started it, ends; end at once where it has
+    ended."""
     ctypes.CDLL(None).prctl(ctypes.c_int(_PR_SET_PDEATHSIG), ctypes.c_ulong(_SIGKILL))
     if os.getppid() != parent:
         os._exit(1)

@@ -35,9 +35,9 @@ _SUBJECTS: Final = 4
 class Pool:
     """Up to ``count`` processes, kept once they are started. Safe to use from several threads.
 
-    ``function`` is "package.module:name"; it is called there as ``name(data: bytes, limits: Limits, descriptors: Sequence[int])
-    -> bytes``. Where they are ``confined`` it opens no file: it has the descriptors that come with a call, for that call
-    (``worker``). All processes are started by one thread, and die with it.
+    ``function`` is "package.module:name"; it is called there as ``name(data: bytes, limits: Limits, descriptors:
+    Sequence[int]) -> bytes``. Where they are ``confined`` it opens no file: it has the descriptors that come with a
+    call, for that call (``worker``). All processes are started by one thread, and die with it.
     """
 
     def __init__(self, function: str, count: int, *, confined: bool = False) -> None:
@@ -82,8 +82,8 @@ class Pool:
         should have called it. Time begins to count when a process is free. A process that worked on ``subject`` before
         is preferred. It gets copies of ``descriptors``, which share their positions in the files (dup(2)).
 
-        Raises the SymdError that the function raises, Unavailable when the pool is closed, and OSError when no process can
-        be started.
+        Raises the SymdError that the function raises, Unavailable when the pool is closed, and OSError when no process
+        can be started.
         """
         with self._turns:
             worker = self._take(process_limits, subject)
@@ -232,19 +232,21 @@ def _no_thread() -> Unavailable:
 
 
 def _at_start(limits: ProcessLimits) -> ProcessLimits:
-    """What a process is held to for all its life. Seconds, of the clock and of the processor, and the answer's size belong
-    to one call."""
+    """What a process is held to for all its life. Seconds, of the clock and of the processor, and the answer's size
+    belong to one call."""
     return replace(limits, seconds=0.0, answer=0, cpu_seconds=None)
 
 
 @lru_cache(4)
 def _written(limits: Limits) -> bytes:
-    """The fields as a request has them. To write them takes longer than many a question; most are asked with the same ones."""
+    """The fields as a request has them. To write them takes longer than many a question; most are asked with the same
+    ones."""
     return json.dumps(limits._asdict()).encode()
 
 
 def _hold_back_sigterm() -> None:
-    """Block SIGTERM in this thread: processes that it starts inherit that, and so do not die of one that comes before ``worker`` ignores it."""
+    """Block SIGTERM in this thread: processes that it starts inherit that, and so do not die of one that comes before
+    ``worker`` ignores it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
 
 
@@ -269,8 +271,8 @@ class _Call(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Worker:
-    """One process, asked through the socket ``requests``; ``at_start`` are the limits that it was started with, ``subjects`` what it worked on last. One that is
-    ``leaving`` has given its last answer."""
+    """One process, asked through the socket ``requests``; ``at_start`` are the limits that it was started with,
+    ``subjects`` what it worked on last. One that is ``leaving`` has given its last answer."""
 
     process: subprocess.Popen[bytes]
     requests: socket.socket

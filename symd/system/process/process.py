@@ -28,10 +28,10 @@ _CPU_CLOCK = 2
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """What one child may cost: ``seconds`` on the clock; ``memory``, bytes of address space; ``answer``, bytes that it may
-    answer with; where they are not None, ``cpu_seconds`` of processor time, ``file_size``, bytes of any file that it writes,
-    ``open_files`` at a time; ``written``, bytes of all files in its folder, ``files`` and folders there, and ``threads``
-    as ``process`` looks at them now and then."""
+    """What one child may cost: ``seconds`` on the clock; ``memory``, bytes of address space; ``answer``, bytes that it
+    may answer with; where they are not None, ``cpu_seconds`` of processor time, ``file_size``, bytes of any file that
+    it writes, ``open_files`` at a time; ``written``, bytes of all files in its folder, ``files`` and folders there, and
+    ``threads`` as ``process`` looks at them now and then."""
 
     seconds: float
     memory: int
@@ -51,8 +51,8 @@ def start(
     pass_fds: Sequence[int] = (),
     **options: Any,
 ) -> subprocess.Popen[bytes]:
-    """Start ``command`` with exactly this environment in a session and process group of its own, held to the kernel's limits from its first
-    instruction; what it makes nobody else may open. ``pass_fds`` and ``options`` are Popen's.
+    """Start ``command`` with exactly this environment in a session and process group of its own, held to the kernel's
+    limits from its first instruction; what it makes nobody else may open. ``pass_fds`` and ``options`` are Popen's.
 
     Raises OSError when it cannot be started, or cannot be limited.
     """
@@ -127,8 +127,9 @@ def resource_limits(limits: ProcessLimits) -> list[tuple[int, int, int]]:
 
 
 def allow_processor_time(pid: int, seconds: int | None) -> bool:
-    """Let a process of ours have so much more time of a processor, whatever it used before; as much as it likes where that is
-    None. One that has ended needs none. False where its hard limit, which counts from its start, leaves it less."""
+    """Let a process of ours have so much more time of a processor, whatever it used before; as much as it likes where
+    that is None. One that has ended needs none. False where its hard limit, which counts from its start, leaves it
+    less."""
     try:
         used = time.clock_gettime(~pid << 3 | _CPU_CLOCK)
         _, most = resource.prlimit(pid, resource.RLIMIT_CPU)
@@ -144,8 +145,8 @@ def allow_processor_time(pid: int, seconds: int | None) -> bool:
 
 
 def allow_open_files(wanted: int) -> int:
-    """Let this process open ``wanted`` files at a time, or as many as its hard limit allows: the soft one is often 1,024, which
-    as many connections reach. Returns how many it may open."""
+    """Let this process open ``wanted`` files at a time, or as many as its hard limit allows: the soft one is often
+    1,024, which as many connections reach. Returns how many it may open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -177,8 +178,8 @@ _OF_THE_INTERPRETER = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "O
 
 
 def interpreter_environment() -> dict[str, str]:
-    """What a Python process of ours needs to find itself and its libraries, and none of the user's other settings, among
-    which are secrets."""
+    """What a Python process of ours needs to find itself and its libraries, and none of the user's other settings,
+    among which are secrets."""
     return {name: os.environ[name] for name in _OF_THE_INTERPRETER if name in os.environ} | {"LC_ALL": "C.UTF-8"}
 
 

@@ -17,8 +17,9 @@ _MMAP_THRESHOLD: Final = -3
 _ARENA_MAX: Final = -8
 """Numbers of malloc.h."""
 ONES_OWN: Final = 16 << 20
-"""A block of more bytes is asked of the system by itself, and goes back when it is freed. Smaller ones are used again: a batch of a
-million addresses takes several of 4 and 8 MB, and to have their pages anew each time takes half as long as the batch itself."""
+"""A block of more bytes is asked of the system by itself, and goes back when it is freed. Smaller ones are used again:
+a batch of a million addresses takes several of 4 and 8 MB, and to have their pages anew each time takes half as long as
+the batch itself."""
 KEPT: Final = 32 << 20
 """Free bytes at the heap's end that are kept."""
 MUCH: Final = 256 << 20
@@ -27,8 +28,8 @@ PADDING: Final = 1 << 16
 
 
 def tune_malloc_for_daemon() -> None:
-    """Let this process give memory back; to be called before it has further threads. Changes nothing where the C library is
-    another one."""
+    """Let this process give memory back; to be called before it has further threads. Changes nothing where the C
+    library is another one."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_ARENA_MAX, 1)
@@ -37,8 +38,8 @@ def tune_malloc_for_daemon() -> None:
 
 
 def tune_malloc_for_command() -> None:
-    """Let a process that ends soon use freed blocks again, however large: each page that it asks of the system anew has to be
-    cleared first, which takes longer than to expand a code object into it."""
+    """Let a process that ends soon use freed blocks again, however large: each page that it asks of the system anew has
+    to be cleared first, which takes longer than to expand a code object into it."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, MUCH)
@@ -46,8 +47,9 @@ def tune_malloc_for_command() -> None:
 
 
 def trim_heap() -> None:
-    """Give the system every page of the heap that is free, wherever it lies (malloc_trim(3)): small blocks that are still in use keep
-    the heap's end from sinking, and with it all that is free below. Other threads wait for it when they allocate."""
+    """Give the system every page of the heap that is free, wherever it lies (malloc_trim(3)): small blocks that are
+    still in use keep the heap's end from sinking, and with it all that is free below. Other threads wait for it when
+    they allocate."""
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
         malloc_trim(ctypes.c_size_t(PADDING))
@@ -58,7 +60,8 @@ _OWN: Final = Path("/proc/self/cgroup")
 
 
 def thread_limits(cgroups: Path = _CGROUPS, own: Path = _OWN) -> str:
-    """The limits of threads that are known here, and how to raise them: the one that is reached, where that can be told."""
+    """The limits of threads that are known here, and how to raise them: the one that is reached, where that can be
+    told."""
     of_cgroup = _of_cgroup(cgroups, own)
     if of_cgroup is not None and of_cgroup[0] >= of_cgroup[1]:
         return _cgroup_text(of_cgroup[1])

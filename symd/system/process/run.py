@@ -4,11 +4,12 @@ Ending a child whose answer nobody wants any more.
 
 How a child process ended: by which limit, of which signal, or with which exit status.
 
-What a child takes beside memory and time, which the kernel bounds for one process: bytes and files on the disk, threads.
+What a child takes beside memory and time, which the kernel bounds for one process: bytes and files on the disk,
+threads.
 
 The kernel bounds each file (``ProcessLimits.file_size``), not their number and not all together, for a user without
-privileges. So its parent looks now and then, every ``LOOK_SECONDS``; in between a child may pass its limits by as much as it can write in that
-time, and then it ends.
+privileges. So its parent looks now and then, every ``LOOK_SECONDS``; in between a child may pass its limits by as much
+as it can write in that time, and then it ends.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Cancelled(Exception):
 
 
 class Cancellation:
-    """Made by whoever starts a child, ``cancel`` called by whoever learns that nobody waits: from any thread, at any time."""
+    """Made by whoever starts a child, ``cancel`` called by whoever learns that nobody waits: from any thread, at any
+    time."""
 
     def __init__(self) -> None:
         self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -112,7 +114,8 @@ class ChildException:
 
 
 def limit_of(status: int) -> Limit | None:
-    """The limit by which the kernel ended a child with this status: SIGXCPU and SIGXFSZ have no other use (setrlimit(2))."""
+    """The limit by which the kernel ended a child with this status: SIGXCPU and SIGXFSZ have no other use
+    (setrlimit(2))."""
     return {-signal.SIGXCPU: Limit.CPU_SECONDS, -signal.SIGXFSZ: Limit.FILE_SIZE}.get(status)
 
 
@@ -137,7 +140,8 @@ def watched(limits: ProcessLimits) -> bool:
 
 
 def passed(pid: int, folder: Path, limits: ProcessLimits) -> Limit | None:
-    """Which of its limits a child has passed that runs in ``folder``. What cannot be looked at counts as too many files."""
+    """Which of its limits a child has passed that runs in ``folder``. What cannot be looked at counts as too many
+    files."""
     if limits.threads is not None and _threads(pid) > limits.threads:
         return Limit.THREADS
     if limits.written is None and limits.files is None:
@@ -158,7 +162,8 @@ def passed(pid: int, folder: Path, limits: ProcessLimits) -> Limit | None:
 
 
 def _of_folder(folder: Path, most: int | None) -> Iterator[os.stat_result]:
-    """What is below ``folder``, up to one more than ``most``. Raises OSError, also where paths become longer than the kernel takes."""
+    """What is below ``folder``, up to one more than ``most``. Raises OSError, also where paths become longer than the
+    kernel takes."""
     pending, number = [os.fspath(folder)], 0
     while pending:
         for entry in _listed(pending.pop()):
@@ -236,11 +241,12 @@ def run(
 ) -> Ended:
     """Run ``command`` in ``folder`` with exactly this environment and input.
 
-    Its standard output is the answer, its standard error what it prints. With ``own_pipe`` the answer comes on a pipe of
-    its own, whose descriptor's number is appended to ``command``, and both outputs are what it prints. ``confined`` is who starts it
-    with few files and system calls, and which files; it takes no ``own_pipe``. Raises OSError when
-    it cannot be started, limited or confined, and Cancelled, with the child ended, when there is a ``cancellation`` and it comes first.
-    ``check_cancelled`` is called before it is started and now and then while it runs; what it raises ends the child.
+    Its standard output is the answer, its standard error what it prints. With ``own_pipe`` the answer comes on a pipe
+    of its own, whose descriptor's number is appended to ``command``, and both outputs are what it prints. ``confined``
+    is who starts it with few files and system calls, and which files; it takes no ``own_pipe``. Raises OSError when
+    it cannot be started, limited or confined, and Cancelled, with the child ended, when there is a ``cancellation`` and
+    it comes first. ``check_cancelled`` is called before it is started and now and then while it runs; what it raises
+    ends the child.
     """
     if check_cancelled is not None:
         check_cancelled()

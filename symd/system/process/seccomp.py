@@ -1,18 +1,19 @@
-"""A filter of system calls: a process keeps those that computing takes (``ALLOWED``), and gives up every other, for good.
+"""A filter of system calls: a process keeps those that computing takes (``ALLOWED``), and gives up every other, for
+good.
 
-So limits of one process are limits of all that it does: it starts no other, has no socket, and reaches no other process and
-no file's owner, mode or times. Called in the child itself, before it meets what is not to be trusted.
+So limits of one process are limits of all that it does: it starts no other, has no socket, and reaches no other process
+and no file's owner, mode or times. Called in the child itself, before it meets what is not to be trusted.
 
 Source: seccomp(2), linux/filter.h, linux/seccomp.h, linux/audit.h.
 
 The system calls that a process gets by with which computes, reads and writes files that it may open, and has threads.
 
-The list says what is let through, so that a call that nobody thought of, or that a later kernel brings, is refused. It was
-made from what both generations of Intel's drivers, IGC and CPython with NumPy were seen to call, and from what the C library
-may call in their place. What is not on it, among others: sockets; programs and processes; modes, owners, times and extended
-attributes of files; links; what acts on other processes (ptrace, pidfd, process_madvise, priorities, affinities, limits, SysV
-IPC, POSIX queues); what new code of the kernel stands behind (io_uring, bpf, perf_event_open, userfaultfd, keyctl);
-namespaces and mounts; files in memory (memfd_create), which no limit counts.
+The list says what is let through, so that a call that nobody thought of, or that a later kernel brings, is refused. It
+was made from what both generations of Intel's drivers, IGC and CPython with NumPy were seen to call, and from what the
+C library may call in their place. What is not on it, among others: sockets; programs and processes; modes, owners,
+times and extended attributes of files; links; what acts on other processes (ptrace, pidfd, process_madvise, priorities,
+affinities, limits, SysV IPC, POSIX queues); what new code of the kernel stands behind (io_uring, bpf, perf_event_open,
+userfaultfd, keyctl); namespaces and mounts; files in memory (memfd_create), which no limit counts.
 
 Source: asm/unistd_64.h (x86-64), asm-generic/unistd.h (AArch64).
 """
@@ -50,19 +51,20 @@ _CLONE_THREAD: Final = 0x00010000
 _CLONE_NAMESPACES: Final = 0x7E020000
 """CLONE_NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET."""
 _FCNTL: Final = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030)
-"""Copies, flags and locks of descriptors (F_DUPFD to F_SETLKW, F_OFD_*, F_DUPFD_CLOEXEC); not F_SETOWN and F_SETSIG, which have the
-kernel send another process a signal."""
+"""Copies, flags and locks of descriptors (F_DUPFD to F_SETLKW, F_OFD_*, F_DUPFD_CLOEXEC); not F_SETOWN and F_SETSIG,
+which have the kernel send another process a signal."""
 _PRCTL: Final = (3, 15, 16, 23, 0x53564D41)
-"""PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_CAPBSET_READ, PR_SET_VMA. Not PR_SET_PDEATHSIG: the process could turn off with it
-that it is killed when its parent dies."""
+"""PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_CAPBSET_READ, PR_SET_VMA. Not PR_SET_PDEATHSIG: the process could turn
+off with it that it is killed when its parent dies."""
 _IOCTL: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
 _DRM_IOCTL: Final = ord("d") << 8
-"""The type "d" of every request to a graphics device (drm/drm.h), in bits 8 to 15, where a request's number has its type
-(asm-generic/ioctl.h)."""
+"""The type "d" of every request to a graphics device (drm/drm.h), in bits 8 to 15, where a request's number has its
+type (asm-generic/ioctl.h)."""
 
 _MACHINES: Final[Mapping[str, tuple[int, int]]] = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""By machine: its AUDIT_ARCH value, and the position of its system call number in each pair of ``ALLOWED`` and ``CHECKED``."""
+"""By machine: its AUDIT_ARCH value, and the position of its system call number in each pair of ``ALLOWED`` and
+``CHECKED``."""
 
 
 def available() -> bool:
@@ -71,9 +73,9 @@ def available() -> bool:
 
 
 def restrict(*, threads: bool, program: bool = False) -> None:
-    """From now on refuse this process every system call that is not on the list: with ENOSYS a call that is newer than the
-    list, with EPERM any other. Without ``threads`` it can start no further thread, because threads take process numbers,
-    of which the machine has few. With ``program`` it can become another program, which is restricted likewise.
+    """From now on refuse this process every system call that is not on the list: with ENOSYS a call that is newer than
+    the list, with EPERM any other. Without ``threads`` it can start no further thread, because threads take process
+    numbers, of which the machine has few. With ``program`` it can become another program, which is restricted likewise.
 
     Raises OSError where the kernel has no filters or the machine is not known.
     """
@@ -89,8 +91,8 @@ def restrict(*, threads: bool, program: bool = False) -> None:
 
 
 def _program(process: int, machine: str, *, threads: bool, program: bool) -> bytes:
-    """The filter's instructions. A test that fails jumps over the few instructions right behind it, which are for the case that
-    it holds; so tests can be added and removed without counting other jumps anew."""
+    """The filter's instructions. A test that fails jumps over the few instructions right behind it, which are for the
+    case that it holds; so tests can be added and removed without counting other jumps anew."""
     architecture, column = _MACHINES[machine]
     code = [_step(_LOAD_WORD, _ARCHITECTURE), *_unless(_IF_EQUAL, architecture, _KILL), _step(_LOAD_WORD, _NUMBER)]
     code += _when(_IF_AT_LEAST, _X32, _REFUSE)
@@ -336,4 +338,5 @@ CHECKED: Final[Mapping[str, tuple[int, int]]] = {
 """System calls of which some are let through (``seccomp``): the number of each on x86-64 and on AArch64."""
 
 NEWEST: Final = 450
-"""The last number that the list was made with. A C library that knows later calls does without where they do not exist."""
+"""The last number that the list was made with. A C library that knows later calls does without where they do not
+exist."""

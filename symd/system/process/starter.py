@@ -1,5 +1,5 @@
-"""Programs that are started confined, without the time that it takes to start a process which confines itself first: one small
-process is kept that does it (``starting``), by fork, which a process with threads must not do."""
+"""Programs that are started confined, without the time that it takes to start a process which confines itself first:
+one small process is kept that does it (``starting``), by fork, which a process with threads must not do."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Confined(NamedTuple):
 
 
 class Starter:
-    """Starts programs one at a time, and is used by several threads. Its process is started when it is first needed, anew where it
-    has died, and ends with ``close`` or with this one."""
+    """Starts programs one at a time, and is used by several threads. Its process is started when it is first needed,
+    anew where it has died, and ends with ``close`` or with this one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -85,8 +85,9 @@ class Starter:
         environment: Mapping[str, str],
         descriptors: tuple[int, int, int],
     ) -> Started:
-        """Run ``command``, whose first word is a path, in ``folder``, in a session of its own, with files of ``allowed`` and below them,
-        and nothing else. ``descriptors`` are its standard input, output and error. Raises OSError."""
+        """Run ``command``, whose first word is a path, in ``folder``, in a session of its own, with files of
+        ``allowed`` and below them, and nothing else. ``descriptors`` are its standard input, output and error. Raises
+        OSError."""
         request = {
             "command": list(command),
             "environment": dict(environment),

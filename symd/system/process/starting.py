@@ -1,12 +1,12 @@
-"""The process that starts programs for a ``starter.Starter``, each confined from its first instruction. It is run by its path
-and keeps one thread, so that it may run Python between fork and exec, where it gives up what the program is not to have:
-files, sockets, further processes and threads (``confinement``), and resources.
+"""The process that starts programs for a ``starter.Starter``, each confined from its first instruction. It is run by
+its path and keeps one thread, so that it may run Python between fork and exec, where it gives up what the program is
+not to have: files, sockets, further processes and threads (``confinement``), and resources.
 
-Arguments: symd's folder. Standard input is a Unix socket of messages. A request is one message, JSON with the descriptors of the
-program's standard input, output and error. First the process that is to become the program says its number, ``begun``, itself: whoever asked knows
-of it even where this one is killed now. The answer is one message, JSON with the process number, or the number and the text of
-an error, or all of these: then the process could not become the program, and has ended. The process is a child of whoever started this one (clone(2), CLONE_PARENT), who
-waits for it.
+Arguments: symd's folder. Standard input is a Unix socket of messages. A request is one message, JSON with the
+descriptors of the program's standard input, output and error. First the process that is to become the program says its
+number, ``begun``, itself: whoever asked knows of it even where this one is killed now. The answer is one message, JSON
+with the process number, or the number and the text of an error, or all of these: then the process could not become the
+program, and has ended. The process is a child of whoever started this one (clone(2), CLONE_PARENT), who waits for it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def _started(
     confinement: Any,
     launcher: Any,
 ) -> dict[str, int | str]:
-    """The answer: the number of the process, which has ended where there is an error too. Raises OSError where there is no process."""
+    """The answer: the number of the process, which has ended where there is an error too. Raises OSError where there is
+    no process."""
     reading, writing = os.pipe()
     arguments = (ctypes.c_long(clone), ctypes.c_ulong(_CLONE_PARENT | signal.SIGCHLD), *[ctypes.c_ulong(0)] * 4)
     pid = int(ctypes.CDLL(None, use_errno=True).syscall(*arguments))

@@ -1,5 +1,5 @@
-"""Programs that are no drivers (disassemblers, demanglers), run on bytes that may be hostile: an empty folder, an environment
-without the user's settings, and one error for each way in which they fail."""
+"""Programs that are no drivers (disassemblers, demanglers), run on bytes that may be hostile: an empty folder, an
+environment without the user's settings, and one error for each way in which they fail."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def run_tool(
 ) -> Ended:
     """Run a program in a folder that is empty but for the file ``input``, which holds ``data`` where that is given.
 
-    ``own_pipe`` as in ``run.run``. With a ``starter`` the program is confined, where the kernel can do that: it reads itself, shared
-    libraries and its folder, in which it may write, and has no socket and no further process. ``environment`` in place of the clean one; ``check_cancelled`` as in ``run.run``;
-    ``hint`` goes into the errors. Raises
-    DeadlineExceeded, LimitExceeded when it answers too much, ToolFailed when it cannot be started. Neither a signal nor an
-    exit status is an error here: the caller knows what they mean (``tool_error``).
+    ``own_pipe`` as in ``run.run``. With a ``starter`` the program is confined, where the kernel can do that: it reads
+    itself, shared libraries and its folder, in which it may write, and has no socket and no further process.
+    ``environment`` in place of the clean one; ``check_cancelled`` as in ``run.run``; ``hint`` goes into the errors.
+    Raises DeadlineExceeded, LimitExceeded when it answers too much, ToolFailed when it cannot be started. Neither a
+    signal nor an exit status is an error here: the caller knows what they mean (``tool_error``).
     """
     program = Path(command[0]).name
     if os.sep in command[0]:  # the tool starts in a folder from which a relative path leads elsewhere
@@ -116,8 +116,8 @@ def _check_limit(ended: Ended, limits: ProcessLimits, program: str, hint: str) -
 
 
 def tool_error(program: str, ended: Ended, hint: str = "") -> ToolFailed:
-    """The error for a tool that gave no answer: ToolCrashed where it died of a signal, else ToolFailed with its exit status
-    and the last words that it printed."""
+    """The error for a tool that gave no answer: ToolCrashed where it died of a signal, else ToolFailed with its exit
+    status and the last words that it printed."""
     words = f"; its last words: {ended.last_words}" if ended.last_words else ""
     name = Path(program).name
     if ended.ending.signal:

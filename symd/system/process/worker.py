@@ -1,11 +1,12 @@
 """The process that answers a ``Pool``: it calls one function for each request on standard input, until that ends.
 
-It is run as a file (``python -P worker.py MODULE:FUNCTION PARENT CONFINED``), so that it loads what the function needs and nothing
-more. PARENT is the process with which it dies; with CONFINED it keeps, from the first request on, the descriptors that come with each
-request and what ``confinement.interpreter`` names, and no other file.
+It is run as a file (``python -P worker.py MODULE:FUNCTION PARENT CONFINED``), so that it loads what the function needs
+and nothing more. PARENT is the process with which it dies; with CONFINED it keeps, from the first request on, the
+descriptors that come with each request and what ``confinement.interpreter`` names, and no other file.
 
-Standard input is a Unix socket. A request is one byte, with which descriptors come; a JSON frame (the fields of ``Limits``); and a
-BYTES frame. The answer is one frame on standard output: BYTES, ERROR, DEFECT or MEMORY, after LAST where the process ends with it."""
+Standard input is a Unix socket. A request is one byte, with which descriptors come; a JSON frame (the fields of
+``Limits``); and a BYTES frame. The answer is one frame on standard output: BYTES, ERROR, DEFECT or MEMORY, after LAST
+where the process ends with it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""AMDGPU code objects, version 2 to 6, linked or relocatable, whole or pruned: target, kernels with what their descriptor
-and their metadata say, functions from symbols.
+"""AMDGPU code objects, version 2 to 6, linked or relocatable, whole or pruned: target, kernels with what their
+descriptor and their metadata say, functions from symbols.
 
 Source: LLVM's AMDGPU usage guide, "ELF Code Object".
 
@@ -133,7 +133,8 @@ def _facts(image: Elf, version: int, notes: Notes) -> dict[str, Any]:
 
 
 def _kernels(symbols: Symbols, notes: Notes) -> tuple[Kernel, ...]:
-    """Kernels in the order of their place: those with a descriptor, those of version 2, those that the metadata names."""
+    """Kernels in the order of their place: those with a descriptor, those of version 2, those that the metadata
+    names."""
     result = [
         _at(placed, LazyMapping(partial(_old_facts, placed, symbols, notes)))
         for placed in symbols.code
@@ -158,15 +159,16 @@ def _at(placed: Placed, facts: Mapping[str, Any]) -> Kernel:
 
 
 def _old_facts(placed: Placed, symbols: Symbols, notes: Notes) -> dict[str, Any]:
-    """Version 2: the symbol points at amd_kernel_code_t in front of the code, and the kernel's text begins there. Of several
-    symbols with one name, one has what the metadata says."""
+    """Version 2: the symbol points at amd_kernel_code_t in front of the code, and the kernel's text begins there. Of
+    several symbols with one name, one has what the metadata says."""
     data = symbols.bytes_at(placed.section, placed.offset, metadata.CODE_SIZE)
     said = notes.metadata.kernels.get(placed.name, {}) if symbols.by_name[placed.name] is placed else {}
     return metadata.kernel_code(data) | said
 
 
 class _DescribedFacts:
-    """Later versions: what descriptor and metadata say, which is one dictionary for all kernels of which they say the same."""
+    """Later versions: what descriptor and metadata say, which is one dictionary for all kernels of which they say the
+    same."""
 
     def __init__(self, symbols: Symbols, notes: Notes) -> None:
         self._symbols, self._notes = symbols, notes

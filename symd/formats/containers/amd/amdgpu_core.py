@@ -1,5 +1,5 @@
-"""Core files of ROCm programs, of the GPU alone or of the whole process: the code objects that were loaded. What the waves
-were doing is told by ``symd.cores``.
+"""Core files of ROCm programs, of the GPU alone or of the whole process: the code objects that were loaded. What the
+waves were doing is told by ``symd.cores``.
 
 Source: ROCdbgapi and the ROCm runtime's ``amd_core_dump.cpp``."""
 

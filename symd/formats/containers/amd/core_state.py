@@ -51,8 +51,8 @@ class CoreMemory:
         self._starts = [segment.address for segment in self._loads]
 
     def read(self, address: int, size: int) -> bytes:
-        """The bytes at an address, fewer than ``size`` where the file does not have them. Segments that follow each other are
-        read as one."""
+        """The bytes at an address, fewer than ``size`` where the file does not have them. Segments that follow each
+        other are read as one."""
         parts = []
         while size > 0:
             part = self._part(address, size)
@@ -109,8 +109,8 @@ _SLACK = 1 << 20
 
 
 class Agent(NamedTuple):
-    """A GPU. ``version`` is major, minor and stepping of its architecture; ``xccs`` its compute dies; ``engines`` the shader
-    engines of each (0: not told). The apertures are flat addresses at which local and private memory begin."""
+    """A GPU. ``version`` is major, minor and stepping of its architecture; ``xccs`` its compute dies; ``engines`` the
+    shader engines of each (0: not told). The apertures are flat addresses at which local and private memory begin."""
 
     gpu_id: int
     version: tuple[int, int, int]
@@ -149,8 +149,8 @@ class CoreState(NamedTuple):
 
 
 class LoadedObject(NamedTuple):
-    """A code object that was loaded: ``name`` is its URI, ``bias`` what is added to its addresses; ``data`` its bytes where
-    the file has them, those of its file or else as they stand in memory."""
+    """A code object that was loaded: ``name`` is its URI, ``bias`` what is added to its addresses; ``data`` its bytes
+    where the file has them, those of its file or else as they stand in memory."""
 
     name: str
     bias: int
@@ -233,8 +233,8 @@ def loaded_objects(memory: CoreMemory, state: CoreState, budget: Budget) -> Iter
 
 
 def _is_file(memory: CoreMemory, base: int) -> bool:
-    """Whether an ELF file stands there as it was read, and was not loaded there: PT_DYNAMIC's content is at its offset in the
-    file, and not at its address."""
+    """Whether an ELF file stands there as it was read, and was not loaded there: PT_DYNAMIC's content is at its offset
+    in the file, and not at its address."""
     try:
         header = elf.parse_header(memory.read(base, _IDENT_SIZE + FILE_HEADER_64.size))
     except SymdError:
@@ -281,8 +281,8 @@ def _listed(memory: CoreMemory, state: CoreState, budget: Budget) -> Iterator[Lo
 
 
 def listed_names(memory: ReadableMemory, r_debug: int, budget: Budget) -> Iterator[tuple[str, int]]:
-    """The URI of each code object of the runtime's list, and what is added to its addresses. glibc's r_debug: int version, link_map *map,
-    ...; link_map: l_addr, l_name, l_ld, l_next."""
+    """The URI of each code object of the runtime's list, and what is added to its addresses. glibc's r_debug: int
+    version, link_map *map, ...; link_map: l_addr, l_name, l_ld, l_next."""
     at = memory.number(r_debug + 8, 8)
     seen = set()
     while at and at not in seen:
@@ -309,8 +309,8 @@ def _bytes(memory: CoreMemory, name: str, bias: int, budget: Budget) -> bytes | 
 
 
 def image_in_memory(memory: CoreMemory, base: int, budget: Budget) -> bytes | None:
-    """The image that is loaded at ``base``, its segments where they stand in a file again; None where no header is there.
-    Sections, which are not loaded, are missing. Raises LimitExceeded."""
+    """The image that is loaded at ``base``, its segments where they stand in a file again; None where no header is
+    there. Sections, which are not loaded, are missing. Raises LimitExceeded."""
     head = memory.read(base, _IDENT_SIZE + FILE_HEADER_64.size)
     try:
         header = elf.parse_header(head)
@@ -337,7 +337,8 @@ def image_in_memory(memory: CoreMemory, base: int, budget: Budget) -> bytes | No
 
 
 def without_state(data: bytes, budget: Budget) -> SymdError:
-    """What is to be said of the core file of a process that says nothing of AMD's devices. Raises Malformed, LimitExceeded."""
+    """What is to be said of the core file of a process that says nothing of AMD's devices. Raises Malformed,
+    LimitExceeded."""
     missing = CoreMemory(data, _image(data, budget).segments).missing
     if missing:
         said = f"the core file was not written to its end: {missing} bytes are missing, and what it says of GPUs may be among them"

@@ -1,17 +1,18 @@
 """Kernel packs of ROCm (``.kpack``): the code objects that were taken out of host programs, by program and processor.
 
-``KPAK``, u32 version, u64 offset of the table of contents, which is msgpack and reaches to the end of the file. Its ``toc`` is
-{program: {processor: {type, ordinal, original_size}}}, where a program is its path and ``#`` and the number of its
-translation unit. ``compression_scheme`` says what an ordinal means: "none", an entry of ``blobs``, each {offset, size}; or
-"zstd-per-kernel", a frame at ``zstd_offset``, where a u32 count stands and then a u32 size before each frame.
+``KPAK``, u32 version, u64 offset of the table of contents, which is msgpack and reaches to the end of the file. Its
+``toc`` is {program: {processor: {type, ordinal, original_size}}}, where a program is its path and ``#`` and the number
+of its translation unit. ``compression_scheme`` says what an ordinal means: "none", an entry of ``blobs``, each {offset,
+size}; or "zstd-per-kernel", a frame at ``zstd_offset``, where a u32 count stands and then a u32 size before each frame.
 
 Source: ROCm's rocm-systems, shared/kpack: docs/multi_arch_packaging_with_kpack.md, runtime/src/toc_parser.cpp.
 
 The reference of a host program to the kernel packs that its code objects were moved to.
 
-Section ``.rocm_kpack_ref`` is a msgpack map: ``kernel_name``, under which packs list the program, and ``kpack_search_paths``,
-relative to the program's folder, in which ``@GFXARCH@`` stands for the processor. Each wrapper of ``.hipFatBinSegment`` (24
-bytes: magic, version, address of that section, u32 number) then begins with ``HIPK``; ``.hip_fatbin`` stays, mostly zeros.
+Section ``.rocm_kpack_ref`` is a msgpack map: ``kernel_name``, under which packs list the program, and
+``kpack_search_paths``, relative to the program's folder, in which ``@GFXARCH@`` stands for the processor. Each wrapper
+of ``.hipFatBinSegment`` (24 bytes: magic, version, address of that section, u32 number) then begins with ``HIPK``;
+``.hip_fatbin`` stays, mostly zeros.
 
 Source: ROCm's rocm-systems, shared/kpack: python/rocm_kpack/elf/kpack_transform.py, runtime/src/loader.cpp.
 """
@@ -93,10 +94,11 @@ def read(element: Element, budget: Budget) -> Contents:
 
 
 def opened(data: bytes, budget: Budget, of: str | None = None) -> Pack:
-    """The code objects of a pack, or (``of``) only those of one program, whatever their numbers; others are not expanded.
+    """The code objects of a pack, or (``of``) only those of one program, whatever their numbers; others are not
+    expanded.
 
-    A damaged one becomes a note, and so do further names of the same bytes. Raises Malformed where the table cannot be read, Unsupported for another version or
-    another compression.
+    A damaged one becomes a note, and so do further names of the same bytes. Raises Malformed where the table cannot be
+    read, Unsupported for another version or another compression.
     """
     table = _table(data)
     lines = [line for line in _lines(table) if of is None or line.program.rpartition("#")[0] == of]
@@ -178,8 +180,9 @@ def _places(data: bytes, table: dict[Any, Any], budget: Budget) -> tuple[list[tu
 def _once(
     lines: Iterable[_Line], places: list[tuple[int, int]], most: int, notes: list[str]
 ) -> Iterator[tuple[_Line, tuple[int, int]]]:
-    """Each line that can be read, and where its bytes are, which may overlap up to ``most`` bytes together. Of lines whose bytes
-    begin at one place only the first: a line takes thirty bytes of the file, and opening what it names thousands of times the work."""
+    """Each line that can be read, and where its bytes are, which may overlap up to ``most`` bytes together. Of lines
+    whose bytes begin at one place only the first: a line takes thirty bytes of the file, and opening what it names
+    thousands of times the work."""
     first, again, held = dict[tuple[int, bool], _Line](), Counter[tuple[int, bool]](), 0
     for line in lines:
         if line.type != CODE_OBJECT:

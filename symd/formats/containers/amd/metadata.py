@@ -184,7 +184,8 @@ def _arguments(value: object, dialect: int) -> list[dict[str, Any]]:
 
 
 def _picked(values: Mapping[Any, Any], table: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The numbers and texts under the keys of ``table``, by fact name. An object of 4,000 kernels may come here as often."""
+    """The numbers and texts under the keys of ``table``, by fact name. An object of 4,000 kernels may come here as
+    often."""
     get = values.get
     return {name: value for name, key in table if isinstance(value := get(key), _SCALARS)}
 

@@ -136,7 +136,8 @@ def _kernels(data: bytes, reader: msgpack.Unpacker) -> Kernels:
 
 
 class _Pattern(NamedTuple):
-    """A map that was taken apart: what stands before, between and behind the values of name and symbol, and its kind."""
+    """A map that was taken apart: what stands before, between and behind the values of name and symbol, and its
+    kind."""
 
     before: bytes
     between: bytes
@@ -165,9 +166,9 @@ class _Found:
         return Kernels(kinds, signatures, self._kind, _values(self._names), _values(self._symbols))
 
     def take_alike(self, begin: int) -> int:
-        """Take the map at ``begin`` where only name and symbol, both texts, tell it from one that was taken apart: its size, else 0.
-        No value in msgpack is the beginning of another, so that after the same bytes and one value the next byte means the
-        same."""
+        """Take the map at ``begin`` where only name and symbol, both texts, tell it from one that was taken apart: its
+        size, else 0. No value in msgpack is the beginning of another, so that after the same bytes and one value the
+        next byte means the same."""
         data = self._data
         patterns = self._patterns if self._missed < _MISSED else self._patterns[:_LESS_PATTERNS]
         for before, between, behind, kind in patterns:
@@ -261,7 +262,8 @@ def unpacked(data: bytes, what: str) -> Any:
 
 
 def extension(kind: int, data: bytes) -> tuple[int, bytes]:
-    """The value of an extension type. msgpack's own hook refuses those below 0, which the specification has for itself."""
+    """The value of an extension type. msgpack's own hook refuses those below 0, which the specification has for
+    itself."""
     return kind, data
 
 

@@ -196,8 +196,9 @@ class Symbols:
         self.by_name = {placed.name: placed for placed in self.code}
 
     def _placed(self, section: Section, rows: Sequence[_Row]) -> Iterator[Placed]:
-        """The symbols of a section, in order. Those without a size reach to the next place: a function to the next function, a label
-        to the next symbol or the end of the function around it; the last one to the end of the section."""
+        """The symbols of a section, in order. Those without a size reach to the next place: a function to the next
+        function, a label to the next symbol or the end of the function around it; the last one to the end of the
+        section."""
         number, limit, reach = section.index, section.size, 0
         starts = [row[1] for row in rows]
         entries = [row[1] for row in rows if not row[2]]
@@ -228,7 +229,8 @@ class Symbols:
         return self._sections[number] if number >= 0 else None
 
     def extent(self, section: Section, offset: int) -> int:
-        """The size of the first symbol at a place in code that owns any; where none is, the bytes up to the next one or the section's end."""
+        """The size of the first symbol at a place in code that owns any; where none is, the bytes up to the next one or
+        the section's end."""
         follower = bisect_left(self.code, (section.index, offset), key=lambda placed: (placed.section, placed.offset))
         for placed in islice(self.code, follower, None):
             if placed.section != section.index:
@@ -238,7 +240,8 @@ class Symbols:
         return section.size - offset
 
     def functions(self) -> tuple[Function, ...]:
-        """Functions, and labels that stand in none: a place after a label inside a function is still that function's."""
+        """Functions, and labels that stand in none: a place after a label inside a function is still that
+        function's."""
         return tuple(
             [Function(name, number, at, size) for name, number, at, size, _, _, inner in self.code if not inner]
         )
@@ -256,7 +259,8 @@ class Symbols:
 
 
 def symbol_table(image: Elf) -> tuple[Elf, Section] | None:
-    """.symtab, else .dynsym, else what PT_DYNAMIC leads to, and the image that has its strings. Raises Malformed where its size is none."""
+    """.symtab, else .dynsym, else what PT_DYNAMIC leads to, and the image that has its strings. Raises Malformed where
+    its size is none."""
     tables = (next((one for one in image.of_type(kind) if one.data), None) for kind in (SHT_SYMTAB, SHT_DYNSYM))
     table = next(filter(None, tables), None)
     if table is None:

@@ -1,7 +1,8 @@
 """The debug data that Intel's graphics compiler (IGC) hands out for a whole module: a header, then for every kernel its
 name and an ELF image with the DWARF of its Gen code.
 
-Source: program_debug_data.h of the compiler (SProgramDebugDataHeaderIGC, SKernelDebugDataHeaderIGC), little-endian u32s:
+Source: program_debug_data.h of the compiler (SProgramDebugDataHeaderIGC, SKernelDebugDataHeaderIGC), little-endian
+u32s:
 
     program header  magic "CTNI", version, size, device, stepping, pointer size, number of kernels
     kernel header   name size (padding counted), size of the ELF image (padding counted), size of Gen debug data

@@ -1,5 +1,5 @@
-"""The ELF image with which IGC describes one kernel: as it stands in the debug container (machine 182, one .text), or as
-the compiler dumps it when asked (machine 62, .text.KERNEL; relocatable, and no x86 code at all).
+"""The ELF image with which IGC describes one kernel: as it stands in the debug container (machine 182, one .text), or
+as the compiler dumps it when asked (machine 62, .text.KERNEL; relocatable, and no x86 code at all).
 
 Source: IGC's dumps and containers, compiler versions 1.0.12504 and 2.40.
 
@@ -44,7 +44,8 @@ def declares(table: bytes, attribute: int) -> bool:
 
 
 def _numbers(table: bytes) -> Iterator[int]:
-    """The ULEB128 numbers of the table: codes, tags, attributes and forms. The children byte is 0 or 1, a number too."""
+    """The ULEB128 numbers of the table: codes, tags, attributes and forms. The children byte is 0 or 1, a number
+    too."""
     value = shift = count = 0
     for byte in table:
         value |= (byte & 0x7F) << shift

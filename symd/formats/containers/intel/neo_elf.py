@@ -1,5 +1,5 @@
-"""The ELF in which Intel's OpenCL/Level Zero runtime (NEO) keeps a built program: no machine, and a section type for each
-kind of content. Debug data, when there is any, is IGC's container.
+"""The ELF in which Intel's OpenCL/Level Zero runtime (NEO) keeps a built program: no machine, and a section type for
+each kind of content. Debug data, when there is any, is IGC's container.
 
 Source: intel/compute-runtime, opencl_elf section types; confirmed on binaries of ocloc 22.43.
 """
@@ -31,8 +31,8 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """The debug container and the SPIR-V as elements. A zebin in the device section is an element too; a patch-token program
-    binary is named in the notes when there is no debug data beside it."""
+    """The debug container and the SPIR-V as elements. A zebin in the device section is an element too; a patch-token
+    program binary is named in the notes when there is no debug data beside it."""
     image = elf.parse(element.data, budget, "NEO ELF")
     elements = [
         Element(_ELEMENT_NAMES[section.type], section.data)

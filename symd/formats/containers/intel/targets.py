@@ -1,8 +1,8 @@
 """What Intel calls its devices: graphics cores, product families and the architecture.release.revision numbers of
 newer drivers, by the names that ``ocloc -device`` takes.
 
-Sources: igfxfmid.h of intel/gmmlib (GFXCORE_FAMILY, PRODUCT_FAMILY) and platforms.h of intel/compute-runtime (PRODUCT_CONFIG),
-confirmed on binaries of ocloc 22.43 and 26.27.
+Sources: igfxfmid.h of intel/gmmlib (GFXCORE_FAMILY, PRODUCT_FAMILY) and platforms.h of intel/compute-runtime
+(PRODUCT_CONFIG), confirmed on binaries of ocloc 22.43 and 26.27.
 """
 
 from __future__ import annotations

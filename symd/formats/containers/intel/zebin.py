@@ -1,8 +1,8 @@
 """Intel's zebin: the relocatable ELF that newer compilers write (one text section a kernel), and the debug zebin that
 drivers return after loading it.
 
-Sources: ZEBinary ELF layout of intel/intel-graphics-compiler (documentation/visa and zebin), and binaries of ocloc 22.43
-and 26.27, which differ from it: e_type 1, e_machine 205, kernel relocations in .rel.text.KERNEL.
+Sources: ZEBinary ELF layout of intel/intel-graphics-compiler (documentation/visa and zebin), and binaries of ocloc
+22.43 and 26.27, which differ from it: e_type 1, e_machine 205, kernel relocations in .rel.text.KERNEL.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ _COMPATIBILITY = {
 
 
 def claims(data: bytes) -> bool:
-    """Machine EM_INTELGT, or one of the types of the layout document (0xff11 to 0xff13), where the machine is a product."""
+    """Machine EM_INTELGT, or one of the types of the layout document (0xff11 to 0xff13), where the machine is a
+    product."""
     kind = elf.kind(data)
     if kind is None or kind.machine in (EM_CUDA, EM_AMDGPU):  # whose types are their own, below and above 0xff00 too
         return False
@@ -107,8 +108,8 @@ def _ends(functions: list[Function]) -> dict[int, int]:
 
 
 def _kernel(text: Section, end: int, described: _Described, entries: dict[int, int]) -> Kernel:
-    """A kernel's text is its section, with the functions after it, up to ``end``; what no FUNC symbol covers is padding.
-    The first section of a name takes what is ``described``."""
+    """A kernel's text is its section, with the functions after it, up to ``end``; what no FUNC symbol covers is
+    padding. The first section of a name takes what is ``described``."""
     name = text.name.removeprefix(".text.")
     own = {"entry": entries[text.index]} if text.index in entries else {}
     return Kernel(name, text.index, 0, min(end, text.size), described.facts(name, own))

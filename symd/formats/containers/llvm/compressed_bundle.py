@@ -37,8 +37,8 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """The elements of the bundle inside. Bytes after the recorded size are not looked at. Raises Malformed, LimitExceeded,
-    and Unsupported for a version or a method that is not known."""
+    """The elements of the bundle inside. Bytes after the recorded size are not looked at. Raises Malformed,
+    LimitExceeded, and Unsupported for a version or a method that is not known."""
     head = header(element.data)
     end = len(element.data) if head.size is None else head.size
     if not head.length <= end <= len(element.data):

@@ -1,5 +1,5 @@
-"""LLVM's offload binaries (section ``.llvm.offloading``): device images, each with a map of strings such as its triple and
-its processor. Several stand back to back.
+"""LLVM's offload binaries (section ``.llvm.offloading``): device images, each with a map of strings such as its triple
+and its processor. Several stand back to back.
 
 Source: LLVM's ``llvm-offload-binary`` documentation, "Binary Format"; version 1 holds one entry, later ones several."""
 
@@ -41,8 +41,8 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """An element for every image, named ``producer-triple-processor``; bitcode, PTX and images that leave their binary become
-    notes. Raises Malformed or Unsupported when nothing could be read."""
+    """An element for every image, named ``producer-triple-processor``; bitcode, PTX and images that leave their binary
+    become notes. Raises Malformed or Unsupported when nothing could be read."""
     elements: list[Element] = []
     notes: list[str] = []
     failures: list[SymdError] = []

@@ -35,8 +35,8 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """An element for every device entry that holds bytes, named by the entry's ID. An entry that leaves the bundle, or that
-    overlaps what comes before it, becomes a note; a bundle of which no entry is sound raises Malformed."""
+    """An element for every device entry that holds bytes, named by the entry's ID. An entry that leaves the bundle, or
+    that overlaps what comes before it, becomes a note; a bundle of which no entry is sound raises Malformed."""
     data = element.data
     found, free = entries(data, budget)
     elements: list[Element] = []
@@ -71,8 +71,8 @@ def _problem(entry: BundleEntry, free: int, data: bytes) -> str:
 
 
 def entries(data: bytes, budget: Budget) -> tuple[list[BundleEntry], int]:
-    """The table, and the offset of the byte after it: magic, u64 count, then per entry u64 offset, u64 size, u64 ID length, ID.
-    Raises Malformed where it leaves the bytes."""
+    """The table, and the offset of the byte after it: magic, u64 count, then per entry u64 offset, u64 size, u64 ID
+    length, ID. Raises Malformed where it leaves the bytes."""
     if len(data) < 32:
         raise Malformed(f"the bundle ends inside its header, at byte {len(data)}")
     (count,) = struct.unpack_from("<Q", data, 24)

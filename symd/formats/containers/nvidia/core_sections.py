@@ -53,8 +53,8 @@ NO_ROW = -1
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One kind of table: its section type, the bytes that a row had from the beginning, and where its fields stand. ``single``: it has
-    one row, and drivers give no size of rows (580.159)."""
+    """One kind of table: its section type, the bytes that a row had from the beginning, and where its fields stand.
+    ``single``: it has one row, and drivers give no size of rows (580.159)."""
 
     name: str
     kind: int
@@ -151,8 +151,8 @@ RELOCATED_IMAGE = _USER + 7
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """All rows of one kind of table: ``section`` and ``number`` (in it) of each, ``parent_section`` and ``parent_row`` as
-    the section says, and the fields by name."""
+    """All rows of one kind of table: ``section`` and ``number`` (in it) of each, ``parent_section`` and ``parent_row``
+    as the section says, and the fields by name."""
 
     section: I64
     number: I64
@@ -181,8 +181,8 @@ class TableRows:
 
 
 class CoreSections:
-    """The section table of a dump. What leaves the file, as in one that was cut off, is left out and named in ``notes``.
-    Raises Malformed and LimitExceeded."""
+    """The section table of a dump. What leaves the file, as in one that was cut off, is left out and named in
+    ``notes``. Raises Malformed and LimitExceeded."""
 
     def __init__(self, data: bytes, budget: Budget) -> None:
         self.data = data
@@ -306,8 +306,9 @@ def _headers(data: bytes, header: elf.Header) -> NDArray[np.void]:
 
 
 class LoadedModule(NamedTuple):
-    """A module of a dump: ``name`` is unique in it; ``device`` is the row of its device; ``image`` and ``relocated`` are the numbers of the sections with its
-    cubin, as loaded from and as relocated. The element of the dump is the relocated one where it has device addresses."""
+    """A module of a dump: ``name`` is unique in it; ``device`` is the row of its device; ``image`` and ``relocated``
+    are the numbers of the sections with its cubin, as loaded from and as relocated. The element of the dump is the
+    relocated one where it has device addresses."""
 
     name: str
     handle: int
@@ -341,8 +342,8 @@ def _by_module(sections: CoreSections, modules: TableRows, kind: int) -> dict[in
 
 
 def element_of(sections: CoreSections, module: LoadedModule, budget: Budget) -> Element | None:
-    """The module's cubin, where the dump has it: as relocated, so that device addresses are known in it, unless none of its functions had
-    been loaded. Which of the two it is, is looked at when the element is opened."""
+    """The module's cubin, where the dump has it: as relocated, so that device addresses are known in it, unless none of
+    its functions had been loaded. Which of the two it is, is looked at when the element is opened."""
     if module.relocated is None:
         return None if module.image is None else Element(module.name, partial(sections.content, module.image))
     return Element(module.name, partial(_loaded_or_plain, sections, module.relocated, module.image, budget))

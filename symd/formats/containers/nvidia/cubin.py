@@ -8,8 +8,8 @@ section and symbol names.
 An image that the driver relocated, as core dumps carry them, holds device addresses in its symbols and debug data: each
 of its text sections gets the address at which its code was loaded, and it counts as linked.
 
-Cubins as the driver loaded them: device addresses in ``st_value`` and in the debug data, while ``sh_addr`` stays 0. Each
-text section begins where its symbols say.
+Cubins as the driver loaded them: device addresses in ``st_value`` and in the debug data, while ``sh_addr`` stays 0.
+Each text section begins where its symbols say.
 
 Source: NVIDIA's ``cudadebugger.h`` on relocated images; cuda-gdb 12.4, which reads them so.
 """
@@ -68,8 +68,9 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """One code object, not linked, its section addresses all 0, unless the driver relocated it, of whatever ELF type. What the image says of kernels is
-    read when somebody looks at facts or warnings. Raises Malformed, Unsupported, LimitExceeded."""
+    """One code object, not linked, its section addresses all 0, unless the driver relocated it, of whatever ELF type.
+    What the image says of kernels is read when somebody looks at facts or warnings. Raises Malformed, Unsupported,
+    LimitExceeded."""
     from symd.formats.containers.nvidia.cubin_facts import CubinFacts  # noqa: PLC0415 - a fresh process opens one kind of object
 
     image = elf.parse(element.data, budget, NAME)
@@ -116,7 +117,8 @@ def _symbols(image: elf.Elf, warnings: list[str]) -> list[elf.Symbol]:
 
 
 _Numbered = list[tuple[int, elf.Symbol]]
-"""Symbols of the functions that have code here with their numbers in the symbol table; undefined ones belong to another file of a link."""
+"""Symbols of the functions that have code here with their numbers in the symbol table; undefined ones belong to another
+file of a link."""
 
 
 def _functions(texts: Mapping[int, Section], symbols: _Numbered, warnings: list[str]) -> Iterator[Function]:
@@ -153,9 +155,9 @@ def _kernels(
 
 def _target(image: elf.Elf, tools: list[dict[str, str]], accelerated: bool, outer: str | None) -> str:
     """ "sm_90", "sm_90a", "sm_100f". The letter is in e_flags (ABI 7: 0x800; ABI 8 of 12.x: 8), in .nv.compat, or only
-    in the options of the tool or in what the fat binary around it says. In ABI 7 the bit stands for the letter from sm_90
-    on, the first processor with such a variant: CUDA 8.0 sets it, to say something else, in cubins of sm_50 to sm_61
-    (0x3c0d3c beside 0x3c053c, where the fat binary's entry says sm_60 of both)."""
+    in the options of the tool or in what the fat binary around it says. In ABI 7 the bit stands for the letter from
+    sm_90 on, the first processor with such a variant: CUDA 8.0 sets it, to say something else, in cubins of sm_50 to
+    sm_61 (0x3c0d3c beside 0x3c053c, where the fat binary's entry says sm_60 of both)."""
     newer = image.header.abi_version >= ELFABIVERSION_CUDA_V2
     flags = image.header.flags
     number = (flags >> EF_CUDA_SM_OFFSET if newer else flags) & EF_CUDA_SM
@@ -211,15 +213,15 @@ _ADDRESS_SPACE_BYTES = 1 << 64
 
 
 def is_relocated(image: Elf, symbols: Sequence[Symbol]) -> bool:
-    """Whether functions lie past the end of their sections: in a cubin from a file none does. The driver loads functions when they
-    are needed first (CUDA_MODULE_LOADING), and those that nobody needed are still at 0."""
+    """Whether functions lie past the end of their sections: in a cubin from a file none does. The driver loads
+    functions when they are needed first (CUDA_MODULE_LOADING), and those that nobody needed are still at 0."""
     return bool(_loaded(image, symbols))
 
 
 def placed(image: Elf, symbols: Sequence[Symbol]) -> tuple[Elf, list[Symbol]]:
     """The image with its text sections at their device addresses, and the symbols of text counted from the start of
-    their section again. Sections that were not loaded are no text: their debug data has no addresses, so that it would mean one another's
-    code."""
+    their section again. Sections that were not loaded are no text: their debug data has no addresses, so that it would
+    mean one another's code."""
     bases = _bases(image, symbols)
     sections = tuple(_at(section, bases.get(section.index)) for section in image.sections)
     return image.with_sections(sections), [_counted(one, bases) for one in symbols]
@@ -232,7 +234,8 @@ def _at(section: Section, base: int | None) -> Section:
 
 
 def _loaded(image: Elf, symbols: Sequence[Symbol]) -> set[int]:
-    """The text sections all of whose functions lie past their end, and whose own symbol, if they have one, was moved too."""
+    """The text sections all of whose functions lie past their end, and whose own symbol, if they have one, was moved
+    too."""
     sizes = [section.size if section.executable else _ADDRESS_SPACE_BYTES for section in image.sections]
     functions = [one for one in symbols if one.type == STT_FUNC and one.section < len(sizes)]
     if all(one.value <= sizes[one.section] for one in functions):

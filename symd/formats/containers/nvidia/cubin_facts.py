@@ -33,8 +33,8 @@ _NOT_OF_SYMBOL = bytes(number not in OF_SYMBOL for number in range(256))
 _IN_FACTS = {MAX_THREADS, REQNTID, KPARAM_INFO, CBANK_PARAM_SIZE, KPARAM_INFO_V2, NUM_BARRIERS}
 _SAID = bytes(number in OF_SYMBOL | _IN_FACTS for number in range(256))
 _KEPT, _KEPT_SIZE = 1 << 12, 1 << 10
-"""What so many different kernels say in records of so many bytes at most is kept: a library has the same parameters again and again, for each target and
-type of number. Those of cuSPARSE, 68,163 kernels, say 1,311 different things."""
+"""What so many different kernels say in records of so many bytes at most is kept: a library has the same parameters
+again and again, for each target and type of number. Those of cuSPARSE, 68,163 kernels, say 1,311 different things."""
 
 NAMES: Mapping[int, str] = {
     0x00: "ERROR",
@@ -176,7 +176,8 @@ def read(data: bytes, where: str, names: Mapping[int, str] = NAMES) -> list[NvIn
 
 
 def _check_end(data: bytes, at: int, where: str) -> None:
-    """Raises Malformed where a section does not end at byte ``at``, because the record that begins there cannot be read."""
+    """Raises Malformed where a section does not end at byte ``at``, because the record that begins there cannot be
+    read."""
     if at == len(data):
         return
     if at + 4 > len(data):
@@ -221,7 +222,8 @@ def parameters(attributes: Iterable[NvInfoAttribute]) -> list[dict[str, Any]]:
 
 
 class OfKernel(NamedTuple):
-    """What the records in a kernel's own section say that has a name in its facts; None where they do not say it. Kernels share the lists."""
+    """What the records in a kernel's own section say that has a name in its facts; None where they do not say it.
+    Kernels share the lists."""
 
     barriers: int | None
     max_threads: list[int] | None
@@ -231,8 +233,8 @@ class OfKernel(NamedTuple):
 
 
 class PackedAttributes(PackedRecords):
-    """The records of a section as they stand in it: of most kernels nobody wants to see more than how many there are. ``said`` has
-    those of them that say what ``OfKernel`` and ``by_symbol`` tell."""
+    """The records of a section as they stand in it: of most kernels nobody wants to see more than how many there are.
+    ``said`` has those of them that say what ``OfKernel`` and ``by_symbol`` tell."""
 
     __slots__ = ("_data", "_names", "_of_kernel", "_where", "said")
 
@@ -312,8 +314,8 @@ _BANK = re.compile(r"\.nv\.constant(\d+)")
 
 
 class CubinFacts:
-    """What one image says, each part read when somebody first looks at it. In an image without ``kernels`` nobody asks what functions
-    say of themselves. A section that is damaged becomes one of the ``warnings`` and is left out."""
+    """What one image says, each part read when somebody first looks at it. In an image without ``kernels`` nobody asks
+    what functions say of themselves. A section that is damaged becomes one of the ``warnings`` and is left out."""
 
     def __init__(self, image: elf.Elf, *, kernels: bool) -> None:
         self._image, self._has_kernels = image, kernels
@@ -341,8 +343,8 @@ class CubinFacts:
         }
 
     def of_kernel(self, text: Section, symbol: int) -> dict[str, Any]:
-        """What is said of the kernel in this text section that has this symbol number; what the image does not say is absent. Its attributes are
-        ``PackedAttributes``."""
+        """What is said of the kernel in this text section that has this symbol number; what the image does not say is
+        absent. Its attributes are ``PackedAttributes``."""
         number, memory = text.index, self._memory
         attributes = self._own.get(number, _NO_ATTRIBUTES)
         barriers, max_threads, required_threads, parameter_bytes, arguments = attributes.of_kernel
@@ -420,8 +422,8 @@ def _of_symbol(sizes: Mapping[int, int]) -> dict[str, int]:
 
 
 class _Memory(NamedTuple):
-    """Bytes of sections beside the code: of shared and local memory and of each constant bank, whose number is text, by text section number, and of
-    constant banks and global memory of the whole image."""
+    """Bytes of sections beside the code: of shared and local memory and of each constant bank, whose number is text, by
+    text section number, and of constant banks and global memory of the whole image."""
 
     shared: dict[int, int]
     local: dict[int, int]

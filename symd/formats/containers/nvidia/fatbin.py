@@ -2,14 +2,14 @@
 architectures, plain or compressed.
 
 Container: u32 magic, u16 version 1, u16 header size, u64 size of the rest. Entry: u16 kind, u16 version, u32 header
-size, u64 stored size, u32 compressed size, u32 offset of the options, u16 minor, u16 major, u32 architecture, u32 offset
-and u32 size of the name, u64 flags at byte 40, u64 expanded size at byte 56. Name and options follow. The header of a concatenated entry
-(``--concat``, from 13.4 on: several cubins, compressed as one) ends with u32 number and u32 size of a list; in this each image has what an entry
-has, but u32 offset and u64 size in what the entry expands to, padded to 8 bytes. Measured with fatbinary 13.0 and 13.5; the result
-equals what cuobjdump extracts.
+size, u64 stored size, u32 compressed size, u32 offset of the options, u16 minor, u16 major, u32 architecture, u32
+offset and u32 size of the name, u64 flags at byte 40, u64 expanded size at byte 56. Name and options follow. The header
+of a concatenated entry (``--concat``, from 13.4 on: several cubins, compressed as one) ends with u32 number and u32
+size of a list; in this each image has what an entry has, but u32 offset and u64 size in what the entry expands to,
+padded to 8 bytes. Measured with fatbinary 13.0 and 13.5; the result equals what cuobjdump extracts.
 
-Fat binaries among the data of a host program: cuFFT keeps its own as arrays, in no section of their own. How long one is, its header
-says, and those of its entries have to agree.
+Fat binaries among the data of a host program: cuFFT keeps its own as arrays, in no section of their own. How long one
+is, its header says, and those of its entries have to agree.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _LIST = struct.Struct("<II")
 
 
 class FatbinEntry(NamedTuple):
-    """One entry, or one image of a concatenated entry: ``stored`` as it lies in the file, ``raw_size`` bytes once expanded;
-    ``offset`` from the first byte of the fat binary. Of an image, ``inside`` is where it is in what ``whole_size`` bytes are once
-    expanded."""
+    """One entry, or one image of a concatenated entry: ``stored`` as it lies in the file, ``raw_size`` bytes once
+    expanded; ``offset`` from the first byte of the fat binary. Of an image, ``inside`` is where it is in what
+    ``whole_size`` bytes are once expanded."""
 
     offset: int
     kind: int
@@ -90,8 +90,9 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """An element for every ELF entry and image, named by its target. PTX, LTO, Tile IR and unknown entries are named in the notes and
-    skipped before anything is expanded. What is damaged is named in a note; where nothing else is left it is raised."""
+    """An element for every ELF entry and image, named by its target. PTX, LTO, Tile IR and unknown entries are named in
+    the notes and skipped before anything is expanded. What is damaged is named in a note; where nothing else is left it
+    is raised."""
     notes: list[str] = []
     elements: list[Element] = []
     failures: list[SymdError] = []
@@ -243,7 +244,8 @@ def _images(data: FilePart, entry: FatbinEntry) -> Iterator[FatbinEntry]:
 
 
 def _image_head(listed: bytes, at: int, name_end: int, options: int) -> int:
-    """Bytes that a list has of the image at byte ``at``: behind the fixed part follow the name and the options, each with a NUL, padded."""
+    """Bytes that a list has of the image at byte ``at``: behind the fixed part follow the name and the options, each
+    with a NUL, padded."""
     end = max(_HEADER.size, name_end and name_end + 1)
     if options and at + options + _LIST.size <= len(listed):
         end = max(end, options + _LIST.size + _LIST.unpack_from(listed, at + options)[1] + 1)
@@ -261,7 +263,8 @@ def _text(head: bytes, offset: int, size: int) -> str:
 
 
 def _options(head: bytes, offset: int) -> str:
-    """The options record: u32 offset and u32 size of the text. From sm_100 on a cubin has other things there, behind a NUL."""
+    """The options record: u32 offset and u32 size of the text. From sm_100 on a cubin has other things there, behind a
+    NUL."""
     if not offset or offset + _LIST.size > len(head):
         return ""
     start, size = _LIST.unpack_from(head, offset)
@@ -269,8 +272,8 @@ def _options(head: bytes, offset: int) -> str:
 
 
 class _Expander:
-    """What entries of a fat binary expand to. The one expanded last is kept: the images of a concatenated entry are opened one after the
-    other."""
+    """What entries of a fat binary expand to. The one expanded last is kept: the images of a concatenated entry are
+    opened one after the other."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -297,7 +300,8 @@ class _Expander:
 
 
 def _unpadded(content: bytes) -> bytes:
-    """A cubin without the zeros that make its size a multiple of 8, as cuobjdump extracts it; other bytes as they are."""
+    """A cubin without the zeros that make its size a multiple of 8, as cuobjdump extracts it; other bytes as they
+    are."""
     with suppress(SymdError):
         size = elf.image_size(lambda at, size: content[at : at + size])
         if size is not None and len(content) - 8 < size < len(content) and not any(content[size:]):
@@ -327,8 +331,8 @@ class FoundFatbins(NamedTuple):
 
 
 def fat_binaries_in(data: FilePart, name: str, budget: Budget) -> FoundFatbins:
-    """The fat binaries in a section's content; every magic number counts as an element, and every entry, however often it is looked
-    at. What does not read as one from end to end is data of another kind. Raises LimitExceeded."""
+    """The fat binaries in a section's content; every magic number counts as an element, and every entry, however often
+    it is looked at. What does not read as one from end to end is data of another kind. Raises LimitExceeded."""
     found, without_code, at = [], 0, 0
     while (at := data.find(MAGIC, at)) >= 0:
         budget.count_elements(name)

@@ -1,6 +1,8 @@
-"""What debuginfod's clients ask for: modules, debug data, sources and sections by build ID (elfutils, debuginfod(8), "WEBAPI").
+"""What debuginfod's clients ask for: modules, debug data, sources and sections by build ID (elfutils, debuginfod(8),
+"WEBAPI").
 
-Debug data of GPU code lies in the code object itself, so that ``debuginfo`` and ``executable`` are the same file, where it has debug data."""
+Debug data of GPU code lies in the code object itself, so that ``debuginfo`` and ``executable`` are the same file, where
+it has debug data."""
 
 from __future__ import annotations
 

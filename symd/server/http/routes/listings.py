@@ -26,9 +26,10 @@ TEXTS = ("kernel", "function", "linkage_name", "file")
 def listing_json(listing: Listing) -> dict[str, Any]:
     """The instructions of one code object.
 
-    ``location[i]`` is a row of ``locations``, whose row 0 is "nothing known"; a row's ``parent`` is the row that it was inlined into (0: nothing),
-    and its texts are numbers of ``strings`` (0: none). ``sections`` are the text sections, and ``runs`` say how many instructions in a row lie in which of
-    them. ``offset`` counts from the section's start: the first of a run as it is, each further one as the difference to the one before.
+    ``location[i]`` is a row of ``locations``, whose row 0 is "nothing known"; a row's ``parent`` is the row that it was
+    inlined into (0: nothing), and its texts are numbers of ``strings`` (0: none). ``sections`` are the text sections,
+    and ``runs`` say how many instructions in a row lie in which of them. ``offset`` counts from the section's start:
+    the first of a run as it is, each further one as the difference to the one before.
     """
     answers = listing.answers
     text_section = answers.text_section.astype(np.int64) - 1
@@ -57,7 +58,8 @@ def listing_json(listing: Listing) -> dict[str, Any]:
 
 
 def locations_json(locations: Locations, rows: Sequence[int]) -> dict[str, Any]:
-    """``locations`` and ``strings`` of these rows, in this order behind row 0; the parents of all of them are among them."""
+    """``locations`` and ``strings`` of these rows, in this order behind row 0; the parents of all of them are among
+    them."""
     numbers = {row: number for number, row in enumerate([0, *rows])}
     strings: dict[str, int] = {"": 0}
     columns: dict[str, list[int]] = {}
@@ -73,7 +75,8 @@ def locations_json(locations: Locations, rows: Sequence[int]) -> dict[str, Any]:
 
 
 def _used(locations: Locations, location: I64) -> tuple[list[int], I64]:
-    """The rows that the instructions point to, with their parents and without row 0; and each instruction's number among them."""
+    """The rows that the instructions point to, with their parents and without row 0; and each instruction's number
+    among them."""
     used = np.unique(location)
     found = set(used.tolist())
     level = used
@@ -100,7 +103,8 @@ def _listing(site: Site, asked: HttpRequest) -> Reply:
 
 
 def _without_text(site: Site, digest: str, part: ListingPart, named: str | None, error: SymdError) -> Listing:
-    """Where nothing disassembles the code: the places at which its line table begins a row, without text; none where there is no such table."""
+    """Where nothing disassembles the code: the places at which its line table begins a row, without text; none where
+    there is no such table."""
     error.where = error.where.removeprefix(f"modules/{digest}: ")  # the page is the module's
     table = next(iter(site.symbolizer.lines(digest, part.path)), None)
     if table is None or not len(table):
@@ -159,8 +163,8 @@ def _level(site: Site, asked: HttpRequest) -> Reply:
 
 
 def _spirv_object(site: Site, digest: str, path: str, kernel: str | None) -> ObjectPath | None:
-    """The SPIR-V beside a code object that has the same kernel; None for SPIR-V itself. All of its functions are shown: what was inlined stands in
-    others than the kernel."""
+    """The SPIR-V beside a code object that has the same kernel; None for SPIR-V itself. All of its functions are shown:
+    what was inlined stands in others than the kernel."""
     objects = site.symbolizer.module(digest).objects
     if kernel is None or any(each.path == path and each.kind is CodeKind.SPIRV for each in objects):
         return None
@@ -169,8 +173,8 @@ def _spirv_object(site: Site, digest: str, path: str, kernel: str | None) -> Obj
 
 
 def _spirv(listing: Listing) -> dict[str, Any]:
-    """Each line with the innermost source line that it comes from: ``source_file`` is a number of ``files``, ``source_line`` 0 where there
-    is none."""
+    """Each line with the innermost source line that it comes from: ``source_file`` is a number of ``files``,
+    ``source_line`` 0 where there is none."""
     answers = listing.answers
     locations = answers.locations
     numbers = answers.location.astype(np.int64)
@@ -186,7 +190,8 @@ def _spirv(listing: Listing) -> dict[str, Any]:
 
 
 def _ptx(site: Site, digest: str, table: LineTable) -> dict[str, Any]:
-    """The PTX of a code object, and from which of its lines (from 1) the code at each row's address on comes; 0: from none."""
+    """The PTX of a code object, and from which of its lines (from 1) the code at each row's address on comes; 0: from
+    none."""
     names = sorted({table.strings[number] for number in set(table.file.tolist())} - {""})
     texts = {each.file: (each.text or "").splitlines() for each in site.sources(digest, names, table.path)}
     starts: dict[str, int] = {}

@@ -114,7 +114,8 @@ def _one(site: Site, asked: HttpRequest) -> Reply:
 
 
 def _readable(site: Site, digest: str, summary: ModuleSummary) -> dict[str, str]:
-    """The names of kernels as they were written, by the names that their symbols have, where the debug data has both."""
+    """The names of kernels as they were written, by the names that their symbols have, where the debug data has
+    both."""
     kernels = {kernel.name for each in summary.objects for kernel in each.kernels}
     if not any(name.startswith(MANGLED) for name in kernels) or len(kernels) > MOST_READABLE:
         return {}
@@ -133,11 +134,13 @@ def checked(site: Site, asked: HttpRequest) -> str:
 MOST_NAMES: Final = 200
 """Names of one answer."""
 MOST_TEXT: Final = 1 << 20
-"""Characters of their texts, give or take one: whoever made the module says how long those are, and each has its code object's path."""
+"""Characters of their texts, give or take one: whoever made the module says how long those are, and each has its code
+object's path."""
 
 
 def _place(site: Site, asked: HttpRequest) -> Reply:
-    """The answer to a query as ``symd symbolize`` takes it, with the variables in scope; where those cannot be read, why."""
+    """The answer to a query as ``symd symbolize`` takes it, with the variables in scope; where those cannot be read,
+    why."""
     digest, text, path = checked(site, asked), asked.required("query"), asked.query.get("object")
     query = parse_query(text)
     answer = site.symbolizer.symbolize_one(digest, query, path)
@@ -197,8 +200,9 @@ def _samples(site: Site, asked: HttpRequest) -> Reply:
 
 
 def samples_json(profile: NamedProfile, digest: str) -> dict[str, Any]:
-    """Columns for each code object of the module: where samples lie, and for each metric its values there. ``total`` of a metric is over
-    the whole profile; ``left`` are samples that lie in no code of this module, by reason, a sum for each metric. ``default`` is the metric that is shown first."""
+    """Columns for each code object of the module: where samples lie, and for each metric its values there. ``total`` of
+    a metric is over the whole profile; ``left`` are samples that lie in no code of this module, by reason, a sum for
+    each metric. ``default`` is the metric that is shown first."""
     samples = profile.samples
     objects: dict[str, dict[InstructionPlace, list[Value]]] = {}
     others = []
@@ -241,7 +245,8 @@ def _source(site: Site, asked: HttpRequest) -> Reply:
 
 
 def source_json(source: SourceText, text: str | None, runs: Rows | None) -> dict[str, Any]:
-    """A text, or why there is none. ``runs`` are the colours of each line (``symd.server.http.colouring``), ``origin`` where the text is from."""
+    """A text, or why there is none. ``runs`` are the colours of each line (``symd.server.http.colouring``), ``origin``
+    where the text is from."""
     return {
         "file": source.file,
         "text": text,

@@ -1,7 +1,9 @@
-"""The symbolication API that profilers' pages call: ``/symbolicate/v5`` (Mozilla's Tecken, samply), ``/source/v1`` and ``/asm/v1`` (samply).
+"""The symbolication API that profilers' pages call: ``/symbolicate/v5`` (Mozilla's Tecken, samply), ``/source/v1`` and
+``/asm/v1`` (samply).
 
-Layouts: samply's API.md and Tecken's symbolication.html. A module is named by its debug ID (``symd.formats.debug_ids``); offsets in it are object addresses. Where a
-module holds several code objects that an address may mean, it has no symbol: each has a debug ID of its own."""
+Layouts: samply's API.md and Tecken's symbolication.html. A module is named by its debug ID
+(``symd.formats.debug_ids``); offsets in it are object addresses. Where a module holds several code objects that an
+address may mean, it has no symbol: each has a debug ID of its own."""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ def _symbolicate(site: Site, asked: HttpRequest) -> Reply:
 
 
 def _joined(pieces: Iterator[str], most: int, check_cancelled: Callable[[], None]) -> bytes:
-    """The bytes of an answer's JSON, written as they are made: what they are made of is larger. Raises LimitExceeded."""
+    """The bytes of an answer's JSON, written as they are made: what they are made of is larger. Raises
+    LimitExceeded."""
     written = bytearray()
     for piece in pieces:
         check_cancelled()
@@ -155,8 +158,8 @@ Code = tuple[Digest, ObjectPath | None]
 
 
 class _Known:
-    """What is known of all that a request asks about. Each debug ID is looked up once, and each module once, however often it is named.
-    ``check_cancelled`` is called between them."""
+    """What is known of all that a request asks about. Each debug ID is looked up once, and each module once, however
+    often it is named. ``check_cancelled`` is called between them."""
 
     def __init__(
         self, site: Site, offsets: Mapping[str, Mapping[int, None]], check_cancelled: Callable[[], None]
@@ -208,7 +211,8 @@ def _symbols(site: Site, code: Code, offsets: Sequence[int]) -> _Symbols | SymdE
 
 
 class _Symbols:
-    """The symbols of a module at some offsets: columns, of which an object is made when it is written. Raises what asking for them raises."""
+    """The symbols of a module at some offsets: columns, of which an object is made when it is written. Raises what
+    asking for them raises."""
 
     def __init__(self, site: Site, code: Code, offsets: Sequence[int]) -> None:
         digest, path = code
@@ -265,7 +269,8 @@ class _Extents:
         self._sections = {section: _columns(functions) for section, functions in found.items()}
 
     def of(self, answers: Answers) -> tuple[U64, U64]:
-        """(section offset, size) of the function that each answer lies in; where nothing is known of it, that it begins here."""
+        """(section offset, size) of the function that each answer lies in; where nothing is known of it, that it begins
+        here."""
         begins = np.where(answers.text_section > 0, answers.offset, np.uint64(0))
         sizes = np.zeros(len(answers), np.uint64)
         for number, text in enumerate(answers.text_sections, 1):
