@@ -13,6 +13,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from symd.errors import CallRefused, ServerUnavailable, SymdError
 
 PROTOS = Path(__file__).parents[2] / "protos"
+SYMD = PROTOS.parent / "symd"
 FILES = sorted((PROTOS / "symd/v1").glob("*.proto"))
 STYLE = (PROTOS / "style.md").read_text()
 OF_CLIENTS = {ServerUnavailable.reason, CallRefused.reason}
@@ -109,6 +110,14 @@ def reasons(of: type[SymdError] = SymdError) -> Iterator[type[SymdError]]:
 def test_every_error_is_in_the_table_with_its_code() -> None:
     table = dict(re.findall(r"^\| `([A-Z_]+)` \| ([A-Z_]+) \|", STYLE, re.MULTILINE))
     assert table == {each.reason: each.status for each in reasons() if each.reason not in OF_CLIENTS}
+
+
+def test_metadata_of_the_table_is_sent() -> None:
+    rows = re.findall(r"^\| `[A-Z_]+` \|.*\| (.*) \|$", STYLE, re.MULTILINE)
+    keys = {key for row in rows for key in re.findall(r"`(\w+)`", row)}
+    code = "".join(file.read_text() for file in SYMD.rglob("*.py") if "v1" not in file.parts)
+    assert len(keys) > 10
+    assert not {key for key in keys if f'"{key}"' not in code and f"{key}=" not in code}
 
 
 def test_reasons_that_comments_name_exist() -> None:
