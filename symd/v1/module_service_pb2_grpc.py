@@ -35,13 +35,11 @@ class ModuleServiceStub:
 
     Calls of all services fail in the same way. Every error is a google.rpc.Status with these details:
 
-    * A google.rpc.ErrorInfo with domain "symd" and one of the reasons in style.md. Its metadata has "message",
-    "where", and "hint" where they apply, and facts such as "module", "code_object", "limit", and "value". These
-    reasons are not values of the enum `Reason`, although some names occur in both.
-    * With INVALID_ARGUMENT, a google.rpc.BadRequest that names the field of the request, if one is to blame. The same
-    request will never succeed.
-    * If the same request may succeed later, a google.rpc.RetryInfo. Without one, retry only after something has
-    changed.
+    * A google.rpc.ErrorInfo with domain "symd" and one of the reasons in style.md. Its metadata has "message", "where",
+    and "hint" where they apply, and facts such as "module", "code_object", "limit", and "value". These reasons are not
+    values of the enum `Reason`, although some names occur in both. * With INVALID_ARGUMENT, a google.rpc.BadRequest that
+    names the field of the request, if one is to blame. The same request will never succeed. * If the same request may
+    succeed later, a google.rpc.RetryInfo. Without one, retry only after something has changed.
 
     Every method can return these codes in addition to its own: INVALID_ARGUMENT with reason BAD_QUERY or INVALID_INPUT
     (a name or field is invalid); DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED with reason LIMIT_EXCEEDED (the request would
@@ -130,13 +128,11 @@ class ModuleServiceServicer:
 
     Calls of all services fail in the same way. Every error is a google.rpc.Status with these details:
 
-    * A google.rpc.ErrorInfo with domain "symd" and one of the reasons in style.md. Its metadata has "message",
-    "where", and "hint" where they apply, and facts such as "module", "code_object", "limit", and "value". These
-    reasons are not values of the enum `Reason`, although some names occur in both.
-    * With INVALID_ARGUMENT, a google.rpc.BadRequest that names the field of the request, if one is to blame. The same
-    request will never succeed.
-    * If the same request may succeed later, a google.rpc.RetryInfo. Without one, retry only after something has
-    changed.
+    * A google.rpc.ErrorInfo with domain "symd" and one of the reasons in style.md. Its metadata has "message", "where",
+    and "hint" where they apply, and facts such as "module", "code_object", "limit", and "value". These reasons are not
+    values of the enum `Reason`, although some names occur in both. * With INVALID_ARGUMENT, a google.rpc.BadRequest that
+    names the field of the request, if one is to blame. The same request will never succeed. * If the same request may
+    succeed later, a google.rpc.RetryInfo. Without one, retry only after something has changed.
 
     Every method can return these codes in addition to its own: INVALID_ARGUMENT with reason BAD_QUERY or INVALID_INPUT
     (a name or field is invalid); DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED with reason LIMIT_EXCEEDED (the request would
@@ -334,13 +330,11 @@ class ModuleService:
 
     Calls of all services fail in the same way. Every error is a google.rpc.Status with these details:
 
-    * A google.rpc.ErrorInfo with domain "symd" and one of the reasons in style.md. Its metadata has "message",
-    "where", and "hint" where they apply, and facts such as "module", "code_object", "limit", and "value". These
-    reasons are not values of the enum `Reason`, although some names occur in both.
-    * With INVALID_ARGUMENT, a google.rpc.BadRequest that names the field of the request, if one is to blame. The same
-    request will never succeed.
-    * If the same request may succeed later, a google.rpc.RetryInfo. Without one, retry only after something has
-    changed.
+    * A google.rpc.ErrorInfo with domain "symd" and one of the reasons in style.md. Its metadata has "message", "where",
+    and "hint" where they apply, and facts such as "module", "code_object", "limit", and "value". These reasons are not
+    values of the enum `Reason`, although some names occur in both. * With INVALID_ARGUMENT, a google.rpc.BadRequest that
+    names the field of the request, if one is to blame. The same request will never succeed. * If the same request may
+    succeed later, a google.rpc.RetryInfo. Without one, retry only after something has changed.
 
     Every method can return these codes in addition to its own: INVALID_ARGUMENT with reason BAD_QUERY or INVALID_INPUT
     (a name or field is invalid); DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED with reason LIMIT_EXCEEDED (the request would

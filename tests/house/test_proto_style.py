@@ -101,6 +101,29 @@ def test_comments_are_sentences(file: Path) -> None:
     assert max(map(len, file.read_text().splitlines())) <= 120
 
 
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_comments_say_what_absent_and_empty_means(file: Path) -> None:
+    """Of each optional field and of each oneof; and of the tokens, sizes and contexts that all requests share."""
+    said: list[str] = []
+    for line in file.read_text().splitlines():
+        found = COMMENT.match(line)
+        if found:
+            said.append(found[1])
+            continue
+        comment = " ".join(said)
+        if re.match(r" *optional ", line):
+            assert re.search(r"Absent|Only ", comment), line
+        elif re.match(r" *oneof ", line):
+            assert re.search(r"Nothing set|Exactly one|must be sent|comes first|why there are none", comment), line
+        elif re.match(r" *string (page_token|next_page_token) ", line):
+            assert "Empty: " in comment, line
+        elif re.match(r" *int32 page_size ", line):
+            assert "0: 1000." in comment, line
+        elif re.match(r" *string (module|context) ", line):
+            assert re.search(r'"(modules/\{sha256|contexts/\{id)\}"', comment), line
+        said = []
+
+
 def reasons(of: type[SymdError] = SymdError) -> Iterator[type[SymdError]]:
     yield of
     for each in of.__subclasses__():

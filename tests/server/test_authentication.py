@@ -348,7 +348,7 @@ def test_a_client_that_is_nobody_hears_what_to_do(access) -> None:
     with served("127.0.0.1:0", access=access("read")) as address, client(address) as it:
         with pytest.raises(Unauthenticated, match="this daemon asks who you are") as caught:
             it.server_info()
-        assert "a bearer token: put the token into $SYMD_TOKEN" in caught.value.hint
+        assert "show a bearer token, which the daemon's operator makes" in caught.value.hint
         assert caught.value.exit_code == 3
 
 
