@@ -49,7 +49,7 @@ from symd.query.paths import base_name
 Lines = Iterator[tuple[str, str]]
 """(style, line) in order; styles are keys of STYLES."""
 CountedLines = Iterator[tuple[str, str, Iterable[int]]]
-"""The same with the numbers of the instructions that each line is about."""
+"""(style, line, the numbers of the instructions that it is about)."""
 STYLES = {
     "title": "bold green",
     "file": "bold",
