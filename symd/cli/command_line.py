@@ -399,6 +399,10 @@ def _explain(error: SymdError | click.ClickException) -> int:
     return error.exit_code
 
 
+_PROFILE_VERBS = ("profile", "hot", "record")
+"""Verbs of which other tools have some that start a program and sample it."""
+
+
 def _usage(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     verb = context.command_path if context else "symd"
@@ -408,6 +412,8 @@ def _usage(error: click.ClickException) -> str:
 
 def _advice(error: click.ClickException, said: str, context: click.Context | None) -> str:
     """What to write instead, where that is known."""
+    if context is not None and context.info_name in _PROFILE_VERBS and "--" in sys.argv[2:]:
+        return "; symd does not sample a program: symd run -- PROGRAM collects its modules, and symd profile and symd hot read what a profiler wrote"
     if isinstance(error, click.NoSuchOption) and re.fullmatch(r"-[0-9]", error.option_name):
         return "; a number behind a minus is no address: addresses are not negative"
     if said.startswith("Missing ") and context is not None:

@@ -21,7 +21,7 @@ from symd.index.module_tables import DecodedObject
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel
 from symd.model.debug_info import DebugInfo, LineRows, Scopes
-from symd.model.summaries import NO_SECTIONS, UNREAD, ModuleSummary
+from symd.model.summaries import NO_SECTIONS, UNREAD, KernelSummary, ModuleSummary, kernel_summaries
 
 Places = Sequence[tuple[int, int]]
 """Section numbers and offsets in them."""
@@ -331,12 +331,11 @@ class FileIndex:
         refused = next((f"{UNREAD}{debug}" for debug in decoded if isinstance(debug, SymdError)), "")
         return refused or self._summary.unread(path)
 
-    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """Sizes in bytes of the kernels of that name in the code object at ``path``; where ``path`` is None, in all
-        code objects but SPIR-V inside a container."""
+    def kernels(self, path: str | None = None) -> list[KernelSummary]:
+        """The kernels of the code object at ``path``; where ``path`` is None, of all code objects but SPIR-V inside a
+        container."""
         meant = (code for code in self._objects if (not code.is_compiler_input if path is None else code.path == path))
-        found = {own.size for code in meant for own in code.kernels if own.name == kernel}
-        return found or self._summary.kernel_sizes(kernel, path)
+        return [own for code in meant for own in kernel_summaries(code)] or self._summary.kernels(path)
 
     def whole(self, path: str | None = None) -> Index:
         """The index of all of it, or, without ``path``, of all that is meant then: SPIR-V inside a container is not."""

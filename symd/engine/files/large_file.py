@@ -21,7 +21,7 @@ from symd.model.answers import Answer
 from symd.model.code import CodeObject
 from symd.model.frame_text import printable
 from symd.model.identities import Digest
-from symd.model.summaries import ModuleSummary
+from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.query.function_names import symbols_meant
 from symd.query.symbolize import MAX_CANDIDATES, QueryBudget
 
@@ -102,11 +102,10 @@ class LargeFile:
         known = self._stored or self._index
         return known.unread(path) if known else ""
 
-    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """The sizes of a kernel in bytes, as ``ModuleSummary.kernel_sizes`` has them, of code objects that the last
-        questions needed."""
+    def kernels(self, path: str | None = None) -> list[KernelSummary]:
+        """The kernels, as ``ModuleSummary.kernels`` has them, of code objects that the last questions needed."""
         known = self._stored or self._index
-        return known.kernel_sizes(kernel, path) if known else set()
+        return known.kernels(path) if known else []
 
     def _opened(self, names: frozenset[str] | None, path: str | None, enough: _EnoughTexts) -> FileIndex:
         """With ``path``: an index of the objects on the way to it. With ``names``: of those with a symbol that may be

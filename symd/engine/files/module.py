@@ -21,7 +21,6 @@ from symd.engine.engine import Engine
 from symd.engine.files.debug_files import with_debug_file, with_dwo_files
 from symd.engine.files.file_notices import hints_name, working
 from symd.engine.files.input import (
-    check_no_bare_digest,
     check_no_module_name,
     module_beginning,
     module_digest,
@@ -162,9 +161,7 @@ def add_module(
     beginning = module_beginning(file)
     if beginning and server:
         return chosen_module(symbolizer, beginning)
-    if server:
-        check_no_bare_digest(file)
-    else:
+    if not server:
         check_no_module_name(file)
     apart = server is not None  # what is read here goes there
     with working(f"reading {printable(file)}"):

@@ -31,7 +31,7 @@ from symd.model.answers import Answer, Answers
 from symd.model.columns import U64
 from symd.model.frame_text import printable
 from symd.model.identities import Digest
-from symd.model.summaries import ModuleSummary
+from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.query.python_names import PythonNames
 from symd.query.symbolize import QueryBudget, symbolize, symbolize_column
 from symd.system.messages import complain
@@ -154,8 +154,8 @@ class SmallFile:
     def unread(self, path: str | None) -> str:
         return self._index.unread(path)
 
-    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        return self._index.kernel_sizes(kernel, path)
+    def kernels(self, path: str | None = None) -> list[KernelSummary]:
+        return self._index.kernels(path)
 
 
 def _read(file: str, limits: Limits) -> bytes:
