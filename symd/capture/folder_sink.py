@@ -1,14 +1,11 @@
-"""A folder of captures: each module's bytes once, in ``modules/SHA256``, and what happened in ``captures.jsonl``, one
-event a line.
+"""A folder of captures: the bytes of each module once, in ``modules/SHA256``, and the events in ``captures.jsonl``, one
+JSON object a line. docs/capture-protocol.md describes its keys.
 
-Several runs may share a folder: a line is written at once, under a lock. A line that a killed process left unfinished
-was never acknowledged, and is cut off by the next one that opens the folder.
+Several runs may share a folder: each line is written at once, under a lock. An unfinished line of a killed process was
+never acknowledged, and the next process to open the folder cuts it off.
 
-Another may have put something into the folder before: no link is followed, nothing is waited for, and a list that is
-not symd's is not written to.
-
-Events as JSON objects, one a line: the bytes of a module stand apart, by their SHA-256. docs/capture-protocol.md
-describes the keys.
+The folder may hold what somebody else put there: no link is followed, nothing is waited for, and a list that symd did
+not write is left alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Many answers as lines of text: what an answer shares with others, its location, is written once.
+"""Answers to queries as lines of text, in the manner of addr2line.
 
-Answers to queries as text in the manner of addr2line.
+Many answers share a location; its text is made once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""``symd mcp``: the questions as tools of the Model Context Protocol, on standard input and output.
+r"""``symd mcp``: symd's questions as tools of the Model Context Protocol, on standard input and output.
 
-The lines that an assistant's program writes to ``symd mcp``, with whole characters.
-
-JSON may escape half a character (``\ud800``), which no text can hold: the package that reads the messages drops such a
-message, and whoever wrote it waits for ever. Half a character becomes U+FFFD here, so that the question is answered.
+JSON may escape half of a surrogate pair (``\ud800``), which is no valid text. The package that reads the messages drops
+such a message, and its sender waits forever. So half a pair is replaced by U+FFFD on the way in, and the question is
+answered.
 """
 
 from __future__ import annotations

@@ -1,11 +1,5 @@
-"""``symd serve``: the daemon in the foreground.
-
-Options of ``symd serve`` about listening that it does not do: who comes over TCP where it listens at Unix sockets
-alone, and their like.
-
-Help of a verb with many options: under headings, in the order in which somebody new asks.
-
-A log that nobody waits for: whoever reads a daemon's standard error and stops reading holds up lines, never the daemon.
+"""``symd serve``: its options and their help under headings, the check for options that have no effect, and a log that
+never blocks the daemon.
 """
 
 from __future__ import annotations

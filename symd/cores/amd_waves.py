@@ -1,16 +1,16 @@
-"""The waves of AMD's devices, from the areas in which they were saved (CWSR: compute wave save and restore).
+"""The waves of AMD's devices and their memory, from the areas in which they were saved (CWSR: compute wave save and
+restore).
 
-Each area has a control stack, whose words say in which order waves were saved and how many registers each has, and
-below its end the waves themselves, one after another downwards: local memory of the first of a work-group, trap
-registers, hardware registers, scalar registers, vector registers.
+Each area has a control stack, whose words give the order of the saved waves and the number of registers of each. Below
+its end are the waves, one after another downwards: local memory of the first wave of a work-group, trap registers,
+hardware registers, scalar registers, vector registers.
 
-Source: ROCdbgapi, ``architecture.cpp``: ``control_stack_iterate`` and ``register_address`` of each generation.
+Private memory of each lane is in the queue's scratch memory; local memory of a work-group was saved with its first
+wave.
 
-The memory of AMD's waves: private memory of each lane, which stands in the queue's scratch memory, local memory of the
-work-group, which was saved with its first wave, and global memory.
-
-Sources: ROCdbgapi, ``memory.cpp`` and ``scratch_memory_region`` of ``architecture.cpp``; ``amd_hsa_queue.h``; LLVM's
-AMDGPU usage guide, "Address Space Identifier".
+Sources: ROCdbgapi, ``memory.cpp`` and ``architecture.cpp`` (``control_stack_iterate``, ``register_address`` and
+``scratch_memory_region`` of each generation); ``amd_hsa_queue.h``; LLVM's AMDGPU usage guide, "Address Space
+Identifier".
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Line after line of fault text: what it says of loaded code is kept, and the addresses in it are asked.
-
-A line of fault text to the addresses that it names, and to what it says of loaded code.
+"""Fault reports as text: the addresses that each line names are symbolized, with the code that earlier lines said was
+loaded.
 
 Sources: what these tools print, by their documentation and their code: rocr-debug-agent, compute-sanitizer (2022 to
 2025), cuda-gdb, rocgdb and gdb-oneapi, LLVM's symbolizing runtimes, libomptarget, AMD's AddressSanitizer.

@@ -1,10 +1,9 @@
-"""Some code objects of a module, indexed by themselves: everything that an index file says of them, kept until what it
-says of the others is there.
+"""A portion of a module: some of its code objects, indexed by themselves and kept until the rest of the module is
+indexed.
 
-Nothing of one code object reaches into another's text, so that what is answered there follows from that object. Only
-numbers depend on the others, and where a portion stands alone they are the module's.
-
-The ranges of a module as the pages that an index file has of them, made of those of its portions one after the other.
+Nothing of one code object reaches into another's text, so the answers there follow from that object alone. Only numbers
+depend on the others; where a portion is the whole module, they are the module's. The index file's pages of ranges are
+made from those of the portions, one after the other.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Folded stacks, the input of flame graphs: one stack a line, root first, frames between semicolons, then a count.
+"""Folded stacks, the input of flame graphs: one stack a line, root first, frames between semicolons, then a count. As
+samples they have one value each, without times or units.
 
 A frame that is an address is written ``MODULE+0xOFFSET`` (an object address in the module of that identity),
-``KERNEL+0xOFFSET`` or ``[KERNEL+0xOFFSET]`` (bytes into a kernel), or ``MODULE (file offset 0xOFFSET)``. It becomes as
-many frames as the code was inlined through: ``function (file:line)``, inlined ones marked ``_[i]`` as flame graph tools
-colour them. A decimal number could be either, decimal for symd or hexadecimal for addr2line: a frame of a known name
-with one stays, and is counted as MALFORMED.
-
-Samples of folded stacks: a line is a stack, root first, with one value. There are neither times nor units.
+``KERNEL+0xOFFSET`` or ``[KERNEL+0xOFFSET]`` (bytes into a kernel), or ``MODULE (file offset 0xOFFSET)``. It becomes one
+frame for each level of inlining: ``function (file:line)``, inlined ones marked ``_[i]`` as flame graph tools color
+them. A decimal number could be either, decimal for symd or hexadecimal for addr2line: a frame of a known name with one
+stays, and is counted as MALFORMED.
 """
 
 from __future__ import annotations

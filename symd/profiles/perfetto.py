@@ -1,12 +1,9 @@
-"""Perfetto traces: the symbols of frames go to the end of the trace, in ModuleSymbols packets, as Perfetto's own
-symbolizer appends them; nothing else changes.
+"""Perfetto traces: the symbols of frames are appended as ModuleSymbols packets, as Perfetto's own symbolizer does;
+nothing else changes. Samples are read from stack samples with their counters, and from samples of perf.
 
-Source: google/perfetto, docs/learning-more/symbolization.md, at ec5d16b1. A build id is bytes, not digits; lines stand
-innermost first. The address is a frame's rel_pc, which is an address of the file as its program
-headers say: its mapping's load_bias is p_vaddr - p_offset there. A mapping has no kind: of a GPU's module it is one
-like any other.
-
-Samples of a Perfetto trace: stack samples with their counters, and samples of perf.
+Source: google/perfetto, docs/learning-more/symbolization.md, at ec5d16b1. A build id is bytes, not digits; lines are
+innermost first. The address is a frame's rel_pc, which is an address of the file as its program headers say: its
+mapping's load_bias is p_vaddr - p_offset there. A mapping has no kind: that of a GPU's module looks like any other.
 """
 
 from __future__ import annotations

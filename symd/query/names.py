@@ -1,12 +1,10 @@
-"""Which functions, kernels and source files have this name? By the whole name, its beginning or a pattern; functions
-also by their linkage names and as people write those.
+"""Functions, kernels and source files by name: the whole name, its beginning, or a pattern with wildcards (``*``,
+``?``, ``[abc]``, ``[a-c]``, ``[!abc]``); functions also by their linkage names, and as people write those.
 
-Names held against a pattern with wildcards (``*``, ``?``, ``[abc]``, ``[a-c]``, ``[!abc]``), in time that grows with
-the name alone.
-
-A short pattern is a regular expression. A long one costs a regular expression for each character of a name as many
-steps as it has characters to try; it is matched by bits instead: one for each part, set where the parts before it fit
-what was read so far (Baeza-Yates and Gonnet, "A new approach to text searching", 1992; a ``*`` keeps its bit).
+Matching a pattern takes time that grows with the name alone. A short pattern is a regular expression. A long one would
+try many steps for each character of a name, so it is matched by bits: one for each part of the pattern, set where the
+parts before it fit what was read so far (Baeza-Yates and Gonnet, "A new approach to text searching", 1992; a ``*``
+keeps its bit).
 """
 
 from __future__ import annotations

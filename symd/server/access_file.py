@@ -1,17 +1,17 @@
-"""The access file: one line for each client, with its name, its rights and what proves that it is the one.
+"""The access file: one line for each client, with its name, its rights and its credential.
 
     # name    rights           credential
     profiler  read,write       sha256:2c26b46b68ff...
     nightly   read             sha256:fcde2b2edba5... expires=2027-02-20T09:00:00Z
     ci        read,write,admin certificate
 
-``sha256:`` is the digest (64 hexadecimal digits) of a bearer token; the token itself stands nowhere. A token has 256
-random bits, so a plain digest keeps it as well as a slow one would. ``certificate`` means that the name is that of a
-TLS client certificate. A name may have several lines, as while one token takes the place of another. ``expires=`` says
-from when on a line counts no more.
+``sha256:`` is the digest (64 hexadecimal digits) of a bearer token; the token itself is stored nowhere. A token has 256
+random bits, so a plain digest protects it as well as a slow one would. ``certificate`` means that the name is that of a
+TLS client certificate. A name may have several lines, for instance while one token replaces another. ``expires=`` is
+the time from which a line no longer counts.
 
-Changes of an access file: one writer at a time, the whole file replaced by another, never readable to others. So a
-daemon that reads it meanwhile, and a writer beside, see all of a change or nothing.
+The file is changed by one writer at a time and replaced as a whole, so that a daemon which reads it meanwhile sees all
+of a change or nothing. Nobody but its owner can read it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The daemon's side of TLS: certificate and key, read again when their files change; each new connection gets what is
-there then, and those that are open stay as they are.
+"""The daemon's side of TLS: certificate and key, read again when their files change. A new connection gets the current
+ones, an open connection keeps its own.
 
-Until when certificates are valid, read from their PEM (RFC 7468; RFC 5280, section 4.1; DER is ITU-T X.690). For what
-the TLS library has read already: Python's ssl tells no date of a certificate of one's own.
+The end of a certificate's validity is read from its PEM here, after the TLS library has accepted it: Python's ssl does
+not give the dates of a certificate of one's own.
+
+Sources: RFC 7468; RFC 5280, section 4.1; DER is ITU-T X.690.
 """
 
 from __future__ import annotations

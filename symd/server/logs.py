@@ -1,14 +1,9 @@
-"""How the daemon's log is written: a line of text for a person, or of JSON for a program. A record may carry ``facts``,
-which JSON keeps apart.
+"""The daemon's log: its lines as text for a person or JSON for a program, and a line of the log ``symd.requests`` for
+each call that has ended, if asked for (``symd serve -v``).
 
-One line of the log ``symd.requests`` for each call that has ended, where somebody asked for that (``symd serve -v``):
-its id, who made it, what was asked, what it cost, and what came of it.
-
-What gRPC's own server would write into the daemon's log: a traceback for each client that goes away while its response
-is being sent. That a client went away is no error of the daemon; who wants to know reads ``outcome`` in the lines of
-requests.
-
-Warnings that strangers cause: one a second at most, each with how many there have been.
+Two kinds of lines are held back: gRPC's traceback for each client that goes away while its response is being sent,
+which the ``outcome`` of a request shows; and warnings that strangers cause, of which one a second is written, with the
+number of those before it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Contexts, and the loads and unloads that were told of each: a log from which the map in memory is made and kept.
+"""Contexts with the log of their loads and unloads, from which the map in memory is made; and aliases, in both
+directions: other names of modules and code objects, which may hold in one context alone.
 
-A load ends at the first unload or load of its key after it. That is worked out here, whenever an event comes, so that
-events may come in any order and twice, and several processes may tell.
-
-Other names of modules and code objects, in both directions. A name of a context means what it means there alone.
+A load ends at the first unload or load of its key after it. That is worked out whenever an event comes, so that events
+may come in any order, more than once, and from several processes.
 """
 
 from __future__ import annotations

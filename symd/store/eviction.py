@@ -1,16 +1,13 @@
-"""What goes when the store is full: ``Limits.store_size`` bounds the bytes of modules and indexes together.
+"""Eviction from a full store: ``Limits.store_size`` bounds the bytes of modules and indexes together.
 
 First go indexes of formats that a newer one has replaced. Then whole modules, each with its indexes, the least recently
 used first: those that no alias and no load in a context names and whose index is not open; those whose index is open,
-which is closed; at last, when nothing else is left, those that are named, in the same order. Their aliases go with
-them, and loads of them answer UNKNOWN_MODULE until they are added again. A module that is being added, indexed or read
-at this moment is never removed. Where all that does not make room, nothing goes and what asked for it is refused.
+which is closed; at last those that are named, in the same order. Their aliases go with them, and loads of them answer
+UNKNOWN_MODULE until they are added again. A module that is being added, indexed or read at this moment is never
+removed. If all that does not make room, nothing goes and the write is refused.
 
-When modules were used last, and which are in use: what eviction goes by.
-
-A use is noted in memory; the times come to the catalogue now and then, so that no question waits for a disk.
-
-Modules that this process evicted: a line of the log for each, sums, and listeners.
+Times of use are kept in memory and written to the catalogue now and then, so that no question waits for a disk. Each
+evicted module is logged, counted and reported to listeners.
 """
 
 from __future__ import annotations

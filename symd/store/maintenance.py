@@ -1,11 +1,8 @@
-"""A store mended and tidied, also beside daemons that use it: what ``symd store repair`` and ``symd store gc`` do.
+"""A store repaired (``symd store repair``), tidied (``symd store gc``) or copied while daemons use it.
 
-A copy of a store, made while daemons use it: what was acknowledged before the copy began is in it, with labels, aliases
-and contexts.
-
-The catalogue comes first, as one snapshot, then the files that it names. The other way round a module that is added
-meanwhile would have a row and no file, and a start would drop it. Indexes are not copied: they are made again from the
-modules.
+A copy has all that was acknowledged before it began, with labels, aliases and contexts. The catalogue is copied first,
+as one snapshot, then the files that it names: in the other order a module that is added meanwhile would have a row and
+no file, and a start would drop it. Indexes are not copied; they are made again from the modules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which frames are at these places, of several modules or in device memory as of times? The map of a context says which
-module held each device address, and all addresses of one module are answered together.
+"""Frames at places of several modules, or in device memory at given times.
 
-Answers of several modules as answers to one batch: of each table only what its answers point to is taken over.
+The map of a context names the module at each device address. All addresses of one module are answered together, and the
+answers of several modules are put together as one batch with the table entries that they point to.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""A load as a client tells it, as one that can be kept: checked, with every segment's address and size.
-
-Device addresses as tools write them: whole, canonical, truncated, or counted in larger units than bytes.
+"""Loads as clients send them, checked and given every segment's address and size; and device addresses in the forms
+that tools write: whole, canonical, truncated, or counted in units larger than bytes.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """The map of one context: which module was where, when. A device address is looked up as of a time.
 
-What holds at an address at a time is the load over that address that began last, at that time or before. Where it was
-unloaded by then nothing holds: what an earlier load had there is gone, because the memory was given to a later one. The
+The load at an address and a time is the one over that address that began last, at that time or before. If it was
+unloaded by then there is none: what an earlier load had there is gone, because the memory was given to a later one. The
 order in which events arrive does not matter. Loads that began at the very same time and still live are ambiguous.
 
-Which interval of addresses that began last covers this address at that time? One immutable run of intervals, answered
-with a few binary searches for a whole batch.
-
-The address line is cut where an interval begins or ends; the cells between are the leaves of a binary tree. An interval
-stands at those nodes (at most two a level) whose cells it covers whole, so the intervals over an address stand on its
-leaf's way to the root; at each node they are sorted by time. Room is n log n even where all of them overlap.
+An immutable run of intervals answers a batch with a few binary searches. The address line is cut where an interval
+begins or ends; the cells between are the leaves of a binary tree. An interval stands at those nodes (at most two a
+level) whose cells it covers whole, so the intervals over an address are on the way from its leaf to the root; at each
+node they are sorted by time. Room is n log n even where all of them overlap.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""The debug file of an AMD code object without debug sections: the one that its .gnu_debuglink or its build ID names,
-as debuggers look for it, or what ``symd slim`` left beside it.
+"""Debug data that lies apart from its code object, found as debuggers find it and read as one with the object:
 
-Source: GDB's manual, "Separate Debug Files".
+* the debug file of an AMD code object, which .gnu_debuglink or the build ID names, or which ``symd slim`` left beside
+  it;
+* ``.dwo`` files and ``.dwp`` packages of split DWARF;
+* SPIR-V modules with debug data, by the identifier that they share with the module without.
 
-The ``.dwo`` files and ``.dwp`` packages of a code object whose debug data its compiler split off: found as debuggers
-find them, and read with the object as one. So are SPIR-V modules with debug data, which are named after the identifier
-that they share with the module without.
-
-Source: DWARF 5, 3.1.2 (DW_AT_dwo_name, DW_AT_comp_dir); LLVM looks for a package named after the object as well.
+Sources: GDB's manual, "Separate Debug Files"; DWARF 5, 3.1.2 (DW_AT_dwo_name, DW_AT_comp_dir). LLVM also looks for a
+package named after the object.
 """
 
 from __future__ import annotations

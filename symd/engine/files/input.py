@@ -1,7 +1,7 @@
-"""The bytes that a verb reads: of a file, of a part of one, or of standard input.
+"""The bytes that a verb reads: a file, a part of one, or standard input; and which files may be read for somebody else.
 
-Files that somebody else than the user names. Bytes from elsewhere: what is read here would travel to a daemon, so that
-for one only those are read that lie beside whoever names them. An assistant: only what the user allowed.
+What is read may travel to a daemon. So a file that a module or a profile names is read only where it lies beside the
+file that names it, and an assistant reads only what the user allowed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""The module that a verb reads: a file opened in this process, or one that a daemon has or is given.
-
-A daemon's module as the user names it: by its SHA-256, or by as much of it as no other has.
-
-The kernels that a name means: the name of its symbol, or as it was written, as ``symbolize`` takes both.
+"""The module that a verb reads: a file opened in this process, or a module of a daemon, named by as much of its SHA-256
+as no other has, or added now. Also the kernels that a name means: by symbol, or as written in the source.
 """
 
 from __future__ import annotations

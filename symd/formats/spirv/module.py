@@ -1,11 +1,8 @@
-"""A SPIR-V module as a code object: its entry points, functions and facts.
+"""A SPIR-V module as a code object: its facts, entry points and functions, where the body of each lies, and which of
+llvm-spirv's two functions of a kernel holds its code.
 
-Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction".
-
-Functions and entry points of a SPIR-V module: where each body lies, what it is called, and which of llvm-spirv's two
-functions of a kernel holds its code.
-
-Source: SPIR-V 1.6, "Function Instructions" and "Mode-Setting Instructions" (OpEntryPoint).
+Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction", "Function Instructions" and "Mode-Setting
+Instructions" (OpEntryPoint).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Modules, their containers, code objects and kernels described.
+"""Descriptions of modules, containers, code objects and kernels, to messages and back; their facts as Fact messages or
+JSON text.
 
-JSON-ready facts, and Fact messages or JSON text. Order is kept, and so are integers; one that 64 bits cannot hold
-becomes text.
-
-A module's whole description in one message, as its index has it (docs/index-format.md): a fifth of the time of lists,
-and a hundredth of their bytes.
+Facts keep their order and their integers; one that does not fit into 64 bits becomes text. The packed form has a whole
+description in one message, as its index has it (docs/index-format.md): it takes a fifth of the time of lists and a
+hundredth of their bytes.
 """
 
 from __future__ import annotations

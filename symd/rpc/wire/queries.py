@@ -1,9 +1,4 @@
-"""Queries one by one, and columns of them.
-
-A handful of answers that came as rows, as a batch of answers.
-
-Batches of addresses as they are asked.
-"""
+"""Queries and address columns to messages and back, and few answers that came as rows."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Where variables live, as structure.
+"""Variables in scope, with their types and locations, to messages and back.
 
-Variables in scope, there and back.
-
-Types of variables, as structure. In messages entry 0 of the table of types says nothing, and numbers are by one higher
-than those of ``Visible.types``.
+In messages entry 0 of the table of types says nothing, so numbers of types are higher by one than those of
+``Visible.types``.
 """
 
 from __future__ import annotations

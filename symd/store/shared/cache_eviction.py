@@ -1,6 +1,5 @@
-"""Eviction from a cache of files: the least recently used go first, and those in use stay.
-
-Whether a folder may be a cache: whatever lies in one may be removed to make room.
+"""Eviction from a cache of files: the least recently used go first, and those in use stay. A folder with other files in
+it is refused as a cache, since whatever is in one may be removed.
 """
 
 from __future__ import annotations

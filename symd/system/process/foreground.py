@@ -1,11 +1,9 @@
-"""A user's own program in the foreground: with the streams, the terminal, the process group and the signals that a
-shell gave to symd.
+"""A user's own program: in the foreground with the streams, the terminal, the process group and the signals that a
+shell gave to symd, or as a dialogue that is asked a line at a time (``Dialogue``).
 
-The program is in symd's process group, so that the terminal's signals (an interrupt, a stop) reach both; symd lets them
-pass. Signals that somebody sent to symd alone are sent on. symd stops when the program stops, so that the shell sees
-its job stopped, and ``end_like`` ends it as the program ended.
-
-A program of the user's own that is asked line by line and answers each line before the next.
+A program in the foreground is in symd's process group, so that the terminal's signals (an interrupt, a stop) reach
+both; symd lets them pass. Signals that somebody sent to symd alone are sent on. symd stops when the program stops, so
+that the shell sees its job stopped, and ``end_like`` ends it as the program ended.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
-"""AMDGPU code objects, version 2 to 6, linked or relocatable, whole or pruned: target, kernels with what their
-descriptor and their metadata say, functions from symbols.
-
-Source: LLVM's AMDGPU usage guide, "ELF Code Object".
-
-Which processor an AMDGPU code object is for: e_flags, or the ISA note of a version 2 object, as a target ID.
+"""AMDGPU code objects, version 2 to 6, linked or relocatable, whole or pruned: the target ID (from e_flags, or from the
+ISA note of a version 2 object), kernels with the facts of their descriptors and metadata, functions from symbols.
 
 Source: LLVM's AMDGPU usage guide, "ELF Code Object" (e_flags) and "Target ID".
 """

@@ -1,20 +1,19 @@
-"""Kernel packs of ROCm (``.kpack``): the code objects that were taken out of host programs, by program and processor.
+"""Kernel packs of ROCm (``.kpack``): the code objects that were taken out of host programs, by program and processor;
+and the reference that a host program has to its packs.
 
-``KPAK``, u32 version, u64 offset of the table of contents, which is msgpack and reaches to the end of the file. Its
-``toc`` is {program: {processor: {type, ordinal, original_size}}}, where a program is its path and ``#`` and the number
-of its translation unit. ``compression_scheme`` says what an ordinal means: "none", an entry of ``blobs``, each {offset,
-size}; or "zstd-per-kernel", a frame at ``zstd_offset``, where a u32 count stands and then a u32 size before each frame.
+A pack: ``KPAK``, u32 version, u64 offset of the table of contents, which is msgpack and reaches to the end of the file.
+Its ``toc`` is {program: {processor: {type, ordinal, original_size}}}, where a program is its path and ``#`` and the
+number of its translation unit. ``compression_scheme`` says what an ordinal means: "none", an entry of ``blobs``, each
+{offset, size}; or "zstd-per-kernel", a frame at ``zstd_offset``, where a u32 count stands and then a u32 size before
+each frame.
 
-Source: ROCm's rocm-systems, shared/kpack: docs/multi_arch_packaging_with_kpack.md, runtime/src/toc_parser.cpp.
-
-The reference of a host program to the kernel packs that its code objects were moved to.
-
-Section ``.rocm_kpack_ref`` is a msgpack map: ``kernel_name``, under which packs list the program, and
+A reference: section ``.rocm_kpack_ref`` is a msgpack map of ``kernel_name``, under which packs list the program, and
 ``kpack_search_paths``, relative to the program's folder, in which ``@GFXARCH@`` stands for the processor. Each wrapper
 of ``.hipFatBinSegment`` (24 bytes: magic, version, address of that section, u32 number) then begins with ``HIPK``;
 ``.hip_fatbin`` stays, mostly zeros.
 
-Source: ROCm's rocm-systems, shared/kpack: python/rocm_kpack/elf/kpack_transform.py, runtime/src/loader.cpp.
+Sources: ROCm's rocm-systems, shared/kpack: docs/multi_arch_packaging_with_kpack.md, runtime/src/toc_parser.cpp and
+loader.cpp, python/rocm_kpack/elf/kpack_transform.py.
 """
 
 from __future__ import annotations

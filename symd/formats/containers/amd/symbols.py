@@ -1,11 +1,10 @@
 """Symbols of AMDGPU code by place: which are functions, which are assembly labels, and how far each one reaches.
 
-Source: System V ABI, chapter 4, "Symbol Table"; LLVM's AMDGPU usage guide, "Symbols".
+Where the section table was cut off or never written, sections are made from the program headers, and symbols are found
+through PT_DYNAMIC, as ROCm's loader finds them.
 
-AMDGPU images whose section table was cut off, or never written: sections made from the program headers, symbols found
-through PT_DYNAMIC, as the ROCm loader's own dynamic tables name them.
-
-Source: System V ABI, chapter 5, "Dynamic Section" and "Hash Table"; GNU hash table as binutils and lld write it.
+Sources: System V ABI, chapter 4, "Symbol Table", and chapter 5, "Dynamic Section" and "Hash Table"; the GNU hash table
+as binutils and lld write it; LLVM's AMDGPU usage guide, "Symbols".
 """
 
 from __future__ import annotations

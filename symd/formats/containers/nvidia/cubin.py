@@ -1,17 +1,14 @@
 """NVIDIA cubins: the ELF images that ptxas and nvlink write, one text section a function, all at address 0.
 
-Two dialects, told apart by the ABI version of the header (not by any other value): up to 7 e_version is the toolkit and
-e_flags hold the SM in the low byte; from 8 on e_version is 1, the SM is in bits 8 to 15 and section flags and sh_info
-say less. Layouts measured with ptxas 12.0 to 13.4; functions are keyed by section number, since linked images repeat
-section and symbol names.
+There are two dialects, told apart by the ABI version of the header (not by any other value): up to 7 e_version is the
+toolkit and e_flags hold the SM in the low byte; from 8 on e_version is 1, the SM is in bits 8 to 15, and section flags
+and sh_info say less. Functions are keyed by section number, since linked images repeat section and symbol names.
 
-An image that the driver relocated, as core dumps carry them, holds device addresses in its symbols and debug data: each
-of its text sections gets the address at which its code was loaded, and it counts as linked.
+A cubin that the driver relocated, as core dumps carry them, has device addresses in ``st_value`` and in its debug data,
+while ``sh_addr`` stays 0. Each of its text sections gets the address where its symbols begin, and it counts as linked.
 
-Cubins as the driver loaded them: device addresses in ``st_value`` and in the debug data, while ``sh_addr`` stays 0.
-Each text section begins where its symbols say.
-
-Source: NVIDIA's ``cudadebugger.h`` on relocated images; cuda-gdb 12.4, which reads them so.
+Sources: layouts measured with ptxas 12.0 to 13.4; NVIDIA's ``cudadebugger.h`` on relocated images; cuda-gdb 12.4, which
+reads them so.
 """
 
 from __future__ import annotations
