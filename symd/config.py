@@ -1,5 +1,5 @@
-"""Every number and path an operator may turn, with their defaults; ``daemon_config`` has what only a daemon is told.
-The limits, which every command imports, are no dataclass: that takes four times as long to make."""
+"""Every number and path an operator may turn, with their defaults; those of a daemon alone are in
+``server.config``. The limits, which every command imports, are no dataclass: that takes four times as long to make."""
 
 from __future__ import annotations
 

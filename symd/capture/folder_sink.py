@@ -63,7 +63,7 @@ _UNBOUNDED: Final = 1 << 60
 class FolderSink:
     """Keeps events in a folder, which is made where it is not there. Raises StoreUnavailable where the disk refuses,
     InvalidInput where the folder has another's ``captures.jsonl``, FailedPrecondition where another user's link leads
-    there (``symbolic_links.resolved``)."""
+    there (``system.symlinks.resolved``)."""
 
     def __init__(
         self, folder: Path, most: int = _UNBOUNDED, *, follow_links: bool = True, private: bool = False

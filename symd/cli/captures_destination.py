@@ -92,7 +92,7 @@ def _anothers(path: Path) -> Path | None:
 
 
 def _led_to(out: Path) -> Path:
-    """Where a folder that the user named leads, through nobody else's link (``symbolic_links.resolved``)."""
+    """Where a folder that the user named leads, through nobody else's link (``system.symlinks.resolved``)."""
     with writing(out, "choose another --out"):
         return resolved(out)
 

@@ -76,7 +76,7 @@ def make_folder(folder: Path, *, parents: bool = False, exist_ok: bool = False) 
 
 def _keep_owners_rights(folder: Path) -> None:
     """Give the owner of a new folder what the umask took. Another process may have removed it as one that nobody holds
-    (``stale_files``): whoever locks it finds that out."""
+    (``temporary_folders.remove_stale_files``): whoever locks it finds that out."""
     with suppress(FileNotFoundError):
         if stat.S_IMODE(folder.stat().st_mode) & FOLDER_MODE != FOLDER_MODE:
             folder.chmod(FOLDER_MODE)
