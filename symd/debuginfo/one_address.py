@@ -15,9 +15,11 @@ from symd.core import scopes as core
 from symd.core import text_layout
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
-from symd.debuginfo.dwarf.lines import TEXT_COLUMN, LineTables, line_ends, maps_of_units, read_tables
+from symd.debuginfo.dwarf.function_lines import line_ends
+from symd.debuginfo.dwarf.lines import TEXT_COLUMN, LineTables, maps_of_units, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.units import SCOPES, Units, read_rows, read_units, units_for_addresses
+from symd.debuginfo.dwarf.unit_selection import units_for_addresses
+from symd.debuginfo.dwarf.units import SCOPES, Units, read_rows, read_units
 from symd.debuginfo.layout import assign
 from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.relocation import relocated
@@ -262,7 +264,7 @@ class _Scopes(PlainScopes):
 
     def check_strays(self, function: int, first: int, last: int) -> None:
         """No block or variable of a function says that it has code among these addresses although its function does not
-        (``stray_ranges``). Raises NotPlain."""
+        (``block_ranges``). Raises NotPlain."""
         unit = self._unit[function]
         if sum(of == unit and parent == _NO_PARENT for of, parent in zip(self._unit, self.parent, strict=True)) < 2:
             return

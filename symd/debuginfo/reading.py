@@ -21,7 +21,8 @@ from symd.debuginfo import leaves_out_calls
 from symd.debuginfo.dwarf.columns import LineColumns, Positions, ScopeColumns, read_lines, read_scopes, unit_ranges
 from symd.debuginfo.dwarf.lines import TEXT_COLUMN
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.units import Units, read_units, units_for_addresses
+from symd.debuginfo.dwarf.unit_selection import units_for_addresses
+from symd.debuginfo.dwarf.units import Units, read_units
 from symd.debuginfo.folded_sequences import find_folded, function_lines
 from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.relocation import relocated
