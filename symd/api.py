@@ -393,11 +393,11 @@ class Host(Symbolizer, Protocol):
         together."""
         ...
 
-    def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
+    def answer_from_open_index(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         """What ``symbolize_one`` answers, where that is a search in memory; None where it may take longer."""
         ...
 
-    def first_answer(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
+    def answer_from_index_file(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         """What ``symbolize_one`` answers of a module that is asked about for the first time, where the file of its
         index has the answer; None where only the open index has it."""
         ...

@@ -94,7 +94,7 @@ def _locate_line(
 
 
 def _at_column(index: Index, rows: I64, column: int) -> tuple[I64, bool]:
-    """Of the rows of a line those at ``column``, or else at the next column that has some, and whether that is another
+    """(the rows of a line at ``column``, or else at the next column that has some; whether that is another
     one. Where no row says a column, or none is asked for, all."""
     columns = index.rows.column[rows].astype(np.int64)
     if not column or not columns.any():

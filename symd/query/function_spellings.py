@@ -251,7 +251,7 @@ class _Pieces(list[_Piece]):
     chain = 0
 
     def note_name(self) -> None:
-        """To be called when something was added."""
+        """Note the name that is read; called when something was added."""
         if _begins_name(self, len(self) - 1):
             self.chain = len(self) - 1
 
@@ -395,7 +395,7 @@ class _Reader:
             pieces.append(_Piece("*", text, start, end))
 
     def _arguments(self, pieces: list[_Piece], start: int) -> None:
-        """Of a template; or in Rust a type and what it is seen as, which a name begins with."""
+        """The arguments of a template; or in Rust a type and what it is seen as, which a name begins with."""
         if len(pieces) > 1 and pieces[-1].kind == "::":
             pieces.pop()  # Rust: twice::<f32>
         if pieces and pieces[-1].kind == "*" and self._depth:  # a comparison

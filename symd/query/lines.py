@@ -38,7 +38,7 @@ def stored_tables(index: Index, path: str | None = None) -> Iterator[StoredTable
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
     ends = np.cumsum(index.columns.object_rows, dtype=np.int64).tolist()
-    for number in index.told_objects(path):
+    for number in index.reported_objects(path):
         first = ends[number - 1] if number else 0
         if ends[number] > first:
             yield StoredTable(index, number, first, ends[number])

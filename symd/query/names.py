@@ -29,7 +29,7 @@ from symd.query.paths import ends_with, normal
 FEW_PARTS = 64
 """A pattern of so many parts is a regular expression: a step of its matcher is quick."""
 _KEPT_CHARACTERS = 4096
-"""For so many different characters it is kept which parts fit them."""
+"""Different characters for which the parts that fit them are kept."""
 
 
 def glob_matcher(pattern: str) -> Callable[[str], Any]:
@@ -149,7 +149,7 @@ class _Search:
         self.kinds = wanted.kinds or frozenset(NameKind)
         self.fits = _matcher(index, wanted, check_cancelled)
         self.fits_file = _file_matcher(wanted, check_cancelled)
-        self.objects = index.told_objects(path)
+        self.objects = index.reported_objects(path)
 
     def entries(self, kind: NameKind) -> Iterator[_Entry]:
         if kind in self.kinds:

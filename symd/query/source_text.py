@@ -61,7 +61,7 @@ def with_named(sources: Iterable[SourceText], index: Index, path: str | None = N
 
 
 def _merge(known: dict[str, EmbeddedSource], more: Mapping[str, EmbeddedSource]) -> None:
-    """Of several code objects the first that has a text, and the first that has a sum, is heard."""
+    """Merge what several code objects have of a file: the first text, and the first sum."""
     for file, entry in more.items():
         before = known.get(file, EmbeddedSource())
         text = entry.text if before.text is None else before.text

@@ -99,14 +99,14 @@ that section; text where its debug data cannot be trusted: why. Called only when
 
 
 def variables(
-    index: Index, query: Query, read: ReadVisible, path: str | None = None, effort: QueryBudget | None = None
+    index: Index, query: Query, read: ReadVisible, path: str | None = None, budget: QueryBudget | None = None
 ) -> InScope:
     """The variables in scope at one place; ``path`` restricts the query to one code object.
 
     A query without a place has the reason that ``symbolize`` gives it; debug data that cannot be trusted has MALFORMED,
     with the reason's text in the notes. Raises as ``symbolize``.
     """
-    at = symbolize(index, [query], path, effort)[0]
+    at = symbolize(index, [query], path, budget)[0]
     if at.section_index is None or at.section_offset is None:
         return InScope(at)
     if at.reason is Reason.CONTRADICTORY and not at.frames:

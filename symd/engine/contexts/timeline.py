@@ -284,10 +284,10 @@ class Timeline:
     def _find_distinct(
         self, runs: Sequence[Run], addresses: U64, times: I64, check_cancelled: Callable[[], None]
     ) -> FoundSegment | None:
-        """The same, where each cell of addresses and times that a question falls into is asked about once: between two
-        ends of segments, and between two times at which something begins or ends, everywhere holds what holds at the
-        first address and time. None where too many of the cells are ambiguous to name candidates in the order of the
-        questions."""
+        """``find`` for many questions: each cell of addresses and times that a question falls into is asked about once:
+        between two ends of segments, and between two times at which something begins or ends, everywhere holds what
+        holds at the first address and time. None where too many of the cells are ambiguous to name candidates in the
+        order of the questions."""
         cells = self._cells()
         if cells is None:
             return None
@@ -337,7 +337,7 @@ class Timeline:
     def _untie(
         self, runs: Sequence[Run], found: FoundSegment, first: int, tied: I64, addresses: U64, times: I64, began: I64
     ) -> None:
-        """Of loads that began together those count that still live, and those that say the same count once."""
+        """Loads that began together, untied: those count that still live, and those that say the same count once."""
         ties = [tie for run in runs for tie in run.beginning_at(addresses[tied], began[tied], MAX_TIED)]
         number, row, crowded = (np.concatenate(column) for column in zip(*ties, strict=True))
         live = self._columns["until"][row] > times[tied[number]]

@@ -117,8 +117,8 @@ def _candidates(image: elf.Elf, file: str) -> Iterator[tuple[str, int | None]]:
 
 
 def _joined(data: bytes, path: str, checksum: int | None, limits: Limits, allowed: AllowedFiles | None) -> bytes | None:
-    """None where the file is another build's, or something else, or cannot be joined to such an object: its name alone
-    says nothing. Of a file to which the object links that is raised."""
+    """The two as one image; None where the file is another build's, or something else, or cannot be joined to such an
+    object: its name alone says nothing. Of a file to which the object links that is raised."""
     from symd.debuginfo import slim  # noqa: PLC0415 - 4 ms: few objects have such a file
 
     debug = read_input(path, limits, allowed=allowed)

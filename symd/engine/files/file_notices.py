@@ -17,7 +17,7 @@ from symd.errors import Malformed, SymdError
 
 AFTER_SECONDS, EVERY_SECONDS = 1.0, 0.5
 _CLEAR = "\r\x1b[K"
-"""To the beginning of the line, and nothing from there on."""
+"""The sequence that goes to the beginning of the line and clears it."""
 
 
 @contextmanager

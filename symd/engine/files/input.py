@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded, PermissionDenied, SymdError
@@ -23,10 +23,6 @@ from symd.model.frame_text import printable
 from symd.model.identities import named_digest
 from symd.system.messages import complain, os_error_text
 from symd.system.symlinks import opened_below
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 _SHOWN = 4
 
@@ -85,7 +81,7 @@ def _led_to(path: str | os.PathLike[str]) -> str:
 def is_below(path: Path, folders: Sequence[Path]) -> bool:
     """Whether a path, as it is written, stays inside one of the folders."""
     whole = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute keeps ".."
-    return any(whole.is_relative_to(os.path.abspath(folder)) for folder in folders)  # noqa: PTH100 - likewise
+    return any(whole.is_relative_to(os.path.abspath(folder)) for folder in folders)  # noqa: PTH100 - Path.absolute keeps ".."
 
 
 def say_left_out(file: str, paths: Sequence[str], hint: str) -> None:
@@ -267,6 +263,6 @@ def comes_to_an_end(path: str | os.PathLike[str], allowed: AllowedFiles | None =
 
 def _made_up() -> set[int]:
     """The devices of the kernel's own file systems; the root's where one is not mounted says nothing."""
-    root = os.stat("/").st_dev  # noqa: PTH116 - likewise
-    found = {os.stat(folder).st_dev for folder in ("/proc", "/sys") if os.path.isdir(folder)}  # noqa: PTH112, PTH116 - likewise
+    root = os.stat("/").st_dev  # noqa: PTH116 - pathlib is slow to load
+    found = {os.stat(folder).st_dev for folder in ("/proc", "/sys") if os.path.isdir(folder)}  # noqa: PTH112, PTH116 - pathlib is slow to load
     return found - {root}

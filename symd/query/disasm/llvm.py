@@ -60,7 +60,7 @@ _FLOW = {
 }
 """What mnemonics begin with; that a branch to a register returns is a convention, which no encoding says."""
 _COMPUTED = ("s_setpc_b64", "s_swappc_b64", "s_cbranch_g_fork", "s_cbranch_join", "s_endpgm", "s_rfe_")
-"""Those of ``_FLOW`` without a target of their own."""
+"""The mnemonics of ``_FLOW`` without a target of their own."""
 _WAVE_CHOICE = re.compile(r"gfx1[0-9]")
 """Processors whose kernels choose between 32 and 64 lanes."""
 
