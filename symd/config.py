@@ -137,7 +137,7 @@ def default_server() -> str:
     if named not in ("", "default", "none"):
         return named
     own = own_socket()
-    if (own is None or not own.exists()) and os.path.exists(_MACHINE_SOCKET):  # noqa: PTH110 - as above
+    if (own is None or not own.exists()) and os.path.exists(_MACHINE_SOCKET):  # noqa: PTH110 - pathlib is slow to import
         return f"unix:{_MACHINE_SOCKET}"
     return f"unix:{own or default_socket()}"
 
@@ -211,7 +211,7 @@ def _cache() -> Path:
 
 
 def _path(text: str) -> Path:
-    from pathlib import Path  # noqa: PLC0415 - likewise
+    from pathlib import Path  # noqa: PLC0415 - slow to import
 
     return Path(text)
 

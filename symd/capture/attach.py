@@ -280,7 +280,7 @@ def _event(process: CapturedProcess, module: InMemory) -> AttachEvent:
 
 
 def _addresses(module: InMemory) -> dict[str, DeviceAddress]:
-    """Of the kernels of an Intel module that was loaded; none where its sections have no addresses."""
+    """The device addresses of the kernels of a loaded Intel module; none where its sections have no addresses."""
     return {
         kernel.name: DeviceAddress(code.sections[kernel.section_index].address + kernel.offset)
         for code in module.opened.objects

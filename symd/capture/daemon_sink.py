@@ -77,7 +77,8 @@ class DaemonSink:
                 """A daemon keeps no build logs."""
 
     def _loaded(self, event: ModuleLoaded) -> None:
-        """As exactly as the module lets it be said: an address of a kernel that its bytes do not have says nothing."""
+        """Record a load as exactly as the daemon takes it: an address of a kernel that the module does not have is left
+        out."""
         digest = self._added(event)
         refusal: SymdError | None = None
         for load in self._ways_to_say(event, digest):

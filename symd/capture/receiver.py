@@ -310,7 +310,7 @@ class Receiver:
                 os.close(number)
 
     def _in_memory(self, descriptor: int) -> bytes:
-        """The bytes of a file in memory that nobody can change any more: reading another file might wait for ever."""
+        """The bytes of a file in memory that nobody can change any more: reading another file might wait forever."""
         try:
             sealed = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & _SEALS == _SEALS
         except OSError:

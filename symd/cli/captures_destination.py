@@ -182,7 +182,7 @@ def _default_daemon() -> str:
 
 
 def _remove_empty(folder: Path) -> bool:
-    """Where nothing was captured nothing is kept."""
+    """Remove a folder into which nothing was captured."""
     try:
         if (folder / EVENTS).stat().st_size:
             return False

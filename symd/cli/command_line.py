@@ -331,7 +331,7 @@ def _open_closed_streams(*, is_daemon: bool) -> None:
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY if is_daemon else os.O_RDONLY), "w")
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - likewise
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - open as long as the process
 
 
 def _invoke(arguments: Sequence[str]) -> int:

@@ -208,7 +208,7 @@ _LONGEST_LINE = 1000
 
 
 def _number(text: str) -> int | None:
-    """As LLVM's StringRef::getAsInteger reads it with radix 0; None for what is no number of 64 bits."""
+    """A number as LLVM's StringRef::getAsInteger reads it with radix 0; None for what is no number of 64 bits."""
     if not (text.isascii() and text.isalnum()):  # Python takes signs, and digits of other scripts
         return None
     try:

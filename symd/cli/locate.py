@@ -36,7 +36,7 @@ _LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
 _NUMBER_FIRST: Final = re.compile(r"([0-9]+):(.*[^0-9:].*)", re.ASCII)
 _HEAD: Final = 64
 _OF_FILE: Final = (Refusal.NO_CODE_AT_LINE, Refusal.PAST_END, Refusal.CONTRADICTORY)
-"""Their candidate is the file that was found."""
+"""Refusals whose candidate is the file that was found."""
 
 
 @click.command(

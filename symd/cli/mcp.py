@@ -137,7 +137,7 @@ def command(
         def sources(module: AskedModule, files: Sequence[str]) -> Mapping[str, SourceText]:
             return source_texts(module.symbolizer, module.digest, files, folders, limits)
 
-        serve(Tools(opened, sources, profile, limits), whole_lines, _told(allowed))
+        serve(Tools(opened, sources, profile, limits), whole_lines, _allowed_files_text(allowed))
 
 
 def _allowed(roots: Sequence[Path], files: Sequence[str], server: str | None) -> AllowedFiles:
@@ -164,7 +164,7 @@ def _path_of(file: str) -> str:
     return uri.parse(file).path if uri.is_uri(file) else file
 
 
-def _told(allowed: AllowedFiles) -> str:
+def _allowed_files_text(allowed: AllowedFiles) -> str:
     """What an assistant is told of the files that it may name."""
     parts = [f"these files: {', '.join(allowed.files)}"] if allowed.files else []
     parts += [f"files below {', '.join(allowed.roots)}"] if allowed.roots else []

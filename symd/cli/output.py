@@ -195,7 +195,7 @@ def check_output_is_not_input(targets: Iterable[Path | str | None], files: Itera
 
 def path_of(file: str) -> str:
     """The path in a code object URI; anything else as it is."""
-    from symd.formats.containers import uri  # noqa: PLC0415 - 2 ms: likewise
+    from symd.formats.containers import uri  # noqa: PLC0415 - 2 ms: few verbs write files
 
     try:
         return uri.parse(file).path if uri.is_uri(file) else file

@@ -120,7 +120,7 @@ class ProfileFiles:
         self._folders = [folder.resolve() for folder in folders]
         self._limits = limits
         self.paths: list[str] = []
-        """Those that were read."""
+        """The paths that were read."""
 
     def read(self, uri: str) -> bytes:
         """The bytes of a code object. Raises BadQuery, Unsupported (memory://) and InvalidInput."""

@@ -362,7 +362,7 @@ def command(
         # strangers connect without end, whom this socket keeps out. A gRPC that has only the newer one ignores the
         # name.
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
-    from symd.system.process.process import allow_open_files  # noqa: PLC0415 - 4 ms: likewise
+    from symd.system.process.process import allow_open_files  # noqa: PLC0415 - 4 ms: completion and help do without
 
     tune_malloc_for_daemon()
     from symd.server.lifecycle import serve  # noqa: PLC0415 - 228 ms: the help need not wait for gRPC
@@ -418,7 +418,7 @@ def command(
 
 
 def _configure_log(*, verbose: bool, as_json: bool) -> None:
-    from symd.server.logs import JsonLogFormatter, TextLogFormatter  # noqa: PLC0415 - 28 ms: as above
+    from symd.server.logs import JsonLogFormatter, TextLogFormatter  # noqa: PLC0415 - 28 ms: the help need not wait for gRPC
 
     handler = BackgroundHandler(_STANDARD_ERROR)
     handler.setFormatter(JsonLogFormatter() if as_json else TextLogFormatter(verbose=verbose))

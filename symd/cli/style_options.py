@@ -263,7 +263,6 @@ class Styled(NamedTuple):
 
     def answer(self, text: str, answer: Answer | None) -> str:
         """The answer to a query, which may have none because it cannot be read."""
-
         write = {"llvm": llvm_text, "gnu": gnu_text, "json": llvm_json}[self.style]
         number = _ADDRESS.fullmatch(text.strip())
         asked = (

@@ -121,7 +121,7 @@ def shown_module(
 
 
 def _say_what_lies_elsewhere(profile: str, file: str, found: PlacedSamples, module: OpenModule) -> None:
-    """Of the samples that lie in no kernel of FILE how many they are, and why."""
+    """Say how many samples lie in no kernel of FILE, and why."""
     total = found.weight(found.totals())
     inside = found.in_kernels(module.digest, module.summary())
     reasons = [(reason.name, found.weight(row)) for reason, row in found.left.items()]

@@ -322,7 +322,7 @@ class ScratchMemory(NamedTuple):
 
 
 def scratch_of(queue: Queue, memory: CoreMemory) -> ScratchMemory | None:
-    """None where the dump does not have the queue's own structure."""
+    """The queue's scratch memory; None where the dump does not have the queue's own structure."""
     content = memory.read(queue.read_pointer - _READ_ID, _QUEUE.size) if queue.read_pointer >= _READ_ID else b""
     if len(content) < _QUEUE.size:
         return None
@@ -422,7 +422,7 @@ class WaveReader:
         self.scaled_frames = memory.scaled_frames
 
     def read(self, space: Space, address: int, size: int) -> bytes | None:
-        """None where the dump does not have it."""
+        """The bytes at an address; None where the dump does not have them."""
         ranges = global_ranges(self._memory, space, None, address, size)
         if ranges is None:
             return None

@@ -234,7 +234,7 @@ class Annotator:
         self._opened: dict[str, str | None] = {}
         self._uri: str | None = None
         self._waiting: list[int] = []
-        self._told: set[int] = set()
+        self._answered_early: set[int] = set()
 
     def line(self, text: str) -> list[FoundAddress]:
         """What is to stand under a line."""
@@ -262,7 +262,7 @@ class Annotator:
         waiting, self._waiting = self._waiting, []
         for address in waiting:
             yield from self._at_address(address, waits=False)
-            self._told.add(address)
+            self._answered_early.add(address)
 
     def _open(self, uri: str) -> str | None:
         if uri not in self._opened and len(self._opened) < MOST_OPENED:
@@ -270,8 +270,8 @@ class Annotator:
         return self._opened.get(uri)
 
     def _at_address(self, address: int, *, waits: bool) -> Iterator[FoundAddress]:
-        if address in self._told:
-            self._told.discard(address)
+        if address in self._answered_early:
+            self._answered_early.discard(address)
             return
         subject = f"{address:#x}"
         for digest, at in self._places(address):

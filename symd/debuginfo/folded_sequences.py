@@ -140,7 +140,7 @@ class _Owners(NamedTuple):
 
     @classmethod
     def of(cls, shared: _Shared, lines: LineColumns, scopes: ScopeColumns, tables: I64) -> _Owners:
-        """Of several functions the first speaks for all."""
+        """The owner of each sequence; of several functions the first speaks for all."""
         addresses = distinct(shared.start)
         own = np.flatnonzero(scopes.parent[scopes.range_scope] == NO_PARENT)
         place, begins_there = _found(addresses, scopes.range_start[own])

@@ -73,7 +73,7 @@ class _AddressReading:
         if is_elsewhere or units.warnings or TEXT_COLUMN in sections.lines.data:
             raise NotPlain
         self._chosen = [self._text]
-        """Of these addresses everything is read."""
+        """The addresses of which everything is read."""
         if len(units.units) > 1 and (chosen := units_for_addresses(sections, units, [self._address])) is not None:
             units, self._chosen = chosen.units, [*chosen.spans]
         if sum(unit.end - unit.offset for unit in units.units) > _LARGEST:
@@ -161,7 +161,7 @@ class _AddressReading:
         return None
 
     def _frames_without_row(self) -> tuple[PlainFrame, ...]:
-        """Of code without a row nothing is known but the only function symbol that holds it."""
+        """The frames of code without a row: the only function symbol that holds it."""
         is_empty = all(self._layout.one_section_of(start) is None for start, _ in self._extents())
         if is_empty or self._chosen != [self._text] or self._scopes.within(self._address, self._address + 1):
             raise NotPlain
@@ -192,11 +192,11 @@ class _AddressReading:
         if not self._is_apart(sequence):
             raise NotPlain
         from symd.core.inlined_calls import InlinedCalls  # noqa: PLC0415 - only for NVIDIA's images
-        from symd.debuginfo import rows_alone  # noqa: PLC0415 - likewise
+        from symd.debuginfo import rows_alone  # noqa: PLC0415 - only for NVIDIA's images
 
         assembly = None
         if is_of_llvm:
-            from symd.debuginfo import ptx_assembly  # noqa: PLC0415 - likewise
+            from symd.debuginfo import ptx_assembly  # noqa: PLC0415 - only for NVIDIA's images
 
             assembly = ptx_assembly.read(code, self._layout)
         return rows_alone.answer_of_row(

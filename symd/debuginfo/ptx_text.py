@@ -31,7 +31,7 @@ def line_sections(code: CodeObject, layout: LinearLayout) -> DebugSections | Non
     """What the line tables are read from that lead from machine code to lines of PTX; None where an image has none.
     Raises Malformed, Unsupported."""
     from symd.debuginfo.dwarf.sections import DebugSections  # noqa: PLC0415 - few images are asked for their PTX
-    from symd.debuginfo.relocation import cuda  # noqa: PLC0415 - likewise
+    from symd.debuginfo.relocation import cuda  # noqa: PLC0415 - few images are asked for their PTX
 
     if code.section(cuda.PTX_LINES) is None:
         return None

@@ -311,7 +311,7 @@ def _doubting_rows_outside(info: DebugInfo, read_texts: Callable[[], Sequence[tu
         return info
     if not texts:
         return info
-    from symd.debuginfo.embedded_sources import outside_of_texts  # noqa: PLC0415 - likewise
+    from symd.debuginfo.embedded_sources import outside_of_texts  # noqa: PLC0415 - few objects carry source texts
 
     outside, notes = outside_of_texts(info.rows, info.files, texts)
     both = info.doubted, outside
@@ -335,7 +335,7 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, 
     if code.vendor is not Vendor.NVIDIA:
         return info
     from symd.debuginfo import ptx_assembly, ptx_text, row_scopes  # noqa: PLC0415 - only for NVIDIA's images with lines alone
-    from symd.debuginfo.rows_alone import is_from_hopper_on  # noqa: PLC0415 - likewise
+    from symd.debuginfo.rows_alone import is_from_hopper_on  # noqa: PLC0415 - only for NVIDIA's images with lines alone
 
     is_of_llvm = ptx_text.is_of_llvm(code)
     if not is_of_llvm and (info.rows.calls is None or not np.any(info.rows.calls.written_site)):

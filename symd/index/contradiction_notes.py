@@ -42,7 +42,7 @@ def noted(
 
 class _Kind(NamedTuple):
     """What one kind of contradiction takes of the text of a code object: bytes by how they are answered (``_REASONS``),
-    ``places`` (section number, first and last offset), neighbours joined, of which the first are ``shown``."""
+    ``places`` (section number, first and last offset), neighbors joined, of which the first are ``shown``."""
 
     object: int
     torn: bool

@@ -44,9 +44,9 @@ from symd.model.columns import I64
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT
 
 _MAX_COPIES = 8
-"""Of so many copies of a function, or declarations before a line, no more are looked at: none is the only one."""
+"""Copies of a function, or declarations before a line, that are looked at: of more none is the only one."""
 _KEPT_CHAINS = 256
-"""Of so many groups of copies it is kept what is around all of them, as many numbers as calls are nested."""
+"""Groups of copies of which the calls around all of them are kept, as many numbers as calls are nested."""
 _NOBODY = -1
 
 
@@ -267,7 +267,7 @@ class _FunctionRanges(NamedTuple):
 
 
 def _has_several_declarations(module: ModuleTables, scope: Column, same: Groups) -> NDArray[np.bool_]:
-    """Of each group of ``same`` whether its functions (``scope``) are declared at several places, as far as that is
+    """For each group of ``same`` whether its functions (``scope``) are declared at several places, as far as that is
     known. Instances of a template, and a function that several units have, are declared at one."""
     functions, function = module.functions, module.scopes.function[scope]
     known = function != NO_FUNCTION
@@ -531,7 +531,7 @@ class _Declarations:
 
 
 class _SeenLines:
-    """Of ``lines`` those with which rows begin in scopes of functions that can have them. What ``#line`` or the
+    """The ``lines`` with which rows begin in scopes of functions that can have them. What ``#line`` or the
     initializer of a member moves into a function has a line that nothing else has."""
 
     def __init__(self, module: ModuleTables, text: ModuleText, declarations: _Declarations, lines: Column) -> None:

@@ -113,7 +113,6 @@ def _together(
 def _decide(result: NDArray[np.int32], scope: Column, begin: Column, stop: Column) -> None:
     """Write whose the points of ranges are that overlap, in the order of the tree, by the rule for those that
     contradict each other."""
-
     steps = np.zeros(len(result) + 1, np.int64)
     np.add.at(steps, begin, 1)
     np.subtract.at(steps, stop, 1)

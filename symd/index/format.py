@@ -159,7 +159,6 @@ class Compressor:
     """Makes Zstandard frames that say how large their content is."""
 
     def __init__(self) -> None:
-
         self._zstandard = zstandard.ZstdCompressor(level=_LEVEL)
 
     def __call__(self, *parts: Column | bytes) -> bytes:
@@ -184,7 +183,6 @@ _ZSTD_HEADER = 18
 
 def decompress(column: Column, largest: int = LARGEST) -> bytes:
     """The bytes of a compressed column, at most ``largest``. Raises DataLoss."""
-
     data = column.tobytes()
     try:
         size = zstandard.frame_content_size(data)
@@ -197,7 +195,6 @@ def decompress(column: Column, largest: int = LARGEST) -> bytes:
 
 def decompressed_size(column: Column) -> int:
     """The bytes that a compressed column says it expands to; 0 where ``decompress`` would not believe it."""
-
     try:
         size: int = zstandard.frame_content_size(column[:_ZSTD_HEADER].tobytes())
     except zstandard.ZstdError:

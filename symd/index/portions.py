@@ -100,7 +100,7 @@ def named(kind: str, table: NamedTuple) -> dict[str, Column]:
 
 
 def _columns(objects: Sequence[DecodedObject], module: ModuleTables, strings: Interner) -> dict[str, Column]:
-    """Of objects, text sections, the kernels in these, and files."""
+    """The columns of objects, text sections, the kernels in these, and files, by name."""
     codes = [item.code for item in objects]
     texts, kernels = module.texts, module.kernels
     known = np.flatnonzero(kernels.section >= 0)

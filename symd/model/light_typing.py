@@ -15,7 +15,7 @@ else:
     def NewType(_name: str, of: type) -> type:  # noqa: N802 - as typing has it
         return of
 
-    def TypeVar(_name: str) -> type:  # noqa: N802 - likewise
+    def TypeVar(_name: str) -> type:  # noqa: N802 - as typing has it
         return object
 
     def overload(_signature: object) -> None:

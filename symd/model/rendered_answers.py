@@ -215,7 +215,7 @@ class WrittenLocations(ABC):
         self._frame, self._has_frame = np.empty(count, np.object_), np.zeros(count, np.bool_)
         """The frame of each location that is around others, as a caller; and whether it was written yet."""
         self._callers, self._has_callers = np.empty(count, np.object_), np.zeros(count, np.bool_)
-        """The same with all frames around it."""
+        """The text of each location with all frames around it."""
         self._callers[:1], self._has_callers[:1] = b"", True
         self._text_bytes = 0
 
@@ -338,8 +338,8 @@ class WrittenLocations(ABC):
         return found
 
     def _joined(self, numbers: I64) -> Pieces:
-        """Their frames and those around them: the first few added column by column, of which each is copied for the
-        next, and those of deeper locations joined one by one."""
+        """The frames of some locations and those around them: the first few added column by column, of which each is
+        copied for the next, and those of deeper locations joined one by one."""
         frame, parent = self._frame, self.locations.parent
         found, at = frame[numbers], parent[numbers]
         for _ in range(_FEW_FRAMES):

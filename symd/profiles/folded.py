@@ -34,7 +34,7 @@ from symd.profiles.samples import (
 
 NAME = "folded"
 CLAIM_LINES = 64
-"""Lines that are looked at to recognise the format."""
+"""Lines that are looked at to recognize the format."""
 
 _EMPTY_STACK = re.compile(rb"[ \t]*[0-9]+[ \t]*\r?")
 """py-spy writes one for what has no frames."""

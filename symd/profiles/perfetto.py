@@ -42,7 +42,7 @@ from symd.profiles.schemas import perfetto as schema
 
 NAME = "perfetto"
 CLAIM_PACKETS = 16
-"""Packets that are looked at to recognise the format."""
+"""Packets that are looked at to recognize the format."""
 OF_A_PACKET = frozenset(
     {
         schema.TracePacket.clock_snapshot,

@@ -219,7 +219,7 @@ def _is_node(node: Any) -> bool:
 
 
 def _values(metrics: dict[str, Any], columns: dict[str, int]) -> dict[int, Value]:
-    """By column; lists and texts are left out."""
+    """The values of metrics by column; lists and texts are left out."""
     return {
         columns.setdefault(name, len(columns)): value
         for name, value in metrics.items()

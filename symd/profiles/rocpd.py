@@ -1,4 +1,4 @@
-"""rocpd databases of rocprofv3, which have no program counters: they are recognised so that the refusal can explain
+"""rocpd databases of rocprofv3, which have no program counters: they are recognized so that the refusal can explain
 itself.
 
 Source: ROCm/rocm-systems, rocprofiler-sdk/source/share/rocprofiler-sdk-rocpd/rocpd_tables.sql (schema 3): kernels,

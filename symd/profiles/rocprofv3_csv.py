@@ -1,4 +1,4 @@
-"""rocprofv3's PC sampling CSV, which has no program counter: it is recognised so that the refusal can explain itself.
+"""rocprofv3's PC sampling CSV, which has no program counter: it is recognized so that the refusal can explain itself.
 
 Source: ROCprofiler-SDK documentation, "Using PC sampling": the columns are Sample_Timestamp, Exec_Mask, Dispatch_Id,
 Instruction, Instruction_Comment, Correlation_Id, and for stochastic sampling stall columns."""

@@ -106,7 +106,7 @@ class AuditLog:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._second = 0
-        self._told = self._left_out = 0
+        self._written = self._left_out = 0
 
     def write(self, call: Call, outcome: str) -> None:
         """Write the line of a call that has ended, unless it only asked. ``outcome`` is ``OK``, ``CANCELLED`` or the
@@ -137,11 +137,11 @@ class AuditLog:
         with self._lock:
             second = int(time.monotonic())
             if second != self._second:
-                self._second, self._told = second, 0
-            self._told += 1
-            if self._told > STRANGERS:
+                self._second, self._written = second, 0
+            self._written += 1
+            if self._written > STRANGERS:
                 self._left_out += 1
-            return self._told <= STRANGERS
+            return self._written <= STRANGERS
 
     def _taken(self) -> int:
         """How many lines were left out since this was asked last."""

@@ -188,9 +188,9 @@ def certified_name(names: Iterable[str]) -> str | None:
 
 
 def _context(chain: bytes, key: bytes) -> ssl.SSLContext:
-    """For HTTPS, with just the bytes that gRPC gets: ``ssl`` takes only files, and the operator's may have been
-    replaced since they were read. So they lie in memory as a file without a name (memfd_create(2)). Raises ssl.SSLError
-    and ValueError for what they say, and OSError for the rest."""
+    """The TLS context for HTTPS, with just the bytes that gRPC gets: ``ssl`` takes only files, and the operator's may
+    have been replaced since they were read. So they lie in memory as a file without a name (memfd_create(2)). Raises
+    ssl.SSLError and ValueError for what they say, and OSError for the rest."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with open(os.memfd_create("symd-tls"), "wb") as both:  # noqa: PTH123 - of a descriptor
         both.write(chain + b"\n" + key)

@@ -170,7 +170,7 @@ class _Signals:
         self._before = {number: signal.signal(number, self._note) for number in (*_ENDING, signal.SIGHUP)}
 
     def started(self) -> None:
-        """From here on a signal interrupts nothing: it is waited for."""
+        """Say that the daemon serves: from here on a signal interrupts nothing, as it is waited for."""
         self._starting = False
 
     def wait(self, again: Callable[[], None]) -> None:

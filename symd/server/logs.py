@@ -152,7 +152,7 @@ class QuietLog:
 
     def __init__(self, log: logging.Logger, what: str) -> None:
         self._log, self._what = log, what
-        self._count, self._told = 0, float("-inf")
+        self._count, self._last_line = 0, float("-inf")
         self._lock = threading.Lock()
 
     def warn(self, reason: str) -> None:
@@ -160,9 +160,9 @@ class QuietLog:
         with self._lock:
             self._count += 1
             now = time.monotonic()
-            if now - self._told < QUIET_SECONDS:
+            if now - self._last_line < QUIET_SECONDS:
                 return
-            self._told = now
+            self._last_line = now
             count = self._count
         self._log.warning("%s: %s (%d so far)", self._what, reason, count)
 

@@ -216,7 +216,7 @@ class Requests:
         return None
 
     async def _wait_for_room(self) -> None:
-        """Before the next message is read, wait until the handler has asked for it, or there is room in memory for a
+        """Wait, before the next message is read, until the handler has asked for it, or there is room in memory for a
         second message as large as the one that the handler works at."""
         while (  # noqa: ASYNC110 - what is waited for happens in other threads, and on other calls
             self._held

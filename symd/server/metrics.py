@@ -288,7 +288,7 @@ class _Server(ThreadingMixIn, HTTPServer):
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """In a thread of its own, for a while."""
+        """Serve a request in a thread of its own, for a while."""
         with self._lock:
             self._open.append(request)
             if len(self._open) > CONNECTIONS:

@@ -67,10 +67,11 @@ BUSY_WAIT_FRACTION = 0.2
 
 _TASKS = Path("/proc/self/task")
 _WAITED = 1
-"""In /proc/PID/schedstat, from 0: nanoseconds for which the thread could have run and had no processor."""
+"""The column of /proc/PID/schedstat, from 0, with the nanoseconds for which the thread could have run and had no
+processor."""
 _PROCESSOR = 36
-"""In /proc/PID/stat, from 0 and after the name in parentheses, which may have spaces: the processor that ran the thread
-last (proc(5))."""
+"""The column of /proc/PID/stat, from 0 and after the name in parentheses, which may have spaces: the processor that ran
+the thread last (proc(5))."""
 
 
 @contextmanager

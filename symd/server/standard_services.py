@@ -37,7 +37,7 @@ class Watches:
         self._lock = threading.Lock()
         self._open: dict[int, Callable[[], None]] = {}
         self._count: Counter[str] = Counter()
-        """By client."""
+        """The number of open watches, by client."""
 
     @contextmanager
     def opened(self, client: str, close: Callable[[], None]) -> Iterator[None]:

@@ -81,7 +81,7 @@ class WaitingCalls:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._first: dict[str, dict[Call, tuple[Context, float]]] = {}
-        """By client, those that wait for their first message, in the order in which they came."""
+        """The calls that wait for their first message, by client, in the order in which they came."""
         self._count = 0
         self._streams: dict[Call, _Stream] = {}
         self._sweeping = False

@@ -103,7 +103,7 @@ class ModuleStore(ABC):
     _catalogue: CatalogueQueries
     _limits: Limits
     _incoming_folder: Path
-    """Of files being written."""
+    """The folder of files being written."""
     writability: Writability
     """Whether what is written is taken."""
     given_up = 0
@@ -236,7 +236,7 @@ class ModuleStore(ABC):
         transaction is refused."""
 
     def _removing(self) -> AbstractContextManager[RemovedFiles]:
-        """For a transaction that takes modules out."""
+        """A context for a transaction that takes modules out."""
         return removing(self._incoming_folder)
 
     def state(self, digest: str, version: int) -> ModuleState:

@@ -48,9 +48,7 @@ class StatementResult(Protocol):
         """Rows that were changed."""
 
     def fetchone(self) -> Any: ...
-
     def fetchall(self) -> list[Any]: ...
-
     def __iter__(self) -> Iterator[Any]: ...
 
 
@@ -58,7 +56,6 @@ class Connection(Protocol):
     """A connection to a catalogue. Parameters stand in a query as ``?`` or as ``:name``."""
 
     def execute(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> StatementResult: ...
-
     def executemany(self, query: str, parameters: Iterable[Any], /) -> StatementResult: ...
 
 
@@ -129,16 +126,17 @@ def of_module(row: Sequence[Any], *kinds: Kind) -> Sequence[Any]:
     return row
 
 
-_told: set[str] = set()
-_TOLD: Final = 1000
+_logged: set[str] = set()
+_MAX_LOGGED: Final = 1000
+"""Errors that are remembered as logged."""
 
 
 def log_wrong(error: WrongValue) -> None:
     """Log once that a row is left out."""
-    if str(error) not in _told:
-        if len(_told) >= _TOLD:
-            _told.clear()
-        _told.add(str(error))
+    if str(error) not in _logged:
+        if len(_logged) >= _MAX_LOGGED:
+            _logged.clear()
+        _logged.add(str(error))
         log.error("a row of the catalogue is left out: %s (symd store check names all such rows)", error)
 
 

@@ -127,7 +127,7 @@ _SECTION = Kind("a section", lambda value: value is None or TEXT.takes(value) or
 _KINDS: tuple[Kind, ...] = (
     NUMBER, TEXT, DIGEST, ANY_NUMBER, optional(ANY_NUMBER), ANY_NUMBER, NUMBER, optional(TEXT), optional(TEXT), _SECTION, ANY_NUMBER
 )  # fmt: skip
-"""Of a ``ContextRow``'s values."""
+"""The types of a ``ContextRow``'s values."""
 _SHARED = frozenset({"module", "object", "path", "kernel", "section"})
 """Values that many rows share: each value is looked at once."""
 _ADDRESS = ContextRow._fields.index("address")
@@ -313,7 +313,7 @@ def _record(row: Sequence[Any]) -> ContextRecord:
 
 
 def _load_in_context(found: Sequence[Any]) -> LoadInContext:
-    """Of the row of a context and those of a load in it. Raises ``WrongValue``."""
+    """A load in its context, from their rows. Raises ``WrongValue``."""
     context, rows = found
     return LoadInContext(_record(context), *next(_loads(rows)))
 

@@ -103,7 +103,7 @@ class EventBatch:
         self.keys: list[str] = []
         """The key of each event."""
         self.segments: dict[bytes, list[SegmentRow]] = {}
-        """Of each load, by its event."""
+        """The segments of each load, by its event."""
         self.unloads: dict[Moment, None] = {}
         self._events: list[KeptLoad | Moment] = []
         for event in events:
@@ -278,7 +278,7 @@ class EventRows:
     def _found(
         self, what: str, columns: Mapping[str, str], given: Iterable[Sequence[Any]], condition: str
     ) -> list[Any]:
-        """Of the loads that a condition finds for each row that is given."""
+        """Some columns of the loads that a condition finds for each given row."""
         rows = self._catalogue.FOR_EACH.format(table="loads", condition=condition)
         return self._for_each(columns, given, f"SELECT {what} FROM {rows}", self._context)  # noqa: S608 - constants
 

@@ -122,7 +122,7 @@ class Housekeeping:
         self._catalogue.renew()
 
     def _keep_copy(self) -> None:
-        """Of a catalogue that was changed since the last copy, where that is old. Damage that is met is replaced
+        """Copy a catalogue that was changed since the last copy, where that is old. A damaged one is replaced
         then."""
         path, copy = self._catalogue.path, self._paths.catalogue_copy
         with disk(path):

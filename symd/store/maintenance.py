@@ -98,9 +98,9 @@ def collect(root: Path, limits: Limits, *, damaged: bool = False) -> Collected:
 
 
 def _make_room(paths: StorePaths) -> tuple[int, Sequence[tuple[Digest, int]]]:
-    """On a full disk the catalogue cannot even be opened: remove leftovers, and then indexes, those of older formats
-    and the largest first, until it can. How many leftovers went, and which indexes. A start notes which are gone; they
-    are made again when they are needed. Raises OSError."""
+    """Free room on a full disk, where the catalogue cannot even be opened: leftovers, and then indexes, those of older
+    formats and the largest first, until it can. How many leftovers went, and which indexes. A start notes which are
+    gone; they are made again when they are needed. Raises OSError."""
     if _free(paths) >= _OPENING:
         return 0, ()
     swept = (sweep_leftovers(paths.incoming, lambda _digest: True) or 0) if paths.incoming.is_dir() else 0
@@ -242,8 +242,8 @@ def _copy_module(path: Path, target: Path, digest: Digest, done: Copied) -> None
 
 
 def _opened(path: Path) -> BinaryIO | None:
-    """None where there is no file. Raises ``StoreUnavailable`` that names it: other refusals are of the disk that the
-    copy goes to."""
+    """A file opened to be copied; None where there is none. Raises ``StoreUnavailable`` that names it: other refusals
+    are of the disk that the copy goes to."""
     with disk(path):
         try:
             return os.fdopen(open_file(path), "rb")

@@ -29,7 +29,7 @@ from symd.store.connection import (
 )
 
 MAX_FAILURES = 100_000
-"""The most failures that are remembered, the youngest: whoever sends malformed modules for ever cannot fill the
+"""The most failures that are remembered, the youngest: whoever sends malformed modules forever cannot fill the
 disk."""
 MAX_EVICTIONS = 10_000
 """The most evictions that are remembered, the youngest."""

@@ -137,7 +137,7 @@ def private_umask() -> Iterator[None]:
 def private_lock(path: Path) -> Iterator[None]:
     """Hold the lock of the file at ``path``, which is made where it is not there, and goes at the end. Raises OSError,
     also where it is another user's or others may open it: whoever may open a file or a folder, if only to read it, may
-    hold its lock (flock(2)) for ever, and so keep everybody waiting who asks for it."""
+    hold its lock (flock(2)) forever, and so keep everybody waiting who asks for it."""
     handle = _locked(path)
     try:
         yield

@@ -100,7 +100,7 @@ def anothers(path: Path) -> Path | None:
 
 
 def _owner(path: Path) -> int | None:
-    """None where nothing is there yet."""
+    """The owner of a path; None where nothing is there yet."""
     try:
         return path.lstat().st_uid
     except FileNotFoundError:

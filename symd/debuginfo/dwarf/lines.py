@@ -1,6 +1,6 @@
 """All line tables of an object: their headers (DWARF 5, 6.2.4; DWARF 2-4, 6.2.4 of each) as the core reads them, and
 their rows, with one list of files. Paths are joined as llvm-symbolizer joins absolute paths, in bounds: compilation
-directory, include directory, name; nothing is normalised."""
+directory, include directory, name; nothing is normalized."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ class TypeTable:
         return self._dies.name(die), _constant(die, At.DW_AT_const_value) or 0
 
     def _sized(self, number: int) -> TypeInfo:
-        """With the size that follows from the types it is made from."""
+        """A type with the size that follows from the types it is made from."""
         info = self._made[number]
         return info if info.size is not None else replace(info, size=self._size(number, _ALIAS_STEPS))
 

@@ -64,7 +64,6 @@ class Format(Protocol):
     NAME: str
 
     def claims(self, data: bytes) -> bool: ...
-
     def read(self, element: Element, budget: Budget) -> Contents: ...
 
 

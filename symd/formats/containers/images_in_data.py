@@ -29,7 +29,7 @@ from symd.formats.spirv.words import HEADER_WORDS
 _MACHINES: Final = (EM_AMDGPU, EM_CUDA, EM_INTELGT)
 _ELF_HEADER_BYTES: Final = 64
 _TABLE_BYTES_A_STEP: Final = 8
-"""Of tables, which are read for every header that may begin an image."""
+"""Bytes of tables that are a step of work; they are read for every header that may begin an image."""
 
 
 def images_in(data: FilePart, name: str, budget: Budget) -> list[slice]:

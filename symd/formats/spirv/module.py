@@ -121,7 +121,7 @@ def code_numbers(words: Words) -> array[int]:
 
 
 def _code(words: Words) -> bytes:
-    """Their words, end to end."""
+    """The words of several bodies, end to end."""
     stream, start, count = memoryview(words.words), words.start, words.count
     return b"".join(stream[start[number] : start[number] + count[number]] for number in code_numbers(words))
 

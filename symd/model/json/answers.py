@@ -306,7 +306,7 @@ def _type_json(info: TypeInfo, numbers: dict[int | None, int | None]) -> dict[st
 
 _BEFORE_QUERY = b'{"query": "'
 _BETWEEN_NUMBERS = b', "address": ', b", "
-"""Behind the offset in a section, and behind the address."""
+"""The JSON between the offset in a section and the address, and after the address."""
 _NOWHERE = f"null{_BETWEEN_NUMBERS[0].decode()}null{_BETWEEN_NUMBERS[1].decode()}"
 
 
@@ -325,7 +325,7 @@ class JsonLines:
 
     def answers(self, queries: Sequence[bytes], answers: Answers) -> list[Column]:
         """The line of each answer, in pieces; not yet those of ``unusual`` ones. The queries as they are written."""
-        places, written = self._places(answers.text_sections), self._written(answers.locations)
+        places, written = self._places(answers.text_sections), self._json_locations(answers.locations)
         count = len(queries)
         opening = Shared(pieces_of([_BEFORE_QUERY]), np.zeros(count, np.int64))
         kernel, number = answers.locations.kernel[answers.location], answers.text_section
@@ -343,7 +343,8 @@ class JsonLines:
         """The line of what is no query."""
         return to_json(unreadable_query_json(query, error)) + "\n"
 
-    def _written(self, table: Locations) -> _JsonLocations:
+    def _json_locations(self, table: Locations) -> _JsonLocations:
+        """The JSON of the locations of a table; that of the last table is kept."""
         if self._locations is None or self._locations.locations is not table:
             self._locations = _JsonLocations(table, self._names)
         return self._locations

@@ -162,7 +162,7 @@ _BATCH: Final = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x12[\x80-\xff]*[\
 """What stands before a batch in a request of SymbolizeStream: field 1, a number, if it has one, then the tag and the
 length of field 2."""
 _NAME_BYTES: Final = 2 + len(_MODULES) + 64
-"""Of a module's name, with its tag and length."""
+"""Bytes of a module's name, with its tag and length."""
 
 
 def module_name(digest: str) -> str:

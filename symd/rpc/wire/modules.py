@@ -128,7 +128,7 @@ def to_packed(summary: bytes | None) -> PackedDescription | None:
 
 
 def from_packed(message: PackedDescription) -> ModuleSummary | None:
-    """None where the version is unknown. Raises ``Malformed``."""
+    """The description in its packed form; None where the version is unknown. Raises ``Malformed``."""
     if message.version != VERSION:
         return None
 
@@ -145,7 +145,6 @@ def from_packed(message: PackedDescription) -> ModuleSummary | None:
 
 
 def _has_believable_size(packed: bytes) -> bool:
-
     try:
         return 0 <= zstandard.frame_content_size(packed) <= MOST_UNPACKED
     except zstandard.ZstdError:

@@ -99,7 +99,7 @@ def answer(data: bytes, _limits: Limits, _descriptors: Sequence[int]) -> bytes:
 
 
 def coloured(file: str, text: str) -> Rows:
-    """The rows of ``text.split("\\n")``. May take for ever."""
+    """The rows of ``text.split("\\n")``. May take forever."""
     lines = text.split("\n")
     if not is_coloured(text):
         return uncoloured(file, text)
@@ -174,7 +174,7 @@ class ColouredApart:
         self._lock = threading.Lock()
 
     def __call__(self, file: str, text: str) -> Rows:
-        """As ``colouring.coloured``."""
+        """Color a text like ``colouring.coloured``."""
         if not is_coloured(text):
             return uncoloured(file, text)
         data = json.dumps([file, text]).encode()

@@ -86,7 +86,7 @@ class HttpConnections:
 
     def __init__(self) -> None:
         self.closed: Callable[[str], object] = lambda _bound: None
-        """Told of each connection that is closed before its end, by which bound."""
+        """Called for each connection that is closed before its end, with the bound that closed it."""
         self._strangers: dict[HttpConnection, None] = {}
         self._visitors: set[HttpConnection] = set()
 

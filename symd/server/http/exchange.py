@@ -199,7 +199,7 @@ COUNTED_BYTES: Final = 64 << 10
 SLOWEST: Final = 256 << 10
 """Bytes a second that a client takes of a large answer at least, besides what it has ``WRITE_SECONDS`` for."""
 _GZIP_LEVEL: Final = 3
-"""Of 1 to 9: whoever asked waits for it."""
+"""The level, of 1 to 9: whoever asked waits for it."""
 
 
 def served(site: Site, work_queue: HttpWorkQueue, route: WebRoute) -> Iterator[Route]:

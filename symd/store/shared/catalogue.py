@@ -246,7 +246,7 @@ _OLDEST_SERVER: Final = 130000
 """PostgreSQL 13: gen_random_uuid."""
 _LOCK: Final = f"SELECT pg_advisory_xact_lock({WRITING})"
 _LOCK_WITHIN: Final = f"SET LOCAL lock_timeout = {{}}; {_LOCK}; SET LOCAL lock_timeout = DEFAULT"
-"""Milliseconds; 0 are for ever."""
+"""Milliseconds; 0 are forever."""
 _SIZES: Final = f"{MODULES} WHERE sha256 = ANY(?)"
 _UNWANTED: Final = "SELECT name, sha256 FROM unwanted_objects WHERE name > ? ORDER BY name LIMIT ?"
 _IS_UNWANTED: Final = "SELECT 1 FROM unwanted_objects WHERE name = ?"
@@ -269,7 +269,7 @@ class PostgresCatalogue(CatalogueQueries):
     LAST_ENTRY = "SELECT last FROM module_log"
 
     def __init__(self, server: Server, *, make: bool = True) -> None:
-        """With ``make`` the tables are made, or brought to this symd's schema; else nothing is written. Raises
+        """``make``: the tables are made, or brought to this symd's schema; else nothing is written. Raises
         ``FailedPrecondition`` for a server that this symd does not take, and a catalogue of another schema, or none,
         that it may not or cannot change."""
         self._server = server

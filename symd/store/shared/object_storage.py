@@ -179,7 +179,7 @@ class FolderStorage:
     """Each name is a file below ``root``. ``.incoming/`` has what is being written."""
 
     def __init__(self, root: Path, *, make: bool = True) -> None:
-        """Without ``make`` nothing is written, and ``InvalidInput`` is raised where there is no such folder."""
+        """If not ``make`` nothing is written, and ``InvalidInput`` is raised where there is no such folder."""
         self._root = root
         self._incoming = root / ".incoming"
         with disk(root):

@@ -301,16 +301,16 @@ class S3Storage:
         largest = self._allowed(max(limits.module_size, limits.index_size))
         self._circuit = CircuitBreaker()
         self._requests = _store(bucket, prefix, self._seconds, {"timeout": timedelta(seconds=self._answer)})
-        """For what is small."""
+        """The client for small requests."""
         parts = self._answer + PARTS_AT_A_TIME * PART / SLOWEST
         self._parts = _store(bucket, prefix, self._seconds, {"timeout": timedelta(seconds=parts)})
-        """For parts of a file, which share the way there."""
+        """The client for parts of a file, which share the bandwidth."""
         whole: ClientConfig = {
             "timeout": timedelta(seconds=largest),
             "read_timeout": timedelta(seconds=self._answer),
         }
         self._files = _store(bucket, prefix, self._seconds, whole)
-        """For whole files, which may take as long as their size needs, and not stand still."""
+        """The client for whole files, which may take as long as their size needs, and not stand still."""
 
     def check(self) -> None:
         """Ask for one name. Raises ``StoreUnavailable`` where the bucket is not there, or may not be used."""
@@ -366,7 +366,7 @@ class S3Storage:
 
     def _read(self, name: str, path: Path, most: int, begun: float) -> int:
         """One attempt to fetch a file; its bytes. The clock is looked at after each piece, so that a server that sends
-        a byte now and then does not take for ever."""
+        a byte now and then does not take forever."""
         found = obstore.get(self._files, name)
         size, got = found.meta["size"], 0
         check_size(self._of(name), size, most)

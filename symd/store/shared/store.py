@@ -102,7 +102,7 @@ class SharedStore(ModuleStore):
     def __init__(
         self, server: Server, files: FileCache, incoming: Path, limits: Limits | None = None, *, make: bool = True
     ) -> None:
-        """Without ``make`` a catalogue that is not there is none (``PostgresCatalogue``)."""
+        """If not ``make`` a missing catalogue is none (``PostgresCatalogue``)."""
         self._limits = limits or Limits()
         self._server = server
         self._files = files
@@ -313,7 +313,7 @@ class SharedStore(ModuleStore):
 
     @contextmanager
     def _noticed(self) -> Iterator[None]:
-        """After an error inside there may be something that is unwanted."""
+        """A context after whose errors housekeeping looks for unwanted objects at once."""
         try:
             yield
         except SymdError:

@@ -183,7 +183,6 @@ def confine(allowed: Iterable[tuple[str, LandlockAccess]], *, threads: bool = Fa
 def interpreter() -> Iterator[tuple[str, LandlockAccess]]:
     """What a Python process reads after its start: modules that are imported late, their libraries, how much memory it
     has."""
-
     package = Path(__file__).resolve().parents[2]
     modules = [path for path in sys.path if Path(path).name in _OF_PYTHON]
     library = Path(os.__file__).parent.parent  # with the libraries that came with it, beside its modules

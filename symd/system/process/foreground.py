@@ -133,7 +133,7 @@ class ForegroundProgram:
                 return ForegroundEnding(0 if ended_by else os.WEXITSTATUS(status), ended_by)
 
     def _stop_too(self) -> None:
-        """Until somebody continues symd, which continues the program."""
+        """Stop until somebody continues symd, which continues the program."""
         os.kill(os.getpid(), signal.SIGSTOP)
         self._send(signal.SIGCONT)
 
@@ -151,7 +151,7 @@ def _started(command: Sequence[str], environment: Mapping[str, str], mask: Signa
             words,
             env=environment,
             close_fds=False,
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),  # noqa: PLW1509 - see above
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),  # noqa: PLW1509 - there is no other thread
         )
         process.returncode = 0  # it is waited for here
         return process.pid

@@ -42,7 +42,7 @@ _KILL: Final = 0x80000000
 _REFUSE: Final = 0x00050000 | errno.EPERM
 _ABSENT: Final = 0x00050000 | errno.ENOSYS
 _X32: Final = 0x40000000
-"""From here on x86-64 numbers are those of the x32 interface."""
+"""The number from which on x86-64 numbers are those of the x32 interface."""
 
 _CLONE_THREAD: Final = 0x00010000
 _CLONE_NAMESPACES: Final = 0x7E020000
@@ -60,7 +60,7 @@ _DRM_IOCTL: Final = ord("d") << 8
 type (asm-generic/ioctl.h)."""
 
 _MACHINES: Final[Mapping[str, tuple[int, int]]] = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""By machine: its AUDIT_ARCH value, and the position of its system call number in each pair of ``ALLOWED`` and
+"""For each machine its AUDIT_ARCH value, and the position of its system call number in each pair of ``ALLOWED`` and
 ``CHECKED``."""
 
 

@@ -268,7 +268,7 @@ class KpackReference(NamedTuple):
 
 
 def reference(image: Elf) -> KpackReference | None:
-    """None where the program has its code objects itself. Raises Malformed."""
+    """The reference of a program to its kernel packs; None where it has its code objects itself. Raises Malformed."""
     section = image.by_name.get(SECTION)
     if section is None:
         return None

@@ -19,7 +19,7 @@ _, _NAME, _SYMBOL = _APART = (".args", ".name", ".symbol")
 _NOWHERE = (0, 0, 0)
 _NOTHING = b"\xc0"
 _HEADER = struct.Struct(">BI").pack
-"""Of a list (0xdd) or a map (0xdf) of so many entries."""
+"""The header of a list (0xdd) or a map (0xdf): its entries."""
 _LISTS = (0xDC, 0xDD)
 _MAPS = (0xDE, 0xDF)
 _LONG_TEXTS = {0xD9: 1, 0xDA: 2, 0xDB: 4}

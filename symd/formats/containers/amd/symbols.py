@@ -174,7 +174,7 @@ class Descriptor(NamedTuple):
 
 
 _Row = tuple[int, int, bool, bool, int, str, int, int]
-"""As ``SymbolTable.rows`` has it."""
+"""A symbol as ``SymbolTable.rows`` has it."""
 
 
 class Symbols:

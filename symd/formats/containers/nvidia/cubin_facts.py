@@ -376,7 +376,7 @@ class CubinFacts:
 
     @cached_property
     def _own(self) -> dict[int, PackedAttributes]:
-        """By text section number: the records of its functions' own .nv.info."""
+        """For each text section number, the records of its functions' own .nv.info."""
         sections = self._info_sections(own=True) if self._has_kernels else ()
         return {section.info: self._attributes(section) for section in sections}
 
@@ -403,7 +403,7 @@ class CubinFacts:
 
     @cached_property
     def _sizes(self) -> dict[int, dict[int, int]]:
-        """By symbol number: {attribute id: number}."""
+        """{attribute id: number} by symbol number."""
         return by_symbol([*self._common, *self._own.values()])
 
     @cached_property
