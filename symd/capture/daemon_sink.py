@@ -145,7 +145,7 @@ class DaemonSink:
                 self._symbolizer.contexts.record(name, [Unload(load.key, event.time) for load in living])
 
     def _record(self, event: ModuleLoaded, load: Load) -> None:
-        """Into the context, made where the daemon does not know it, or does no more."""
+        """Record a load in its context, made where the daemon does not know it, or does no more."""
         context = context_of(event)
         where = event.process, context.device, context.address_bits
         with suppress(ContextNotFound):

@@ -437,8 +437,8 @@ class AddressMap:
 
     @classmethod
     def over(cls, index: Index, sections: Sequence[int] | Column) -> AddressMap:
-        """Between two cuts the sections held are a running sum; the sum of their numbers is the number of the only
-        one."""
+        """The map of some sections, by number. Between two cuts the number of sections is a running sum; where it is 1,
+        the sum of their numbers is the number of the only one."""
         numbers = np.asarray(sections, np.int64)
         address = index.section_addresses
         if len(numbers) == 1 and (size := index.section_size(numbers[0])):

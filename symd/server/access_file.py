@@ -276,7 +276,7 @@ def _led_to(path: Path) -> Path:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Under a lock beside the file: one on the file would be lost with the file."""
+    """Hold a lock beside the file: one on the file would be lost with the file."""
     with ExitStack() as stack:
         try:
             stack.enter_context(private_lock(path.with_name(f".{path.name[:_NAME_CHARACTERS]}.lock")))

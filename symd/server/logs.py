@@ -2,8 +2,8 @@
 each call that has ended, if asked for (``symd serve -v``).
 
 Two kinds of lines are held back: gRPC's traceback for each client that goes away while its response is being sent,
-which the ``outcome`` of a request shows; and warnings that strangers cause, of which one a second is written, with the
-number of those before it.
+which the ``outcome`` of a request shows; and warnings that strangers cause, of which one a second is written, each with
+how many there have been.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class JsonLogFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         facts: Mapping[str, Any] = getattr(record, "facts", {})
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": _time(record),
             "level": record.levelname,
             "log": record.name,
@@ -59,8 +59,8 @@ class JsonLogFormatter(logging.Formatter):
             **facts,
         }
         if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False)
+            fields["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)
 
 
 def line(facts: Mapping[str, Any]) -> str:
@@ -85,19 +85,19 @@ log = logging.getLogger("symd.requests")
 
 
 def requests_logged() -> bool:
-    """Whether somebody wants the lines."""
+    """Whether lines of requests are written."""
     return log.isEnabledFor(logging.INFO)
 
 
 def note_request(call: Call, request: Any) -> None:
-    """Note what is asked about, where a line or a span will tell of it."""
-    if is_told(call):
+    """Note in the call what its request is about, if a line or a span will report it."""
+    if is_reported(call):
         call.module = getattr(request, "name", "") or getattr(request, "parent", "")
         call.count = len(getattr(request, "queries", ())) or getattr(getattr(request, "column", None), "count", 0)
 
 
-def is_told(call: Call) -> bool:
-    """Whether a line or a span will tell of a call."""
+def is_reported(call: Call) -> bool:
+    """Whether a line or a span will report a call."""
     return call.span is not None or requests_logged()
 
 
@@ -124,10 +124,11 @@ def log_request(call: Call, outcome: str, error_id: str = "") -> None:
 
 
 LOGGER = "grpc._cython.cygrpc"
+"""The logger of gRPC's server."""
 
 
 class NoVanishedClients(logging.Filter):
-    """Leaves out what is about a call that has ended."""
+    """Drops records about clients that have gone away (``grpc.aio.BaseError``)."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is about anything else."""
@@ -144,6 +145,7 @@ def leave_out_vanished_clients() -> None:
 
 
 QUIET_SECONDS: Final = 1.0
+"""The least time between two lines of a ``QuietLog``."""
 
 
 class QuietLog:

@@ -19,7 +19,7 @@ LEANING = re.compile(
 )
 """How a docstring begins that is the rest of what was said before: of a neighbor, or of the name itself."""
 FRAGMENT = re.compile(
-    r"(As|Of|By|In|On|At|To|Behind|With|Without|Before|After|Until|Likewise|Ditto|The same|Their|Those|Told|Itself"
+    r"(As|Of|By|In|Into|On|At|To|Between|Through|Under|Over|Behind|With|Without|Before|After|Until|Likewise|Ditto|The same|Their|Those|Told|Itself"
     r"|None (of|where))\b"
 )
 """Of those beginnings the ones that make no sentence even beside the name and code of a private thing."""

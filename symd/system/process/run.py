@@ -202,7 +202,7 @@ _READ_BYTES: Final = 1 << 16
 _PRINTED_BYTES: Final = 1 << 20
 """How much of what a child prints beside its answer is kept: the end of it."""
 _CHECK_SECONDS: Final = 0.5
-"""Between two questions whether somebody still waits."""
+"""Seconds between two checks whether somebody still waits."""
 _LAST_WORDS: Final = 300
 """Characters."""
 
