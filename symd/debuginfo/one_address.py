@@ -1,6 +1,6 @@
-"""The frames at one address of a code object, where its debug data is as compilers write it as a rule: read without
-columns, whose library takes longer to import than an answer takes. What the whole index would reconcile, doubt or look
-for elsewhere is left to it."""
+"""The frames at one address of a code object whose debug data is plain, read without NumPy, whose import takes longer
+than the answer. What an index would reconcile, doubt or look for elsewhere raises NotPlain, and the index answers.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from symd.model.frame_text import APPROXIMATE, EXACT, NO_LINE, NotPlain, PlainAn
 from symd.model.light_typing import NamedTuple
 
 _NO_PARENT = _NO_FUNCTION = 0xFFFFFFFF
-"""What ``model.debug_info`` says of scopes."""
-_LARGEST = 1 << 20
-"""Bytes of units that are all read; of more some are chosen, or the whole index answers."""
+"""The numbers of none, as in ``model.debug_info``."""
+_MAX_UNIT_BYTES = 1 << 20
+"""Bytes of units that are read; if there are more, the index answers."""
 _MOST_STEPS = 1 << 19
 """Ranges that are compared with rows in front of one without a line, a tenth of a second."""
 _WIDTH = len(core.SCOPE_COLUMNS)
@@ -76,7 +76,7 @@ class _AddressReading:
         """The addresses of which everything is read."""
         if len(units.units) > 1 and (chosen := units_for_addresses(sections, units, [self._address])) is not None:
             units, self._chosen = chosen.units, [*chosen.spans]
-        if sum(unit.end - unit.offset for unit in units.units) > _LARGEST:
+        if sum(unit.end - unit.offset for unit in units.units) > _MAX_UNIT_BYTES:
             raise NotPlain
         self._lines = read_tables(sections, units)
         self._calls = self._lines.calls()
@@ -107,7 +107,7 @@ class _AddressReading:
         return any(many > 1 and self._layout.one_section_of(start) is not None for start, many in found.items())
 
     def _extents(self) -> list[tuple[int, int]]:
-        """Where each line sequence begins and ends."""
+        """The linear addresses [start, end) of each line sequence."""
         address = self._lines.rows.address
         return [(address[first], address[stop - 1]) for first, stop in self._sequences()]
 
@@ -117,12 +117,12 @@ class _AddressReading:
         return zip((0, *ends), ends, strict=False)
 
     def answer(self) -> PlainAnswer:
-        """Raises NotPlain."""
+        """The answer at the address. Raises NotPlain."""
         if self._found is None:
             return NO_LINE, self._frames_without_row()
         self._row, sequence = self._found
         if not len(self._scopes):
-            return self._of_rows_alone(sequence)
+            return self._answer_of_rows_alone(sequence)
         chain, function = self._scopes.at(self._address)
         if not any(start <= function[0] and function[1] <= end for start, end in self._chosen):
             raise NotPlain
@@ -167,9 +167,9 @@ class _AddressReading:
             raise NotPlain
         return ((self._symbol_at(self._address)[0], None, None, 0, 0),)
 
-    def _of_rows_alone(self, sequence: range) -> PlainAnswer:
-        """Where debug data has lines alone, the only function symbol that holds the row and the address names it, and
-        the row may say what was inlined there."""
+    def _answer_of_rows_alone(self, sequence: range) -> PlainAnswer:
+        """The answer where debug data has lines alone: the frame of the only function symbol that holds the row and the
+        address, and the calls that the row says were inlined there. Raises NotPlain."""
         symbol, row = self._symbol_at(self._address), self._row
         if any(row.start < start <= self._address for _, start, _ in self._symbols()):
             if self._code.debug is not DebugScheme.LINE_ONLY:
@@ -180,7 +180,8 @@ class _AddressReading:
         return self._inlined_in(sequence) or (EXACT, ((symbol[0], None, *self._position(row)),))
 
     def _inlined_in(self, sequence: range) -> PlainAnswer | None:
-        """What is said of the address where rows are call sites of others; None where that is nothing (``reading``)."""
+        """The answer where rows are call sites of others, as ``reading`` has it; None where none is. Raises
+        NotPlain."""
         code, calls, rows = self._code, self._calls, self._lines.rows
         is_of_llvm = ptx_text.is_of_llvm(code)
         has_calls = calls is not None and any(

@@ -1,4 +1,4 @@
-"""The index file: named columns, one after the other, that are used where they are mapped, without parsing.
+"""The index file: named columns, one after the other, which are used where they are mapped, without parsing.
 
     bytes 0..7    magic "SYMDIDX" and NUL
     u32           VERSION
@@ -9,16 +9,13 @@
                   u64 stored: entries that are in the file, which is 1 where all are equal (of what there is more than
                   one of, some column differs: there are never more entries than the file has bytes)
     then          each column's bytes, little-endian, aligned to its entries
-    at the end    u32 a piece: the CRC-32 of each 4096 bytes behind the column table (below)
+    at the end    u32 a piece: the CRC-32 of each 4096 bytes after the column table
 
-``schema`` names every column. VERSION is part of the key under which the store keeps an index; a change
-of a column's meaning or of the decoding in front of it raises it.
+``schema`` names every column. VERSION is part of the key under which the store keeps an index; a change of a column's
+meaning or of the decoding in front of it raises it. Checksums are made here, and all of them compared when an index is
+opened; ``symd.core.index_lookup`` compares those of the pieces that one answer is read from.
 
-The checksums of an index file (CRC-32, as zlib computes it): one of all that says where columns are, and one of each
-piece of the columns. Here all are made, and compared; ``symd.core.index_lookup`` compares those of the pieces that one
-answer is read from.
-
-Source of the layout: docs/index-format.md.
+Source: docs/index-format.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What is the text of this source file? From the module itself where it carries it, else from disk: through path rules,
-inside allowed folders only, and only the very file that the compiler read where its MD5 is known. Files are opened by
-the reader that the caller gives; nothing here touches the disk."""
+"""The text of a source file: from the module itself if it carries it, else from disk, through path rules, inside
+allowed folders only, and only the very file that the compiler read where its MD5 is known. Files are opened by the
+reader that the caller gives; nothing here touches the disk.
+"""
 
 from __future__ import annotations
 
