@@ -354,7 +354,7 @@ class Pending(Exception):
 
 
 class Host(Symbolizer, Protocol):
-    """A symbolizer that a service may stand on: it also takes modules, and gives code objects, piece by piece."""
+    """A symbolizer that a service may be on: it also takes modules, and gives code objects, piece by piece."""
 
     @property
     def contexts(self) -> ServedContextVerbs:
@@ -501,7 +501,7 @@ class Host(Symbolizer, Protocol):
         ...
 
     def section_data(self, digest: str, path: str | None, name: str) -> bytes:
-        """The bytes of a section as they stand in the file of the code object at ``path``, or (None) of the module.
+        """The bytes of a section as they are in the file of the code object at ``path``, or (None) of the module.
         Raises ``NotFound``."""
         ...
 

@@ -346,7 +346,7 @@ def _is_for_the_host(data: bytes) -> bool:
 
 
 def _root(folder: Path) -> str:
-    """The folder's own path, through links. Raises InvalidInput where something else stands there."""
+    """The folder's own path, through links. Raises InvalidInput where something else is there."""
     root = os.path.realpath(folder)
     if os.path.lexists(root) and not os.path.isdir(root):  # noqa: PTH112 - realpath gave text
         hint = f"`symd info --server default {quote(str(folder))}` gives one file to the daemon"

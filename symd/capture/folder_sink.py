@@ -69,7 +69,7 @@ class FolderSink:
         self, folder: Path, most: int = _UNBOUNDED, *, follow_links: bool = True, private: bool = False
     ) -> None:
         """``most`` bytes are added at the most, ``Limits.capture_bytes``: beyond, ``take`` raises LimitExceeded.
-        Without ``follow_links`` the folder was resolved before, and FailedPrecondition is raised where a link stands on
+        Without ``follow_links`` the folder was resolved before, and FailedPrecondition is raised where a link is on
         the way now. ``private``: nobody named the folder, and nobody else may open it where it is made."""
         self._room = most
         try:
@@ -212,7 +212,7 @@ def _module(folder: Path, digest: str) -> bytes:
 
 
 def _opened(path: Path, flags: int, open_file: Callable[[Path, int], int] = os.open) -> int:
-    """A descriptor of a regular file. Raises OSError, InvalidInput where something else stands there."""
+    """A descriptor of a regular file. Raises OSError, InvalidInput where something else is there."""
     try:
         descriptor = open_file(path, flags | _SAFELY)
     except OSError as error:
@@ -248,7 +248,7 @@ def _identity(descriptor: int) -> tuple[int, int] | None:
 
 
 def _cut_unfinished_line(descriptor: int) -> None:
-    """Events are lines: what stands behind the last end of a line is no event."""
+    """Events are lines: what is behind the last end of a line is no event."""
     size = os.fstat(descriptor).st_size
     end = size
     while end > 0:

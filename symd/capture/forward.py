@@ -1,7 +1,7 @@
 """Events from a folder of captures to another sink, while the folder fills and after: a daemon that is slow, absent or
 dies half-way holds nothing up, and gets each event later.
 
-How far it got stands in the file ``sent`` of the folder. It is written after the sink has taken an event, so that one
+How far it got is in the file ``sent`` of the folder. It is written after the sink has taken an event, so that one
 may be told again; a sink of events counts it once.
 """
 

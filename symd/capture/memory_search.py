@@ -96,7 +96,7 @@ class SearchCounts:
 
 
 class MemorySearch:
-    """Looks for modules in the memory of ``process`` that no file stands behind. The process goes on meanwhile: bytes
+    """Looks for modules in the memory of ``process`` that no file is behind. The process goes on meanwhile: bytes
     count that are the same twice and make a sound module."""
 
     def __init__(self, process: RunningProcess, mappings: list[MemoryMapping], limits: Limits) -> None:

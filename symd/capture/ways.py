@@ -143,7 +143,7 @@ def environment_for(
 
 
 def _runtime_preloads(environment: Mapping[str, str]) -> Iterator[str]:
-    """The libraries for CUDA and HIP where these may be used: they stand in front of dlsym, which other programs are
+    """The libraries for CUDA and HIP where these may be used: they are in front of dlsym, which other programs are
     spared."""
     folders = [folder for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
     for preload, devices, runtime in _RUNTIMES:

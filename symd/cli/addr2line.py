@@ -85,7 +85,7 @@ def _opened(file: str) -> Symbolize | None:
 
 
 def parse(arguments: Sequence[str]) -> Addr2lineOptions:
-    """The command line, as getopt_long takes it: options may stand behind addresses, short ones together."""
+    """The command line, as getopt_long takes it: options may be behind addresses, short ones together."""
     styled = [re.sub(r"^--demangle=.*", "--demangle", each) for each in arguments]
     try:
         found, addresses = gnu_getopt(styled, _SHORT, _LONG)

@@ -1,5 +1,5 @@
 """``symd collect FOLDER...``: the modules of compilers' caches and dump folders, as they fill. What the verbs that take
-modules from elsewhere say of each, and where they put them, stands here too."""
+modules from elsewhere say of each, and where they put them, is here too."""
 
 from __future__ import annotations
 

@@ -416,7 +416,7 @@ def _advice(error: click.ClickException, said: str, context: click.Context | Non
 
 
 def _misplaced(message: str, context: click.Context | None) -> str:
-    """How a kernel or another function is named, where its name stands behind FILE alone."""
+    """How a kernel or another function is named, where its name is behind FILE alone."""
     extra = re.fullmatch(r"Got unexpected extra argument \((.+)\)", message, re.DOTALL)
     options = {option for each in context.command.params for option in each.opts} if context is not None else set()
     option = next((each for each in ("--function", "--kernel") if each in options), None)

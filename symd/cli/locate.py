@@ -150,7 +150,7 @@ def write_answer(
     as_json: bool,
     first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """The answer to one place: an address a line, or the refusal. In JSON ``first`` stands before it; in text its
+    """The answer to one place: an address a line, or the refusal. In JSON ``first`` is before it; in text its
     ``module`` does, where there is one."""
     if as_json:
         for fields in located_json(requested, answer, names):

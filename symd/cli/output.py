@@ -88,7 +88,7 @@ def write_rich(what: RenderableType, columns: int = PLAIN_COLUMNS) -> None:
 
 
 class Branch(NamedTuple):
-    """A line of a tree, words side by side, each plain or with a style, and what stands below it, made when it is
+    """A line of a tree, words side by side, each plain or with a style, and what is below it, made when it is
     written."""
 
     words: tuple[str | tuple[str, str], ...]

@@ -74,7 +74,7 @@ def is_unix(address: str) -> bool:
 
 class GroupedCommand(click.Command):
     """A command whose help shows its options under headings. ``groups`` are the options by heading, each by its
-    first name; what stands in none comes last, under "Other"."""
+    first name; what is in none comes last, under "Other"."""
 
     def __init__(self, *arguments: Any, groups: Mapping[str, Sequence[str]], **values: Any) -> None:
         super().__init__(*arguments, **values)
@@ -428,7 +428,7 @@ def _configure_log(*, verbose: bool, as_json: bool) -> None:
 
 
 def _move_audit_log(formatter: logging.Formatter | None) -> None:
-    """Write the lines about changes to a file, and say which: in a terminal they would stand between answers. They stay
+    """Write the lines about changes to a file, and say which: in a terminal they would be between answers. They stay
     where the file cannot be opened."""
     path = audit_file()
     try:

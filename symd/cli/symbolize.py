@@ -159,7 +159,7 @@ def _queries(file: str, texts: Sequence[str]) -> list[Query]:
 
 
 def _is_query(file: str) -> bool:
-    """Whether an address stands in the place of FILE."""
+    """Whether an address is in the place of FILE."""
     return is_number(file) and not os.path.exists(file)  # noqa: PTH110 - pathlib is slow to load
 
 

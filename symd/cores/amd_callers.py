@@ -107,7 +107,7 @@ class Callers(NamedTuple):
 
 class CallerFinder:
     """Finds the callers of the functions that waves were in. ``known`` has the code objects by their number in the
-    dump, ``core`` the memory that the code stands in."""
+    dump, ``core`` the memory that the code is in."""
 
     def __init__(self, code: LoadedCode, known: Mapping[int, CodeFrames], core: CoreMemory) -> None:
         self._code, self._known, self._core = code, known, core

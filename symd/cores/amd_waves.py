@@ -308,7 +308,7 @@ _INTERLEAVED = 4
 _QUEUE = struct.Struct("<140xI16xQQ")
 """amd_queue_t: compute_tmpring_size, scratch_backing_memory_location, scratch_backing_memory_byte_size."""
 _READ_ID = 128
-"""Where read_dispatch_id stands in amd_queue_t: queues are known by its address."""
+"""Where read_dispatch_id is in amd_queue_t: queues are known by its address."""
 _SEGMENT_BYTES = 1 << 32
 
 

@@ -237,7 +237,7 @@ class Annotator:
         self._answered_early: set[int] = set()
 
     def line(self, text: str) -> list[FoundAddress]:
-        """What is to stand under a line."""
+        """What is to be under a line."""
         return [found for reference in references(text) for found in self._answers(reference)]
 
     def _answers(self, reference: Reference) -> Iterator[FoundAddress]:

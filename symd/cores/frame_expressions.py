@@ -104,7 +104,7 @@ def _from_byte(place: FrameMemory | RegisterLocation, offset: int) -> FrameMemor
 
 
 def evaluate(expression: bytes, context: CallState, start: Entry | None = None) -> Entry:
-    """What an expression computes: a place, or a value. ``start`` stands on its stack at the beginning. Raises
+    """What an expression computes: a place, or a value. ``start`` is on its stack at the beginning. Raises
     NotInDump, Malformed for what makes no sense."""
     machine = _Machine(Cursor(expression, WHERE, 0, len(expression)), context, [] if start is None else [start])
     machine.run()

@@ -1,7 +1,7 @@
 """Which lines a function can have, as columns, and line sequences of functions that a linker folded: of identical
 functions one stays, and the line tables of all lead to it (lld's ``--icf`` keeps them so, for breakpoints), while the
 debug data of the others says no more where they are. Whose a sequence is, it does not say itself. Four things tell, one
-after the other, each of those that the ones before left: the sequence stands in the table of a unit that has a function
+after the other, each of those that the ones before left: the sequence is in the table of a unit that has a function
 there; in that of a unit that has code there (with lines alone no function says where it is); it begins with a line that
 this function can have; and with one that nothing declared behind this function can have, as lambdas inside it do. Where
 sequences are left that differ, nobody knows which is that of the code."""
@@ -163,7 +163,7 @@ def _key(place: I64, table: NDArray[np.integer[Any]], lines: LineColumns) -> I64
 
 
 def _found(values: NDArray[np.integer[Any]], wanted: NDArray[np.integer[Any]]) -> tuple[I64, NDArray[np.bool_]]:
-    """Where each of ``wanted`` first stands in the ordered ``values``, which are some; whether it does."""
+    """Where each of ``wanted`` first is in the ordered ``values``, which are some; whether it does."""
     place = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
     return place, values[place] == wanted
 

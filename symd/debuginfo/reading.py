@@ -1,5 +1,5 @@
 """A code object in, its line rows and scopes out: relocation first, then the decoding of whatever kind of debug data it
-has. Addresses leave this room as (section, offset). How deep scopes stand inside each other is bounded: an address has
+has. Addresses leave this room as (section, offset). How deep scopes are inside each other is bounded: an address has
 a frame for each inlined call around it, so that a few bytes of debug data could ask for any number of frames a million
 times. Intel's compiler dumps kernels as ELF images whose only name for them is that of the function at the start of
 their text, and writes blocks and variables whose code lies outside the function's own ranges: whose code it really is,
@@ -63,7 +63,7 @@ INLINE_DEPTH = 1000
 
 
 def check_depth(scopes: Scopes) -> None:
-    """Raises LimitExceeded where more than ``INLINE_DEPTH`` scopes stand inside each other."""
+    """Raises LimitExceeded where more than ``INLINE_DEPTH`` scopes are inside each other."""
     if deeper_than(scopes.parent, INLINE_DEPTH):
         what = f"more than {INLINE_DEPTH} functions and inlined calls stand inside each other"
         raise beyond("inline_depth", INLINE_DEPTH, what)
@@ -320,7 +320,7 @@ def _doubting_rows_outside(info: DebugInfo, read_texts: Callable[[], Sequence[tu
 
 
 def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> TextSpans:
-    """The code of units whose functions stand in files that are not here; a unit that names its inlined calls all the
+    """The code of units whose functions are in files that are not here; a unit that names its inlined calls all the
     same (``-fsplit-dwarf-inlining``) lacks variables only."""
     missing = tuple(each for each in units.units if each.dwo_name and not each.contributions and not each.has_children)
     if not missing:

@@ -283,7 +283,7 @@ def _segments(image: elf.Elf, sections: Sequence[OutputSection]) -> list[OutputS
     """A PT_LOAD for each old one of which a section is left, and a PT_NOTE for each note section.
 
     The loader places the first PT_LOAD at an allocation's start, so that one begins at a multiple of the strictest
-    alignment; what stands before its first section in the file is loaded with it and read by nobody.
+    alignment; what is before its first section in the file is loaded with it and read by nobody.
     """
     loaded = [(number, one) for number, one in enumerate(sections, 1) if _is_loaded(one)]
     strictest = max([one.align for _, one in loaded], default=1) or 1

@@ -4,7 +4,7 @@ time.
 
 Compilers nest the ranges of scopes; then the innermost scope has the address. Where they do not nest, they contradict
 each other, and symd decides as llvm-symbolizer does (llvm/lib/DebugInfo/DWARF/DWARFUnit.cpp, updateAddressDieMap):
-ranges are entered one by one into a map of disjoint pieces, a scope before what stands in it and siblings in their
+ranges are entered one by one into a map of disjoint pieces, a scope before what is in it and siblings in their
 order.
 
 * A range that begins inside a piece takes its part of it. What is left of the piece on both sides stays with its owner.

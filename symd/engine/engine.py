@@ -260,7 +260,7 @@ class Engine:
                 yield piece
 
     def section_data(self, digest: str, path: str | None, name: str) -> bytes:
-        """The bytes of a section as they stand in the file: of the code object at ``path``, or (None) of the module.
+        """The bytes of a section as they are in the file: of the code object at ``path``, or (None) of the module.
         Raises ``NotFound``."""
         return self._indexes.ask(digest, SectionBytes(path, name))
 

@@ -100,7 +100,7 @@ def _places(code: CodeObject, found: _Kind) -> str:
 
 
 def _has_calls_in_rows(code: CodeObject) -> bool:
-    """Whether inlined calls stand in the line table, as NVIDIA's assembler writes them."""
+    """Whether inlined calls are in the line table, as NVIDIA's assembler writes them."""
     return code.vendor is Vendor.NVIDIA and not code.debug.has_units
 
 

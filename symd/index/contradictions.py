@@ -158,7 +158,7 @@ def _unnamed_pieces(module: ModuleTables, text: ModuleText) -> I64:
 
 def _pieces_of_unnamed_calls(module: ModuleTables, text: ModuleText, roots: I64) -> I64:
     """The readings of the pieces of a function's own code that have a line of a call without a name in it, and one
-    that the function cannot have: it stands before the function or in another file. A compiler lost a piece of the
+    that the function cannot have: it is before the function or in another file. A compiler lost a piece of the
     call; the function holds, and no line."""
     unnamed = np.append(module.scopes.differing(), np.False_)[text.scope]
     if not unnamed.any():
@@ -478,7 +478,7 @@ class _Reconciler:
         return copies[0] if len(copies) == 1 else None
 
     def _common(self, home: int, owners: list[int]) -> int:
-        """The innermost scope that stands around ``home`` and around every copy of these declarations."""
+        """The innermost scope that is around ``home`` and around every copy of these declarations."""
         known = self._known.get((home, *owners))
         if known is None:
             known = self._known[home, *owners] = self._around_all(home, owners)

@@ -61,7 +61,7 @@ def table_size(columns: int) -> int:
 
 
 def front(table: Sequence[bytes], pieces: bytes) -> tuple[bytes, bytes]:
-    """What stands in front of the columns: the header, and the table of these entries. ``pieces`` are the checksums
+    """What is in front of the columns: the header, and the table of these entries. ``pieces`` are the checksums
     behind the columns."""
     joined = b"".join(table)
     return HEADER.pack(MAGIC, VERSION, len(table), head_checksum(joined, pieces), 0), joined
@@ -273,7 +273,7 @@ def encoded_strings(strings: Sequence[str]) -> tuple[Column, bytes]:
 
 
 def piece_checksums(columns: memoryview | bytes) -> bytes:
-    """One after the other, as they stand behind the columns, little-endian."""
+    """One after the other, as they are behind the columns, little-endian."""
     return b"".join(
         [crc32(columns[at : at + PIECE]).to_bytes(CHECKSUM, "little") for at in range(0, len(columns), PIECE)]
     )

@@ -195,7 +195,7 @@ class Index:
 
     @cached_property
     def kernels(self) -> dict[str, list[KernelEntry]]:
-        """Kernels by name; one name can stand in several code objects."""
+        """Kernels by name; one name can be in several code objects."""
         columns = self.columns
         numbers = columns.kernel_name, columns.kernel_section, columns.kernel_offset, columns.kernel_size
         found: dict[str, list[KernelEntry]] = {}

@@ -31,7 +31,7 @@ from symd.model.summaries import ModuleSummary, ObjectSummary
 
 
 class PortionExtent(NamedTuple):
-    """How much of everything a portion has, or stands before it. ``text`` counts bytes."""
+    """How much of everything a portion has, or is before it. ``text`` counts bytes."""
 
     objects: int = 0
     sections: int = 0
@@ -48,7 +48,7 @@ class Portion(NamedTuple):
     """A part of an index file: what it says of some code objects of a module. ``columns`` are those of the index
     file, by name, that have the portions' end to end. ``layers`` are those of owners and frames, of which first all
     portions' first parts follow each other in the file, then their second ones: nobody's, those of scopes, and those
-    of symbols; where a portion stands alone they are in one part. ``functions`` are the columns of a
+    of symbols; where a portion is alone they are in one part. ``functions`` are the columns of a
     ``FunctionTable``, ``rows`` those of a ``RowTable``. Each of ``summaries`` is what ``summary.pack_object`` makes
     of an object; ``listed`` counts the kernels in all of them. ``suspected`` as ``Contradictions`` has it."""
 

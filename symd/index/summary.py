@@ -75,7 +75,7 @@ def shortened(objects: Iterable[Packed]) -> list[bytes]:
 
 
 def pack_object(item: ObjectSummary) -> bytes:
-    """One of the objects that stand between the two of ``pack_around``."""
+    """One of the objects that are between the two of ``pack_around``."""
     if len(item.kernels) < _MANY_KERNELS:
         packed = _packed(tuple(item))
         if len(packed) <= MOST_VALUES:

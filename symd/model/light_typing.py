@@ -23,7 +23,7 @@ else:
 
     class _Maker(type):
         def __new__(cls, name: str, _bases: object, body: dict[str, object]) -> type:
-            """A tuple with the fields that the body of a class annotates, and everything else that stands there."""
+            """A tuple with the fields that the body of a class annotates, and everything else that is there."""
             fields = body["__annotations__"]
             defaults = [body.pop(field) for field in fields if field in body]
             made = namedtuple(name, fields, defaults=defaults, module=body["__module__"])  # noqa: PYI024 - it is what that makes

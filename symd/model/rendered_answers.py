@@ -92,7 +92,7 @@ def pieces_of(pieces: Sequence[bytes]) -> Pieces:
 
 
 def side_by_side(*parts: Pieces | bytes) -> Pieces:
-    """Columns, and what stands between them, joined piece by piece: added column by column each piece would be copied
+    """Columns, and what is between them, joined piece by piece: added column by column each piece would be copied
     as often as there are columns. Raises ValueError where there is no column, or they have different lengths."""
     [count] = {len(each) for each in parts if not isinstance(each, bytes)}
     columns = [repeat(each, count) if isinstance(each, bytes) else each.tolist() for each in parts]

@@ -55,7 +55,7 @@ def claims(data: bytes) -> bool:
 
 @dataclass(slots=True)
 class AttRow:
-    """An instruction: its cells, and where its source stands in the text. ``kernel`` has its kernel's name, readable
+    """An instruction: its cells, and where its source is in the text. ``kernel`` has its kernel's name, readable
     and mangled, where a row before says it."""
 
     cells: list[Any]

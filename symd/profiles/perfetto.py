@@ -236,7 +236,7 @@ class _Reader:
         self._rows: list[tuple[Sample, dict[int, int]]] = []
 
     def profile(self) -> SampledProfile:
-        """Symbols stand at the end of a trace, so they are read first."""
+        """Symbols are at the end of a trace, so they are read first."""
         for packet in self._packets:
             for key, addresses in module_symbols(packet):
                 known = self._symbols.setdefault(key, {})

@@ -17,7 +17,7 @@ TABLE = b"rocpd_"
 
 
 def claims(data: bytes) -> bool:
-    """An SQLite database with a table of this family in its schema, which stands on its first pages."""
+    """An SQLite database with a table of this family in its schema, which is on its first pages."""
     return data.startswith(MAGIC) and TABLE in data[: 1 << 20]
 
 

@@ -18,7 +18,7 @@ def claims(data: bytes) -> bool:
 
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:  # noqa: ARG001 - a refusal needs nothing
-    """Raises Unsupported: the text of an instruction stands at many addresses, so none can be told from it."""
+    """Raises Unsupported: the text of an instruction is at many addresses, so none can be told from it."""
     raise Unsupported(
         "rocprofv3's PC sampling CSV names instructions and no program counters, so there is nothing to look up",
         where="the profile",

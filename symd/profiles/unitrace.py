@@ -50,7 +50,7 @@ def claims(data: bytes) -> bool:
 
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
-    """Add columns to the rows whose kernel stands in exactly one module that has no identity. The samples are summed
+    """Add columns to the rows whose kernel is in exactly one module that has no identity. The samples are summed
     over all modules that were loaded, so a name in two modules is AMBIGUOUS."""
     text = json_text.decode(data)
     tally = Tally()

@@ -15,7 +15,7 @@ LONGEST = 1 << 15
 """Characters of a mangled name that is read."""
 _DEEPEST = 400
 _MOST_CHARACTERS = 1 << 18
-"""Characters of a part of a name. A substitution repeats what stood before, so that a short name can read as a very
+"""Characters of a part of a name. A substitution repeats what was before, so that a short name can read as a very
 long one."""
 _MOST_WRITTEN = 1 << 22
 """Characters of all parts, and the parts of these, together: what reading one name takes."""
@@ -52,7 +52,7 @@ _SPELLED_OUT = MappingProxyType(
 _SUFFIX = MappingProxyType(
     {"int": "", "unsigned int": "u", "long": "l", "unsigned long": "ul", "long long": "ll", "unsigned long long": "ull"}
 )
-"""What follows the number of a literal of that type; other types stand in front of it in parentheses."""
+"""What follows the number of a literal of that type; other types are in front of it in parentheses."""
 _OPERATORS = MappingProxyType(
     {
         "nw": " new", "na": " new[]", "dl": " delete", "da": " delete[]", "aw": " co_await", "ps": "+", "ng": "-",
@@ -666,7 +666,7 @@ class _Reader:
             name = self._remember(self._with_arguments(name, of_function=False))
         return name
 
-    # Expressions, which stand in types
+    # Expressions, which are in types
 
     def _expression(self) -> _Part:
         return self._within_limits(self._deeper(self._read_expression))

@@ -112,7 +112,7 @@ def ptx_within(index: Index, tables: Iterable[LineTable], path: str | None, with
 
 
 def _locations(index: Index, rows: RowTable) -> Column:
-    """An end_sequence row stands after the text that it closes: it belongs to the byte before it.
+    """An end_sequence row is after the text that it closes: it belongs to the byte before it.
     A section without bytes has no location at all."""
     offset = rows.offset.astype(np.uint64)
     closing = (rows.flags & RowFlag.END_SEQUENCE) != 0

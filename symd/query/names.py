@@ -192,7 +192,7 @@ class _Search:
             yield NameKind.FUNCTION, int(functions.object[row]), row
 
     def _in_order(self, rows: list[int]) -> list[int]:
-        """Functions, those of an object that only stand inlined by their names: in the index they stand behind its
+        """Functions, those of an object that only stand inlined by their names: in the index they are behind its
         others."""
         functions = self.index.functions
         alone = [row for row in rows if not functions.owner[row]]

@@ -53,7 +53,7 @@ def unescaped(name: str) -> str:
 
 
 class _Damaged(Exception):
-    """What stands there is no name."""
+    """What is there is no name."""
 
 
 class _Reader:

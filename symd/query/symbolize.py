@@ -134,7 +134,7 @@ def symbolize_origins(
     budget: QueryBudget | None = None,
 ) -> Answers:
     """Answers to a column of values that count from several ``origins`` in this module: kernels, sections, or code
-    objects; ``origin`` has the number of each value's, and ``used`` all that stand there. Where there is no code object
+    objects; ``origin`` has the number of each value's, and ``used`` all that are there. Where there is no code object
     of that path the reason is UNKNOWN_KERNEL."""
     batch = _Batch(index, None, len(values), budget)
     kernels: dict[str | None, list[str | None]] = {}

@@ -1,5 +1,5 @@
 """A gRPC channel to a daemon, or to several: their addresses, as users write them and gRPC takes them, how they are
-recognized, what the client shows of itself, and what is called over it. What gRPC is told of such channels stands in
+recognized, what the client shows of itself, and what is called over it. What gRPC is told of such channels is in
 one place: how it connects, notices a daemon that says nothing more, and makes calls again; a client in any language is
 to give its channel the same (docs/reliability.md, "Clients", says what comes of it)."""
 

@@ -195,7 +195,7 @@ def newest_rights(text: str, path: Path, name: str) -> Rights:
 
 
 _NAME_CHARACTERS = 100
-"""The most characters of the file's name that stand in those of the files beside it."""
+"""The most characters of the file's name that are in those of the files beside it."""
 
 
 def edit(path: Path, change: Callable[[str], str], *, create: bool = False) -> Access:

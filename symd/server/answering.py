@@ -239,7 +239,7 @@ def _receive(requests: Requests | None, context: Any, call: Call) -> asyncio.Tas
 
 
 def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
-    """``work`` for another thread: spans that begin there stand below the call's, where it has one."""
+    """``work`` for another thread: spans that begin there are below the call's, where it has one."""
     if call.span is None:
         return work
 

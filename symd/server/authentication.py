@@ -1,4 +1,4 @@
-"""Who calls, whether they may, and what is written of it. Which right each RPC takes: one that does not stand here is
+"""Who calls, whether they may, and what is written of it. Which right each RPC takes: one that is not here is
 not served. One line of the log ``symd.audit`` for each call that may change something, refused ones too: who, from
 where, what, which module, and what came of it (docs/operations.md describes each field); what clients wrote is quoted,
 so that a line stays one line. Who calls is asked once for each call, before its message is read: over the daemon's own

@@ -185,7 +185,7 @@ class ResponseSizeLimit:
             self._take(CANDIDATE_BYTES + sum(len(text or "") for text in texts), "candidates")
 
     def take_texts(self, table: Locations, numbers: U32) -> None:
-        """Count the texts of the locations with these numbers, each of which stands there once. Raises
+        """Count the texts of the locations with these numbers, each of which is there once. Raises
         ``LimitExceeded`` where there is no room for them."""
         assert isinstance(table.strings, Strings)  # noqa: S101 - ``_is_long``
         self._take(table.strings.sizes(used_strings(table, numbers)), "texts")

@@ -183,7 +183,7 @@ class Certificates:
 
 def certified_name(names: Iterable[str]) -> str | None:
     """The name that stands for a client with a certificate, of its common and then its alternative names: the first, as
-    it may stand in a log and in an error, for whoever signs may write anything into it."""
+    it may be in a log and in an error, for whoever signs may write anything into it."""
     return next((printable(name) for name in names if name), None)
 
 

@@ -2,7 +2,7 @@
 took, what was refused by which limit, the processes that read modules, and what is held and waits now; of its store how
 much is in it, how much room there is, what was evicted and given up; of its HTTP side requests by route and status, how
 long they took, their bytes, what was refused by which limit, connections. No label names a module, a file or a client:
-a route is written as it stands in the table of routes. The page that says it is served on a port or a Unix socket of
+a route is written as it is in the table of routes. The page that says it is served on a port or a Unix socket of
 its own, to whoever asks."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files of a catalogue on disk. What stood at a path when it was opened, and whether it still does: a store's folder
+"""Files of a catalogue on disk. What was at a path when it was opened, and whether it still is: a store's folder
 may be moved away, removed or replaced while it is used, and what is then written by its path is not where the open
 catalogue is. And a copy of a catalogue on another disk, for as long as SQLite cannot make the files that it has beside
 one it reads: its disk has no room, or may only be read."""

@@ -98,7 +98,7 @@ class EarlierAttempts(NamedTuple):
 class ModuleStore(ABC):
     """Modules by digest, with their indexes, remembered failures, aliases and contexts: what the engine, the daemon and
     the watches use. ``symd.store.Store`` keeps them in a folder, ``symd.store.shared`` for several machines; what is
-    the same wherever the bytes lie stands here. Safe to use from several threads."""
+    the same wherever the bytes lie is here. Safe to use from several threads."""
 
     _catalogue: CatalogueQueries
     _limits: Limits

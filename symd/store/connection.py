@@ -53,7 +53,7 @@ class StatementResult(Protocol):
 
 
 class Connection(Protocol):
-    """A connection to a catalogue. Parameters stand in a query as ``?`` or as ``:name``."""
+    """A connection to a catalogue. Parameters are in a query as ``?`` or as ``:name``."""
 
     def execute(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> StatementResult: ...
     def executemany(self, query: str, parameters: Iterable[Any], /) -> StatementResult: ...

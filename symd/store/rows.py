@@ -219,7 +219,7 @@ class CatalogueQueries(ABC):
     first."""
 
     FOR_EACH: ClassVar[str]
-    """What stands behind FROM to join each row of ``given`` (``execute_given``) with the rows of ``{table}`` that fit
+    """What is behind FROM to join each row of ``given`` (``execute_given``) with the rows of ``{table}`` that fit
     ``{condition}``, so that these are found by an index."""
 
     @abstractmethod

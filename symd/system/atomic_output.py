@@ -24,7 +24,7 @@ from symd.system.temporary_folders import remove_stale_files
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 _NAME_CHARACTERS: Final = 100
-"""The most characters of a file's name that stand in that of the temporary one beside it."""
+"""The most characters of a file's name that are in that of the temporary one beside it."""
 _CREATING: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _USUAL_MODE: Final = 0o666
 """The mode from which the umask takes."""

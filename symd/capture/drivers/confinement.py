@@ -72,7 +72,7 @@ def inherited(environment: Mapping[str, str], confinement: Confinement, folder: 
 
 
 def confine(root: str | None) -> None:
-    """Confine this process, which stands in its private folder, to itself and to the driver in the folder ``root``.
+    """Confine this process, which is in its private folder, to itself and to the driver in the folder ``root``.
 
     Raises OSError where the kernel cannot.
     """

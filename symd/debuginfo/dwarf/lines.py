@@ -20,7 +20,7 @@ from symd.model.light_typing import NamedTuple
 
 _LLVM_SOURCE = int(Lnct.DW_LNCT_LLVM_source)
 TEXT_COLUMN = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])
-"""DW_LNCT_LLVM_source as tables spell it: where it stands nowhere in their section they have no texts of files."""
+"""DW_LNCT_LLVM_source as tables spell it: where it is nowhere in their section they have no texts of files."""
 
 
 def read_headers(

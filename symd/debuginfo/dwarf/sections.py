@@ -19,7 +19,7 @@ from symd.model.texts import counted
 
 class DebugSection(NamedTuple):
     """One section: ``name`` is what errors and warnings call it, and its place in ``contents``. ``split`` says of
-    ``.debug_info`` which of its units come from ``.dwo`` files; these stand behind all others."""
+    ``.debug_info`` which of its units come from ``.dwo`` files; these are behind all others."""
 
     name: str
     contents: Mapping[str, bytes]

@@ -33,7 +33,7 @@ class UnitSelection(NamedTuple):
 def units_for_addresses(sections: DebugSections, units: Units, addresses: Sequence[int]) -> UnitSelection | None:
     """The units whose own ranges (DW_AT_ranges, or DW_AT_low_pc with DW_AT_high_pc) hold one of ``addresses``, and all
     units that state none. None where that leaves out nothing, or where what is left out could matter: an address that
-    no unit claims, code that two claim, names that stand in another unit, a line table with code outside its unit or of
+    no unit claims, code that two claim, names that are in another unit, a line table with code outside its unit or of
     several units."""
     spans = _spans_of_units(sections, units.units)
     holders = [{n for n, each in spans.items() if any(start <= at < end for start, end in each)} for at in addresses]
@@ -75,7 +75,7 @@ def _overlap(some: Sequence[_Span], others: Sequence[_Span]) -> bool:
 
 
 def _refer_elsewhere(chosen: Sequence[Unit]) -> bool:
-    """Whether a name may stand in another unit than the function."""
+    """Whether a name may be in another unit than the function."""
     return any(
         attribute.name in (At.DW_AT_abstract_origin, At.DW_AT_specification)
         and attribute.form not in forms.UNIT_REFERENCES

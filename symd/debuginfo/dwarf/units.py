@@ -94,7 +94,7 @@ class Units(NamedTuple):
     skipped_tables: frozenset[int] = frozenset()
 
     def missing_files(self) -> Iterator[str]:
-        """What is to be said of units whose debug data stands in files that are not here."""
+        """What is to be said of units whose debug data is in files that are not here."""
         for unit in self.units:
             if unit.dwo_name and unit.contributions is None:
                 name = unit.dwo_name.decode("utf-8", "replace")
@@ -191,7 +191,7 @@ class _UnitReader:
             self._sections.budget.count_headers(1, self._sections.info.name)
 
     def split_units(self) -> list[Unit]:
-        """The units of ``.dwo`` files, which stand behind all others."""
+        """The units of ``.dwo`` files, which are behind all others."""
         return [unit for each in self._sections.info.split for unit in self.units(each.start, each.end, each)]
 
 

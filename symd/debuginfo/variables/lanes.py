@@ -241,7 +241,7 @@ class _Writer:
             self.term(term, 0)
 
     def term(self, term: Term, depth: int) -> None:
-        """An operand; one inside another stands in parentheses where it has several parts."""
+        """An operand; one inside another is in parentheses where it has several parts."""
         self.nodes += 1
         leaf = register_leaf(term)
         if depth > MOST_LEVELS or self.nodes > MOST_NODES:

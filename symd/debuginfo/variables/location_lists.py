@@ -192,7 +192,7 @@ class ListReader:
         self._budget = budget
 
     def entries(self, unit: Unit, value: Value) -> list[ListEntry] | None:
-        """The entries of the list that ``value``, which stands in ``unit``, refers to; None where it refers to none.
+        """The entries of the list that ``value``, which is in ``unit``, refers to; None where it refers to none.
         Raises Malformed and LimitExceeded."""
         if value.form == Form.DW_FORM_loclistx:
             sections, listed = self._dies.sections, _list_unit(self._dies, unit)

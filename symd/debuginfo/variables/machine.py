@@ -72,7 +72,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Deref:
-    """What stands in memory at ``address``: ``size`` bytes (None: as wide as an address), in address space
+    """What is in memory at ``address``: ``size`` bytes (None: as wide as an address), in address space
     ``space``."""
 
     address: Term
@@ -96,7 +96,7 @@ class StackValue:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLocation:
-    """Memory at ``address`` of address space ``space``, as a place: not what stands there."""
+    """Memory at ``address`` of address space ``space``, as a place: not what is there."""
 
     address: Term
     space: int

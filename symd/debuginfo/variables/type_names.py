@@ -200,7 +200,7 @@ class _Speller:
         return qualifiers, at
 
     def in_parentheses(self, inner: Die | None) -> bool:
-        """Whether a pointer to it binds looser than what stands after the name."""
+        """Whether a pointer to it binds looser than what is after the name."""
         if inner is not None and inner.tag in _QUALIFIERS:
             inner = self.unqualified(inner)[1]
         return inner is not None and inner.tag in (Tag.DW_TAG_subroutine_type, Tag.DW_TAG_array_type)
@@ -301,7 +301,7 @@ class _Speller:
             self.after(inner, depth + 1, of_member=die.tag == Tag.DW_TAG_ptr_to_member_type)
 
     def parameters(self, die: Die, depth: int, qualifiers: Collection[int] = (), *, skip_this: bool = False) -> None:
-        """The parameters of a function in parentheses, and what stands behind them. With ``skip_this`` the first is
+        """The parameters of a function in parentheses, and what is behind them. With ``skip_this`` the first is
         left out where it is ``this``, which then says what is const."""
         this, listed = self.listed(die, skip_this=skip_this)
         self.put("(")

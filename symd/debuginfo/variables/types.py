@@ -189,7 +189,7 @@ class TypeTable:
         return None if number is None else address_space(self._vendor, number)
 
     def _members(self, dies: Iterable[Die], discriminant: int | None) -> Iterator[Member]:
-        """Fields and base classes, and what stands in parts that have variants: the field that tells these apart, and
+        """Fields and base classes, and what is in parts that have variants: the field that tells these apart, and
         the fields of each."""
         for die in dies:
             if die.tag != Tag.DW_TAG_variant_part:

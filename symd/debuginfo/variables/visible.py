@@ -1,5 +1,5 @@
 """The variables that are visible at an address: those of the scopes around it, innermost first, then its unit's
-globals; where each is declared, and which functions stand around, by attributes that a DIE has itself or takes from
+globals; where each is declared, and which functions are around, by attributes that a DIE has itself or takes from
 those it completes."""
 
 from __future__ import annotations

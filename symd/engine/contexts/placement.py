@@ -74,7 +74,7 @@ MAX_TEXT = 4096
 MAX_TOLD = 200_000
 """Segments of loads that are told together: a load with a base has one for each text section of its module."""
 MAX_TEXTS = 1 << 24
-"""Characters of the names and paths that the segments of loads that are told together have: a load's path stands in
+"""Characters of the names and paths that the segments of loads that are told together have: a load's path is in
 each of its segments."""
 MAX_ATTRIBUTES = 100
 TIMES = 1 << 63

@@ -5,7 +5,7 @@ unloaded by then there is none: what an earlier load had there is gone, because 
 order in which events arrive does not matter. Loads that began at the very same time and still live are ambiguous.
 
 An immutable run of intervals answers a batch with a few binary searches. The address line is cut where an interval
-begins or ends; the cells between are the leaves of a binary tree. An interval stands at those nodes (at most two a
+begins or ends; the cells between are the leaves of a binary tree. An interval is at those nodes (at most two a
 level) whose cells it covers whole, so the intervals over an address are on the way from its leaf to the root; at each
 node they are sorted by time. Room is n log n even where all of them overlap.
 """

@@ -153,7 +153,7 @@ def with_dwo_files(
     from each file that the object names, in the object's folder, where it was compiled, or (first) in ``folder``.
 
     Code objects inside a program, a bundle or another container get theirs too, where ``folder`` is given or such a
-    file stands beside it: whether they need any is not known before all are opened.
+    file is beside it: whether they need any is not known before all are opened.
 
     ``beside``: what lies neither in ``folder`` nor in the object's, nor below them, is left out, and said on standard
     error. With ``allowed`` no other file is opened.
@@ -176,7 +176,7 @@ def with_dwo_files(
 
 
 def has_split_files(folder: Path) -> bool:
-    """Whether files of this kind stand in it."""
+    """Whether files of this kind are in it."""
     return any(next(folder.glob(f"*{suffix}"), None) is not None for suffix in _APART)
 
 

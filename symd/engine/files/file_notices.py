@@ -55,7 +55,7 @@ def _tell(what: str, out: TextIO, after: float, done: Event) -> None:
 
 WHERE_CUT_OFF = "was the file cut off on its way? Copy or build it again"
 _ENDS_EARLY = r"the file ends inside|past (the \w+'s )?\d"
-"""How readers say that something would stand behind the end."""
+"""How readers say that something would be behind the end."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What stands in the sections of ELF images: note records and the link to a file with the debug data, symbols and their
+"""What is in the sections of ELF images: note records and the link to a file with the debug data, symbols and their
 names, compressed content, and which debug data there is, told from the first unit's header alone. Bounded decompression
 is for whoever else compresses, too: the size is checked against the budget before a byte is produced, and held to
 afterwards. Sources: System V ABI, chapter 5, "Note Section" (names and descriptors are padded to 4 bytes, in 64-bit

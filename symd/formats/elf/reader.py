@@ -255,7 +255,7 @@ def _bits(data: bytes, where: str) -> int:
 
 
 def section_headers(data: bytes, header: Header, where: str = "ELF") -> list[SectionHeader]:
-    """The section table as it stands in the file. Raises Malformed where it leaves the file."""
+    """The section table as it is in the file. Raises Malformed where it leaves the file."""
     return [*map(SectionHeader._make, _section_table(data, header, where))]
 
 
@@ -355,7 +355,7 @@ def _check_sections(
 
 
 def _extent(data: bytes, offset: int, size: int, where: str) -> slice:
-    """Where a section's content stands in the file."""
+    """Where a section's content is in the file."""
     if offset + size > len(data):
         raise Malformed(f"ends at byte {offset + size}, past the file's {len(data)} bytes", where=where)
     return slice(offset, offset + size)

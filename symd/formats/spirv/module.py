@@ -127,7 +127,7 @@ def _code(words: Words) -> bytes:
 
 
 def _declarations(words: Words) -> set[tuple[int, ...]]:
-    """What stands in front of the functions and does not describe."""
+    """What is in front of the functions and does not describe."""
     debug = {*words.debug_numbers()}
     numbers = range(min(words.where(Op.Function), default=len(words)))
     kept = (number for number in numbers if number not in debug and words.opcode[number] not in _DESCRIBING)

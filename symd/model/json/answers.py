@@ -55,7 +55,7 @@ def answer_json(query: str, answer: Answer) -> dict[str, Any]:
 
 
 def unreadable_query_json(query: str, error: str) -> dict[str, Any]:
-    """What stands in the place of an answer where the query is none."""
+    """What is in the place of an answer where the query is none."""
     return {"query": query, "error": error}
 
 
@@ -417,5 +417,5 @@ class _JsonLocations(WrittenLocations):
     def end(self) -> str:
         return "]}\n"
 
-    def no_frames(self, kernel: str | None) -> str:  # noqa: ARG002 - it stands elsewhere
+    def no_frames(self, kernel: str | None) -> str:  # noqa: ARG002 - it is elsewhere
         return ""

@@ -191,7 +191,7 @@ def _flow_of(mnemonic: str) -> int:
 
 
 def _image(ranges: Sequence[InstructionBytes]) -> bytes:
-    """A relocatable AMDGPU image of code object version 4 whose section ``.text.N`` holds range N and stands at its
+    """A relocatable AMDGPU image of code object version 4 whose section ``.text.N`` holds range N and is at its
     offset."""
     header = Header(64, ELFOSABI_AMDGPU_HSA, ELFABIVERSION_AMDGPU_HSA_V2 + 2, ET_REL, EM_AMDGPU)
     texts = [

@@ -155,11 +155,11 @@ RECENT = 1 << 12
 
 
 NAME_TAG: Final = 0x0A
-"""The byte that stands before field 1 of a message where it has a length, such as a text
+"""The byte that is before field 1 of a message where it has a length, such as a text
 (protobuf.dev/programming-guides/encoding). Most requests begin with it and a module's name."""
 _MODULES: Final = "modules/"
 _BATCH: Final = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x12[\x80-\xff]*[\x00-\x7f]")
-"""What stands before a batch in a request of SymbolizeStream: field 1, a number, if it has one, then the tag and the
+"""What is before a batch in a request of SymbolizeStream: field 1, a number, if it has one, then the tag and the
 length of field 2."""
 _NAME_BYTES: Final = 2 + len(_MODULES) + 64
 """Bytes of a module's name, with its tag and length."""
@@ -196,7 +196,7 @@ def _module_name(digest: str) -> str:
 
 @lru_cache(RECENT)
 def module_digest(name: str, field: str = "name") -> Digest:
-    """The digest in a module's name, which stands in the request's ``field``. Raises ``BadQuery``."""
+    """The digest in a module's name, which is in the request's ``field``. Raises ``BadQuery``."""
     digest = named_digest(name)
     if digest is None:
         raise bad_field(
@@ -208,7 +208,7 @@ def module_digest(name: str, field: str = "name") -> Digest:
 
 
 def optional_digest(name: str, field: str = "name") -> Digest | str:
-    """The digest in a module's name, which stands in the request's ``field``; "" where the name is empty. Raises
+    """The digest in a module's name, which is in the request's ``field``; "" where the name is empty. Raises
     ``BadQuery``."""
     return module_digest(name, field) if name else ""
 
@@ -229,7 +229,7 @@ def context_name(context: str) -> str:
 
 
 def context_id(name: str, field: str = "name") -> str:
-    """The id in a context's name, which stands in the request's ``field``. Raises ``BadQuery``."""
+    """The id in a context's name, which is in the request's ``field``. Raises ``BadQuery``."""
     match = CONTEXT.match(name)
     if match is None:
         raise bad_field(
@@ -241,7 +241,7 @@ def context_id(name: str, field: str = "name") -> str:
 
 
 def optional_context_id(name: str, field: str = "context") -> str:
-    """The id in a context's name, which stands in the request's ``field``; "" where the name is empty. Raises
+    """The id in a context's name, which is in the request's ``field``; "" where the name is empty. Raises
     ``BadQuery``."""
     return context_id(name, field) if name else ""
 

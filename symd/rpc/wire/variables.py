@@ -52,7 +52,7 @@ _ENCODINGS = _words("TYPE_ENCODING_", dict(pb.TypeEncoding.items()), {"utf": "UT
 _KIND_WORDS = {number: word for word, number in _KINDS.items()}
 _ENCODING_WORDS = {number: word for word, number in _ENCODINGS.items()}
 _TAG, _ENCODING = "tag ", "encoding "
-"""What stands before the number of a kind, or an encoding, that has no word."""
+"""What is before the number of a kind, or an encoding, that has no word."""
 
 
 def to_number(number: int | None) -> int:

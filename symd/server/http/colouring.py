@@ -41,7 +41,7 @@ Rows = list[list[int]]
 
 
 class Colour(IntEnum):
-    """What a run of characters is. The numbers stand in answers."""
+    """What a run of characters is. The numbers are in answers."""
 
     PLAIN = 0
     KEYWORD = 1

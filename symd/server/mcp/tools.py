@@ -85,7 +85,7 @@ _STRIPPED = "If it was compiled so, it was stripped since: use the file from bef
 
 
 def explanation(answer: Answer, summary: ModuleSummary) -> Explanation:
-    """What stands behind an answer of this module."""
+    """What is behind an answer of this module."""
     meaning = _MEANINGS[answer.reason]
     advice = _ADVICE.get(answer.reason, ())
     if answer.reason is Reason.NO_DEBUG_INFO:

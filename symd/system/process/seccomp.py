@@ -113,7 +113,7 @@ def _checks(process: int, *, threads: bool, program: bool) -> Mapping[str, list[
             *_when(_IF_SET, _CLONE_NAMESPACES, _REFUSE),
             _step(_RETURN, _ALLOW if threads else _REFUSE),
         ],
-        # Its flags stand in memory, where no filter sees them: it is said not to exist, and the C library uses clone.
+        # Its flags are in memory, where no filter sees them: it is said not to exist, and the C library uses clone.
         "clone3": [_step(_RETURN, _ABSENT)],
         "execve": [_step(_RETURN, _ALLOW if program else _REFUSE)],
         "fcntl": [_load(1), *_one_of(_FCNTL)],

@@ -150,7 +150,7 @@ class CoreState(NamedTuple):
 
 class LoadedObject(NamedTuple):
     """A code object that was loaded: ``name`` is its URI, ``bias`` what is added to its addresses; ``data`` its bytes
-    where the file has them, those of its file or else as they stand in memory."""
+    where the file has them, those of its file or else as they are in memory."""
 
     name: str
     bias: int
@@ -233,7 +233,7 @@ def loaded_objects(memory: CoreMemory, state: CoreState, budget: Budget) -> Iter
 
 
 def _is_file(memory: CoreMemory, base: int) -> bool:
-    """Whether an ELF file stands there as it was read, and was not loaded there: PT_DYNAMIC's content is at its offset
+    """Whether an ELF file is there as it was read, and was not loaded there: PT_DYNAMIC's content is at its offset
     in the file, and not at its address."""
     try:
         header = elf.parse_header(memory.read(base, _IDENT_SIZE + FILE_HEADER_64.size))
@@ -309,7 +309,7 @@ def _bytes(memory: CoreMemory, name: str, bias: int, budget: Budget) -> bytes | 
 
 
 def image_in_memory(memory: CoreMemory, base: int, budget: Budget) -> bytes | None:
-    """The image that is loaded at ``base``, its segments where they stand in a file again; None where no header is
+    """The image that is loaded at ``base``, its segments where they are in a file again; None where no header is
     there. Sections, which are not loaded, are missing. Raises LimitExceeded."""
     head = memory.read(base, _IDENT_SIZE + FILE_HEADER_64.size)
     try:

@@ -80,7 +80,7 @@ class Notes:
         return metadata(self._image)
 
     def may_name(self, symbols: Collection[str]) -> bool:
-        """Whether the metadata could name one of ``symbols`` a kernel: False is certain. A msgpack string stands in the
+        """Whether the metadata could name one of ``symbols`` a kernel: False is certain. A msgpack string is in the
         note as it is, so that a few names are found quicker than the metadata is read."""
         try:
             notes = [note for _, note in self._image.notes() if note.type in (NT_AMDGPU_METADATA, NT_AMD_HSA_METADATA)]

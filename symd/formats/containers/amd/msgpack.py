@@ -38,7 +38,7 @@ class Kernels(NamedTuple):
     """The kernels of a metadata note, as columns: ``name`` and ``symbol`` of each kernel, of whatever type and None
     where there is none, and the entry of ``kinds`` that ``kind`` numbers for it: what else its map has, and the
     number of its arguments among the ``signatures``, of whatever type. A map that has a key several times has it
-    here too: what counts is what stands apart."""
+    here too: what counts is what is apart."""
 
     kinds: list[tuple[dict[Any, Any], int]]
     signatures: list[Any]

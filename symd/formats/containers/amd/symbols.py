@@ -239,7 +239,7 @@ class Symbols:
         return section.size - offset
 
     def functions(self) -> tuple[Function, ...]:
-        """Functions, and labels that stand in none: a place after a label inside a function is still that
+        """Functions, and labels that are in none: a place after a label inside a function is still that
         function's."""
         return tuple(
             [Function(name, number, at, size) for name, number, at, size, _, _, inner in self.code if not inner]

@@ -1,4 +1,4 @@
-"""The ELF image with which IGC describes one kernel: as it stands in the debug container (machine 182, one .text), or
+"""The ELF image with which IGC describes one kernel: as it is in the debug container (machine 182, one .text), or
 as the compiler dumps it when asked (machine 62, .text.KERNEL; relocatable, and no x86 code at all).
 
 A dump is told from x86 code by the attributes that its abbreviation tables (DWARF 5, 7.5.3) declare.

@@ -93,12 +93,12 @@ def _listed(program: Elf, section: Section) -> list[_Extent]:
 
 
 def _by_beginnings(data: bytes) -> list[_Extent]:
-    """Where nobody lists them: an image begins wherever the first bytes of one stand at a multiple of 16, and what lies
+    """Where nobody lists them: an image begins wherever the first bytes of one are at a multiple of 16, and what lies
     between its last byte that is not 0 and the next image is padding."""
     first_words = np.frombuffer(data[: len(data) // ALIGNMENT * ALIGNMENT], "<u4").reshape(-1, ALIGNMENT // 4)[:, 0]
     starts: list[int] = (np.flatnonzero(np.isin(first_words, _FIRST_WORDS)) * ALIGNMENT).tolist()
     if not starts or starts[0]:
-        starts.insert(0, 0)  # whatever stands there is somebody's to name
+        starts.insert(0, 0)  # whatever is there is somebody's to name
     return [_Extent(start, _without_padding(data, start, end), None) for start, end in pairwise([*starts, len(data)])]
 
 

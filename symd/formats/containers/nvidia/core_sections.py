@@ -206,7 +206,7 @@ class CoreSections:
         return zip(numbers.tolist(), self._headers["address"][numbers].tolist(), strict=True)
 
     def extent(self, section: int) -> tuple[int, int, int]:
-        """The address of a section, its size, and where it stands in the file."""
+        """The address of a section, its size, and where it is in the file."""
         header = self._headers[section]
         return int(header["address"]), int(header["size"]), int(header["offset"])
 

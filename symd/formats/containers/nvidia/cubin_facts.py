@@ -233,7 +233,7 @@ class OfKernel(NamedTuple):
 
 
 class PackedAttributes(PackedRecords):
-    """The records of a section as they stand in it: of most kernels nobody wants to see more than how many there are.
+    """The records of a section as they are in it: of most kernels nobody wants to see more than how many there are.
     ``said`` has those of them that say what ``OfKernel`` and ``by_symbol`` tell."""
 
     __slots__ = ("_data", "_names", "_of_kernel", "_where", "said")
