@@ -1,7 +1,10 @@
-"""A dump as it was read, before anybody is asked which lines its addresses mean: device addresses to places in the code
-that was loaded, memory that is asked for in one go (what reads it runs twice, the first time to see what it needs),
-whether two code objects have the same code, one in a dump, which may lack debug data, and one that somebody kept; and a
-dump on its way between processes, in which each call that stacks have in common is there once."""
+"""A core dump as it was read, before its addresses are symbolized: device addresses to places in loaded code, memory
+read in batches (a reader runs twice, first to see what it needs), and the dump's form on its way between processes, in
+which stacks share their calls.
+
+It also says whether two code objects have the same code: one of a dump, which may lack debug data, and one that
+somebody kept.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""Which lines a function can have, as columns, and line sequences of functions that a linker folded: of identical
-functions one stays, and the line tables of all lead to it (lld's ``--icf`` keeps them so, for breakpoints), while the
-debug data of the others says no more where they are. Whose a sequence is, it does not say itself. Four things tell, one
-after the other, each of those that the ones before left: the sequence is in the table of a unit that has a function
-there; in that of a unit that has code there (with lines alone no function says where it is); it begins with a line that
-this function can have; and with one that nothing declared behind this function can have, as lambdas inside it do. Where
-sequences are left that differ, nobody knows which is that of the code."""
+"""Line sequences of functions that a linker folded, and the lines that each function can have, as columns.
+
+Of identical functions a linker keeps one, and the line tables of all lead to it (lld's ``--icf`` keeps them so, for
+breakpoints), while the debug data of the others no longer says where they are. A sequence does not say whose it is.
+Four rules decide, each among the sequences that the rules before it left: the sequence is in the table of a unit that
+has a function there; in that of a unit that has code there (with lines alone no function says where it is); it begins
+with a line that this function can have; it begins with one that nothing declared after this function can have, as
+lambdas inside it do. If differing sequences are left, nobody knows which is that of the code.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
-"""A code object in, its line rows and scopes out: relocation first, then the decoding of whatever kind of debug data it
-has. Addresses leave this room as (section, offset). How deep scopes are inside each other is bounded: an address has
-a frame for each inlined call around it, so that a few bytes of debug data could ask for any number of frames a million
-times. Intel's compiler dumps kernels as ELF images whose only name for them is that of the function at the start of
-their text, and writes blocks and variables whose code lies outside the function's own ranges: whose code it really is,
-its range does not say."""
+"""Line rows and scopes of a code object: relocation first, then the decoding of whatever kind of debug data it has.
+Addresses leave this room as (section, offset).
+
+The depth of nested scopes is bounded, because an address has a frame for each inlined call around it: a few bytes of
+debug data could ask for any number of frames a million times.
+
+Intel's compiler dumps kernels as ELF images whose only name for them is that of the function at the start of their
+text, and writes blocks and variables with code outside the function's own ranges; the range does not say whose code
+that is.
+"""
 
 from __future__ import annotations
 

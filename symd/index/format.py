@@ -291,5 +291,5 @@ def sound_columns(file: memoryview, table: bytes, first: int, checksum: int) -> 
     pieces = bytes(file[stop:])
     is_whole = stop >= first and head_checksum(table, pieces) == checksum
     if not is_whole or piece_checksums(file[first:stop]) != pieces:
-        raise Damaged("has bytes that are not what they were")
+        raise Damaged("has a checksum mismatch")
     return file[:stop]

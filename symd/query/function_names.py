@@ -1,7 +1,9 @@
-"""Where does the function of this name begin? Kernels are meant first, then symbols, then what functions are called in
-debug data and in readable C++; each only where nothing before it has the name. And which functions could be meant by a
-name that no function has? Those whose names have most pairs of neighboring characters in common with it: all names of
-a module are looked at as numbers, and the few that come near are compared as people write them."""
+"""Where the function of a name begins: kernels are meant first, then symbols, then the names of functions in debug data
+and in readable C++; each only where nothing before it has the name.
+
+For a name that no function has, functions are suggested whose names have most pairs of neighboring characters in common
+with it: all names of a module are compared as numbers, and the few that come near as people write them.
+"""
 
 from __future__ import annotations
 

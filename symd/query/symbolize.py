@@ -1,7 +1,10 @@
-"""Which frames are at these addresses? Queries are resolved to (text section, offset), then all are one search and one
-gather; every query has its own reason. The places that an ambiguous answer could mean are found once where a batch asks
-for one place many times. What a request may spend on the names of functions is bounded: how people write them is worked
-out name by name, and a module may have a million of them."""
+"""The frames at addresses: queries are resolved to (text section, offset), then all are one search and one gather;
+every query has its own reason.
+
+The places that an ambiguous answer could mean are found once, also if a batch asks for one place many times. The search
+for names of functions is bounded (``QueryBudget``): readable names are worked out one by one, and a module may have a
+million of them.
+"""
 
 from __future__ import annotations
 

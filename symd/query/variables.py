@@ -1,7 +1,9 @@
-"""Which variables are in scope at an address, of what type, and where does each live? The place is found in the index;
-the debug data about variables, which no index holds, is read from the code object itself. Which frame of the answer is
-which function around the place: frames come from the index, which may have reconciled, added or left out some;
-functions come from the scopes of the debug data. Both go from the innermost outwards."""
+"""The variables in scope at an address, with their types and locations. The place is found in the index; the debug data
+about variables, which no index holds, is read from the code object itself.
+
+Frames come from the index, which may have reconciled, added or left out some, functions from the scopes of the debug
+data; both go from the innermost outward, and are matched here.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""A gRPC channel to a daemon, or to several: their addresses, as users write them and gRPC takes them, how they are
-recognized, what the client shows of itself, and what is called over it. What gRPC is told of such channels is in
-one place: how it connects, notices a daemon that says nothing more, and makes calls again; a client in any language is
-to give its channel the same (docs/reliability.md, "Clients", says what comes of it)."""
+"""A gRPC channel to one daemon or several: their addresses, as users write them and as gRPC takes them, how daemons are
+recognized, the client's credentials, and the services that are called.
+
+All options of a channel are set in one place: how it connects, notices a daemon that no longer answers, and repeats
+calls. Clients in other languages should set the same (docs/reliability.md, "Clients", has the reasons).
+"""
 
 from __future__ import annotations
 

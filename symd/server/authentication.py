@@ -1,10 +1,14 @@
-"""Who calls, whether they may, and what is written of it. Which right each RPC takes: one that is not here is
-not served. One line of the log ``symd.audit`` for each call that may change something, refused ones too: who, from
-where, what, which module, and what came of it (docs/operations.md describes each field); what clients wrote is quoted,
-so that a line stays one line. Who calls is asked once for each call, before its message is read: over the daemon's own
-Unix socket the kernel has kept other users out, and whoever comes is its user, who may do everything. Over TCP, and
-over the socket of a group, a client shows a token or a certificate; who shows neither may do what
-``ListenConfig.anonymous`` says: nothing, unless the operator decided otherwise."""
+"""Who makes a call, whether they may, and the audit log. An RPC without a right in the table here is not served.
+
+The caller is established once for each call, before its message is read. At the daemon's own Unix socket the kernel has
+kept other users out, so the caller is the daemon's user and may do everything. Over TCP, and over the socket of a
+group, a client shows a token or a certificate; without either it may do what ``ListenConfig.anonymous`` says: nothing,
+unless the operator decided otherwise.
+
+The log ``symd.audit`` has one line for each call that may change something, refused ones too: who, from where, what,
+which module, and the outcome (docs/operations.md describes each field). Text of clients is quoted, so that a line stays
+one line.
+"""
 
 from __future__ import annotations
 

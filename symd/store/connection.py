@@ -1,7 +1,9 @@
-"""A connection to a catalogue, SQLite's or PostgreSQL's: how long a thread waits for its lock that changes the
-catalogue for somebody (no longer than whoever asked for the change waits), and the values that come from it: which each
-column may have, and what becomes of a row that has others. A question that names such a row hears of it; questions
-about many rows go on without it."""
+"""A connection to a catalogue, SQLite's or PostgreSQL's: how long a thread waits for the lock of writers (no longer
+than its caller waits), and checked values from it.
+
+Each column has a type and bounds. A question that names a row with other values gets an error; questions about many
+rows go on without it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Loads and unloads that are told together, and what they change in a context: worked out here one after the other, as
-if each were told alone, from what the catalogue had around their times. So a batch takes a few statements and not a few
-for each event, and most of its work needs no lock. What the tables have around a batch's times is read here, and its
-rows are written, many with a statement."""
+"""A batch of loads and unloads and their effects on a context, worked out as if each event came alone, from the rows
+that the catalogue has around their times.
+
+So a batch takes a few statements instead of a few for each event, and most of its work needs no lock. Those rows are
+read here, and the batch's rows are written, many with a statement.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""A store's folder: who may change it (one that another user may change could hold other modules, and answers, from one
-moment to the next), where things lie in it, and what is in it, told from names and kinds alone: files of modules
-and of indexes, and what symd did not put there or cannot use. For that nothing is opened, so that no FIFO, no device
-and no huge file can hold up who looks."""
+"""A store's folder: who may change it, where the files of modules and indexes are in it, and what else is there.
+
+If another user could change the folder, it could hold other modules, and answers, from one moment to the next. Contents
+are told from names and kinds alone; nothing is opened, so that no FIFO, no device and no huge file can hold up the
+caller.
+"""
 
 from __future__ import annotations
 

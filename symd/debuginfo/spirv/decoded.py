@@ -1,10 +1,14 @@
-"""What is decoded of a SPIR-V module, without NumPy, whose import takes longer than one answer: debug instructions by
-id, scopes, rows. An address is the byte offset of an instruction; a row begins at the first instruction that a line
-statement governs, never at the statement itself, and ends where the block ends. A function with debug data owns its
-whole OpFunction .. OpFunctionEnd; DebugScope and DebugInlinedAt say which debug function each instruction belongs to
-and through which inlined calls. Source: SPIR-V 1.6, 3.52.2 (OpLine, OpNoLine); NonSemantic.Shader.DebugInfo.100 and
-OpenCL.DebugInfo.100, "Lexical Scope", "Compilation Unit", DebugScope, DebugNoScope, DebugInlinedAt, DebugLine and
-DebugNoLine."""
+"""The debug instructions of a SPIR-V module by id, its scopes and its rows, decoded without NumPy, whose import takes
+longer than one answer.
+
+An address is the byte offset of an instruction; a row begins at the first instruction that a line statement governs,
+never at the statement itself, and ends where the block ends. A function with debug data owns its whole OpFunction ..
+OpFunctionEnd; DebugScope and DebugInlinedAt say which debug function each instruction belongs to and through which
+inlined calls.
+
+Sources: SPIR-V 1.6, 3.52.2 (OpLine, OpNoLine); NonSemantic.Shader.DebugInfo.100 and OpenCL.DebugInfo.100, "Lexical
+Scope", "Compilation Unit", DebugScope, DebugNoScope, DebugInlinedAt, DebugLine and DebugNoLine.
+"""
 
 from __future__ import annotations
 

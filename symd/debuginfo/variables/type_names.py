@@ -1,7 +1,8 @@
 """A type's C spelling, as llvm-dwarfdump prints it after DW_AT_type: a name with its scopes, qualifiers where they are
-written, declarators around what they apply to. What has no name is abbreviated alike ("structure "). Where LLVM says
-less than the type is, it is written out: what is restrict or _Atomic, Fortran's characters, pointers that have a name
-of their own, as Rust's.
+written, declarators around what they apply to. A type without a name is abbreviated alike ("structure ").
+
+Where LLVM drops a part of the type, it is written: restrict and _Atomic, Fortran's characters, pointers with a name of
+their own, such as Rust's.
 """
 
 from __future__ import annotations

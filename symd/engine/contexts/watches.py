@@ -1,8 +1,11 @@
-"""Watches: modules as they are added, loaded, unloaded and removed, and what they answer to breakpoints that wait.
-First comes what is there, then everything from the log of modules that happened since the watch began, each once; who
-is slow reads later from the log, and nothing waits in memory. What a module answers is worked out when it is told: of a
-load with the device addresses at which it put a place of its module, the way back from what
-``symd.engine.contexts.device`` answers; of an unload with those that went."""
+"""Watches: modules as they are added, loaded, unloaded and removed, with the places to which waiting breakpoints
+resolve in them.
+
+A watch first gets what is there, then everything from the log of modules since it began, each once; a slow client reads
+later from the log, and nothing waits in memory. Places are worked out when an event is sent: those of a load with the
+device addresses at which the load put them (the inverse of ``symd.engine.contexts.device``), those of an unload as the
+places that are gone.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""The indexes of the modules in a store, from the first layer that has them (``symd.engine.indexes`` says which layers
-there are); that of a module whose file is still on its way into the store, made while the disk takes the file in; and
-modules of many code objects that are answered for in part while their indexes are made. A lock for each module among
-the threads of a process: whoever makes or removes a module's index holds it."""
+"""The indexes of the modules in a store, from the first layer that has them (``symd.engine.indexes`` lists the layers),
+under a lock for each module.
+
+``IndexAhead`` makes the index of an uploaded module while the disk still takes the file in; ``SummaryCache`` keeps
+modules of many code objects that are answered in part while their whole indexes are made.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Answers to address queries: the answer, its frames, its candidates; of many, finished lines, in which what an answer
-shares with others, its location and its section, is written once. Breakpoint locations of a source line, or why there
-are none. Rows of line tables and listings, as finished text: a module has hundreds of thousands, so each string is
-encoded once and the rows are put together from pieces. Kernels, functions and source files found by name. Variables in
-scope at an address, and the structure of their types."""
+"""The JSON of answers: of address queries (the answer, its frames, its candidates), breakpoint locations, line tables,
+listings, names, and variables with the structure of their types.
+
+Where there may be very many rows, finished text is made: strings, locations and sections that many rows share are
+encoded once, and rows are put together from pieces.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Source text as runs of one colour, line by line: Pygments says what a word is, and what GPU languages add to C is
-known here. Lexers are regular expressions, and a text of 250 characters exists for which one of theirs takes longer
-than anybody lives, which would hold up every thread of the process. Texts are strangers', so where others wait
-``ColouredApart`` has a process of its own tell the colours."""
+"""Source text as runs of one color, line by line, by Pygments, with what GPU languages add to C.
+
+Pygments' lexers are regular expressions, and there is a text of 250 characters for which one of them takes longer than
+anybody lives, which would hold up every thread of the process. The texts come from strangers, so where others wait
+``ColouredApart`` colors them in a process of its own.
+"""
 
 from __future__ import annotations
 

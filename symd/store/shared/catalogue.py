@@ -1,8 +1,11 @@
 """The catalogue in PostgreSQL, for daemons on several machines: the tables and statements of ``symd.store``, and what
-only this server has. Names and columns of the tables are those of ``symd.store.catalogue``, so that most statements are
-the same; what tables do by themselves is done by triggers, as there. Writers exclude one another, as SQLite's do: each
-transaction begins with one lock for the whole catalogue, so that budgets are counted right and the log of modules has
-the order in which things were committed. Readers never wait for them."""
+only this server has.
+
+Tables and columns have the names of ``symd.store.catalogue``, so that most statements are the same; what happens by
+itself in those tables is done by triggers here too. Writers exclude one another, like SQLite's: each transaction begins
+with one lock for the whole catalogue, so that budgets are counted right and the log of modules has the order of
+commits. Readers never wait for them.
+"""
 
 from __future__ import annotations
 

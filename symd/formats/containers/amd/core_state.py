@@ -1,7 +1,10 @@
-"""Core files of ROCm programs, opened: the memory that one holds by its addresses, the state of AMD's devices (the note
-AMDGPU), and the code objects that the process had loaded. Sources: System V ABI, chapter 5, "Program Header";
-ROCdbgapi, ``os_driver.cpp`` (the note) and ``rocr_rdebug.h`` (the list of code objects, in the form of glibc's
-``r_debug``); ``kfd_ioctl.h`` for the entries; the ROCm runtime's ``amd_core_dump.cpp``."""
+"""Core files of ROCm programs: their memory by address, the state of AMD's devices (the note AMDGPU), and the code
+objects that the process had loaded.
+
+Sources: System V ABI, chapter 5, "Program Header"; ROCdbgapi, ``os_driver.cpp`` (the note) and ``rocr_rdebug.h`` (the
+list of code objects, in the form of glibc's ``r_debug``); ``kfd_ioctl.h`` for the entries; the ROCm runtime's
+``amd_core_dump.cpp``.
+"""
 
 from __future__ import annotations
 

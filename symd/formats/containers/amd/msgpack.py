@@ -1,7 +1,10 @@
-"""The msgpack map of an AMDGPU metadata note, taken apart, and msgpack of strangers. The arguments of a note's kernels
-are half of it, and the same bytes for all kernels of one signature; and many kernels differ in nothing else but their
-names. What is the same is read once. Source: the msgpack specification; LLVM's AMDGPU usage guide, "Code Object V3
-Metadata"."""
+"""The msgpack map of an AMDGPU metadata note as columns of kernels, and msgpack from untrusted files.
+
+The arguments of a note's kernels are half of it, and the same bytes for all kernels of one signature; many kernels
+differ in their names alone. Equal bytes are read once.
+
+Sources: the msgpack specification; LLVM's AMDGPU usage guide, "Code Object V3 Metadata".
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,12 @@
-"""What a cubin says of its kernels and of itself beside the code: registers, memory, barriers, parameters, and the
-attributes of its .nv.info sections, by name where the name is known. Sections that belong to a function (.nv.info.F,
-.nv.shared.F, .nv.constantN.F) name its text section in sh_info; that number is the key, because names repeat in linked
-images. An attribute's record is u8 format, u8 id, then one u16: nothing (1, NVAL), a byte (2, BVAL), a value (3, HVAL)
-or the count of bytes that follow (4, SVAL). Names and numbers are those that cuobjdump 13.1 prints for each id."""
+"""The facts of a cubin and its kernels: registers, memory, barriers, parameters, and the attributes of its .nv.info
+sections, by name where the name is known.
+
+Sections that belong to a function (.nv.info.F, .nv.shared.F, .nv.constantN.F) name its text section in sh_info; that
+number is the key, because names repeat in linked images. An attribute's record is u8 format, u8 id, then one u16:
+nothing (1, NVAL), a byte (2, BVAL), a value (3, HVAL) or the count of bytes that follow (4, SVAL).
+
+Source: names and numbers that cuobjdump 13.1 prints for each id.
+"""
 
 from __future__ import annotations
 
