@@ -69,7 +69,7 @@ Read = Callable[[int, int], bytes]
 _HEAD_BYTES: Final = 4096
 _PIECE: Final = 1 << 24
 _MOST_TABLE_BYTES: Final = 16 << 20
-"""Of section headers, and of their names: more than linkers write."""
+"""Bytes of section headers, and of their names: more than linkers write."""
 
 
 def device_code(descriptor: int, limits: Limits) -> bytes | None:

@@ -331,7 +331,7 @@ def _open_closed_streams(*, is_daemon: bool) -> None:
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY if is_daemon else os.O_RDONLY), "w")
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - likewise
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - open as long as the process
 
 
 def _invoke(arguments: Sequence[str]) -> int:
@@ -422,7 +422,7 @@ def _advice(error: click.ClickException, said: str, context: click.Context | Non
 
 
 def _misplaced(message: str, context: click.Context | None) -> str:
-    """How a kernel or another function is named, where its name stands behind FILE alone."""
+    """How a kernel or another function is named, where its name is behind FILE alone."""
     extra = re.fullmatch(r"Got unexpected extra argument \((.+)\)", message, re.DOTALL)
     options = {option for each in context.command.params for option in each.opts} if context is not None else set()
     option = next((each for each in ("--function", "--kernel") if each in options), None)

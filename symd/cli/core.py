@@ -47,7 +47,7 @@ def readable_frames(dump: CoreDump, demangler: Demangler) -> CoreDump:
 
 
 def readable_names(dump: CoreDump, demangler: Demangler) -> CoreDump:
-    """Every name that people read: the functions of frames, kernels, and symbols that stand where there are no
+    """Every name that people read: the functions of frames, kernels, and symbols that are where there are no
     frames."""
     names = demangler.names(_symbols(dump))
 

@@ -1,6 +1,4 @@
-"""``symd listing FILE``: source beside instructions, function by function.
-
-A listing as text: functions, in them files, in them source lines with their instructions. Plain, or in colour on a
+"""``symd listing FILE``: source lines beside their instructions, by function and file, plain or in color on a
 terminal.
 """
 

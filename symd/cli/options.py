@@ -164,7 +164,7 @@ def file_verb(verb: Verb) -> Verb:
 
 
 EXAMPLE = "\b\nExample:\n"
-"""What stands in front of the examples of a help."""
+"""What is in front of the examples of a help."""
 
 
 def first_example(command: click.Command) -> str:

@@ -57,7 +57,7 @@ def original(name: str) -> str:
 
 
 def _called(name: str) -> Iterator[str]:
-    from symd.query.disasm.disassembler import chosen_folders  # noqa: PLC0415 - 16 ms: likewise
+    from symd.query.disasm.disassembler import chosen_folders  # noqa: PLC0415 - 16 ms: only a program that is looked for needs it
 
     for folder in (*chosen_folders(), *os.environ.get("PATH", os.defpath).split(os.pathsep)):
         found = shutil.which(name, path=folder) if folder else None

@@ -88,7 +88,7 @@ def write_rich(what: RenderableType, columns: int = PLAIN_COLUMNS) -> None:
 
 
 class Branch(NamedTuple):
-    """A line of a tree, words side by side, each plain or with a style, and what stands below it, made when it is
+    """A line of a tree, words side by side, each plain or with a style, and what is below it, made when it is
     written."""
 
     words: tuple[str | tuple[str, str], ...]
@@ -195,7 +195,7 @@ def check_output_is_not_input(targets: Iterable[Path | str | None], files: Itera
 
 def path_of(file: str) -> str:
     """The path in a code object URI; anything else as it is."""
-    from symd.formats.containers import uri  # noqa: PLC0415 - 2 ms: likewise
+    from symd.formats.containers import uri  # noqa: PLC0415 - 2 ms: few verbs write files
 
     try:
         return uri.parse(file).path if uri.is_uri(file) else file

@@ -120,7 +120,7 @@ def samples_on(module: OpenModule, profile: str, identity: str | None, limits: L
 
 
 def _say_what_lies_elsewhere(profile: str, module: OpenModule, found: PlacedSamples) -> None:
-    """Of the samples that lie in no kernel of FILE how many they are, and why."""
+    """Say how many samples lie in no kernel of FILE, and why."""
     total = found.weight(found.totals())
     inside = found.in_kernels(module.digest, module.summary())
     reasons = [(reason.name, found.weight(row)) for reason, row in found.left.items()]
@@ -178,7 +178,7 @@ class ProfileFiles:
         self._folders = [folder.resolve() for folder in folders]
         self._limits = limits
         self.paths: list[str] = []
-        """Those that were read."""
+        """The paths that were read."""
 
     def read(self, uri: str) -> bytes:
         """The bytes of a code object. Raises BadQuery, Unsupported (memory://) and InvalidInput."""

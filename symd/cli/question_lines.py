@@ -186,7 +186,7 @@ class RepeatedLines:
         self._ask_anew = ask_anew
         self._known: dict[bytes, str | None] = {}
         self._characters = 0
-        """Of the lines and the answers in ``_known``."""
+        """Characters of the lines and the answers in ``_known``."""
         self._long: list[bytes] = []
         """Lines in ``_known`` that are not kept for another piece."""
         self._others = False

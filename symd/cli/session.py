@@ -88,7 +88,7 @@ class Session:
 
     def answer(self, texts: Sequence[str], queries: Sequence[Query]) -> None:
         """Write the answers to queries."""
-        written = self._written(texts, self._ask(queries))
+        written = self._rendered(texts, self._ask(queries))
         sys.stdout.write(written.text(0, len(written)).decode())
 
     def follow(self, batches: Iterator[Sequence[bytes]]) -> bool:
@@ -245,7 +245,7 @@ class Session:
         answers = self._ask(column)
         if isinstance(answers, Answers):
             return self._in_columns(lines, lambda number: line_text(lines[number]), answers), set()
-        return self._written([line_text(line) for line in lines], answers), set()
+        return self._rendered([line_text(line) for line in lines], answers), set()
 
     def _read(self, lines: Sequence[bytes]) -> tuple[RenderedAnswers, set[bytes]]:
         """``_new`` for lines of any kind."""
@@ -253,9 +253,9 @@ class Session:
         read = [_parsed(text) for text in texts]
         queries = [query for query in read if not isinstance(query, BadQuery)]
         if len(queries) == len(lines):
-            return self._written(texts, self._ask(queries)), set()
+            return self._rendered(texts, self._ask(queries)), set()
         good = [text for text, query in zip(texts, read, strict=True) if not isinstance(query, BadQuery)]
-        answered = iter(self._written(good, self._ask(queries)).each() if good else ())
+        answered = iter(self._rendered(good, self._ask(queries)).each() if good else ())
         written, unreadable = list[bytes](), set[bytes]()
         for line, text, query in zip(lines, texts, read, strict=True):
             if isinstance(query, BadQuery):
@@ -265,7 +265,7 @@ class Session:
                 written.append(next(answered))
         return RenderedAnswers([written], len(written)), unreadable
 
-    def _written(self, texts: Sequence[str], answers: Sequence[Answer]) -> RenderedAnswers:
+    def _rendered(self, texts: Sequence[str], answers: Sequence[Answer]) -> RenderedAnswers:
         """The lines of each answer."""
         if len(texts) + len(self._outside) <= SINGLE_LINES:
             outside = [text for text, answer in zip(texts, answers, strict=True) if _is_outside(answer)]

@@ -64,6 +64,12 @@ _NO_DEBUG_INFO = cython.declare(cython.int, 6)  # reasons why code of nobody has
 _MALFORMED = cython.declare(cython.int, 11)
 _LAST_REASON = cython.declare(cython.int, LAST_REASON)
 
+# What ``_columns`` has of each column, in this order: see ``_parse_column_table``.
+_PLACE = cython.declare(cython.int, 0)
+_ENTRIES = cython.declare(cython.int, 1)
+_STORED = cython.declare(cython.int, 2)
+_WIDTH = cython.declare(cython.int, 3)
+
 _WIDTHS = {b"|u1\0": 1, b"<u2\0": 2, b"<u4\0": 4, b"<u8\0": 8}
 _NAMES = (
     "module_sha256", "section_address", "section_size", "section_base", "section_object", "section_name", "section_number",
@@ -74,7 +80,7 @@ _NAMES = (
     "owner_name", "owner_linkage_name", "owner_inlined", "owner_parent", "owner_file", "owner_line", "owner_column", "owner_start_line",
     "string_ends", "string_data",
 )  # fmt: skip
-"""The columns that are read."""
+"""The columns that are read, in the order of the numbers below; a test compares the two."""
 _MODULE_SHA256 = cython.declare(cython.int, 0)
 _SECTION_ADDRESS = cython.declare(cython.int, 1)
 _SECTION_SIZE = cython.declare(cython.int, 2)
@@ -237,9 +243,9 @@ class IndexLookup:
         if not is_sound:
             self._sums = bytes(file[self._stop :])
             if self._stop < self._first or crc32(self._sums, crc32(table)) != checksum:
-                raise _changed()
+                raise _checksum_mismatch(HEADER.size, self._first)
             self._sound = bytearray(len(self._sums) // _CHECKSUM)
-        self._columns = self._described(table)
+        self._columns = self._parse_column_table(table)
         if digest is not None and (
             self._count(_MODULE_SHA256) != len(digest) or self._bytes(_MODULE_SHA256, 0, len(digest)) != digest
         ):
@@ -250,9 +256,9 @@ class IndexLookup:
         self._shift = shift
 
     @cython.cfunc
-    def _described(self, table: bytes) -> object:
-        """Four numbers of each column: the place in the file, the entries, those of them that are stored, the width of
-        one."""
+    def _parse_column_table(self, table: bytes) -> object:
+        """Four numbers (u64) for each of ``_NAMES``: its place in the file, its entries, those of them that are stored,
+        and the bytes of one. Raises Damaged."""
         found: dict[bytes, tuple[bytes, int, int, int]] = {}
         for name, kind, offset, entries, stored in COLUMN.iter_unpack(table):
             found.setdefault(name, (kind, offset, entries, stored))
@@ -273,17 +279,17 @@ class IndexLookup:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _count(self, column: cython.int) -> cython.ulonglong:
-        return self._columns[4 * column + 1]
+        return self._columns[4 * column + _ENTRIES]
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _number(self, column: cython.int, at: cython.ulonglong) -> cython.ulonglong:
         """An entry of a column."""
-        if at >= self._columns[4 * column + 1]:
-            raise _missing(column)
-        width: cython.int = self._columns[4 * column + 3]
-        start: cython.Py_ssize_t = self._columns[4 * column]
-        if self._columns[4 * column + 2] > 1:
+        if at >= self._columns[4 * column + _ENTRIES]:
+            raise _missing(column, at, self._count(column))
+        width: cython.int = self._columns[4 * column + _WIDTH]
+        start: cython.Py_ssize_t = self._columns[4 * column + _PLACE]
+        if self._columns[4 * column + _STORED] > 1:
             start += cython.cast(cython.Py_ssize_t, at) * width
         if not self._is_sound:
             self._compare(start, start + width)
@@ -292,12 +298,12 @@ class IndexLookup:
     @cython.cfunc
     def _bytes(self, column: cython.int, start: cython.ulonglong, stop: cython.ulonglong) -> object:
         """Entries of a column of bytes."""
-        if not start <= stop <= self._columns[4 * column + 1] or self._columns[4 * column + 3] != 1:
-            raise _missing(column)
-        if self._columns[4 * column + 1] != self._columns[4 * column + 2]:
+        if not start <= stop <= self._columns[4 * column + _ENTRIES] or self._columns[4 * column + _WIDTH] != 1:
+            raise _missing(column, stop, self._count(column))
+        if self._columns[4 * column + _ENTRIES] != self._columns[4 * column + _STORED]:
             return bytes((self._number(column, 0),)) * (stop - start)
-        begin: cython.Py_ssize_t = self._columns[4 * column] + start
-        end: cython.Py_ssize_t = self._columns[4 * column] + stop
+        begin: cython.Py_ssize_t = self._columns[4 * column + _PLACE] + start
+        end: cython.Py_ssize_t = self._columns[4 * column + _PLACE] + stop
         if not self._is_sound:
             self._compare(begin, end)
         return self._file[begin:end]
@@ -307,14 +313,14 @@ class IndexLookup:
     def _compare(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
         """Compare the pieces of these bytes with their checksums, where that was not done."""
         if start < self._first:
-            raise _changed()
+            raise Damaged("has a column inside its column table")
         piece: cython.Py_ssize_t
         for piece in range((start - self._first) // _PIECE, (stop - self._first + _PIECE - 1) // _PIECE):
             if not self._sound[piece]:
                 at: cython.Py_ssize_t = self._first + piece * _PIECE
                 found = crc32(self._file[at : min(at + _PIECE, self._stop)])
                 if found != int.from_bytes(self._sums[piece * _CHECKSUM : (piece + 1) * _CHECKSUM], "little"):
-                    raise _changed()
+                    raise _checksum_mismatch(at, min(at + _PIECE, self._stop))
                 self._sound[piece] = 1
         return 0
 
@@ -409,7 +415,7 @@ class IndexLookup:
             base: cython.ulonglong = self._number(_START_BASE, word >> _GROUP)
             rank: cython.ulonglong = self._number(_START_RANK, word)
             if base > count or rank > count - base:
-                raise Damaged("has starts and ranges that contradict each other")
+                raise Damaged("has more starts before a position than ranges")
             before = base + rank + _ones(self._number(_START_BITS, word) & mask)
         return before - 1 if before else 0
 
@@ -437,7 +443,7 @@ class IndexLookup:
         reason: cython.int
         frame, line, column, reason = self._range(number)
         kernel: cython.ulonglong = self._number(_FRAME_KERNEL, frame)
-        owner: cython.ulonglong = self._told(self._number(_FRAME_OWNER, frame))
+        owner: cython.ulonglong = self._reported_owner(self._number(_FRAME_OWNER, frame))
         file: cython.ulonglong = self._number(_FRAME_FILE, frame)
         function: cython.ulonglong = self._number(_OWNER_NAME, owner)
         linkage_name: cython.ulonglong
@@ -453,7 +459,7 @@ class IndexLookup:
             texts = self._text(function, shared), self._text(linkage_name, shared), self._text(file, shared)
             start_line = self._number(_OWNER_START_LINE, owner)
             frames.append(self._new_tuple(self._frame_type, (*texts, line, column, inlined, start_line)))
-            around = self._told(self._number(_OWNER_PARENT, owner)) if inlined else 0
+            around = self._reported_owner(self._number(_OWNER_PARENT, owner)) if inlined else 0
             if not around:
                 break
             if around >= owner or len(frames) >= MOST_FRAMES:
@@ -465,8 +471,8 @@ class IndexLookup:
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _told(self, owner: cython.ulonglong) -> cython.ulonglong:
-        """An owner, or its parent where that is told in its place."""
+    def _reported_owner(self, owner: cython.ulonglong) -> cython.ulonglong:
+        """The owner that frames name: the kernel in place of its own body, unless as written."""
         if not self._as_written and self._number(_OWNER_INLINED, owner) == _BODY:
             return self._number(_OWNER_PARENT, owner)
         return owner
@@ -491,7 +497,7 @@ class IndexLookup:
     def _range(self, number: cython.ulonglong) -> tuple[int, int, int, int]:
         """(frame, line, column, reason) of a range."""
         if number >= self._number(_RANGE_COUNT, 0):
-            raise Damaged("has starts and ranges that contradict each other")
+            raise Damaged("has a start whose range is beyond the last")
         written: cython.ulonglong = self._not_above(_WRITTEN_RANGE, number) if self._as_written else 0
         if written and self._number(_WRITTEN_RANGE, written - 1) == number:
             found: tuple[int, int, int, int] = self._written(written - 1)
@@ -605,10 +611,9 @@ def _check_number(number: int) -> None:
         raise Damaged("has no text at a position that was asked for")
 
 
-def _missing(column: int) -> Damaged:
-    name = _NAMES[column]
-    return Damaged(f"has a number of an entry of column {name!r} that is not there")
+def _missing(column: int, at: int, count: int) -> Damaged:
+    return Damaged(f"refers to entry {at} of column {_NAMES[column]!r}, which has {count}")
 
 
-def _changed() -> Damaged:
-    return Damaged("has bytes that are not what they were")
+def _checksum_mismatch(start: int, stop: int) -> Damaged:
+    return Damaged(f"has a checksum mismatch in bytes {start}..{stop}")

@@ -279,7 +279,7 @@ def _tell_names_apart(rows: Any, found: InlinedCalls, named: bytearray) -> cytho
             at += 1
     told = cython.declare(cython.const[cython.uint][::1])
     kept = cython.declare(cython.const[cython.uchar][::1])
-    told, kept = _told_names(pairs, distinct, is_written, found.names)
+    told, kept = _meant_names(pairs, distinct, is_written, found.names)
     at = 0
     for row in range(len(site)):
         if site[row]:
@@ -318,7 +318,7 @@ def _places_and_calls(rows: Any, found: InlinedCalls) -> tuple[array[int], array
     return ranked(places[:kept])[0], ranked(calls[:kept])[0]
 
 
-def _told_names(
+def _meant_names(
     pairs: Sequence[int], distinct: Sequence[int], is_written: bytearray, names: tuple[str, ...]
 ) -> tuple[array[int], bytearray]:
     """For each of ``distinct``, a number in ``pairs`` (place and call) and a name, the name of rows that it is not
@@ -345,7 +345,7 @@ def _told_names(
         if here is None or not name:
             told.append(name)
         else:
-            told.append(_told(name, families.of(name), here, of_call.get(pairs[pair] & _U32, {})))
+            told.append(_meant_name(name, families.of(name), here, of_call.get(pairs[pair] & _U32, {})))
         is_kept.append(not stale or (place, families.of(name)) not in stale)
     return told, is_kept
 
@@ -368,7 +368,7 @@ def _stale_families(written: Sequence[tuple[int, int, str, int]]) -> set[tuple[i
     return found
 
 
-def _told(name: int, family: str, here: Families, of_call: Families) -> int:
+def _meant_name(name: int, family: str, here: Families, of_call: Families) -> int:
     """The name of rows that ``name`` is not written for: ``here`` are the names that are written for the place,
     ``of_call`` those that are written for the call."""
     if family not in here:

@@ -75,7 +75,7 @@ class ColumnFile:
         self._file.seek(self._at)
 
     def close(self) -> int:
-        """Write what stands in front of the columns; how many bytes the file has."""
+        """Write what is in front of the columns; how many bytes the file has."""
         self._file.truncate(self._at)
         self._file.seek(table_size(len(self._table)))
         checksums = b"".join(map(piece_checksums, iter(lambda: self._file.read(_PIECES_AT_ONCE * PIECE), b"")))

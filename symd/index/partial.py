@@ -223,7 +223,7 @@ class _Item:
         return not places or (self.indexed.debug is not None and not self._knows_kernels_alone)
 
     def name_kernels(self) -> None:
-        """Of a code object that is not decoded, index which text belongs to which kernel."""
+        """Index, of a code object that is not decoded, which text belongs to which kernel."""
         self.indexed = DecodedObject(self.code, _WITHOUT_DEBUG_DATA)
         self._knows_kernels_alone = self.code.debug is not DebugScheme.NONE
 
@@ -240,7 +240,7 @@ class _Item:
         return part is not None
 
     def narrow(self, places: Places, kernels: set[str]) -> None:
-        """Of the part that is decoded, index what these places and those before them need."""
+        """Index, of the part that is decoded, what these places and those before them need."""
         assert self._part is not None  # noqa: S101 - it holds the places
         self._places += places
         self._kernels |= kernels
@@ -308,7 +308,6 @@ class FileIndex:
 
     @cached_property
     def _partial(self) -> PartialIndex:
-
         complete = self._again.complete if self._again else None
         return PartialIndex(self._objects, self._summary, units=True, limits=self._limits, complete=complete)
 

@@ -24,7 +24,7 @@ _MANY_KERNELS = 16
 _LONG = 256 << 10
 """Bytes; as many kernels as few modules have."""
 _READ_BYTES = 1 << 20
-"""Of a long one at a time."""
+"""Bytes of a long summary that are read at a time."""
 MOST_FACTS = 256 << 10
 """Bytes of the facts of one kernel or code object, and of its notes, packed. In answers they take up to a hundred times
 as much memory, and whoever makes a file says how many arguments a kernel has: those of real ones take some 50 KB at
@@ -75,7 +75,7 @@ def shortened(objects: Iterable[Packed]) -> list[bytes]:
 
 
 def pack_object(item: ObjectSummary) -> bytes:
-    """One of the objects that stand between the two of ``pack_around``."""
+    """One of the objects that are between the two of ``pack_around``."""
     if len(item.kernels) < _MANY_KERNELS:
         packed = _packed(tuple(item))
         if len(packed) <= MOST_VALUES:
@@ -170,7 +170,7 @@ def _with_short_facts(item: Packed, most: int) -> bytes:
     kept = 0
 
     def shorten(left_out: bytes) -> None:
-        """Of the next value."""
+        """Put ``left_out`` in the place of the next value, if that is too long."""
         nonlocal kept
         begin = fields.tell()
         fields.skip()

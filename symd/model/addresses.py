@@ -144,7 +144,7 @@ def _decimal(digits: str) -> int:
 
 
 def _section(target: str) -> str | int | None:
-    """What stands in parentheses when they enclose all of ``target``, a number when it is one; else None, as for the
+    """What is in parentheses when they enclose all of ``target``, a number when it is one; else None, as for the
     kernel ``(anonymous namespace)::sum(int)``."""
     if not target.startswith("(") or _closing(target) != len(target) - 1:
         return None

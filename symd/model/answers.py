@@ -149,7 +149,8 @@ class Locations:
         return f"<Locations: {len(self):,}, {counted(len(self.strings), 'string')}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As a table of its own, with the strings as a plain list: they may be views of a file or of a message."""
+        """Pickle it as a table of its own, with the strings as a plain list: they may be views of a file or of a
+        message."""
         apart = ("strings", "shared", "start_line")
         columns = [getattr(self, each.name) for each in fields(self) if each.name not in apart]
         return _table_of, ((*columns, [*self.strings]), self.start_line)
@@ -327,7 +328,7 @@ def used_strings(table: Locations, numbers: U32) -> U32:
 
 
 def _used(table: Locations, numbers: U32) -> Flags:
-    """Of each entry of ``table`` whether it is one that ``subset`` has."""
+    """For each entry of ``table`` whether it is one that ``subset`` has."""
     used = np.zeros(len(table), np.bool_)
     used[0] = True
     for start in range(0, len(numbers), _MARKED_AT_ONCE):

@@ -37,7 +37,7 @@ this."""
 
 
 class DebugScheme(StrEnum):
-    """Which debug data a code object carries. The values stand in answers (``info --json``)."""
+    """Which debug data a code object carries. The values are in answers (``info --json``)."""
 
     NONE = "none"
     DWARF_2 = "dwarf-2"
@@ -69,7 +69,7 @@ class RelocationScheme(StrEnum):
 
 
 class Section:
-    """One ELF section, which nobody changes; ``content`` is what stands in the file (empty for NOBITS), already
+    """One ELF section, which nobody changes; ``content`` is what is in the file (empty for NOBITS), already
     decompressed, or reads it when somebody looks, from ``begin`` to ``end``, where the file has it as it is stored:
     most questions need few of an object's sections."""
 

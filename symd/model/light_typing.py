@@ -15,7 +15,7 @@ else:
     def NewType(_name: str, of: type) -> type:  # noqa: N802 - as typing has it
         return of
 
-    def TypeVar(_name: str) -> type:  # noqa: N802 - likewise
+    def TypeVar(_name: str) -> type:  # noqa: N802 - as typing has it
         return object
 
     def overload(_signature: object) -> None:
@@ -23,7 +23,7 @@ else:
 
     class _Maker(type):
         def __new__(cls, name: str, _bases: object, body: dict[str, object]) -> type:
-            """A tuple with the fields that the body of a class annotates, and everything else that stands there."""
+            """A tuple with the fields that the body of a class annotates, and everything else that is there."""
             fields = body["__annotations__"]
             defaults = [body.pop(field) for field in fields if field in body]
             made = namedtuple(name, fields, defaults=defaults, module=body["__module__"])  # noqa: PYI024 - it is what that makes

@@ -58,7 +58,7 @@ def kernel_summaries(code: CodeObject) -> list[KernelSummary]:
 
 
 def code_summary(code: CodeObject, digest: Digest, notes: Sequence[str] = ()) -> ObjectSummary:
-    """A code object described, whose bytes have that digest; ``notes`` stand behind its own. Facts and warnings that
+    """A code object described, whose bytes have that digest; ``notes`` are behind its own. Facts and warnings that
     nobody looked at yet stay so."""
     kernels = tuple(kernel_summaries(code))
     return ObjectSummary(
@@ -78,7 +78,7 @@ UNREAD = "debug data cannot be read: "
 """How the note begins that says why."""
 NO_SECTIONS = "the section table cannot be used"
 """How the note of a code object begins whose debug data cannot be found, as of a file that was cut off: the table
-stands at its end."""
+is at its end."""
 
 
 class ContainerSummary(NamedTuple):

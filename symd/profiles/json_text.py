@@ -55,7 +55,7 @@ class JsonCursor:
         return self.text[self.at : self.at + 1]
 
     def value(self) -> Any:
-        """The value here; the cursor stands after it then."""
+        """The value here; the cursor is after it then."""
         try:
             found, self.at = _READ(self.text, self.at)
         except (ValueError, RecursionError) as error:

@@ -82,7 +82,7 @@ def lines_of(field_number: int, frames: Sequence[Frame], functions: ProfileFunct
 
 
 class StringTableReader:
-    """A base for readers of messages whose strings stand in a table and are named by their number there; the reader
+    """A base for readers of messages whose strings are in a table and are named by their number there; the reader
     fills ``_strings``."""
 
     def __init__(self, data: bytes, where: str, spending: ProfileBudget) -> None:

@@ -110,7 +110,7 @@ def _texts(index: Index, section: NDArray[np.int64], each: Instructions) -> Sequ
 
 
 _LABEL = re.compile(r"(?<![\w.])(?:0x[0-9a-f]+|L[0-9]+)(?![\w.])")
-"""As LLVM and nvdisasm, and as IGA write a target."""
+"""A target of a jump as LLVM, nvdisasm and IGA write it."""
 
 
 def _named(number: str, label: str, query: str, hit: re.Match[str]) -> str:

@@ -98,12 +98,12 @@ class EarlierAttempts(NamedTuple):
 class ModuleStore(ABC):
     """Modules by digest, with their indexes, remembered failures, aliases and contexts: what the engine, the daemon and
     the watches use. ``symd.store.Store`` keeps them in a folder, ``symd.store.shared`` for several machines; what is
-    the same wherever the bytes lie stands here. Safe to use from several threads."""
+    the same wherever the bytes lie is here. Safe to use from several threads."""
 
     _catalogue: CatalogueQueries
     _limits: Limits
     _incoming_folder: Path
-    """Of files being written."""
+    """The folder of files being written."""
     writability: Writability
     """Whether what is written is taken."""
     given_up = 0
@@ -236,7 +236,7 @@ class ModuleStore(ABC):
         transaction is refused."""
 
     def _removing(self) -> AbstractContextManager[RemovedFiles]:
-        """For a transaction that takes modules out."""
+        """A context for a transaction that takes modules out."""
         return removing(self._incoming_folder)
 
     def state(self, digest: str, version: int) -> ModuleState:

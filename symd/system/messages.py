@@ -23,7 +23,7 @@ _OF_THE_SYSTEM: Final = frozenset((errno.EACCES, errno.EPERM, errno.EMFILE, errn
 
 
 def os_error_text(error: Exception) -> str:
-    """The system's words as they stand inside a sentence, "no such file or directory"; an abbreviation at their
+    """The system's words as they are inside a sentence, "no such file or directory"; an abbreviation at their
     beginning stays. An exception without words is told by its kind."""
     words = (error.strerror if isinstance(error, OSError) else None) or str(error)
     if not words:

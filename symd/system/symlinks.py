@@ -57,7 +57,7 @@ def resolved(path: Path) -> Path:
 
 
 def still_resolved(path: Path) -> Path:
-    """``path``, as ``resolved`` gave it a while ago. Raises ``FailedPrecondition`` where a link stands on its way by
+    """``path``, as ``resolved`` gave it a while ago. Raises ``FailedPrecondition`` where a link is on its way by
     now, and OSError."""
     leads = resolved(path)
     if leads != path:
@@ -80,7 +80,7 @@ def _check_owner(folder: Path, link: Path) -> None:
 
 
 def replaceable(folder: Path) -> Path | None:
-    """What stands on the way to ``folder``, which is there, and lets others put another in its place: a folder that all
+    """What is on the way to ``folder``, which is there, and lets others put another in its place: a folder that all
     may write in, without the sticky bit, so that every user may rename what is another's there; or a symbolic link of
     another user than this one and root. Raises OSError."""
     for above, link in passed(folder):
@@ -100,7 +100,7 @@ def anothers(path: Path) -> Path | None:
 
 
 def _owner(path: Path) -> int | None:
-    """None where nothing is there yet."""
+    """The owner of a path; None where nothing is there yet."""
     try:
         return path.lstat().st_uid
     except FileNotFoundError:

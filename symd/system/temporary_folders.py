@@ -50,7 +50,7 @@ def if_unlocked(
     """Let ``act`` do something to what is called so, under its lock, if that is wanted and locked by nobody; whether it
     did. Raises OSError where it cannot be opened, FileNotFoundError where it is gone."""
     if not is_wanted(path.lstat()):
-        return False  # to open a device does something, and to open a pipe may take for ever
+        return False  # to open a device does something, and to open a pipe may take forever
     handle = os.open(path, _OPENING)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -67,7 +67,7 @@ def if_unlocked(
 
 
 _NAME: Final = re.compile("symd-(driver|tool|daemon)-[a-z0-9_]{8}")
-"""As mkdtemp names them: a folder that somebody called otherwise is his."""
+"""A folder's name as mkdtemp makes it: a folder that somebody called otherwise is his."""
 
 
 @contextlib.contextmanager

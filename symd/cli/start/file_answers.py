@@ -78,7 +78,7 @@ def answer_at(code: CodeObject, section: int, offset: int) -> PlainAnswer | None
         from symd.debuginfo.spirv import one_address as spirv  # noqa: PLC0415 - one of the two is needed
 
         return spirv.answer_at(code, offset)
-    from symd.debuginfo import one_address  # noqa: PLC0415 - likewise
+    from symd.debuginfo import one_address  # noqa: PLC0415 - one of the two is needed
 
     return one_address.answer_at(code, section, offset, DEFAULT_LIMITS)
 

@@ -63,11 +63,11 @@ def is_private(folder: str) -> bool:
     if status.st_uid != os.geteuid() or status.st_mode & _OTHERS:
         return False
     above = os.path.realpath(folder)
-    if above != os.path.abspath(folder):  # noqa: PTH100 - likewise
+    if above != os.path.abspath(folder):  # noqa: PTH100 - pathlib is slow to import
         return False  # whose the symbolic links are is looked at by the command line
     while above != "/":
-        above = os.path.dirname(above)  # noqa: PTH120 - likewise
-        mode = os.stat(above).st_mode  # noqa: PTH116 - likewise
+        above = os.path.dirname(above)  # noqa: PTH120 - pathlib is slow to import
+        mode = os.stat(above).st_mode  # noqa: PTH116 - pathlib is slow to import
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             return False
     return True

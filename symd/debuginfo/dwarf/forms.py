@@ -106,7 +106,7 @@ STRX_FORMS = frozenset(
     }
 )  # fmt: skip
 LOW_PC_OFFSET = 1 << 32
-"""The name, which no attribute has, of what stands behind a DW_AT_low_pc of the form DW_FORM_LLVM_addrx_offset: the
+"""The name, which no attribute has, of what is behind a DW_AT_low_pc of the form DW_FORM_LLVM_addrx_offset: the
 bytes from that address."""
 UNIT_REFERENCES = frozenset(
     {Form.DW_FORM_ref1, Form.DW_FORM_ref2, Form.DW_FORM_ref4, Form.DW_FORM_ref8, Form.DW_FORM_ref_udata}

@@ -26,7 +26,7 @@ from symd.model.frame_text import (
 )
 
 _END_SEQUENCE = 4
-"""As in ``model.debug_info``."""
+"""The flag of a row that ends a sequence, as in ``model.debug_info``."""
 
 
 def answer_at(code: CodeObject, offset: int) -> PlainAnswer | None:

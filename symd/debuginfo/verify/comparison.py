@@ -274,7 +274,7 @@ _TAGS = {tag: name.removeprefix("DW_TAG_") for name, tag in vars(Tag).items() if
 
 
 def line_tables(lines: LineColumns) -> dict[int, list[VerifiedLine]]:
-    """The rows that stand in every table that has any, by the table's offset in ``.debug_line``."""
+    """The rows that are in every table that has any, by the table's offset in ``.debug_line``."""
     found: dict[int, list[VerifiedLine]] = {}
     columns = (lines.table_of_row, lines.address, lines.file, lines.line, lines.column, lines.flags)
     for table, address, file, line, column, flags in zip(*(one.tolist() for one in columns), strict=True):

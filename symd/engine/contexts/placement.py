@@ -1,6 +1,5 @@
-"""A load as a client tells it, as one that can be kept: checked, with every segment's address and size.
-
-Device addresses as tools write them: whole, canonical, truncated, or counted in larger units than bytes.
+"""Loads as clients send them, checked and given every segment's address and size; and device addresses in the forms
+that tools write: whole, canonical, truncated, or counted in units larger than bytes.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ MAX_TEXT = 4096
 MAX_TOLD = 200_000
 """Segments of loads that are told together: a load with a base has one for each text section of its module."""
 MAX_TEXTS = 1 << 24
-"""Characters of the names and paths that the segments of loads that are told together have: a load's path stands in
+"""Characters of the names and paths that the segments of loads that are told together have: a load's path is in
 each of its segments."""
 MAX_ATTRIBUTES = 100
 TIMES = 1 << 63

@@ -213,7 +213,7 @@ class _Map:
 
     @property
     def size(self) -> int:
-        """In segments."""
+        """The memory that the map takes, in segments."""
         return self._timeline.size + self._timeline.texts // SEGMENT_BYTES
 
     def follow(self, check_cancelled: Callable[[], None]) -> ContextMap:

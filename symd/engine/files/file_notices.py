@@ -17,7 +17,7 @@ from symd.errors import Malformed, SymdError
 
 AFTER_SECONDS, EVERY_SECONDS = 1.0, 0.5
 _CLEAR = "\r\x1b[K"
-"""To the beginning of the line, and nothing from there on."""
+"""The sequence that goes to the beginning of the line and clears it."""
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def _tell(what: str, out: TextIO, after: float, done: Event) -> None:
 
 WHERE_CUT_OFF = "was the file cut off on its way? Copy or build it again"
 _ENDS_EARLY = r"the file ends inside|past (the \w+'s )?\d"
-"""How readers say that something would stand behind the end."""
+"""How readers say that something would be behind the end."""
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""The bytes that a verb reads: of a file, of a part of one, or of standard input.
+"""The bytes that a verb reads: a file, a part of one, or standard input; and which files may be read for somebody else.
 
-Files that somebody else than the user names. Bytes from elsewhere: what is read here would travel to a daemon, so that
-for one only those are read that lie beside whoever names them. An assistant: only what the user allowed.
+What is read may travel to a daemon. So a file that a module or a profile names is read only where it lies beside the
+file that names it, and an assistant reads only what the user allowed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded, NoSuchFile, PermissionDenied, SymdError
@@ -23,10 +23,6 @@ from symd.model.frame_text import printable
 from symd.model.identities import named_digest
 from symd.system.messages import complain, os_error_text
 from symd.system.symlinks import opened_below
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 _SHOWN = 4
 
@@ -85,7 +81,7 @@ def _led_to(path: str | os.PathLike[str]) -> str:
 def is_below(path: Path, folders: Sequence[Path]) -> bool:
     """Whether a path, as it is written, stays inside one of the folders."""
     whole = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute keeps ".."
-    return any(whole.is_relative_to(os.path.abspath(folder)) for folder in folders)  # noqa: PTH100 - likewise
+    return any(whole.is_relative_to(os.path.abspath(folder)) for folder in folders)  # noqa: PTH100 - Path.absolute keeps ".."
 
 
 def say_left_out(file: str, paths: Sequence[str], hint: str) -> None:
@@ -258,6 +254,6 @@ def comes_to_an_end(path: str | os.PathLike[str], allowed: AllowedFiles | None =
 
 def _made_up() -> set[int]:
     """The devices of the kernel's own file systems; the root's where one is not mounted says nothing."""
-    root = os.stat("/").st_dev  # noqa: PTH116 - likewise
-    found = {os.stat(folder).st_dev for folder in ("/proc", "/sys") if os.path.isdir(folder)}  # noqa: PTH112, PTH116 - likewise
+    root = os.stat("/").st_dev  # noqa: PTH116 - pathlib is slow to load
+    found = {os.stat(folder).st_dev for folder in ("/proc", "/sys") if os.path.isdir(folder)}  # noqa: PTH112, PTH116 - pathlib is slow to load
     return found - {root}

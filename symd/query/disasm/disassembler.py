@@ -238,7 +238,7 @@ _FILES: Final = 16
 
 
 class Disassembler(Protocol):
-    """A module of this room that stands in its table."""
+    """A module of this room that is in its table."""
 
     NAME: str
     """What people call it."""
@@ -260,7 +260,7 @@ class Disassembler(Protocol):
 class DisassemblyBudget:
     """What is left to one request, over all the runs that it takes: seconds, bytes of address space of each, and bytes
     of text.
-    ``of_part``: the request is for a part of the code, such as a kernel, which may stand in many code objects.
+    ``of_part``: the request is for a part of the code, such as a kernel, which may be in many code objects.
     ``check_cancelled`` as for ``disassemble``."""
 
     def __init__(

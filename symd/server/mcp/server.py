@@ -134,7 +134,7 @@ class _Server(MCPServer[None]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """As the package has it, which repeats the whole name of a tool that is not there."""
+        """Call a tool like the package, which repeats the whole name of a tool that is not there."""
         shown = name if len(name) <= _NAME_CHARACTERS else f"{name[:_NAME_CHARACTERS]}…"
         return await super().call_tool(shown, arguments, context)
 

@@ -164,7 +164,7 @@ def _level(site: Site, asked: HttpRequest) -> Reply:
 
 def _spirv_object(site: Site, digest: str, path: str, kernel: str | None) -> ObjectPath | None:
     """The SPIR-V beside a code object that has the same kernel; None for SPIR-V itself. All of its functions are shown:
-    what was inlined stands in others than the kernel."""
+    what was inlined is in others than the kernel."""
     objects = site.symbolizer.module(digest).objects
     if kernel is None or any(each.path == path and each.kind is CodeKind.SPIRV for each in objects):
         return None
