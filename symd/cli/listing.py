@@ -64,6 +64,8 @@ _INDENT = " " * 8
 _NO_SHARE = " " * 8
 _LONGEST_NAME = 40
 """Characters of a kernel's name that stand in front of each of its instructions."""
+_LONGEST_SECTION = 16
+"""Characters of a section's name that stand there."""
 _AROUND = 5
 
 
@@ -243,7 +245,8 @@ def _place(answers: Answers, number: int) -> str:
     name = answers.locations.strings[answers.locations.kernel[answers.location[number]]]
     if name and len(name) <= _LONGEST_NAME and section.section and section.section.endswith(f".{name}"):
         return f"{name}+{offset:#06x}"
-    return f"(#{section.section_index})+{offset:#06x}"
+    named = section.section and len(section.section) <= _LONGEST_SECTION
+    return f"({section.section if named else f'#{section.section_index}'})+{offset:#06x}"
 
 
 def _mark(callers: Sequence[Frame], names: Mapping[str, str]) -> str:
