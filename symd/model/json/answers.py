@@ -168,9 +168,12 @@ def row_chunks(table: LineTable) -> Iterator[Iterator[Sequence[int]]]:
         yield zip(*(column[start : start + ROWS_PER_TEXT].tolist() for column in columns), strict=True)
 
 
-def instruction_lines(listing: Listing, sources: Mapping[str, SourceText]) -> Iterator[str]:
+def instruction_lines(
+    listing: Listing, sources: Mapping[str, SourceText], weights: Sequence[tuple[float, float]] | None = None
+) -> Iterator[str]:
     """One line of JSON an instruction, in the order of the code; a single line with ``problem`` where there are none.
-    ``sources`` are the texts of source files, by the name that the debug data gives them."""
+    ``sources`` are the texts of source files, by the name that the debug data gives them; ``weights`` what the samples
+    of a profile at each instruction weigh, and their share of the profile, from 0 to 1."""
     if listing.problem:
         yield to_json({"object": listing.path, "target": listing.target, "problem": listing.problem}) + "\n"
         return
@@ -184,6 +187,8 @@ def instruction_lines(listing: Listing, sources: Mapping[str, SourceText]) -> It
         if location not in endings:
             endings[location] = _of_location(answer, texts)
         own = f'"size": {size}, "text": {to_json(text)}, {_of_instruction(listing, number)}'
+        if weights is not None:
+            own = f'"value": {weights[number][0]}, "share": {weights[number][1]:.6g}, {own}'
         yield f"{_of_address(answer)}, {own}, {endings[location]}}}\n"
 
 
