@@ -38,8 +38,13 @@ def inlined_rows(
     """The scopes of rows (``core.row_scopes``, which says what both columns hold and ``how`` they can be read)."""
     of_python = bytes(file.endswith(PYTHON_SUFFIX) for file in files)
 
+    known: dict[tuple[int, int], bool] = {}  # names may be long, and many rows have one
+
     def is_around(function: int, name: int) -> bool:
-        return is_symbol_of(functions[function].name, names[name])
+        found = known.get((function, name))
+        if found is None:
+            found = known[function, name] = is_symbol_of(functions[function].name, names[name])
+        return found
 
     unnamed = is_around if 1 in of_python else None
     found = core.row_scopes(rows, calls, functions, unnamed=unnamed, unnamed_files=of_python, names=len(names), **how)

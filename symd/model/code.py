@@ -154,6 +154,8 @@ PYTHON_SUFFIX = ".py"
 def is_symbol_of(symbol: str, name: str) -> bool:
     """Whether a function has this name, or a symbol that LLVM and NVIDIA's assembler make of it:
     ``$kernel$module_$_name`` of ``module.name``."""
+    if len(symbol) < len(name):
+        return False
     allowed = name.replace(".", "_$_").replace("@", "_$_")
     return symbol in (name, allowed) or symbol.endswith(f"${allowed}")
 

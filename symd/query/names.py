@@ -239,9 +239,19 @@ def _matcher(index: Index, wanted: NameQuery, check_cancelled: Callable[[], None
     means = _means(index, wanted, check_cancelled) if wanted.match is not Match.PREFIX else _nothing
     spelled = _spelled_matcher(wanted) if wanted.match is not Match.EXACT else _nothing
 
+    known: dict[str, bool] = {}
+
+    def is_meant(text: str) -> bool:
+        if len(text) <= LONGEST:
+            return bool(fits(text) or means(text) or spelled(text))
+        found = known.get(text)  # long ones take long, and many functions may have one
+        if found is None:
+            found = known[text] = bool(fits(text) or means(text) or spelled(text))
+        return found
+
     def test(name: str, linkage: str) -> bool:
         check_cancelled()
-        return any(fits(each) or means(each) or spelled(each) for each in (name, linkage) if each)
+        return any(is_meant(each) for each in (name, linkage) if each)
 
     return test
 
