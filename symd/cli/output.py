@@ -200,4 +200,4 @@ def path_of(file: str) -> str:
     try:
         return uri.parse(file).path if uri.is_uri(file) else file
     except InvalidInput:
-        return file  # whoever reads it says what is wrong with it
+        return file  # its reader reports what is wrong

@@ -104,7 +104,7 @@ def profile_resolver(
 
 def check_no_module(data: bytes, source: str) -> None:
     """Raises InvalidInput where what should be a profile is a module."""
-    if compressed_file.claims(data):  # whoever expands it says what is inside
+    if compressed_file.claims(data):  # expanding it tells what is inside
         return
     if profiles.identify(data) is None and (found := identify(data)) is not None:
         hint = f"symd profile -m {quote(source)} IN OUT, or symd hot -m {quote(source)} IN; IN is what a profiler wrote"

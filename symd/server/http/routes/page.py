@@ -134,7 +134,7 @@ def checked(site: Site, asked: HttpRequest) -> str:
 MOST_NAMES: Final = 200
 """Names of one answer."""
 MOST_TEXT: Final = 1 << 20
-"""Characters of their texts, give or take one: whoever made the module says how long those are, and each has its code
+"""Characters of their texts, give or take one: a module may make them of any length, and each has its code
 object's path."""
 
 
