@@ -1,6 +1,7 @@
-"""``symd profile IN OUT``: symbolize a profile in place; what was done, and what was not and why, goes to stderr. For
-each verb that takes a profile: the modules that it speaks of, as the user names them, and errors of the profile under
-the name that the user gave it, since readers know bytes alone and say "the profile"."""
+"""``symd profile IN OUT``: symbolize a profile in place; what was done and what was not, and why, goes to stderr. For
+every verb that takes a profile: the modules that the user names for it, and errors under the name that the user gave
+it, since readers know bytes alone and say "the profile".
+"""
 
 from __future__ import annotations
 

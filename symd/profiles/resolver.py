@@ -1,6 +1,7 @@
-"""From what a profile calls a piece of code (build id, code object id, CRC, kernel name) to a module that the user
-named, and from there to answers. Only modules that the user named are used; a name that two of them have is ambiguous.
-A mapping of a profile (where which part of which file was loaded) becomes addresses in a code object."""
+"""From a profile's name for a piece of code (build id, code object id, CRC, kernel name) to a module that the user
+named, and from there to answers. A name that two of these modules have is ambiguous. A mapping of a profile (which part
+of which file was loaded where) becomes addresses in a code object.
+"""
 
 from __future__ import annotations
 
