@@ -1,6 +1,7 @@
 """What every handler works with: the engine, the queues, the limits, the disassemblers of this machine, and the source
-texts that the operator allows to be read (``symd serve --source-root``). Disassemblers are looked for once, because
-walking PATH takes longer than a batch of addresses, and clients ask before each large batch what the daemon takes.
+texts that the operator allows to be read (``symd serve --source-root``). Disassemblers are looked for at most every 30
+seconds, because walking PATH takes longer than a batch of addresses, and clients ask before each large batch what the
+daemon takes.
 """
 
 from __future__ import annotations
