@@ -1,6 +1,9 @@
-"""The modules of a process that runs already: what its runtime lists, what lies in its memory, its mapped files and its
-caches. ROCm's runtime keeps a list of loaded code objects for debuggers; source: ROCdbgapi's documentation (code object
-URIs) and the runtime's exported ``_amdgpu_r_debug``, which is glibc's r_debug."""
+"""The modules of a process that is already running: what ROCm's runtime lists, and what is in its memory, its mapped
+files and its caches.
+
+Source: ROCm's runtime keeps a list of loaded code objects for debuggers: ROCdbgapi's documentation (code object URIs)
+and the runtime's exported ``_amdgpu_r_debug``, which is glibc's r_debug.
+"""
 
 from __future__ import annotations
 

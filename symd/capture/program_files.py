@@ -1,6 +1,9 @@
 """Device code in files of running programs: the part that a code object URI names, and a file that a process has
-mapped. That one is read, and not mapped here too: the process may cut it off at any time, and whoever touches a mapping
-behind the end of its file is killed (SIGBUS)."""
+mapped.
+
+A mapped file is read, not mapped again: the process may truncate it at any time, and touching a mapping past the end of
+its file kills the process that does so (SIGBUS).
+"""
 
 from __future__ import annotations
 

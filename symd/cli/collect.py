@@ -1,5 +1,6 @@
-"""``symd collect FOLDER...``: the modules of compilers' caches and dump folders, as they fill. What the verbs that take
-modules from elsewhere say of each, and where they put them, is here too."""
+"""``symd collect FOLDER...``: the modules of compilers' caches and dump folders, as they fill. Also where the verbs
+that take modules from elsewhere put them, and what they report of each.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""``symd core FILE``: what every warp or wave of a GPU core dump was doing. As text that is what the dump is, then each
-stack with the warps or waves that have it."""
+"""``symd core FILE``: what every warp or wave of a GPU core dump was doing. The text has a summary of the dump, then
+each stack with its warps or waves.
+"""
 
 from __future__ import annotations
 

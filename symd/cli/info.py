@@ -1,5 +1,6 @@
-"""``symd info FILE...``: what is inside, at any depth. What a format says of a kernel, a code object or a container
-is on one line."""
+"""``symd info FILE...``: the contents of modules, at any depth. The facts of a kernel, a code object or a container are
+one line.
+"""
 
 from __future__ import annotations
 

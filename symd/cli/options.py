@@ -1,5 +1,6 @@
-"""Arguments and options that several verbs share, spelled the same everywhere, and what a help has at its end:
-examples, and where the pages are that it names (a wheel has them in the package, a clone beside it)."""
+"""Arguments and options that several verbs share, and the end of a help text: examples, and where the pages are that it
+names (a wheel has them in the package, a clone beside it).
+"""
 
 from __future__ import annotations
 

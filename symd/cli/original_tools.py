@@ -38,7 +38,7 @@ def _is_host_program(file: str) -> bool:
         with open(file, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as mapped:  # noqa: PTH123 - as in input.py
             return host_elf.claims(cast("bytes", mapped))
     except (OSError, ValueError):
-        return False  # whoever opens it says what is wrong
+        return False  # opening it reports what is wrong
 
 
 def original(name: str) -> str:

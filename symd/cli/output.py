@@ -1,5 +1,6 @@
-"""How answers are written: JSON lines, and text that is plain when nobody looks at a terminal. What a command says of
-its work beside them, on stderr, with a bar on a terminal; and that no file which it writes is one that it reads."""
+"""A command's output: answers as JSON lines, or as text that is plain unless it goes to a terminal; and messages about
+its work on stderr, with a progress bar on a terminal. No file that it writes may be one that it reads.
+"""
 
 from __future__ import annotations
 
@@ -200,4 +201,4 @@ def path_of(file: str) -> str:
     try:
         return uri.parse(file).path if uri.is_uri(file) else file
     except InvalidInput:
-        return file  # whoever reads it says what is wrong with it
+        return file  # its reader reports what is wrong

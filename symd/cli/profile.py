@@ -1,6 +1,7 @@
-"""``symd profile IN OUT``: symbolize a profile in place; what was done, and what was not and why, goes to stderr. For
-each verb that takes a profile: the modules that it speaks of, as the user names them, and errors of the profile under
-the name that the user gave it, since readers know bytes alone and say "the profile"."""
+"""``symd profile IN OUT``: symbolize a profile in place; what was done and what was not, and why, goes to stderr. For
+every verb that takes a profile: the modules that the user names for it, and errors under the name that the user gave
+it, since readers know bytes alone and say "the profile".
+"""
 
 from __future__ import annotations
 
@@ -162,7 +163,7 @@ def profile_resolver(
 
 def check_no_module(data: bytes, source: str) -> None:
     """Raises InvalidInput where what should be a profile is a module."""
-    if compressed_file.claims(data):  # whoever expands it says what is inside
+    if compressed_file.claims(data):  # expanding it tells what is inside
         return
     if profiles.identify(data) is None and (found := identify(data)) is not None:
         hint = f"symd profile -m {quote(source)} IN OUT, or symd hot -m {quote(source)} IN; IN is what a profiler wrote"

@@ -1,6 +1,6 @@
-"""Questions on standard input, one a line: what can be read without waiting is answered together. For those who answer
-in the words of other tools, of lines that come again the answer is made once, as profilers ask for few addresses many
-times."""
+"""Questions on standard input, one a line: all that can be read without waiting are answered together. Lines that come
+again, as from profilers that ask for few addresses many times, are answered once (``RepeatedLines``).
+"""
 
 from __future__ import annotations
 

@@ -64,12 +64,6 @@ _NO_DEBUG_INFO = cython.declare(cython.int, 6)  # reasons why code of nobody has
 _MALFORMED = cython.declare(cython.int, 11)
 _LAST_REASON = cython.declare(cython.int, LAST_REASON)
 
-# What ``_columns`` has of each column, in this order: see ``_parse_column_table``.
-_PLACE = cython.declare(cython.int, 0)
-_ENTRIES = cython.declare(cython.int, 1)
-_STORED = cython.declare(cython.int, 2)
-_WIDTH = cython.declare(cython.int, 3)
-
 _WIDTHS = {b"|u1\0": 1, b"<u2\0": 2, b"<u4\0": 4, b"<u8\0": 8}
 _NAMES = (
     "module_sha256", "section_address", "section_size", "section_base", "section_object", "section_name", "section_number",
@@ -193,7 +187,7 @@ class IndexLookup:
 
     _file = cython.declare(object)
     _data = cython.declare(cython.const[cython.uchar][::1])
-    _columns = cython.declare(cython.ulonglong[::1])
+    _columns = cython.declare(cython.ulonglong[::1])  # four numbers a column: place, entries, stored ones, width
     _sums = cython.declare(object)
     _sound = cython.declare(cython.uchar[::1])
     _is_sound = cython.declare(cython.bint)
@@ -279,17 +273,17 @@ class IndexLookup:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _count(self, column: cython.int) -> cython.ulonglong:
-        return self._columns[4 * column + _ENTRIES]
+        return self._columns[4 * column + 1]
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _number(self, column: cython.int, at: cython.ulonglong) -> cython.ulonglong:
         """An entry of a column."""
-        if at >= self._columns[4 * column + _ENTRIES]:
+        if at >= self._columns[4 * column + 1]:
             raise _missing(column, at, self._count(column))
-        width: cython.int = self._columns[4 * column + _WIDTH]
-        start: cython.Py_ssize_t = self._columns[4 * column + _PLACE]
-        if self._columns[4 * column + _STORED] > 1:
+        width: cython.int = self._columns[4 * column + 3]
+        start: cython.Py_ssize_t = self._columns[4 * column]
+        if self._columns[4 * column + 2] > 1:
             start += cython.cast(cython.Py_ssize_t, at) * width
         if not self._is_sound:
             self._compare(start, start + width)
@@ -298,12 +292,12 @@ class IndexLookup:
     @cython.cfunc
     def _bytes(self, column: cython.int, start: cython.ulonglong, stop: cython.ulonglong) -> object:
         """Entries of a column of bytes."""
-        if not start <= stop <= self._columns[4 * column + _ENTRIES] or self._columns[4 * column + _WIDTH] != 1:
+        if not start <= stop <= self._columns[4 * column + 1] or self._columns[4 * column + 3] != 1:
             raise _missing(column, stop, self._count(column))
-        if self._columns[4 * column + _ENTRIES] != self._columns[4 * column + _STORED]:
+        if self._columns[4 * column + 1] != self._columns[4 * column + 2]:
             return bytes((self._number(column, 0),)) * (stop - start)
-        begin: cython.Py_ssize_t = self._columns[4 * column + _PLACE] + start
-        end: cython.Py_ssize_t = self._columns[4 * column + _PLACE] + stop
+        begin: cython.Py_ssize_t = self._columns[4 * column] + start
+        end: cython.Py_ssize_t = self._columns[4 * column] + stop
         if not self._is_sound:
             self._compare(begin, end)
         return self._file[begin:end]

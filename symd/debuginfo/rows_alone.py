@@ -1,6 +1,6 @@
-"""What line rows alone say of inlined calls, of a code object's functions and by its compiler's ways, and the frames of
-one row where debug data is no more than that, as ``reading`` and the index have them. Knows no columns, whose library
-takes longer to import than an answer takes."""
+"""Inlined calls that line rows alone state, by each compiler's habits, and the frames of one row where there is no more
+debug data, as ``reading`` and the index have them. It does without NumPy, whose import takes longer than an answer.
+"""
 
 from __future__ import annotations
 

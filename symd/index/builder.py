@@ -1,6 +1,7 @@
-"""Code objects and their debug information in, an index file out, column after column. What a portion of the code
-objects says is kept (``portions``, ``compressed_columns``). Most modules are one portion; of a large one, which has
-many, the columns of each wait compressed until all are there."""
+"""Index files written column after column, from code objects and their debug information. Each portion of the code
+objects is indexed by itself and kept (``portions``, ``compressed_columns``). Most modules are one portion; of a large
+one, which has many, the columns of each wait compressed until all are there.
+"""
 
 from __future__ import annotations
 

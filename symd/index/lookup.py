@@ -1,4 +1,4 @@
-"""An index as it is asked: where a query points to, and which location holds there. Nothing here parses."""
+"""An index as questions use it: where a query points to, and which location holds there. Nothing here parses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Answers from a module before all of it is decoded: from the code objects, and the units in them, that questions need.
-A process that answers a few questions and ends has the index of its opened module so, too, until there are more."""
+"""Answers from a module before all of it is decoded: from the code objects, and the units in them, that the questions
+need. A process that answers a few questions about a file and ends goes no further (``FileIndex``).
+"""
 
 from __future__ import annotations
 

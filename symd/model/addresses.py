@@ -1,6 +1,7 @@
-"""The kinds of address, which are types and never one ``int``, the ways to ask by each, and the last time at which a
-device address may mean something. How people write a query: ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or
-(#INDEX)+OFFSET; decimal or 0x hexadecimal."""
+"""The kinds of address, each a type of its own and never one ``int``, the queries by each, and the latest time of a
+device address. Queries as people write them: ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET;
+decimal or 0x hexadecimal.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Answers: frames, the reason why an address has the answer it has, and whole batches as columns; and the algebra of
-their location tables: what some answers need of one, and several as one. In every table entry 0 is "nothing known", a
-parent of 0 means that there is none, and string 0 is "absent"; all functions keep that."""
+"""Answers: frames, the reason of each answer, and whole batches as columns; and operations on their location tables:
+the part that some answers need, and several tables as one. In every table entry 0 is "nothing known", parent 0 means
+none, and string 0 is "absent"; all functions keep that.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What modules need of ``typing``, without that: a process that answers one address spends a twentieth of its time on
-importing it. Type checkers see ``typing``'s own names. At run time those that only annotations have stand for nothing,
-and ``NamedTuple`` makes the same classes without looking at each field's type."""
+"""The names of ``typing`` that modules need, without importing it, which takes a twentieth of the time of a process
+that answers one address. Type checkers see ``typing``'s own names. At run time names for annotations alone stand for
+nothing, and ``NamedTuple`` makes the same classes without checking the types of fields.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The lines of many answers as columns of pieces, of which answers share most: joined some at a time, when they are
-written. Answers share locations, and locations share all but a position: each text is made once, and most of the work
-is done on columns."""
+"""The lines of many answers as columns of pieces, joined in batches when they are written. Answers share locations, and
+locations share all but a position, so each text is made once, and most of the work is done on columns.
+"""
 
 from __future__ import annotations
 

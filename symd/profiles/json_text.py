@@ -1,5 +1,6 @@
-"""JSON that is edited where it stands: values are found with their spans in the text, and everything between the edits
-stays character for character. One pass, at the speed of the standard library's scanner."""
+"""JSON edited in place: values are found with their spans in the text, and everything between the edits stays character
+for character. One pass, at the speed of the standard library's scanner.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The string and function tables that pprof and OTLP share in kind: what is there is found again, what is new goes to
-the end, nothing stands twice. Readers of such messages find strings by their numbers."""
+"""The string and function tables that pprof and OTLP share in kind: an entry that is there is found again, a new one
+goes to the end, and none is there twice.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Where can a breakpoint go? For a source line one address for each function and each inlined copy that has the
-line; or the name of the reason why there is none. And what one module answers to the breakpoints that wait for it."""
+"""Where a breakpoint for a source line can go: one address in each function and each inlined copy that has the line; or
+the name of the reason why there is none. Also what one module answers to waiting breakpoints.
+"""
 
 from __future__ import annotations
 

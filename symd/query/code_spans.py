@@ -1,5 +1,6 @@
-"""Which bytes of which code objects are meant by the name of a function, by a place or by a range of a section? And
-which rows of a line table, and which instructions, cover these."""
+"""The bytes of code objects that are meant by a function's name, a place or a range of a section; and the rows of a
+line table, or the instructions, that cover them.
+"""
 
 from __future__ import annotations
 

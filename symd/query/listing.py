@@ -1,5 +1,6 @@
-"""Which instructions does each source line own? The instructions of a code object, each once and in the order of the
-code, with the frames that it comes from. What disassembles is given; nothing here runs a program."""
+"""The instructions of a code object, each once and in the order of the code, with the frames that it comes from. The
+disassembler is passed in; nothing here runs a program.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Where can a breakpoint for a function, a kernel or a query go? Of a function the first byte of its own code, after
-the prologue where the debug data says where that ends, and the first byte of each inlined copy; of a kernel the same;
-of a query each byte that it means."""
+"""Where a breakpoint for a function, a kernel or a query can go: for a function the first byte of its own code, after
+the prologue if the debug data says where that ends, and the first byte of each inlined copy; for a kernel the same; for
+a query each byte that it means.
+"""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ class ResponseSizeLimit:
 
 
 def _text_size(answer: Answer) -> int:
-    """Characters of its texts: whoever made the module says how long those are."""
+    """Characters of its texts: a module may make them of any length."""
     own = len(answer.path or "") + len(answer.kernel or "") + len(answer.section or "")
     return own + _frames_text_size(answer.frames)
 

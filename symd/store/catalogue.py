@@ -679,7 +679,7 @@ def older_schema(path: Path) -> int:
         with closing(existing(path)) as connection:
             schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
     except (sqlite3.Error, UnicodeDecodeError):
-        return 0  # whoever reads it says what is wrong
+        return 0  # its reader reports what is wrong
     return schema if 0 < schema < len(MIGRATIONS) else 0
 
 

@@ -1,5 +1,6 @@
-"""What a store knows of modules by its catalogue, and what is done alike whatever keeps the catalogue and the bytes. Of
-remembered failures: which errors last, and how one is written down and comes back as itself."""
+"""What stores have in common, whatever keeps the catalogue and the bytes: the base of stores, and remembered failures
+(which errors last, and how they are kept as text and raised again).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The catalogue's statements in the SQL that SQLite and PostgreSQL have in common: one row a module, its indexes,
-remembered failures and attempts. What changes rows, with what that needs to know of them, and what a catalogue is
-asked."""
+remembered failures and attempts; and the queries of a catalogue.
+"""
 
 from __future__ import annotations
 

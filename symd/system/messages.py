@@ -1,5 +1,6 @@
-"""What a command or a library says beside its answers: why the operating system refused, as messages have it, and one
-line on standard error."""
+"""Messages of a command or a library beside its answers: one line on standard error, and the operating system's reason
+for a refusal in words.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Files, folders and sockets of symd's own, which nobody else can open: the modes 0600 and 0700 hold whatever the umask
-says. Where a folder of symd's own cannot be used, what to do: which variable names another, and what that has to have.
-What a user names to be written is made by ``atomic_output``."""
+is. Where a folder of symd's own cannot be used, the error names the variable that chooses another. Output that a user
+names is written by ``atomic_output``.
+"""
 
 from __future__ import annotations
 

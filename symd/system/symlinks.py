@@ -1,6 +1,7 @@
 """The folders and symbolic links on the way to a file, and whose they are: where everybody may write, a stranger's link
-leads where he likes, and whoever may change a folder decides what is found in it. Files that are read only below
-folders which somebody allowed are opened step by step, whatever links and names say."""
+leads anywhere, and whoever may change a folder decides what is found in it. Files that may be read only below some
+folders are opened step by step, whatever links and names say.
+"""
 
 from __future__ import annotations
 

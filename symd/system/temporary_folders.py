@@ -1,6 +1,7 @@
 """Folders and files of processes that may be killed: their makers hold locks (flock(2)) while they live, which the
-kernel lets go however that ends, so that what is unlocked is nobody's and is swept. Folders that belong to one child
-process are made for it, removed with it, and swept when whoever was to remove them was killed."""
+kernel releases however they end, so that what is unlocked is nobody's and is removed. Folders of one child process are
+removed with it, and swept when the process that was to remove them was killed.
+"""
 
 from __future__ import annotations
 

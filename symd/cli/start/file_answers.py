@@ -1,5 +1,4 @@
-"""``symd symbolize FILE QUERY...`` where each asks for an address or a place in a kernel, and the debug data around it
-is as compilers write it as a rule."""
+"""``symd symbolize FILE QUERY...``, for up to three addresses or places in kernels whose debug data is plain."""
 
 from __future__ import annotations
 

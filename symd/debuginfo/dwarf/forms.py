@@ -1,6 +1,7 @@
-"""How values are written in DWARF: a bounded little-endian reader for whatever is read one value at a time, attribute
-forms (DWARF 5, 7.5.6; GNU and LLVM extensions), and abbreviation tables (7.5.3), parsed when they are first asked for:
-as a whole by the core, and a declaration alone for whoever reads one DIE."""
+"""Values in DWARF: a bounded little-endian reader of one value at a time, attribute forms (DWARF 5, 7.5.6; GNU and LLVM
+extensions), and abbreviation tables (7.5.3). A table is parsed by the core when it is first needed, a single
+declaration to read one DIE.
+"""
 
 from __future__ import annotations
 

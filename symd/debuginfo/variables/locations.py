@@ -1,6 +1,9 @@
-"""Where one variable lives at the address asked about: its location attribute, list or expression, made into text, and
-why a location cannot be right. LLVM marks a variable in AMD's private memory by what is at the end of its
-expression, and leaves the mark behind where it keeps the value in a register, or knows it."""
+"""Where one variable is at an address: its location attribute, list or expression, made into text, and why a location
+cannot be right.
+
+LLVM marks a variable in AMD's private memory at the end of its expression, and leaves the mark there when it keeps the
+value in a register, or knows it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Types as structure: a table in which types mean each other by number, so that cycles are just numbers; and how
-constants are read by their type: the bytes of a float are a number, those of a struct are bytes."""
+"""Types as a table in which types refer to each other by number, so that cycles are just numbers; and constants by
+their type: the bytes of a float are a number, those of a struct are bytes.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Two readings of the same debug data, put side by side: the records that they are compared by, symd's own reading in
-these records, what is equal and what is not, and what is reported of it. What pyelftools 0.33 is known to do otherwise
-than DWARF says has a name each, is read around where it is met, and counted."""
+"""Two readings of the same debug data compared: the records that they are compared by, symd's own reading in these
+records, and a report of what differs. Each known deviation of pyelftools 0.33 from DWARF has a name, is worked around
+where it is met, and counted.
+"""
 
 from __future__ import annotations
 

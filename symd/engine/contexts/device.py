@@ -50,8 +50,8 @@ from symd.model.waiting import never_cancelled
 from symd.query.symbolize import QueryBudget, symbolize_origins
 
 MAX_TEXTS = 96 << 20
-"""Bytes of the names and paths of one batch, as UTF-8, each once a module: whoever made a module says how long they
-are, and a context may have many modules."""
+"""Bytes of the names and paths of one batch, as UTF-8, each once a module: a module may make them of any length,
+and a context may have many modules."""
 
 
 class AnswerTableBuilder:

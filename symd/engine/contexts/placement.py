@@ -130,15 +130,15 @@ def placed(load: Load, width: int, opener: OpenIndex) -> Load:
     return replace(load, segments=tuple(segments), load_base=None, path=None)
 
 
-class ToldSegments:
-    """Counts the segments of loads that are told together, and the characters of their names and paths, before any is
+class SegmentBudget:
+    """Bounds the segments of loads that come together, and the characters of their names and paths, before any is
     written."""
 
     def __init__(self) -> None:
         self._segments = self._texts = 0
 
     def take(self, segments: Sequence[Segment]) -> None:
-        """Raises ``LimitExceeded`` where that is too much."""
+        """Count the segments of one load. Raises ``LimitExceeded`` where all together are too many."""
         self._segments += len(segments)
         self._texts += sum(len(each.path or "") + len(_name(each.start)) for each in segments)
         self._check("segments", self._segments, MAX_TOLD)

@@ -97,7 +97,7 @@ def _image(data: bytes, file: str, limits: Limits) -> elf.Elf | None:
     try:
         image = elf.parse(data, Budget(limits, len(data)))
     except SymdError:
-        return None  # whoever reads it next says what is wrong with it
+        return None  # its next reader reports what is wrong with it
     return None if any(section.name.startswith((".debug_", ".zdebug_")) for section in image.sections) else image
 
 
@@ -213,7 +213,7 @@ class _Search:
         try:
             codes = containers.unpack(data, self._limits).objects
         except SymdError:
-            return data  # whoever reads it next says what is wrong with it
+            return data  # its next reader reports what is wrong with it
         found = {str(code.path): files for code in codes if (files := self._files_of(code))}
         return with_dwo.joined(data, found) if found else data
 
@@ -260,7 +260,7 @@ class _Search:
         try:
             units = dwo.skeletons(code, self._budget(code))
         except SymdError:
-            return []  # whoever reads it next says what is wrong with it
+            return []  # its next reader reports what is wrong with it
         if not units:
             return []
         self._named += [unit.dwo_name.decode("utf-8", "replace") for unit in units[:4]]

@@ -1,6 +1,6 @@
-"""What a command tells of the file that it reads. What takes longer than a second says so, to whoever looks at a
-terminal. Hints that say FILE, as those give them who do not know what it is called, can be typed, and a file that was
-cut off on its way is told to be copied again."""
+"""Messages of a command about the file that it reads: a notice on a terminal when reading takes longer than a second,
+hints with the file's name in place of FILE, so that they can be typed, and advice to copy a truncated file again.
+"""
 
 from __future__ import annotations
 

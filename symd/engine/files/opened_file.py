@@ -202,7 +202,7 @@ def is_large(file: str, limits: Limits) -> bool:
 
             return not (host_elf.claims(data) and kpack.reference(elf.parse(data, Budget(limits, size))))
         except SymdError:
-            return True  # whoever reads it next says what is wrong with it
+            return True  # its next reader reports what is wrong with it
 
 
 def _is_long(data: bytes, limits: Limits) -> bool:

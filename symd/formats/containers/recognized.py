@@ -1,4 +1,6 @@
-"""What a file is that no reader reads: the kinds of code that people take for modules, by their first bytes."""
+"""Files that symd knows and does not read: the kinds of code that people take for modules, told by their first
+bytes.
+"""
 
 from __future__ import annotations
 

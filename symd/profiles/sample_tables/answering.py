@@ -1,5 +1,6 @@
-"""For each row of a table of samples the location that it means: rows of one module, or of one context, are one
-question. What samples call their modules, and which module that is."""
+"""The location of each row of a table of samples: rows of one module, or of one context, are one question; and the
+module that each name in a table stands for.
+"""
 
 from __future__ import annotations
 

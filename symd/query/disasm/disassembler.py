@@ -1,6 +1,7 @@
-"""The names that every disassembler's module has, what it gives back, and what one request may cost. Where
-disassemblers are installed: folders that the user names, then PATH, then where vendors put them. And which bytes of a
-code object are instructions: what its symbols cover, without padding and headers between."""
+"""The protocol of a disassembler's module, its results, and a budget for one request; the folders in which
+disassemblers are looked for (those that the user names, then PATH, then vendors' usual ones); and the bytes of a code
+object that are instructions: what its symbols cover, without padding and headers between.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The tools as the package ``mcp`` serves them, on standard input and output. A conversation with an assistant's
-program ends when the input has, and every question is answered: the package by itself drops the answers that are not
-written by then."""
+"""The tools as the package ``mcp`` serves them, on standard input and output. A conversation ends when the input does,
+after every question is answered; the package by itself drops the answers that are not written by then.
+"""
 
 from __future__ import annotations
 

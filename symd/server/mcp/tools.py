@@ -1,6 +1,7 @@
-"""The questions that an assistant asks, and their answers as JSON-ready objects that stay short: lists are cut, and say
-how much was. Why an address has the answer it has is told in words, with what to do about it: by its reason, and by the
-compiler that made the code."""
+"""The questions of an assistant, and answers as short JSON-ready objects: lists are cut, with the number of what was
+cut. An address without an exact answer is explained in words, with what to do, by its reason and by the compiler that
+made the code.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The instructions of a kernel or of a code object, with the locations that they come from, as compact columns of JSON:
-what many instructions share is there once, and numbers are given as differences. And the level between source and
-machine code, where the module carries it: PTX, linked by address, or SPIR-V, linked by source line."""
+"""The instructions of a kernel or of a code object, with their locations, as compact columns of JSON: what many
+instructions share is there once, and numbers are given as differences. Also the level between source and machine code,
+if the module carries it: PTX, linked by address, or SPIR-V, linked by source line.
+"""
 
 from __future__ import annotations
 
