@@ -354,7 +354,7 @@ class Pending(Exception):
 
 
 class Host(Symbolizer, Protocol):
-    """A symbolizer that a service may stand on: it also takes modules, and gives code objects, piece by piece."""
+    """A symbolizer that a service may be on: it also takes modules, and gives code objects, piece by piece."""
 
     @property
     def contexts(self) -> ServedContextVerbs:
@@ -393,11 +393,11 @@ class Host(Symbolizer, Protocol):
         together."""
         ...
 
-    def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
+    def answer_from_open_index(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         """What ``symbolize_one`` answers, where that is a search in memory; None where it may take longer."""
         ...
 
-    def first_answer(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
+    def answer_from_index_file(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         """What ``symbolize_one`` answers of a module that is asked about for the first time, where the file of its
         index has the answer; None where only the open index has it."""
         ...
@@ -501,7 +501,7 @@ class Host(Symbolizer, Protocol):
         ...
 
     def section_data(self, digest: str, path: str | None, name: str) -> bytes:
-        """The bytes of a section as they stand in the file of the code object at ``path``, or (None) of the module.
+        """The bytes of a section as they are in the file of the code object at ``path``, or (None) of the module.
         Raises ``NotFound``."""
         ...
 

@@ -93,7 +93,7 @@ class BatchSymbolizer:
     def map_in_arrow(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
         """The answers to record batches that come one after another, as Spark's ``mapInArrow`` passes them. Small
         batches are answered together."""
-        import pyarrow as pa  # noqa: PLC0415 - likewise
+        import pyarrow as pa  # noqa: PLC0415 - slow to import, and not everybody has it
 
         for together in _together(batches):
             yield from self(pa.Table.from_batches(together).combine_chunks()).to_batches()

@@ -1,5 +1,5 @@
-"""Every number and path an operator may turn, with their defaults; ``daemon_config`` has what only a daemon is told.
-The limits, which every command imports, are no dataclass: that takes four times as long to make."""
+"""Every number and path an operator may turn, with their defaults; those of a daemon alone are in
+``server.config``. The limits, which every command imports, are no dataclass: that takes four times as long to make."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def default_server() -> str:
     if named not in ("", "default", "none"):
         return named
     own = own_socket()
-    if (own is None or not own.exists()) and os.path.exists(_MACHINE_SOCKET):  # noqa: PTH110 - as above
+    if (own is None or not own.exists()) and os.path.exists(_MACHINE_SOCKET):  # noqa: PTH110 - pathlib is slow to import
         return f"unix:{_MACHINE_SOCKET}"
     return f"unix:{own or default_socket()}"
 
@@ -211,7 +211,7 @@ def _cache() -> Path:
 
 
 def _path(text: str) -> Path:
-    from pathlib import Path  # noqa: PLC0415 - likewise
+    from pathlib import Path  # noqa: PLC0415 - slow to import
 
     return Path(text)
 

@@ -2,6 +2,7 @@
 
 SymdError                   INTERNAL             a defect of symd itself
 +-- InvalidInput            INVALID_ARGUMENT     the bytes or the call are wrong
+|   +-- NoSuchFile                               there is no such file; it is a FileNotFoundError too
 |   +-- UnknownFormat                            no reader claims the bytes
 |   +-- Malformed                                a reader claimed them and they contradict their format
 |   +-- HashMismatch                             uploaded bytes are not the ones that were announced
@@ -83,6 +84,10 @@ class InvalidInput(SymdError):
     status = "INVALID_ARGUMENT"
     reason = "INVALID_INPUT"
     exit_code = 2
+
+
+class NoSuchFile(InvalidInput, FileNotFoundError):
+    """There is no file of that name; what catches FileNotFoundError catches this too."""
 
 
 class UnknownFormat(InvalidInput):

@@ -117,7 +117,6 @@ class Module:
         return self._engine
 
     def _started(self) -> tuple[Symbolizer, str]:
-
         source, debug, server, limits = self._opened
         with ExitStack() as stack:
             symbolizer = with_python_names(stack.enter_context(open_symbolizer(server, limits)), Allowed(), limits)
@@ -372,11 +371,12 @@ class _FirstAnswers:
         self._status = self._status_now()
 
     def answer(self, query: Query, path: str | None, *, as_written: bool) -> Answer | None:
-        """None where the engine has the answer alone: it says what is wrong, and looks for names elsewhere."""
+        """The answer to a query; None where only the engine has it: it says what is wrong, and looks for names
+        elsewhere."""
         self._check_unchanged()
         try:
             with self._reading():
-                answer = self._file.first_answer(query, path, as_written=as_written)
+                answer = self._file.answer_from_partial_index(query, path, as_written=as_written)
         except SymdError:
             return None
         lacks_names = answer is not None and any(frame.inlined and not frame.function for frame in answer.frames)
@@ -389,7 +389,6 @@ class _FirstAnswers:
 
     def add_to(self, symbolizer: Symbolizer) -> str:
         """Add the module to an engine; its digest."""
-
         self._check_unchanged()
         with self._reading():
             data = self._file.data[:]
@@ -411,7 +410,7 @@ class _FirstAnswers:
             raise HashMismatch("the file was changed since it was opened", where=self._called, hint=hint)
 
     def _status_now(self) -> os.stat_result | None:
-        """Of the file that has the name now: who writes a new one and moves it there changes nothing."""
+        """The status of the file that has the name now, which may be another file than the one that was opened."""
         try:
             return os.stat(self._called)  # noqa: PTH116 - a name, not a path
         except (OSError, ValueError):
@@ -452,7 +451,6 @@ def _digest(
     server: str | None,
     limits: Limits,
 ) -> str:
-
     if isinstance(source, ModuleSummary | ModuleRecord):
         return symbolizer.record(checked_name(source)).sha256
     if isinstance(source, bytes | bytearray | memoryview):

@@ -1,6 +1,9 @@
-"""The modules of a process that runs already: what its runtime lists, what lies in its memory, its mapped files and its
-caches. ROCm's runtime keeps a list of loaded code objects for debuggers; source: ROCdbgapi's documentation (code object
-URIs) and the runtime's exported ``_amdgpu_r_debug``, which is glibc's r_debug."""
+"""The modules of a process that is already running: what ROCm's runtime lists, and what is in its memory, its mapped
+files and its caches.
+
+Source: ROCm's runtime keeps a list of loaded code objects for debuggers: ROCdbgapi's documentation (code object URIs)
+and the runtime's exported ``_amdgpu_r_debug``, which is glibc's r_debug.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,9 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 def loaded_objects(
     process: RunningProcess, mappings: Sequence[MemoryMapping], limits: Limits, notes: list[str], end: float
 ) -> Iterator[LoadedObject]:
-    """The code objects with what is added to their addresses, and their bytes where they can be had. ``notes`` gets a
-    sentence where the runtime is there and its list is not, and where its code objects are not all read by ``end``
-    (time.monotonic())."""
+    """The code objects that ROCm's runtime lists: name, load bias, and bytes where they can be read. ``notes`` gets a
+    sentence if the runtime is mapped and its list cannot be read, and if ``end`` (time.monotonic()) comes before all
+    are read."""
     mapping = next((each for each in mappings if _LIBRARY in each.file), None)
     if mapping is None:
         return
@@ -68,7 +71,7 @@ def loaded_objects(
 
 
 def _list_address(process: RunningProcess, mapping: MemoryMapping, limits: Limits, budget: Budget) -> int | None:
-    """Where the runtime's symbol stands in the process."""
+    """The address of ``_amdgpu_r_debug`` in the process; None if the runtime does not have it where it should."""
     library = read_part(uri.CodeObjectUri(mapping.file), limits, lambda _: process.open_file(mapping))
     image = elf.parse(library, budget)
     table = image.by_name.get(".dynsym")
@@ -97,8 +100,8 @@ AttachEvent = ModuleLoaded | ModuleFound
 
 
 class Attachment:
-    """What can be had of ``process``. ``notes`` say what was looked at and what could not be had; complete at the
-    end."""
+    """Finds the modules of ``process``. When ``events`` has ended, ``notes`` say what was searched and what was not,
+    and ``left_out`` names what could not be read."""
 
     def __init__(self, process: RunningProcess, limits: Limits) -> None:
         self.notes: list[str] = []
@@ -134,7 +137,7 @@ class Attachment:
                 yield event
 
     def _listed(self, mappings: Sequence[MemoryMapping]) -> Iterator[ModuleLoaded]:
-        """What ROCm's runtime lists for debuggers, with load addresses."""
+        """The code objects that ROCm's runtime lists for debuggers, with load addresses."""
         end = time.monotonic() + ATTACH_SECONDS
         for listed in loaded_objects(self._process, mappings, self._limits, self.notes, end):
             if listed.data is None:
@@ -202,7 +205,8 @@ class Attachment:
             os.close(descriptor)
 
     def _cached(self) -> Iterator[ModuleFound]:
-        """What came into the compilers' caches since the process was started: whose it is they do not say."""
+        """The modules that came into the compilers' caches since the process was started, perhaps of other
+        processes."""
         if not self._process.shares_files():
             self.notes.append(
                 "caches were not looked at: it has other files (a container); run symd collect --caches in there"
@@ -256,7 +260,8 @@ class Attachment:
 
 
 def _event(process: CapturedProcess, module: InMemory) -> AttachEvent:
-    """What stands in memory. The debug data of Intel's drivers has the addresses at which the kernels were loaded."""
+    """The event of a module found in memory: a load if it is debug data of Intel's drivers, which has load
+    addresses."""
     kernels = tuple(dict.fromkeys(kernel.name for code in module.opened.objects for kernel in code.kernels))
     addresses = _addresses(module)
     if addresses:
@@ -280,7 +285,7 @@ def _event(process: CapturedProcess, module: InMemory) -> AttachEvent:
 
 
 def _addresses(module: InMemory) -> dict[str, DeviceAddress]:
-    """Of the kernels of an Intel module that was loaded; none where its sections have no addresses."""
+    """The device addresses of the kernels of a loaded Intel module; none where its sections have no addresses."""
     return {
         kernel.name: DeviceAddress(code.sections[kernel.section_index].address + kernel.offset)
         for code in module.opened.objects

@@ -77,7 +77,8 @@ class DaemonSink:
                 """A daemon keeps no build logs."""
 
     def _loaded(self, event: ModuleLoaded) -> None:
-        """As exactly as the module lets it be said: an address of a kernel that its bytes do not have says nothing."""
+        """Record a load as exactly as the daemon takes it: an address of a kernel that the module does not have is left
+        out."""
         digest = self._added(event)
         refusal: SymdError | None = None
         for load in self._ways_to_say(event, digest):
@@ -144,7 +145,7 @@ class DaemonSink:
                 self._symbolizer.contexts.record(name, [Unload(load.key, event.time) for load in living])
 
     def _record(self, event: ModuleLoaded, load: Load) -> None:
-        """Into the context, made where the daemon does not know it, or does no more."""
+        """Record a load in its context, made where the daemon does not know it, or does no more."""
         context = context_of(event)
         where = event.process, context.device, context.address_bits
         with suppress(ContextNotFound):

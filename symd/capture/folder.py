@@ -1,9 +1,9 @@
-"""Modules of compilers' caches and dump folders, as they fill: what was there before, and each file once it is
-complete.
+"""Modules that compilers and drivers write into a folder, a cache or a dump folder: those already there, then each file
+once it is complete.
 
-Source: inotify(7). A file is complete when it was closed by who wrote it, or moved to its place.
+The folders themselves are found by the environment variables that each compiler reads.
 
-Where compilers and drivers keep what they built, by what they themselves read in the environment.
+Source: inotify(7). A file is complete when its writer closed it or moved it to its place.
 """
 
 from __future__ import annotations
@@ -346,7 +346,7 @@ def _is_for_the_host(data: bytes) -> bool:
 
 
 def _root(folder: Path) -> str:
-    """The folder's own path, through links. Raises InvalidInput where something else stands there."""
+    """The folder's own path, through links. Raises InvalidInput where something else is there."""
     root = os.path.realpath(folder)
     if os.path.lexists(root) and not os.path.isdir(root):  # noqa: PTH112 - realpath gave text
         hint = f"`symd info --server default {quote(str(folder))}` gives one file to the daemon"

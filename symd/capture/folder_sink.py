@@ -1,14 +1,11 @@
-"""A folder of captures: each module's bytes once, in ``modules/SHA256``, and what happened in ``captures.jsonl``, one
-event a line.
+"""A folder of captures: the bytes of each module once, in ``modules/SHA256``, and the events in ``captures.jsonl``, one
+JSON object a line. docs/capture-protocol.md describes its keys.
 
-Several runs may share a folder: a line is written at once, under a lock. A line that a killed process left unfinished
-was never acknowledged, and is cut off by the next one that opens the folder.
+Several runs may share a folder: each line is written at once, under a lock. An unfinished line of a killed process was
+never acknowledged, and the next process to open the folder cuts it off.
 
-Another may have put something into the folder before: no link is followed, nothing is waited for, and a list that is
-not symd's is not written to.
-
-Events as JSON objects, one a line: the bytes of a module stand apart, by their SHA-256. docs/capture-protocol.md
-describes the keys.
+The folder may hold what somebody else put there: no link is followed, nothing is waited for, and a list that symd did
+not write is left alone.
 """
 
 from __future__ import annotations
@@ -66,13 +63,13 @@ _UNBOUNDED: Final = 1 << 60
 class FolderSink:
     """Keeps events in a folder, which is made where it is not there. Raises StoreUnavailable where the disk refuses,
     InvalidInput where the folder has another's ``captures.jsonl``, FailedPrecondition where another user's link leads
-    there (``symbolic_links.resolved``)."""
+    there (``system.symlinks.resolved``)."""
 
     def __init__(
         self, folder: Path, most: int = _UNBOUNDED, *, follow_links: bool = True, private: bool = False
     ) -> None:
         """``most`` bytes are added at the most, ``Limits.capture_bytes``: beyond, ``take`` raises LimitExceeded.
-        Without ``follow_links`` the folder was resolved before, and FailedPrecondition is raised where a link stands on
+        Without ``follow_links`` the folder was resolved before, and FailedPrecondition is raised where a link is on
         the way now. ``private``: nobody named the folder, and nobody else may open it where it is made."""
         self._room = most
         try:
@@ -215,7 +212,7 @@ def _module(folder: Path, digest: str) -> bytes:
 
 
 def _opened(path: Path, flags: int, open_file: Callable[[Path, int], int] = os.open) -> int:
-    """A descriptor of a regular file. Raises OSError, InvalidInput where something else stands there."""
+    """A descriptor of a regular file. Raises OSError, InvalidInput where something else is there."""
     try:
         descriptor = open_file(path, flags | _SAFELY)
     except OSError as error:
@@ -251,7 +248,7 @@ def _identity(descriptor: int) -> tuple[int, int] | None:
 
 
 def _cut_unfinished_line(descriptor: int) -> None:
-    """Events are lines: what stands behind the last end of a line is no event."""
+    """Events are lines: what is behind the last end of a line is no event."""
     size = os.fstat(descriptor).st_size
     end = size
     while end > 0:

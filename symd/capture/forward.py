@@ -1,7 +1,7 @@
 """Events from a folder of captures to another sink, while the folder fills and after: a daemon that is slow, absent or
 dies half-way holds nothing up, and gets each event later.
 
-How far it got stands in the file ``sent`` of the folder. It is written after the sink has taken an event, so that one
+How far it got is in the file ``sent`` of the folder. It is written after the sink has taken an event, so that one
 may be told again; a sink of events counts it once.
 """
 
@@ -29,20 +29,21 @@ from symd.system.private_files import open_private
 SENT: Final = "sent"
 _TRY_AGAIN: Final = (Unavailable, DeadlineExceeded, Busy)
 _PAUSE_SECONDS: Final = 0.5
-"""Between two tries."""
+"""Seconds between two tries."""
 _PATIENCE_SECONDS: Final = 10.0
 """How long nothing may be taken, once the program has ended, before the rest is left for later."""
 
 OpenSink = Callable[[], AbstractContextManager[Sink]]
 _OF_THE_EVENT: Final = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED"})
-"""Errors after which this event will never do, and others may. After any further one none may, until somebody does
-something."""
+"""Statuses of errors that concern one event alone. After any other error nothing can be sent until somebody mends its
+cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of the events of a folder: ``left`` tells whether some wait, ``error`` why; ``refused`` were refused
-    for good, and ``refused_before`` counts those that earlier processes were refused."""
+    """What became of the events of a folder: ``events`` were sent by this process; ``left`` says whether some wait, and
+    ``error`` why; ``refused`` has an error for each event that was refused for good, and ``refused_before`` counts such
+    events of earlier processes."""
 
     events: int = 0
     left: bool = False
@@ -57,11 +58,11 @@ class Sent:
 
 
 class Forwarder:
-    """Tells the events of ``folder`` to the sink that ``open_sink`` gives, in a thread of its own."""
+    """Sends the events of ``folder`` to the sink that ``open_sink`` opens, in a thread of its own."""
 
     def __init__(self, folder: Path, address: str, open_sink: OpenSink) -> None:
-        """``address`` is taken down for later. Raises OSError, or BlockingIOError where another process sends this
-        folder."""
+        """``address`` is written into the folder for later processes. Raises OSError, or BlockingIOError where another
+        process sends this folder."""
         self._folder, self._address, self._open_sink = folder, address, open_sink
         self._note = open_private(folder / SENT, os.O_RDWR)
         try:
@@ -87,7 +88,7 @@ class Forwarder:
         self._more.set()
 
     def finish(self) -> Sent:
-        """Send the rest as long as it goes on."""
+        """Send the rest, until ``_PATIENCE_SECONDS`` pass without an event sent. Returns what became of all events."""
         self._progress = time.monotonic()
         self._last.set()
         self._more.set()
@@ -159,7 +160,7 @@ class Forwarder:
 
 
 class ForwardingSink:
-    """A folder, and behind it whoever its events are forwarded to, once there is a ``forwarder``."""
+    """Keeps events in a folder and wakes the ``forwarder``, once there is one, which sends them on."""
 
     def __init__(self, folder: Sink) -> None:
         self._folder = folder
@@ -186,12 +187,12 @@ def waiting(captures: Path, address: str) -> Iterator[Path]:
 
 
 def remove_sent(folder: Path) -> bool:
-    """Remove a folder all of whose events were sent, unless a failed build is among them, whose log stands nowhere
-    else. Whether it is gone."""
+    """Remove a folder whose events were all sent, unless a failed build is among them, as its log is nowhere else.
+    Returns whether it is gone."""
     try:
         has_logs = any(isinstance(event, FailedBuild) for event, _ in events_of(folder))
     except SymdError:
-        return False  # it cannot be read any more: whoever looks for it may know why
+        return False  # it cannot be read any more: the user may know why
     if has_logs:
         (folder / SENT).unlink(missing_ok=True)
         return False

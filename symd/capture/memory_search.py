@@ -1,6 +1,6 @@
-"""Modules that lie in a process's memory: what its driver and its program keep of them.
+"""Modules found in a process's memory, where its driver and its program keep them.
 
-How many bytes a module has that begins somewhere in memory: nobody tells, and it must follow from the module itself.
+Only the beginning of such a module is found. Its size follows from its own headers (``extent``).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class SearchCounts:
 
 
 class MemorySearch:
-    """Looks for modules in the memory of ``process`` that no file stands behind. The process goes on meanwhile: bytes
+    """Looks for modules in the memory of ``process`` that no file is behind. The process goes on meanwhile: bytes
     count that are the same twice and make a sound module."""
 
     def __init__(self, process: RunningProcess, mappings: list[MemoryMapping], limits: Limits) -> None:

@@ -75,7 +75,7 @@ class _Way:
                 os.close(descriptor)
 
     def status(self) -> os.stat_result:
-        """Of what is there."""
+        """The status of what is there."""
         return os.fstat(self.at)
 
     def step(self, name: str) -> tuple[str, ...]:

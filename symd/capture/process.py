@@ -53,7 +53,7 @@ class MemoryMapping(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        """Whether a file of a disk stands behind it, and not memory with a name."""
+        """Whether a file of a disk is behind it, and not memory with a name."""
         return self.file.startswith("/") and not self.file.startswith(_NAMED_MEMORY)
 
 

@@ -1,6 +1,9 @@
 """Device code in files of running programs: the part that a code object URI names, and a file that a process has
-mapped. That one is read, and not mapped here too: the process may cut it off at any time, and whoever touches a mapping
-behind the end of its file is killed (SIGBUS)."""
+mapped.
+
+A mapped file is read, not mapped again: the process may truncate it at any time, and touching a mapping past the end of
+its file kills the process that does so (SIGBUS).
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ Read = Callable[[int, int], bytes]
 _HEAD_BYTES: Final = 4096
 _PIECE: Final = 1 << 24
 _MOST_TABLE_BYTES: Final = 16 << 20
-"""Of section headers, and of their names: more than linkers write."""
+"""Bytes of section headers, and of their names: more than linkers write."""
 
 
 def device_code(descriptor: int, limits: Limits) -> bytes | None:

@@ -99,13 +99,13 @@ def _teller(destination: Sink | Symbolizer | str | os.PathLike[str]) -> _Teller:
         return _Teller(folder, folder)
     if hasattr(destination, "take"):
         return _Teller(cast("Sink", destination))
-    from symd.capture.daemon_sink import DaemonSink  # noqa: PLC0415 - likewise
+    from symd.capture.daemon_sink import DaemonSink  # noqa: PLC0415 - few programs need it
 
     return _Teller(DaemonSink(destination))
 
 
 def _renew(teller: weakref.ref[_Teller]) -> None:
-    """After a fork; what is registered for that stays for ever, and keeps no teller."""
+    """Renew a teller after a fork. This stays registered forever, so it keeps no teller."""
     there = teller()
     if there is not None:
         there.renew()
@@ -122,7 +122,7 @@ class _Teller:
         os.register_at_fork(after_in_child=partial(_renew, weakref.ref(self)))
 
     def renew(self) -> None:
-        """In a process that was forked off, where another thread may have held the lock."""
+        """Begin anew in a process that was forked off, where another thread may have held the lock."""
         self._lock, self._process = threading.Lock(), None
 
     def tell(self, told: Told) -> None:

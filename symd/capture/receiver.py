@@ -1,7 +1,7 @@
 """Takes what the libraries in a program hand over, while it runs, and tells a sink.
 
 Whose connection it is, and who sent or wrote each record, the kernel says. Of root and of the run's own user it is
-taken; another user's record has the run's key in it, which stands in the environment of the run's programs: root's
+taken; another user's record has the run's key in it, which is in the environment of the run's programs: root's
 program may have become that user.
 
 One thread waits on the run's socket, on each process's connection and on each process's end. What came in is told
@@ -195,7 +195,7 @@ class Receiver:
         self.counts.lost += len(self._folder.spooled()) + (not whole)
 
     def _take_all(self) -> bool:
-        """Everything that was handed over before now, in the order of its times: what could not be sent stands in files
+        """Everything that was handed over before now, in the order of its times: what could not be sent is in files
         between. Whether it was all: a program may send without end, and then there is more."""
         came: list[tuple[_Sent, _Connection]] = []
         closed: list[_Connection] = []
@@ -310,7 +310,7 @@ class Receiver:
                 os.close(number)
 
     def _in_memory(self, descriptor: int) -> bytes:
-        """The bytes of a file in memory that nobody can change any more: reading another file might wait for ever."""
+        """The bytes of a file in memory that nobody can change any more: reading another file might wait forever."""
         try:
             sealed = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & _SEALS == _SEALS
         except OSError:

@@ -1,7 +1,9 @@
-"""The records that libraries in a program hand over: bytes to values, and these to the events of
-``symd.model.captures``: which process, which bytes, which addresses. docs/capture-protocol.md has the layout,
-``native/handover.h`` writes it. Whoever runs as a captured program can write anything here, so that each number is
-checked before it is believed."""
+"""The records that libraries in a program hand over, read into values and turned into the events of
+``symd.model.captures``: which process, which bytes, which addresses.
+
+A captured program can write anything here, so each number is checked before it is believed. docs/capture-protocol.md
+has the layout; ``native/handover.h`` writes it.
+"""
 
 from __future__ import annotations
 

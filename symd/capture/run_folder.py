@@ -4,7 +4,7 @@ fails them.
 It is this user's alone. Where that is root a program may have another user's rights by the time it hands something
 over, so that everybody may write here then who knows the name of the inner folder: it is random, other users see it
 neither in the environment of the run's processes nor in the kernel's list of sockets, and the outer folder cannot be
-listed. Who is neither root nor this user shows the key too, which stands in the environment alone.
+listed. Who is neither root nor this user shows the key too, which is in the environment alone.
 
 The outer folder is locked (flock(2)) while the run lasts, and the kernel unlocks it however that ends. What a run
 leaves that was killed is found by the next one.
@@ -65,7 +65,7 @@ class RunFolder:
     @property
     def native(self) -> Path:
         """Where libraries are built where the user's cache cannot be written. Everybody sees the compiler's command
-        line, so that the inner folder's name may not stand there."""
+        line, so that the inner folder's name may not be there."""
         return self.outer / "native"
 
     @property

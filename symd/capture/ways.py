@@ -143,7 +143,7 @@ def environment_for(
 
 
 def _runtime_preloads(environment: Mapping[str, str]) -> Iterator[str]:
-    """The libraries for CUDA and HIP where these may be used: they stand in front of dlsym, which other programs are
+    """The libraries for CUDA and HIP where these may be used: they are in front of dlsym, which other programs are
     spared."""
     folders = [folder for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
     for preload, devices, runtime in _RUNTIMES:
@@ -167,7 +167,7 @@ def _placed_injected(folder: RunFolder) -> str:
 
 
 def _append(environment: dict[str, str], name: str, value: str, between: str) -> None:
-    """Behind what the user has set; another run's library of the same name is not in it twice."""
+    """Append a value to a variable that the user may have set; that of another run, with the same name, is replaced."""
     others = [each for each in environment.get(name, "").split(between) if Path(each).name != Path(value).name]
     environment[name] = between.join(filter(None, (*others, value)))
 
@@ -192,7 +192,7 @@ def _reachable(built: Path, folder: RunFolder, name: str) -> str:
 
 
 def _copy(file: Path, copied: Path) -> str:
-    """For the program, whoever it becomes."""
+    """Copy a file for the program, whichever user it becomes."""
     write_bytes(copied, file.read_bytes())
     let_in(copied, 0o644)
     return str(copied)

@@ -85,7 +85,7 @@ def _opened(file: str) -> Symbolize | None:
 
 
 def parse(arguments: Sequence[str]) -> Addr2lineOptions:
-    """The command line, as getopt_long takes it: options may stand behind addresses, short ones together."""
+    """The command line, as getopt_long takes it: options may be behind addresses, short ones together."""
     styled = [re.sub(r"^--demangle=.*", "--demangle", each) for each in arguments]
     try:
         found, addresses = gnu_getopt(styled, _SHORT, _LONG)
@@ -93,46 +93,50 @@ def parse(arguments: Sequence[str]) -> Addr2lineOptions:
         return Addr2lineOptions(foreign=True)  # addr2line says what is wrong
     line = Addr2lineOptions(addresses=tuple(addresses))
     for name, value in found:
-        line = _with(line, name, value)
+        bare = name.lstrip("-")
+        if change := _CHANGES.get(_LETTERS.get(bare, bare)):
+            line = change(line, value)
     return line
 
 
-_STYLE: Mapping[str, Mapping[str, Any]] = {
-    "a": {"addresses": True},
-    "f": {"functions": FunctionNames.LINKAGE},
-    "i": {"inlines": True},
-    "p": {"pretty": True},
-    "s": {"basenames": True},
-}
-_OTHER: Mapping[str, Callable[[Addr2lineOptions, str], Addr2lineOptions]] = {
+def _restyled(**changes: Any) -> Callable[[Addr2lineOptions, str], Addr2lineOptions]:
+    return lambda line, _: line._replace(options=line.options._replace(**changes))
+
+
+def _is_foreign(line: Addr2lineOptions, _: str) -> Addr2lineOptions:
+    return line._replace(foreign=True)
+
+
+_CHANGES: Mapping[str, Callable[[Addr2lineOptions, str], Addr2lineOptions]] = {
+    "a": _restyled(addresses=True),
+    "f": _restyled(functions=FunctionNames.LINKAGE),
+    "i": _restyled(inlines=True),
+    "p": _restyled(pretty=True),
+    "s": _restyled(basenames=True),
     "e": lambda line, value: line._replace(file=value),
     "j": lambda line, value: line._replace(section=value),
     "C": lambda line, _: line._replace(demangle=True),
-    **dict.fromkeys(("h", "H", "v", "V"), lambda line, _: line._replace(foreign=True)),
+    **dict.fromkeys(("h", "H", "help", "v", "V", "version"), _is_foreign),
 }
-_SHORT_NAMES = {"exe": "e", "section": "j", "demangle": "C", "help": "h", "version": "v"} | {
+"""What an option, without its dashes, changes; others (the target, recursion) change nothing here."""
+_LETTERS = {
     "addresses": "a",
+    "basenames": "s",
+    "demangle": "C",
+    "exe": "e",
     "functions": "f",
     "inlines": "i",
     "pretty-print": "p",
-    "basenames": "s",
+    "section": "j",
 }
-
-
-def _with(line: Addr2lineOptions, name: str, value: str) -> Addr2lineOptions:
-    """``name`` has its dashes; options that change nothing here (the target, recursion) are passed over."""
-    letter = _SHORT_NAMES.get(name.lstrip("-"), name.lstrip("-"))
-    if letter in _STYLE:
-        return line._replace(options=line.options._replace(**_STYLE[letter]))
-    change = _OTHER.get(letter)
-    return change(line, value) if change else line
+"""Long options to their letters."""
 
 
 def answers(
     line: Addr2lineOptions, symbolize: Symbolize, texts: Sequence[str], demangler: Demangler | None
 ) -> list[str]:
     """The answers to addresses, which are hexadecimal with or without 0x; what is none counts as the digits it begins
-    with."""
+    with. Frames are as written, since binutils reconciles nothing either."""
     values = [leading_hexadecimal(text) for text in texts]
     found = list(symbolize([_query(line, value) for value in values], as_written=True))
     return [

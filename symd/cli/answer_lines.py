@@ -1,6 +1,6 @@
-"""Many answers as lines of text: what an answer shares with others, its location, is written once.
+"""Answers to queries as lines of text, in the manner of addr2line.
 
-Answers to queries as text in the manner of addr2line.
+Many answers share a location; its text is made once.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def answer_text(query: str, answer: Answer) -> str:
 
 
 def reason_text(reason: Reason) -> str:
-    """What stands behind the innermost frame."""
+    """What is behind the innermost frame."""
     return "" if reason is Reason.EXACT else f" [{reason.name}]"
 
 
 def no_frames_text(kernel: str | None) -> str:
-    """What stands in the place of frames."""
+    """What is in the place of frames."""
     return f"in {kernel}" if kernel else "no answer"
 
 
@@ -134,7 +134,7 @@ class TextLines:
 
 
 class _TextLocations(WrittenLocations):
-    """What stands behind a query."""
+    """What is behind a query."""
 
     places_need_files = True
 
@@ -156,7 +156,7 @@ class _TextLocations(WrittenLocations):
         found[known] = decimals((lines[known], columns[known]), (b":", b""))
         return found
 
-    def ending(self, reason: Reason, inlined: bool | None) -> str:  # noqa: ARG002 - it stands in front of the next frame
+    def ending(self, reason: Reason, inlined: bool | None) -> str:  # noqa: ARG002 - it is in front of the next frame
         return f"{reason_text(reason)}\n"
 
     def around_caller(self, inlined: bool) -> tuple[str, str]:  # noqa: ARG002 - it always is, or the last

@@ -41,7 +41,7 @@ def _rights(text: str) -> Rights:
 
 
 def there(_context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """A file that is there: the call is wrong where none is. What stands in it, and who may read it, the daemon
+    """A file that is there: the call is wrong where none is. What is in it, and who may read it, the daemon
     judges."""
     try:
         if path is not None:

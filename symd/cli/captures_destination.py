@@ -92,7 +92,7 @@ def _anothers(path: Path) -> Path | None:
 
 
 def _led_to(out: Path) -> Path:
-    """Where a folder that the user named leads, through nobody else's link (``symbolic_links.resolved``)."""
+    """Where a folder that the user named leads, through nobody else's link (``system.symlinks.resolved``)."""
     with writing(out, "choose another --out"):
         return resolved(out)
 
@@ -182,7 +182,7 @@ def _default_daemon() -> str:
 
 
 def _remove_empty(folder: Path) -> bool:
-    """Where nothing was captured nothing is kept."""
+    """Remove a folder into which nothing was captured."""
     try:
         if (folder / EVENTS).stat().st_size:
             return False

@@ -1,5 +1,6 @@
-"""``symd collect FOLDER...``: the modules of compilers' caches and dump folders, as they fill. What the verbs that take
-modules from elsewhere say of each, and where they put them, stands here too."""
+"""``symd collect FOLDER...``: the modules of compilers' caches and dump folders, as they fill. Also where the verbs
+that take modules from elsewhere put them, and what they report of each.
+"""
 
 from __future__ import annotations
 
@@ -198,7 +199,7 @@ def command(
             while not once or watch.unsettled:
                 collector.take_arriving()
         finally:
-            report.note(_told(watch.counts, collector.kept, "further module" if told else "module"))
+            report.note(_counts_text(watch.counts, collector.kept, "further module" if told else "module"))
 
 
 def _holds_captures(folder: Path) -> bool:
@@ -331,7 +332,7 @@ def _event(found: FolderModule) -> ModuleFound:
     return ModuleFound(CaptureWay.FOLDER, now, ModuleForm.NATIVE_BINARY, found.data, found.path, kernels=found.kernels)
 
 
-def _told(counts: Counts, kept: int, found: str) -> str:
+def _counts_text(counts: Counts, kept: int, found: str) -> str:
     taken = "" if kept == counts.modules else f" found, {f'{kept:,}' if kept else 'none'} taken"
     others = (
         (counts.repeated, "with the bytes of another file"),

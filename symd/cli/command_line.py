@@ -331,7 +331,7 @@ def _open_closed_streams(*, is_daemon: bool) -> None:
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY if is_daemon else os.O_RDONLY), "w")
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - likewise
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - open as long as the process
 
 
 def _invoke(arguments: Sequence[str]) -> int:
@@ -411,6 +411,10 @@ def _explain(error: SymdError | click.ClickException) -> int:
     return error.exit_code
 
 
+_PROFILE_VERBS = ("profile", "hot", "record")
+"""Verbs of which other tools have some that start a program and sample it."""
+
+
 def _usage(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     verb = context.command_path if context else "symd"
@@ -420,6 +424,8 @@ def _usage(error: click.ClickException) -> str:
 
 def _advice(error: click.ClickException, said: str, context: click.Context | None) -> str:
     """What to write instead, where that is known."""
+    if context is not None and context.info_name in _PROFILE_VERBS and "--" in sys.argv[2:]:
+        return "; symd does not sample a program: symd run -- PROGRAM collects its modules, and symd profile and symd hot read what a profiler wrote"
     if isinstance(error, click.NoSuchOption) and re.fullmatch(r"-[0-9]", error.option_name):
         return "; a number behind a minus is no address: addresses are not negative"
     if said.startswith("Missing ") and context is not None:
@@ -428,7 +434,7 @@ def _advice(error: click.ClickException, said: str, context: click.Context | Non
 
 
 def _misplaced(message: str, context: click.Context | None) -> str:
-    """How a kernel or another function is named, where its name stands behind FILE alone."""
+    """How a kernel or another function is named, where its name is behind FILE alone."""
     extra = re.fullmatch(r"Got unexpected extra argument \((.+)\)", message, re.DOTALL)
     options = {option for each in context.command.params for option in each.opts} if context is not None else set()
     option = next((each for each in ("--function", "--kernel") if each in options), None)

@@ -1,6 +1,6 @@
-"""``symd contexts [CONTEXT]``: which processes a daemon knows, and what each loaded; contexts and what happens to
-modules in them as lines for people; and ``symd symbolize --context CONTEXT``: device addresses to frames, each as of a
-time."""
+"""``symd contexts [CONTEXT]``: the processes that a daemon knows, and what each loaded; and ``symd symbolize --context
+CONTEXT``: device addresses to frames, each as of a time.
+"""
 
 from __future__ import annotations
 

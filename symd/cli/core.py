@@ -1,5 +1,6 @@
-"""``symd core FILE``: what every warp or wave of a GPU core dump was doing. As text that is what the dump is, then each
-stack with the warps or waves that have it."""
+"""``symd core FILE``: what every warp or wave of a GPU core dump was doing. The text has a summary of the dump, then
+each stack with its warps or waves.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def readable_frames(dump: CoreDump, demangler: Demangler) -> CoreDump:
 
 
 def readable_names(dump: CoreDump, demangler: Demangler) -> CoreDump:
-    """Every name that people read: the functions of frames, kernels, and symbols that stand where there are no
+    """Every name that people read: the functions of frames, kernels, and symbols that are where there are no
     frames."""
     names = demangler.names(_symbols(dump))
 

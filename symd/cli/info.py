@@ -1,5 +1,6 @@
-"""``symd info FILE...``: what is inside, at any depth. What a format says of a kernel, a code object or a container
-stands on one line."""
+"""``symd info FILE...``: the contents of modules, at any depth. The facts of a kernel, a code object or a container are
+one line.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ class FactsText:
 
 
 def facts_text(facts: Mapping[str, Any]) -> str:
-    """``FactsText`` of what stands alone."""
+    """The facts of one thing as text (``FactsText``)."""
     return FactsText().of(facts)
 
 
@@ -141,7 +142,7 @@ def _of_module(module: ModuleSummary) -> Iterator[Branch]:
 
 
 def _of_container(container: ContainerSummary) -> Iterator[Branch]:
-    """What the module itself says stands under its own line."""
+    """What the module itself says is under its own line."""
     said = _container_facts(container)
     if container.path:
         about = f"{container.format}, {container.size} bytes"

@@ -23,7 +23,7 @@ from symd.system.symlinks import resolved
 
 NAMES = ("llvm-symbolizer", "addr2line")
 _SHIM_BYTES = 4096
-"""In which the mark stands."""
+"""Bytes from the beginning of a shim in which the mark stands."""
 
 
 @click.command(

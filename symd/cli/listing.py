@@ -1,16 +1,16 @@
-"""``symd listing FILE``: source beside instructions, function by function.
-
-A listing as text: functions, in them files, in them source lines with their instructions. Plain, or in colour on a
+"""``symd listing FILE``: source lines beside their instructions, by function and file, plain or in color on a
 terminal.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import click
 from rich.console import Console
@@ -26,6 +26,7 @@ from symd.cli.options import (
     source_root_option,
 )
 from symd.cli.output import NO, is_coloured, printable, write_line
+from symd.cli.profile import samples_on, shown_profile_options
 from symd.config import Limits
 from symd.engine.files.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.engine.files.module import OpenModule, open_module
@@ -38,11 +39,15 @@ from symd.model.line_tables import MOST_AROUND, Around, CodePart, Listing, Listi
 from symd.model.reasons import LINED
 from symd.model.sources import Origin, PathRule, SourceText
 from symd.model.texts import counted, plural
+from symd.profiles.placed import PlacedSamples
+from symd.profiles.samples import Value
 from symd.query.demangler import Demangler
 from symd.query.paths import base_name
 
 Lines = Iterator[tuple[str, str]]
 """(style, line) in order; styles are keys of STYLES."""
+CountedLines = Iterator[tuple[str, str, Iterable[int]]]
+"""(style, line, the numbers of the instructions that it is about)."""
 STYLES = {
     "title": "bold green",
     "file": "bold",
@@ -56,6 +61,11 @@ STYLES = {
 CONTEXT_LINES = 8
 """Source lines without instructions between two that have some are shown when they are no more than this."""
 _INDENT = " " * 8
+_NO_SHARE = " " * 8
+_LONGEST_NAME = 40
+"""Characters of a kernel's name that stand in front of each of its instructions."""
+_LONGEST_SECTION = 16
+"""Characters of a section's name that stand there."""
 _AROUND = 5
 
 
@@ -68,6 +78,12 @@ class Block:
     section: str
     files: dict[str, dict[int, list[int]]] = field(default_factory=dict)
     without: list[int] = field(default_factory=list)
+
+    def numbers(self) -> Iterator[int]:
+        """The numbers of all its instructions."""
+        for lines in self.files.values():
+            yield from chain.from_iterable(lines.values())
+        yield from self.without
 
 
 def blocks(answers: Answers) -> list[Block]:
@@ -106,27 +122,55 @@ class _Frames(dict[int, tuple[Frame, ...]]):
         return frames
 
 
-def text_lines(listing: Listing, sources: Mapping[str, SourceText], names: Mapping[str, str]) -> Lines:
-    """All lines of one code object's listing; ``names`` are readable ones for functions that have others."""
-    yield "title", _title(listing)
+class Shares(NamedTuple):
+    """What each instruction of a listing weighs in a profile whose samples weigh ``total``."""
+
+    weights: Sequence[Value]
+    total: Value
+
+    def of(self, number: int) -> float:
+        """The share of an instruction, from 0 to 1."""
+        return self.weights[number] / self.total if self.total else 0.0
+
+    def text(self, numbers: Iterable[int]) -> str:
+        """The share of instructions as it stands in front of a line; blank for none."""
+        share = 100 * sum(map(self.of, numbers))
+        return f"{share:>6.2f}% " if share else _NO_SHARE
+
+
+def text_lines(
+    listing: Listing, sources: Mapping[str, SourceText], names: Mapping[str, str], shares: Shares | None = None
+) -> Lines:
+    """All lines of one code object's listing; ``names`` are readable ones for functions that have others. With
+    ``shares`` each line begins with its share of a profile."""
+    if shares is None:
+        for style, line, _ in _lines(listing, sources, names):
+            yield style, line
+        return
+    for style, line, numbers in _lines(listing, sources, names):
+        yield style, f"{shares.text(numbers)}{line}".rstrip()
+
+
+def _lines(listing: Listing, sources: Mapping[str, SourceText], names: Mapping[str, str]) -> CountedLines:
+    yield "title", _title(listing), range(len(listing.text))
     if listing.problem:
-        yield "note", f"no instructions: {listing.problem}"
+        yield "note", f"no instructions: {listing.problem}", ()
         return
     frames_of = _Frames(listing.answers)
-    last: tuple[str | None, str] | None = None
-    for block in blocks(listing.answers):
-        if (block.kernel, block.section) != last:
-            last = block.kernel, block.section
-            yield "", ""
-            yield "title", _heading(block, names)
-        if block.function != block.kernel:
-            yield "", ""
-            yield "title", f"function {_named(block.function, names)}" if block.function else "no function"
-        for file, lines in block.files.items():
-            yield from _file_lines(listing, file, lines, sources.get(file, SourceText(file)), frames_of, names)
-        if block.without:
-            yield "file", "  without a line"
-            yield from _instructions(listing, block.without, frames_of, names)
+    for _, group in groupby(blocks(listing.answers), key=attrgetter("kernel", "section")):
+        of_kernel = list(group)
+        yield "", "", ()
+        yield "title", _heading(of_kernel[0], names), chain.from_iterable(each.numbers() for each in of_kernel)
+        for block in of_kernel:
+            if block.function != block.kernel:
+                title = f"function {_named(block.function, names)}" if block.function else "no function"
+                yield "", "", ()
+                yield "title", title, block.numbers()
+            for file, lines in block.files.items():
+                yield from _file_lines(listing, file, lines, sources.get(file, SourceText(file)), frames_of, names)
+            if block.without:
+                yield "file", "  without a line", block.without
+                yield from _instructions(listing, block.without, frames_of, names)
 
 
 def _title(listing: Listing) -> str:
@@ -149,18 +193,18 @@ def _file_lines(
     source: SourceText,
     frames_of: _Frames,
     names: Mapping[str, str],
-) -> Lines:
+) -> CountedLines:
     """The lines of one file in their order, with those between that own nothing as long as these are few."""
-    yield "file", f"  {file}{_whence(source)}"
+    yield "file", f"  {file}{_whence(source)}", chain.from_iterable(lines.values())
     text = source.text.splitlines() if source.text is not None else []
     before = 0
     for line in sorted(lines):
         between = range(before + 1, line) if before else range(0)
         if len(between) <= CONTEXT_LINES:
-            yield from (("context", _source_line(number, text)) for number in between if number <= len(text))
+            yield from (("context", _source_line(number, text), ()) for number in between if number <= len(text))
         elif text:
-            yield "note", f"{'...':>6}"
-        yield "source", _source_line(line, text)
+            yield "note", f"{'...':>6}", ()
+        yield "source", _source_line(line, text), lines[line]
         yield from _instructions(listing, lines[line], frames_of, names)
         before = line
 
@@ -178,7 +222,9 @@ def _source_line(number: int, text: Sequence[str]) -> str:
     return f"{number:>6}  {shown}".rstrip()
 
 
-def _instructions(listing: Listing, numbers: Sequence[int], frames_of: _Frames, names: Mapping[str, str]) -> Lines:
+def _instructions(
+    listing: Listing, numbers: Sequence[int], frames_of: _Frames, names: Mapping[str, str]
+) -> CountedLines:
     """Instructions with a mark wherever they begin to come from another inlined call."""
     into: tuple[Frame, ...] = ()
     answers = listing.answers
@@ -186,8 +232,21 @@ def _instructions(listing: Listing, numbers: Sequence[int], frames_of: _Frames, 
         callers = frames_of[int(answers.location[number])][1:]
         if callers != into:
             into = callers
-            yield "inlined", f"{_INDENT}  {_mark(callers, names)}"
-        yield "instruction", f"{_INDENT}{int(answers.offset[number]):#08x}  {listing.text[number]}"
+            yield "inlined", f"{_INDENT}  {_mark(callers, names)}", ()
+        yield "instruction", f"{_INDENT}{_place(answers, number)}  {listing.text[number]}", (number,)
+
+
+def _place(answers: Answers, number: int) -> str:
+    """The instruction's place as ``symd symbolize`` takes it: its object address where code is linked, else an offset
+    in its kernel, which has a section of its own, or in its section."""
+    offset, section = int(answers.offset[number]), answers.text_sections[int(answers.text_section[number]) - 1]
+    if section.address:
+        return f"{section.address + offset:#08x}"
+    name = answers.locations.strings[answers.locations.kernel[answers.location[number]]]
+    if name and len(name) <= _LONGEST_NAME and section.section and section.section.endswith(f".{name}"):
+        return f"{name}+{offset:#06x}"
+    named = section.section and len(section.section) <= _LONGEST_SECTION
+    return f"({section.section if named else f'#{section.section_index}'})+{offset:#06x}"
 
 
 def _mark(callers: Sequence[Frame], names: Mapping[str, str]) -> str:
@@ -233,8 +292,8 @@ With --json one instruction a line, in the order of the code:
 
 flow is branch, call or end, targets count from the section's start;
 function is the one whose code it is; reason and frames (innermost first) are those of symd symbolize;
-source is the innermost frame's line, null where it is not found. A code object that cannot be
-disassembled is one line {"object": "", "target": "dg2", "problem": "..."}.
+source is the innermost frame's line, null where it is not found. --profile adds value and
+share (from 0 to 1, of the whole profile). A code object that cannot be disassembled is one line {"object": "", "target": "dg2", "problem": "..."}.
 """
 
 
@@ -245,6 +304,7 @@ disassembled is one line {"object": "", "target": "dg2", "problem": "..."}.
         "symd listing program.bin\n"
         "symd listing --function vadd --source-root ~/src program.bin\n"
         "symd listing --around vadd+0x1b0 --before 2 --after 2 program.bin\n"
+        "symd listing --profile stalls.csv program.bin\n"
         "symd listing --map /build/src=src --json program.bin | jq 'select(.frames[0].line == 8).text'"
     ),
 )
@@ -264,6 +324,7 @@ disassembled is one line {"object": "", "target": "dg2", "problem": "..."}.
 )
 @click.option("--after", type=click.IntRange(0, MOST_AROUND), help="So many instructions behind it.  [default: 5]")
 @click.option("--target", metavar="DEVICE", help="The device, for code that does not say: dg2, gfx90a, sm_90 ...")
+@shown_profile_options
 @source_root_option
 @rules_option
 @demangle_option
@@ -279,6 +340,8 @@ def command(
     before: int | None,
     after: int | None,
     target: str | None,
+    profile: str | None,
+    identity: str | None,
     roots: tuple[Path, ...],
     rules: tuple[PathRule, ...],
     demangle: bool,
@@ -286,14 +349,15 @@ def command(
     """Show each function of FILE: its source lines with their instructions, then the instructions without a line.
 
     Each instruction is shown once, below the line it comes from; if that line was inlined, a mark says into what. This
-    needs the vendor's disassembler, here or where the daemon runs; symd doctor says what to install. Exit code 1: some
-    code objects could not be disassembled, for example because time ran out; the last line on standard error says how
-    many.
+    needs the vendor's disassembler, here or where the daemon runs; symd doctor says what to install. With --profile,
+    each line begins with its share of the profile; symd hot lists the hottest lines. Exit code 1: some code objects
+    could not be disassembled, for example because time ran out; the last line on standard error says how many.
     """
     allowed = allowed_folders(roots, rules)
     part = ListingPart(None if path is None else ObjectPath(path), _within(function, around, before, after), target)
     with open_module(file, server, limits, debug, path) as opened:
         module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
+        samples = None if profile is None else samples_on(module, profile, identity, limits)
         found = -1
         problems: list[str] = []
         for found, listing in enumerate(_listings(module, part)):
@@ -301,10 +365,12 @@ def command(
             sources = source_texts(
                 module.symbolizer, module.digest, list(dict.fromkeys(_files(listing))), allowed, limits
             )
+            shares = None if samples is None else _shares(samples, module.digest, listing)
             if as_json:
-                sys.stdout.writelines(instruction_lines(listing, sources))
+                weights = None if shares is None else [(each, shares.of(at)) for at, each in enumerate(shares.weights)]
+                sys.stdout.writelines(instruction_lines(listing, sources, weights))
             else:
-                _print(listing, sources, Demangler() if demangle else None, first=found == 0)
+                _print(listing, sources, shares, Demangler() if demangle else None, first=found == 0)
         if found < 0:
             raise NoDebugData("there is nothing to list", where=module.name)
     return _completeness(file, found + 1, problems)
@@ -348,13 +414,24 @@ def _files(listing: Listing) -> Iterator[str]:
             yield file
 
 
-def _print(listing: Listing, sources: dict[str, SourceText], demangler: Demangler | None, *, first: bool) -> None:
+def _shares(samples: PlacedSamples, digest: str, listing: Listing) -> Shares:
+    weights: Sequence[Value] = () if listing.problem else samples.on_instructions(digest, listing)
+    return Shares(weights, samples.weight(samples.totals()))
+
+
+def _print(
+    listing: Listing,
+    sources: dict[str, SourceText],
+    shares: Shares | None,
+    demangler: Demangler | None,
+    *,
+    first: bool,
+) -> None:
     if not first:
         write_line()
     printer = Printer(sys.stdout)
     names = demangler.names(_functions(listing)) if demangler else {}
-    lines: Lines = text_lines(listing, sources, names)
-    for style, line in lines:
+    for style, line in text_lines(listing, sources, names, shares):
         printer.write(style, line)
     printer.flush()
 

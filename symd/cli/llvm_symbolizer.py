@@ -90,7 +90,7 @@ def command(arguments: tuple[str, ...]) -> int:
 _MODULE = frozenset(("-e", "--obj", "--exe", "-obj", "-exe"))
 _VALUED = _MODULE | {"--output-style", "--adjust-vma", "--print-source-context-lines"}
 _LETTERS = frozenset("aCfips")
-"""Options of one letter without a value, which may stand together behind one dash."""
+"""Options of one letter without a value, which may be together behind one dash."""
 
 
 def parse(arguments: Sequence[str]) -> SymbolizerOptions:
@@ -182,7 +182,7 @@ _SPACE = " \t\r\n"
 
 
 def read_question(text: str, module: str) -> Question:
-    """``[KIND] [MODULE] PLACE``: the module, which may stand in quotes, only where the command line names none."""
+    """``[KIND] [MODULE] PLACE``: the module, which may be in quotes, only where the command line names none."""
     kind, rest = "CODE", text.strip(_SPACE)
     first, _, after = rest.partition(" ")
     if first in _KINDS:
@@ -208,7 +208,7 @@ _LONGEST_LINE = 1000
 
 
 def _number(text: str) -> int | None:
-    """As LLVM's StringRef::getAsInteger reads it with radix 0; None for what is no number of 64 bits."""
+    """A number as LLVM's StringRef::getAsInteger reads it with radix 0; None for what is no number of 64 bits."""
     if not (text.isascii() and text.isalnum()):  # Python takes signs, and digits of other scripts
         return None
     try:

@@ -36,7 +36,7 @@ _LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
 _NUMBER_FIRST: Final = re.compile(r"([0-9]+):(.*[^0-9:].*)", re.ASCII)
 _HEAD: Final = 64
 _OF_FILE: Final = (Refusal.NO_CODE_AT_LINE, Refusal.PAST_END, Refusal.CONTRADICTORY)
-"""Their candidate is the file that was found."""
+"""Refusals whose candidate is the file that was found."""
 
 
 @click.command(
@@ -150,7 +150,7 @@ def write_answer(
     as_json: bool,
     first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """The answer to one place: an address a line, or the refusal. In JSON ``first`` stands before it; in text its
+    """The answer to one place: an address a line, or the refusal. In JSON ``first`` is before it; in text its
     ``module`` does, where there is one."""
     if as_json:
         for fields in located_json(requested, answer, names):

@@ -1,9 +1,8 @@
-"""``symd mcp``: the questions as tools of the Model Context Protocol, on standard input and output.
+r"""``symd mcp``: symd's questions as tools of the Model Context Protocol, on standard input and output.
 
-The lines that an assistant's program writes to ``symd mcp``, with whole characters.
-
-JSON may escape half a character (``\ud800``), which no text can hold: the package that reads the messages drops such a
-message, and whoever wrote it waits for ever. Half a character becomes U+FFFD here, so that the question is answered.
+JSON may escape half of a surrogate pair (``\ud800``), which is no valid text. The package that reads the messages drops
+such a message, and its sender waits forever. So half a pair is replaced by U+FFFD on the way in, and the question is
+answered.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ def command(
         def sources(module: AskedModule, files: Sequence[str]) -> Mapping[str, SourceText]:
             return source_texts(module.symbolizer, module.digest, files, folders, limits)
 
-        serve(Tools(opened, sources, profile, limits), whole_lines, _told(allowed))
+        serve(Tools(opened, sources, profile, limits), whole_lines, _allowed_files_text(allowed))
 
 
 def _allowed(roots: Sequence[Path], files: Sequence[str], server: str | None) -> AllowedFiles:
@@ -165,7 +164,7 @@ def _path_of(file: str) -> str:
     return uri.parse(file).path if uri.is_uri(file) else file
 
 
-def _told(allowed: AllowedFiles) -> str:
+def _allowed_files_text(allowed: AllowedFiles) -> str:
     """What an assistant is told of the files that it may name."""
     parts = [f"these files: {', '.join(allowed.files)}"] if allowed.files else []
     parts += [f"files below {', '.join(allowed.roots)}"] if allowed.roots else []

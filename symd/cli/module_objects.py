@@ -1,6 +1,6 @@
-"""The code objects of a module for verbs that take them one by one: those of a file too large to be held in memory
-(``opened_file`` says which ones), mapped and described one after the other; and those of a module that a daemon has,
-brought here for verbs that work on bytes themselves."""
+"""The code objects of a module, one by one, for verbs that work on them: of a file too large for memory mapped and
+described one after the other (``opened_file`` says which files those are), of a daemon's module fetched from it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Arguments and options that several verbs share, spelled the same everywhere, and what a help has at its end:
-examples, and where the pages are that it names (a wheel has them in the package, a clone beside it)."""
+"""Arguments and options that several verbs share, and the end of a help text: examples, and where the pages are that it
+names (a wheel has them in the package, a clone beside it).
+"""
 
 from __future__ import annotations
 
@@ -69,14 +70,16 @@ def named_server(server: str | None, out: Path | None) -> str | None:
     return None if source is ParameterSource.DEFAULT or (out is not None and is_environments) else server or ""
 
 
-def server_option_that(does: str) -> Callable[[Verb], Verb]:
-    """``--server``, which ``does`` so: a clause that ends before "at unix:PATH ..." or stands for itself."""
+def server_option_that(
+    does: str, callback: Callable[[click.Context, click.Parameter, str | None], str | None] = server_value
+) -> Callable[[Verb], Verb]:
+    """``--server``, whose help says what it ``does``; ``callback`` reads its value."""
     return click.option(
         "--server",
         metavar="ADDRESS",
         envvar=SERVER_VARIABLE,
         show_envvar=True,
-        callback=server_value,
+        callback=callback,
         help=does,
     )
 
@@ -90,7 +93,15 @@ module_server_option = server_option_that(
     f'Ask the daemon {_ADDRESS} instead of parsing here; --module may then name modules/SHA256. "default" is the daemon that runs'
     ' here, "none" is none.'
 )
-daemon_option = server_option_that(f"The daemon {_ADDRESS}.  [default: the one that runs here]")
+
+
+def _daemon_value(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    if text == "none" and context.get_parameter_source("server") is ParameterSource.COMMANDLINE:
+        raise click.BadParameter("this verb asks a daemon: name one, or leave --server out for the one that runs here")
+    return server_value(context, parameter, text)
+
+
+daemon_option = server_option_that(f"The daemon {_ADDRESS}.  [default: the one that runs here]", callback=_daemon_value)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 
@@ -154,7 +165,7 @@ def file_verb(verb: Verb) -> Verb:
 
 
 EXAMPLE = "\b\nExample:\n"
-"""What stands in front of the examples of a help."""
+"""What is in front of the examples of a help."""
 
 
 def first_example(command: click.Command) -> str:

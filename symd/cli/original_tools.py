@@ -38,7 +38,7 @@ def _is_host_program(file: str) -> bool:
         with open(file, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as mapped:  # noqa: PTH123 - as in input.py
             return host_elf.claims(cast("bytes", mapped))
     except (OSError, ValueError):
-        return False  # whoever opens it says what is wrong
+        return False  # opening it reports what is wrong
 
 
 def original(name: str) -> str:
@@ -57,7 +57,7 @@ def original(name: str) -> str:
 
 
 def _called(name: str) -> Iterator[str]:
-    from symd.query.disasm.disassembler import chosen_folders  # noqa: PLC0415 - 16 ms: likewise
+    from symd.query.disasm.disassembler import chosen_folders  # noqa: PLC0415 - 16 ms: only a program that is looked for needs it
 
     for folder in (*chosen_folders(), *os.environ.get("PATH", os.defpath).split(os.pathsep)):
         found = shutil.which(name, path=folder) if folder else None

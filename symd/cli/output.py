@@ -1,5 +1,6 @@
-"""How answers are written: JSON lines, and text that is plain when nobody looks at a terminal. What a command says of
-its work beside them, on stderr, with a bar on a terminal; and that no file which it writes is one that it reads."""
+"""A command's output: answers as JSON lines, or as text that is plain unless it goes to a terminal; and messages about
+its work on stderr, with a progress bar on a terminal. No file that it writes may be one that it reads.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ def write_rich(what: RenderableType, columns: int = PLAIN_COLUMNS) -> None:
 
 
 class Branch(NamedTuple):
-    """A line of a tree, words side by side, each plain or with a style, and what stands below it, made when it is
+    """A line of a tree, words side by side, each plain or with a style, and what is below it, made when it is
     written."""
 
     words: tuple[str | tuple[str, str], ...]
@@ -195,9 +196,9 @@ def check_output_is_not_input(targets: Iterable[Path | str | None], files: Itera
 
 def path_of(file: str) -> str:
     """The path in a code object URI; anything else as it is."""
-    from symd.formats.containers import uri  # noqa: PLC0415 - 2 ms: likewise
+    from symd.formats.containers import uri  # noqa: PLC0415 - 2 ms: few verbs write files
 
     try:
         return uri.parse(file).path if uri.is_uri(file) else file
     except InvalidInput:
-        return file  # whoever reads it says what is wrong with it
+        return file  # its reader reports what is wrong

@@ -1,7 +1,10 @@
-"""What a command's process has from the system. A signal that asks it to end ends it as Ctrl-C does: what the command
-made for itself goes first. Streams that do not wait (O_NONBLOCK), as a terminal or a pipe is left by another program
-that has it too, are waited for by symd itself: what such a stream does not take at once Python drops without a word,
-and reading it fails while nothing has come yet. The flag stays as it is, which is the other programs' as well."""
+"""Signals and streams of a command's process.
+
+A signal that asks it to end works like Ctrl-C: what the command made for itself is removed first. Streams may be
+non-blocking (O_NONBLOCK), as another program that shares the terminal or pipe left them; Python drops without a word
+what such a stream does not take at once, and cannot read it before something has come. So symd waits for them itself,
+and leaves the flag as it is, since the other program has it too.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""``symd profile IN OUT``: symbolize a profile in place; what was done, and what was not and why, goes to stderr. For
-each verb that takes a profile: the modules that it speaks of, as the user names them, and errors of the profile under
-the name that the user gave it, since readers know bytes alone and say "the profile"."""
+"""``symd profile IN OUT``: symbolize a profile in place; what was done and what was not, and why, goes to stderr. For
+every verb that takes a profile: the modules that the user names for it, and errors under the name that the user gave
+it, since readers know bytes alone and say "the profile".
+"""
 
 from __future__ import annotations
 
@@ -25,17 +26,18 @@ from symd.cli.options import (
     rules_option,
     source_root_option,
 )
-from symd.cli.output import NO, check_output_is_not_input, progress_bar, say, say_notes, write_json
+from symd.cli.output import NO, check_output_is_not_input, printable, progress_bar, say, say_notes, write_json
 from symd.config import Limits
 from symd.engine.files.input import read_input
 from symd.engine.files.listing_sources import allowed_folders, with_python_names
-from symd.engine.files.module import open_symbolizer
+from symd.engine.files.module import OpenModule, open_symbolizer
 from symd.errors import BadQuery, InvalidInput, SymdError
 from symd.formats.containers import compressed_file, identify
 from symd.formats.containers import uri as uris
 from symd.model.sources import PathRule
-from symd.profiles import Converted, Report, gzipped
+from symd.profiles import Converted, NamedModule, Report, gzipped
 from symd.profiles.exports import EXPORTS
+from symd.profiles.placed import PlacedSamples, placed
 from symd.profiles.sample_tables.sample_files import named_file, named_module
 from symd.system.atomic_output import write_file_or_stdout
 
@@ -85,6 +87,63 @@ def profile_module_options(verb: Verb) -> Verb:
     return verb
 
 
+def shown_profile_options(verb: Verb) -> Verb:
+    """The options that name a profile to show on a module's code: ``profile`` and ``identity``."""
+    options = (
+        click.option(
+            "--profile",
+            metavar="PROFILE",
+            shell_complete=complete_files,
+            help="A profile to show on lines and instructions, in any format that symd profile reads.",
+        ),
+        click.option(
+            "--id", "identity", metavar="ID", help="What the profile calls FILE (build ID, code object ID, CRC)."
+        ),
+    )
+    for option in reversed(options):
+        verb = option(verb)
+    return verb
+
+
+def samples_on(module: OpenModule, profile: str, identity: str | None, limits: Limits) -> PlacedSamples:
+    """The samples of a profile on the instructions of a module, which the profile calls ``identity``, or by what is in
+    it. What lies elsewhere is said on standard error."""
+    named = [NamedModule(module.digest, module.name, name) for name in ((identity, None) if identity else (None,))]
+    options = profiles.Options(limits)
+    data = read_input(profile, limits)
+    with naming_profile(profile):
+        found = placed(profiles.samples(data, options), profiles.Resolver(module.symbolizer, named), options)
+    if found.values:
+        _say_what_lies_elsewhere(profile, module, found)
+    else:
+        _say_that_nothing_is_shown(profile, module.name, found)
+    return found
+
+
+def _say_what_lies_elsewhere(profile: str, module: OpenModule, found: PlacedSamples) -> None:
+    """Say how many samples lie in no kernel of FILE, and why."""
+    total = found.weight(found.totals())
+    inside = found.in_kernels(module.digest, module.summary())
+    reasons = [(reason.name, found.weight(row)) for reason, row in found.left.items()]
+    own = sum(found.weight(row) for place, row in found.values.items() if place.digest == module.digest)
+    here = sum(map(found.weight, found.values.values()))
+    parts = [*reasons, ("in other modules", here - own), ("in code outside of its kernels", own - inside)]
+    shown = ", ".join(f"{value:,} {name}" for name, value in parts if value)
+    if shown:
+        share = 100 * (total - inside) / total if total else 0
+        click.echo(
+            f"symd: {total - inside:,} of {total:,} {found.unit} ({share:.1f} %) of {printable(profile)} lie in no kernel of"
+            f" {printable(module.name)}: {printable(shown)}",
+            err=True,
+        )
+
+
+def _say_that_nothing_is_shown(profile: str, file: str, found: PlacedSamples) -> None:
+    reasons = ", ".join(reason.name for reason in found.left)
+    why = f"lies in {file}: {reasons} (--id says what the profile calls it)" if reasons else "is read"
+    click.echo(f"symd: none of the samples of {printable(profile)} {printable(why)}", err=True)
+
+
 @contextmanager
 def profile_resolver(
     server: str | None,
@@ -104,7 +163,7 @@ def profile_resolver(
 
 def check_no_module(data: bytes, source: str) -> None:
     """Raises InvalidInput where what should be a profile is a module."""
-    if compressed_file.claims(data):  # whoever expands it says what is inside
+    if compressed_file.claims(data):  # expanding it tells what is inside
         return
     if profiles.identify(data) is None and (found := identify(data)) is not None:
         hint = f"symd profile -m {quote(source)} IN OUT, or symd hot -m {quote(source)} IN; IN is what a profiler wrote"
@@ -120,7 +179,7 @@ class ProfileFiles:
         self._folders = [folder.resolve() for folder in folders]
         self._limits = limits
         self.paths: list[str] = []
-        """Those that were read."""
+        """The paths that were read."""
 
     def read(self, uri: str) -> bytes:
         """The bytes of a code object. Raises BadQuery, Unsupported (memory://) and InvalidInput."""

@@ -1,6 +1,6 @@
-"""Questions on standard input, one a line: what can be read without waiting is answered together. For those who answer
-in the words of other tools, of lines that come again the answer is made once, as profilers ask for few addresses many
-times."""
+"""Questions on standard input, one a line: all that can be read without waiting are answered together. Lines that come
+again, as from profilers that ask for few addresses many times, are answered once (``RepeatedLines``).
+"""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class RepeatedLines:
         self._ask_anew = ask_anew
         self._known: dict[bytes, str | None] = {}
         self._characters = 0
-        """Of the lines and the answers in ``_known``."""
+        """Characters of the lines and the answers in ``_known``."""
         self._long: list[bytes] = []
         """Lines in ``_known`` that are not kept for another piece."""
         self._others = False

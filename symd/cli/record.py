@@ -155,7 +155,7 @@ def _context(members: _Members) -> Context:
 
 
 def _segment(place: tuple[str, int], start: BySection | ByKernel) -> Segment:
-    """From the address of a place to the end of its section or kernel."""
+    """The segment from the address of a place to the end of its section or kernel."""
     return Segment(DeviceAddress(place[1]), 0, start)
 
 

@@ -220,13 +220,13 @@ def _captured(
 
 
 def _simulated(product: str) -> dict[str, str]:
-    from symd.capture.drivers.simulate import simulation  # noqa: PLC0415 - 11 ms: see above
+    from symd.capture.drivers.simulate import simulation  # noqa: PLC0415 - 11 ms: the program waits for what is imported before it is started
 
     return simulation(product)
 
 
 def _dumps(run: RunFolder, sink: Sink, limits: Limits) -> DumpFolder:
-    from symd.capture.dump_folder import DumpFolder  # noqa: PLC0415 - 27 ms: see above
+    from symd.capture.dump_folder import DumpFolder  # noqa: PLC0415 - 27 ms: the program waits for what is imported before it is started
 
     return DumpFolder(run.dumps, sink, limits)
 

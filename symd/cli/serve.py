@@ -1,11 +1,5 @@
-"""``symd serve``: the daemon in the foreground.
-
-Options of ``symd serve`` about listening that it does not do: who comes over TCP where it listens at Unix sockets
-alone, and their like.
-
-Help of a verb with many options: under headings, in the order in which somebody new asks.
-
-A log that nobody waits for: whoever reads a daemon's standard error and stops reading holds up lines, never the daemon.
+"""``symd serve``: its options and their help under headings, the check for options that have no effect, and a log that
+never blocks the daemon.
 """
 
 from __future__ import annotations
@@ -80,7 +74,7 @@ def is_unix(address: str) -> bool:
 
 class GroupedCommand(click.Command):
     """A command whose help shows its options under headings. ``groups`` are the options by heading, each by its
-    first name; what stands in none comes last, under "Other"."""
+    first name; what is in none comes last, under "Other"."""
 
     def __init__(self, *arguments: Any, groups: Mapping[str, Sequence[str]], **values: Any) -> None:
         super().__init__(*arguments, **values)
@@ -368,7 +362,7 @@ def command(
         # strangers connect without end, whom this socket keeps out. A gRPC that has only the newer one ignores the
         # name.
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
-    from symd.system.process.process import allow_open_files  # noqa: PLC0415 - 4 ms: likewise
+    from symd.system.process.process import allow_open_files  # noqa: PLC0415 - 4 ms: completion and help do without
 
     tune_malloc_for_daemon()
     from symd.server.lifecycle import serve  # noqa: PLC0415 - 228 ms: the help need not wait for gRPC
@@ -424,7 +418,7 @@ def command(
 
 
 def _configure_log(*, verbose: bool, as_json: bool) -> None:
-    from symd.server.logs import JsonLogFormatter, TextLogFormatter  # noqa: PLC0415 - 28 ms: as above
+    from symd.server.logs import JsonLogFormatter, TextLogFormatter  # noqa: PLC0415 - 28 ms: the help need not wait for gRPC
 
     handler = BackgroundHandler(_STANDARD_ERROR)
     handler.setFormatter(JsonLogFormatter() if as_json else TextLogFormatter(verbose=verbose))
@@ -434,7 +428,7 @@ def _configure_log(*, verbose: bool, as_json: bool) -> None:
 
 
 def _move_audit_log(formatter: logging.Formatter | None) -> None:
-    """Write the lines about changes to a file, and say which: in a terminal they would stand between answers. They stay
+    """Write the lines about changes to a file, and say which: in a terminal they would be between answers. They stay
     where the file cannot be opened."""
     path = audit_file()
     try:

@@ -15,11 +15,12 @@ from symd.cli.question_lines import Lines, addresses_in, line_text
 from symd.engine.files.file_notices import WHERE_CUT_OFF
 from symd.engine.files.gc_control import gc_paused
 from symd.errors import BadQuery
-from symd.model.addresses import ByKernel, Query, as_hexadecimal, has_decimal, parse_query
+from symd.model.addresses import ByAddress, ByKernel, Query, as_hexadecimal, has_decimal, parse_query
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.columns import U64
+from symd.model.reasons import HOW_TO_GET_DEBUG_INFO
 from symd.model.rendered_answers import RenderedAnswers, encoded, unusual
-from symd.model.summaries import NO_SECTIONS
+from symd.model.summaries import NO_SECTIONS, KernelSummary
 
 if TYPE_CHECKING:
     from symd.query.demangler import Demangler
@@ -35,9 +36,9 @@ class AskedKernels(Protocol):
         """Why the debug data of the code object at ``path`` cannot be read or found, or, where ``path`` is None, why
         the module has no code object; "" where neither is so."""
 
-    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """Sizes in bytes of the kernels of that name in the code object at ``path``; where ``path`` is None, in all
-        code objects but SPIR-V inside a container."""
+    def kernels(self, path: str | None = None) -> list[KernelSummary]:
+        """The kernels of the code object at ``path``; where ``path`` is None, of all code objects but SPIR-V inside a
+        container."""
 
 
 Ask = Callable[[Sequence[Query] | U64], Sequence[Answer]]
@@ -59,6 +60,8 @@ _FIRST = 1 << 10
 _WRITTEN_AT_ONCE = 1 << 11
 """Answers that are put together before they are written: their text fits the processor's caches."""
 _BYTES_AT_ONCE = 1 << 26
+_SHOWN_PLACES = 3
+"""Places that are named where an address may be an offset in them."""
 
 
 class Session:
@@ -70,6 +73,7 @@ class Session:
         """The first query that asked for a name where nothing has one like it."""
         self._outside: list[str] = []
         self._beyond: ByKernel | None = None
+        self._outside_address: int | None = None
         self._unread: str | None = None
         self._asked_without_object = False
         self._ask = ask
@@ -84,7 +88,7 @@ class Session:
 
     def answer(self, texts: Sequence[str], queries: Sequence[Query]) -> None:
         """Write the answers to queries."""
-        written = self._written(texts, self._ask(queries))
+        written = self._rendered(texts, self._ask(queries))
         sys.stdout.write(written.text(0, len(written)).decode())
 
     def follow(self, batches: Iterator[Sequence[bytes]]) -> bool:
@@ -119,7 +123,7 @@ class Session:
         hints = [
             self._unread_hint(kernels),
             self._unlike_hint(file, kernels, path),
-            self._decimal_hint() or self._beyond_hint(kernels, path),
+            self._decimal_hint() or self._beyond_hint(kernels, path) or self._small_hint(kernels, path),
         ]
         for hint in filter(None, hints):
             click.echo(printable(f"symd: {hint}"), err=True)
@@ -127,6 +131,8 @@ class Session:
     def _unread_hint(self, kernels: Callable[[], AskedKernels]) -> str:
         if self._unread is not None:
             why = kernels().unread(self._unread)
+            if not why:
+                return f"there is no debug info: {HOW_TO_GET_DEBUG_INFO}"
             return f"{why}; {WHERE_CUT_OFF}" if why.startswith(NO_SECTIONS) else why
         return kernels().unread(None) if self._asked_without_object else ""
 
@@ -145,7 +151,7 @@ class Session:
 
     def _beyond_hint(self, kernels: Callable[[], AskedKernels], path: str | None) -> str:
         query = self._beyond
-        sizes = sorted(kernels().kernel_sizes(query.kernel, path)) if query else []
+        sizes = sorted({each.size for each in kernels().kernels(path) if each.name == query.kernel}) if query else []
         if query is None or not sizes:
             return ""
         if sizes == [0]:
@@ -160,6 +166,20 @@ class Session:
 
         number = meant.rpartition("0x")[2]
         return f"{number} is decimal and lies outside the text; did you mean {quote(meant)}?"
+
+    def _small_hint(self, kernels: Callable[[], AskedKernels], path: str | None) -> str:
+        """Where an address outside every text may be an offset, as the tools of some vendors print them."""
+        if self._outside_address is None:
+            return ""
+        offset = self._outside_address
+        within = [each for each in kernels().kernels(path) if offset < each.size]
+        places = [quote(f"({each.section or f'#{each.section_index}'})+{offset:#x}") for each in within]
+        places += [quote(f"{each.name}+{offset:#x}") for each in within]
+        meant = list(dict.fromkeys([*places[:1], *places[len(within) :]]))
+        if not meant:
+            return ""
+        shown = " or ".join(meant[:_SHOWN_PLACES]) + (", ..." if len(meant) > _SHOWN_PLACES else "")
+        return f"{offset:#x} lies outside the text; did you mean {shown}?"
 
     def finish(self) -> int:
         """The exit code: 2 when a query could not be read, 1 when one names what does not exist."""
@@ -225,7 +245,7 @@ class Session:
         answers = self._ask(column)
         if isinstance(answers, Answers):
             return self._in_columns(lines, lambda number: line_text(lines[number]), answers), set()
-        return self._written([line_text(line) for line in lines], answers), set()
+        return self._rendered([line_text(line) for line in lines], answers), set()
 
     def _read(self, lines: Sequence[bytes]) -> tuple[RenderedAnswers, set[bytes]]:
         """``_new`` for lines of any kind."""
@@ -233,9 +253,9 @@ class Session:
         read = [_parsed(text) for text in texts]
         queries = [query for query in read if not isinstance(query, BadQuery)]
         if len(queries) == len(lines):
-            return self._written(texts, self._ask(queries)), set()
+            return self._rendered(texts, self._ask(queries)), set()
         good = [text for text, query in zip(texts, read, strict=True) if not isinstance(query, BadQuery)]
-        answered = iter(self._written(good, self._ask(queries)).each() if good else ())
+        answered = iter(self._rendered(good, self._ask(queries)).each() if good else ())
         written, unreadable = list[bytes](), set[bytes]()
         for line, text, query in zip(lines, texts, read, strict=True):
             if isinstance(query, BadQuery):
@@ -245,13 +265,15 @@ class Session:
                 written.append(next(answered))
         return RenderedAnswers([written], len(written)), unreadable
 
-    def _written(self, texts: Sequence[str], answers: Sequence[Answer]) -> RenderedAnswers:
+    def _rendered(self, texts: Sequence[str], answers: Sequence[Answer]) -> RenderedAnswers:
         """The lines of each answer."""
         if len(texts) + len(self._outside) <= SINGLE_LINES:
             outside = [text for text, answer in zip(texts, answers, strict=True) if _is_outside(answer)]
             self._outside += filter(has_decimal, outside)
-            beyond = (query for query in map(_parsed, outside) if isinstance(query, ByKernel))
-            self._beyond = self._beyond or next(beyond, None)
+            queries = list(map(_parsed, outside))
+            self._beyond = self._beyond or next((each for each in queries if isinstance(each, ByKernel)), None)
+            if self._outside_address is None:
+                self._outside_address = next((each.address for each in queries if isinstance(each, ByAddress)), None)
         if isinstance(answers, Answers):
             return self._in_columns(encoded(map(self._lines.query, texts)), texts.__getitem__, answers)
         shown = zip(texts, self._readable(answers), strict=True)

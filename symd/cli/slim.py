@@ -69,7 +69,8 @@ def _refusal(data: bytes) -> SymdError:
 
 
 def _check_apart(file: str, output: Path, debug: Path) -> None:
-    """Nothing is written over the input, which has more than the two files together, nor one over the other."""
+    """Raises InvalidInput where an output would be written over the input, which has more than both outputs together,
+    or over the other output."""
     check_output_is_not_input((output, debug), (file,))
     if os.path.realpath(output) == os.path.realpath(debug):
         raise InvalidInput("the debug data would replace the code object", where=str(output), hint="give another name")

@@ -1,8 +1,6 @@
-"""``symd status`` and ``symd health``: how a daemon is, and whether it serves, for people and as the probe of whatever
-runs it.
+"""``symd status`` and ``symd health``: the state of a daemon for people, and a probe for whatever runs it.
 
-Why a daemon does not serve, in words: its health is a status for each service, and what follows from several of them
-together.
+A daemon reports a health status for each service; ``why_not`` puts into words why it does not serve.
 """
 
 from __future__ import annotations

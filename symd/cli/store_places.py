@@ -1,7 +1,4 @@
-"""Stores by what people call them: a folder, or an object storage with a catalogue.
-
-How stores in an object storage are named, and told from folders.
-"""
+"""Stores by name: a folder, or a URL of an object storage with a catalogue."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""``symd symbolize --style``: llvm-symbolizer's way to write answers, with those of its options that say how.
+"""``symd symbolize --style``: answers in the formats of llvm-symbolizer and of binutils' addr2line, so that programs
+which read theirs can read symd's.
 
-Answers in the words of llvm-symbolizer and of binutils' addr2line, so that what reads theirs reads symd's
-(llvm/lib/DebugInfo/Symbolize/DIPrinter.cpp; binutils/addr2line.c).
+What they print and symd does not keep is printed as they print unknown values: discriminators, and in JSON the file and
+the address where a function begins (``StartFileName``, ``StartAddress``).
 
-What they know and symd does not keep is written as they write what they do not know: in JSON the file and the address
-where a function begins (``StartFileName``, ``StartAddress``), and discriminators.
+Sources: llvm/lib/DebugInfo/Symbolize/DIPrinter.cpp; binutils/addr2line.c.
 """
 
 from __future__ import annotations
@@ -263,7 +263,6 @@ class Styled(NamedTuple):
 
     def answer(self, text: str, answer: Answer | None) -> str:
         """The answer to a query, which may have none because it cannot be read."""
-
         write = {"llvm": llvm_text, "gnu": gnu_text, "json": llvm_json}[self.style]
         number = _ADDRESS.fullmatch(text.strip())
         asked = (

@@ -159,7 +159,7 @@ def _queries(file: str, texts: Sequence[str]) -> list[Query]:
 
 
 def _is_query(file: str) -> bool:
-    """Whether an address stands in the place of FILE."""
+    """Whether an address is in the place of FILE."""
     return is_number(file) and not os.path.exists(file)  # noqa: PTH110 - pathlib is slow to load
 
 
@@ -173,7 +173,7 @@ def _device_addresses(
     as_json: bool,
 ) -> int:
     from symd.cli.contexts import DeviceSession, chosen_context  # noqa: PLC0415 - 92 ms: gRPC is slow to import, and few ask it
-    from symd.client import Client  # noqa: PLC0415 - 87 ms: likewise
+    from symd.client import Client  # noqa: PLC0415 - 87 ms: gRPC is slow to import
 
     with Client(server) as client:
         record = chosen_context(client.contexts, context)
@@ -201,7 +201,7 @@ def _answering(
             asked = LocalModule(file, limits, store, sources)
             yield asked.symbolize, asked.kernels
         return
-    from symd.engine.files.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - 36 ms: likewise
+    from symd.engine.files.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - 36 ms: few read sources
     from symd.engine.files.module import open_module  # noqa: PLC0415 - 120 ms: the engine is slow to import and not needed for one file
 
     with open_module(file, server, limits, debug) as module:

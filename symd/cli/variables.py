@@ -100,7 +100,7 @@ def text_lines(found: InScope, query: Query) -> Iterator[str]:
     count as the query's: from the function that it names, or from the section."""
     shown, frames = found.visible.variables, found.at.frames
     if not shown:
-        yield "no variables"
+        yield "no variables here; code with line tables only has none anywhere: compile with -g (nvcc: -G)"
         return
     lanes = f", SIMD{found.visible.simd_width}" if found.visible.simd_width else ""
     origin = (found.at.section_offset or 0) - query.offset if isinstance(query, ByKernel) else 0

@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
@@ -26,17 +25,14 @@ from symd.cli.options import (
     server_option,
     source_root_option,
 )
-from symd.cli.output import check_output_is_not_input, printable, write_line
+from symd.cli.output import check_output_is_not_input, write_line
 from symd.cli.process import AWAKE_SECONDS
-from symd.cli.profile import naming_profile
+from symd.cli.profile import samples_on, shown_profile_options
 from symd.config import Limits
-from symd.engine.files.input import read_input
 from symd.engine.files.listing_sources import allowed_folders, with_python_names
-from symd.engine.files.module import OpenModule, open_module
+from symd.engine.files.module import open_module
 from symd.errors import NoDebugData
 from symd.model.sources import PathRule, SourceText
-from symd.profiles import NamedModule, Options, Resolver, samples
-from symd.profiles.placed import PlacedSamples, placed
 from symd.query.source_text import Allowed, completed
 from symd.server.http.colouring import ColouredApart, Rows
 from symd.server.http.routes.page import PROFILE, NamedProfile
@@ -46,8 +42,6 @@ from symd.system.symlinks import read_below
 VARIABLES = 100
 """Instructions of each kernel whose variables are in a page that ``-o`` writes, unless something else is said: reading
 them takes about 15 ms each."""
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +60,6 @@ class ShownPage:
         """The site; ``facts`` besides the profile."""
         known = {PROFILE: self.profile} if self.profile is not None else {}
         return Site(self.symbolizer, self.sources, self.limits, (self.digest,), {**known, **facts}, colour=self.colour)
-
-
-def page_options(verb: Verb) -> Verb:
-    """The options that say what a page shows."""
-    options = (
-        click.option(
-            "--profile",
-            metavar="PROFILE",
-            shell_complete=complete_files,
-            help="A profile to show on lines and instructions, in any format that symd profile reads.",
-        ),
-        click.option(
-            "--id", "identity", metavar="ID", help="What the profile calls FILE (build ID, code object ID, CRC)."
-        ),
-        source_root_option,
-    )
-    for option in reversed(options):
-        verb = option(verb)
-    return verb
 
 
 @contextmanager
@@ -106,42 +81,9 @@ def shown_module(
             raise NoDebugData("there is no GPU code to show", where=file)
         found = None
         if profile is not None:
-            named = [NamedModule(module.digest, file, name) for name in ((identity, None) if identity else (None,))]
-            resolver = Resolver(module.symbolizer, named)
-            options = Options(limits)
-            data = read_input(profile, limits)
-            with naming_profile(profile):
-                found = NamedProfile(Path(profile).name, placed(samples(data, options), resolver, options))
-            if not found.samples.values:
-                _say_that_nothing_is_shown(profile, file, found.samples)
-            else:
-                _say_what_lies_elsewhere(profile, file, found.samples, module)
+            found = NamedProfile(Path(profile).name, samples_on(module, profile, identity, limits))
         sources = partial(_sources, module.symbolizer, allowed, limits)
         yield ShownPage(module.symbolizer, module.digest, file, sources, found, limits, colour)
-
-
-def _say_what_lies_elsewhere(profile: str, file: str, found: PlacedSamples, module: OpenModule) -> None:
-    """Of the samples that lie in no kernel of FILE how many they are, and why."""
-    total = found.weight(found.totals())
-    inside = found.in_kernels(module.digest, module.summary())
-    reasons = [(reason.name, found.weight(row)) for reason, row in found.left.items()]
-    own = sum(found.weight(row) for place, row in found.values.items() if place.digest == module.digest)
-    here = sum(map(found.weight, found.values.values()))
-    parts = [*reasons, ("in other modules", here - own), ("in code outside of its kernels", own - inside)]
-    shown = ", ".join(f"{value:,} {name}" for name, value in parts if value)
-    if shown:
-        share = 100 * (total - inside) / total if total else 0
-        click.echo(
-            f"symd: {total - inside:,} of {total:,} {found.unit} ({share:.1f} %) of {printable(profile)} lie in no kernel of"
-            f" {printable(file)}: {printable(shown)}",
-            err=True,
-        )
-
-
-def _say_that_nothing_is_shown(profile: str, file: str, found: PlacedSamples) -> None:
-    reasons = ", ".join(reason.name for reason in found.left)
-    why = f"lies in {file}: {reasons} (--id says what the profile calls it)" if reasons else "is read"
-    click.echo(f"symd: none of the samples of {printable(profile)} {printable(why)}", err=True)
 
 
 def _sources(
@@ -180,7 +122,8 @@ def _sources(
 )
 @server_option
 @debug_option
-@page_options
+@shown_profile_options
+@source_root_option
 @rules_option
 @click.option(
     "--browser/--no-browser", "opens", default=True, help="Open the page in the browser, or only print its address."

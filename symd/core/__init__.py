@@ -21,5 +21,5 @@ class _CompiledModules:
         return ModuleSpec(name, ExtensionFileLoader(name, _LIBRARY), origin=_LIBRARY)
 
 
-if os.path.exists(_LIBRARY):  # noqa: PTH110 - as above
+if os.path.exists(_LIBRARY):  # noqa: PTH110 - pathlib is slow to import
     sys.meta_path.insert(0, _CompiledModules)

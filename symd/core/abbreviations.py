@@ -129,7 +129,7 @@ class AbbreviationTable(ByteReader):
 
     ``count`` declarations; of several with one code the first counts. ``at`` is the place behind what was read,
     ``tags`` and ``have_children`` are theirs. The values of declaration n are passed by the steps
-    ``sizes[first_size[n]:first_size[n + 1]]``, layouts with neighbouring sizes added up, and read by
+    ``sizes[first_size[n]:first_size[n + 1]]``, layouts with neighboring sizes added up, and read by
     ``takes[first_take[n]:first_take[n + 1]]``, each a column, a kind and a layout
     (``column | kind << 8 | (layout + 32) << 16``); ``constants`` are the values of DW_FORM_implicit_const. ``places``
     says where each declaration's tag stands in the section."""

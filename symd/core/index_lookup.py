@@ -74,7 +74,7 @@ _NAMES = (
     "owner_name", "owner_linkage_name", "owner_inlined", "owner_parent", "owner_file", "owner_line", "owner_column", "owner_start_line",
     "string_ends", "string_data",
 )  # fmt: skip
-"""The columns that are read."""
+"""The columns that are read, in the order of the numbers below; a test compares the two."""
 _MODULE_SHA256 = cython.declare(cython.int, 0)
 _SECTION_ADDRESS = cython.declare(cython.int, 1)
 _SECTION_SIZE = cython.declare(cython.int, 2)
@@ -187,7 +187,7 @@ class IndexLookup:
 
     _file = cython.declare(object)
     _data = cython.declare(cython.const[cython.uchar][::1])
-    _columns = cython.declare(cython.ulonglong[::1])
+    _columns = cython.declare(cython.ulonglong[::1])  # four numbers a column: place, entries, stored ones, width
     _sums = cython.declare(object)
     _sound = cython.declare(cython.uchar[::1])
     _is_sound = cython.declare(cython.bint)
@@ -237,9 +237,9 @@ class IndexLookup:
         if not is_sound:
             self._sums = bytes(file[self._stop :])
             if self._stop < self._first or crc32(self._sums, crc32(table)) != checksum:
-                raise _changed()
+                raise _checksum_mismatch(HEADER.size, self._first)
             self._sound = bytearray(len(self._sums) // _CHECKSUM)
-        self._columns = self._described(table)
+        self._columns = self._parse_column_table(table)
         if digest is not None and (
             self._count(_MODULE_SHA256) != len(digest) or self._bytes(_MODULE_SHA256, 0, len(digest)) != digest
         ):
@@ -250,9 +250,9 @@ class IndexLookup:
         self._shift = shift
 
     @cython.cfunc
-    def _described(self, table: bytes) -> object:
-        """Four numbers of each column: the place in the file, the entries, those of them that are stored, the width of
-        one."""
+    def _parse_column_table(self, table: bytes) -> object:
+        """Four numbers (u64) for each of ``_NAMES``: its place in the file, its entries, those of them that are stored,
+        and the bytes of one. Raises Damaged."""
         found: dict[bytes, tuple[bytes, int, int, int]] = {}
         for name, kind, offset, entries, stored in COLUMN.iter_unpack(table):
             found.setdefault(name, (kind, offset, entries, stored))
@@ -280,7 +280,7 @@ class IndexLookup:
     def _number(self, column: cython.int, at: cython.ulonglong) -> cython.ulonglong:
         """An entry of a column."""
         if at >= self._columns[4 * column + 1]:
-            raise _missing(column)
+            raise _missing(column, at, self._count(column))
         width: cython.int = self._columns[4 * column + 3]
         start: cython.Py_ssize_t = self._columns[4 * column]
         if self._columns[4 * column + 2] > 1:
@@ -293,7 +293,7 @@ class IndexLookup:
     def _bytes(self, column: cython.int, start: cython.ulonglong, stop: cython.ulonglong) -> object:
         """Entries of a column of bytes."""
         if not start <= stop <= self._columns[4 * column + 1] or self._columns[4 * column + 3] != 1:
-            raise _missing(column)
+            raise _missing(column, stop, self._count(column))
         if self._columns[4 * column + 1] != self._columns[4 * column + 2]:
             return bytes((self._number(column, 0),)) * (stop - start)
         begin: cython.Py_ssize_t = self._columns[4 * column] + start
@@ -307,14 +307,14 @@ class IndexLookup:
     def _compare(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
         """Compare the pieces of these bytes with their checksums, where that was not done."""
         if start < self._first:
-            raise _changed()
+            raise Damaged("has a column inside its column table")
         piece: cython.Py_ssize_t
         for piece in range((start - self._first) // _PIECE, (stop - self._first + _PIECE - 1) // _PIECE):
             if not self._sound[piece]:
                 at: cython.Py_ssize_t = self._first + piece * _PIECE
                 found = crc32(self._file[at : min(at + _PIECE, self._stop)])
                 if found != int.from_bytes(self._sums[piece * _CHECKSUM : (piece + 1) * _CHECKSUM], "little"):
-                    raise _changed()
+                    raise _checksum_mismatch(at, min(at + _PIECE, self._stop))
                 self._sound[piece] = 1
         return 0
 
@@ -409,7 +409,7 @@ class IndexLookup:
             base: cython.ulonglong = self._number(_START_BASE, word >> _GROUP)
             rank: cython.ulonglong = self._number(_START_RANK, word)
             if base > count or rank > count - base:
-                raise Damaged("has starts and ranges that contradict each other")
+                raise Damaged("has more starts before a position than ranges")
             before = base + rank + _ones(self._number(_START_BITS, word) & mask)
         return before - 1 if before else 0
 
@@ -437,7 +437,7 @@ class IndexLookup:
         reason: cython.int
         frame, line, column, reason = self._range(number)
         kernel: cython.ulonglong = self._number(_FRAME_KERNEL, frame)
-        owner: cython.ulonglong = self._told(self._number(_FRAME_OWNER, frame))
+        owner: cython.ulonglong = self._reported_owner(self._number(_FRAME_OWNER, frame))
         file: cython.ulonglong = self._number(_FRAME_FILE, frame)
         function: cython.ulonglong = self._number(_OWNER_NAME, owner)
         linkage_name: cython.ulonglong
@@ -453,7 +453,7 @@ class IndexLookup:
             texts = self._text(function, shared), self._text(linkage_name, shared), self._text(file, shared)
             start_line = self._number(_OWNER_START_LINE, owner)
             frames.append(self._new_tuple(self._frame_type, (*texts, line, column, inlined, start_line)))
-            around = self._told(self._number(_OWNER_PARENT, owner)) if inlined else 0
+            around = self._reported_owner(self._number(_OWNER_PARENT, owner)) if inlined else 0
             if not around:
                 break
             if around >= owner or len(frames) >= MOST_FRAMES:
@@ -465,8 +465,8 @@ class IndexLookup:
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _told(self, owner: cython.ulonglong) -> cython.ulonglong:
-        """An owner, or its parent where that is told in its place."""
+    def _reported_owner(self, owner: cython.ulonglong) -> cython.ulonglong:
+        """The owner that frames name: the kernel in place of its own body, unless as written."""
         if not self._as_written and self._number(_OWNER_INLINED, owner) == _BODY:
             return self._number(_OWNER_PARENT, owner)
         return owner
@@ -491,7 +491,7 @@ class IndexLookup:
     def _range(self, number: cython.ulonglong) -> tuple[int, int, int, int]:
         """(frame, line, column, reason) of a range."""
         if number >= self._number(_RANGE_COUNT, 0):
-            raise Damaged("has starts and ranges that contradict each other")
+            raise Damaged("has a start whose range is beyond the last")
         written: cython.ulonglong = self._not_above(_WRITTEN_RANGE, number) if self._as_written else 0
         if written and self._number(_WRITTEN_RANGE, written - 1) == number:
             found: tuple[int, int, int, int] = self._written(written - 1)
@@ -605,10 +605,9 @@ def _check_number(number: int) -> None:
         raise Damaged("has no text at a position that was asked for")
 
 
-def _missing(column: int) -> Damaged:
-    name = _NAMES[column]
-    return Damaged(f"has a number of an entry of column {name!r} that is not there")
+def _missing(column: int, at: int, count: int) -> Damaged:
+    return Damaged(f"refers to entry {at} of column {_NAMES[column]!r}, which has {count}")
 
 
-def _changed() -> Damaged:
-    return Damaged("has bytes that are not what they were")
+def _checksum_mismatch(start: int, stop: int) -> Damaged:
+    return Damaged(f"has a checksum mismatch in bytes {start}..{stop}")

@@ -24,12 +24,12 @@ from collections.abc import Sequence
 import cython
 
 from symd.core.line_program import NAMED
-from symd.core.name_families import NameFamilies, is_local
+from symd.core.name_families import NameFamilies
 from symd.core.sorting import ranked
 from symd.core.strings import IN_STRINGS, SECTION_BITS, Names, StringReader
 from symd.model.light_typing import Any
 
-Families = dict[str, set[int]]
+Families = dict[int, set[int]]
 """Names by their families."""
 
 _U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
@@ -279,7 +279,7 @@ def _tell_names_apart(rows: Any, found: InlinedCalls, named: bytearray) -> cytho
             at += 1
     told = cython.declare(cython.const[cython.uint][::1])
     kept = cython.declare(cython.const[cython.uchar][::1])
-    told, kept = _told_names(pairs, distinct, is_written, found.names)
+    told, kept = _meant_names(pairs, distinct, is_written, found.names)
     at = 0
     for row in range(len(site)):
         if site[row]:
@@ -318,7 +318,7 @@ def _places_and_calls(rows: Any, found: InlinedCalls) -> tuple[array[int], array
     return ranked(places[:kept])[0], ranked(calls[:kept])[0]
 
 
-def _told_names(
+def _meant_names(
     pairs: Sequence[int], distinct: Sequence[int], is_written: bytearray, names: tuple[str, ...]
 ) -> tuple[array[int], bytearray]:
     """For each of ``distinct``, a number in ``pairs`` (place and call) and a name, the name of rows that it is not
@@ -330,7 +330,7 @@ def _told_names(
         for (place, pair, name), is_there in zip(triples, is_written, strict=True)
         if is_there
     ]
-    stale = _stale_families(written)
+    stale = _stale_families(written, families)
     at_call: dict[int, Families] = {}
     anywhere: dict[int, Families] = {}
     of_call: dict[int, Families] = {}
@@ -345,30 +345,33 @@ def _told_names(
         if here is None or not name:
             told.append(name)
         else:
-            told.append(_told(name, families.of(name), here, of_call.get(pairs[pair] & _U32, {})))
+            told.append(_meant_name(name, families.of(name), here, of_call.get(pairs[pair] & _U32, {})))
         is_kept.append(not stale or (place, families.of(name)) not in stale)
     return told, is_kept
 
 
-def _stale_families(written: Sequence[tuple[int, int, str, int]]) -> set[tuple[int, str]]:
+def _stale_families(written: Sequence[tuple[int, int, int, int]], families: NameFamilies) -> set[tuple[int, int]]:
     """The places and families that are not believed: another family has as many calls there, and neither is a lambda of
     the other."""
-    calls: dict[int, dict[str, int]] = {}
+    calls: dict[int, dict[int, int]] = {}
     for place, _, family, _ in written:
         known = calls.setdefault(place, {})
         known[family] = known.get(family, 0) + 1
-    found: set[tuple[int, str]] = set()
+    found: set[tuple[int, int]] = set()
     for place, known in calls.items():
         if len(known) == 1:
             continue
         most = max(known, key=known.__getitem__)
-        found |= {(place, family) for family in known if family != most and not is_local(family, most)}
-        if any(family != most and many == known[most] and not is_local(family, most) for family, many in known.items()):
+        found |= {(place, family) for family in known if family != most and not families.is_local(family, most)}
+        if any(
+            family != most and many == known[most] and not families.is_local(family, most)
+            for family, many in known.items()
+        ):
             found.add((place, most))
     return found
 
 
-def _told(name: int, family: str, here: Families, of_call: Families) -> int:
+def _meant_name(name: int, family: int, here: Families, of_call: Families) -> int:
     """The name of rows that ``name`` is not written for: ``here`` are the names that are written for the place,
     ``of_call`` those that are written for the call."""
     if family not in here:

@@ -213,9 +213,11 @@ class LineRows(ByteReader):
         marks: cython.int = 0
         context: cython.ulonglong = 0
         name: cython.ulonglong = 0
-        called: cython.int = 0  # NAMED where the inlined call was set since the last row
-        is_fresh: cython.bint = False  # it was, and no DW_LNS_advance_pc came since
-        is_moved: cython.bint = False  # the instruction before moved it, the first one to do so since the call was set
+        called: cython.int = 0  # NAMED where the inlined call was set since the last row, else 0
+        call_just_set: cython.bint = False  # an inlined call was set, and no DW_LNS_advance_pc came since
+        advanced_after_call: cython.bint = (
+            False  # this instruction is the first DW_LNS_advance_pc after the call was set
+        )
 
         opcode: cython.int
         kind: cython.int
@@ -223,17 +225,18 @@ class LineRows(ByteReader):
         operand: cython.ulonglong
         stop: cython.Py_ssize_t
         limit: cython.Py_ssize_t = self.end
-        was_moved: cython.bint
+        had_advanced: cython.bint  # ``advanced_after_call`` of the instruction before
 
         while self.at < limit:
             start: cython.Py_ssize_t = self.at
             opcode = self.data[start]
             self.at = start + 1
-            was_moved, is_moved = is_moved, False
-            if was_moved and opcode != _EXTENDED and (opcode >= opcode_base or opcode in (_ADVANCE_LINE, _SET_FILE)):
+            had_advanced, advanced_after_call = advanced_after_call, False
+            # ptxas left out the row here (see ``LineRows``): add it.
+            if had_advanced and opcode != _EXTENDED and (opcode >= opcode_base or opcode in (_ADVANCE_LINE, _SET_FILE)):
                 self._emit(address, file, line, column, is_stmt | called | _IMPLIED, context, name)
                 called = 0
-                is_fresh = False
+                call_just_set = False
 
             if opcode >= opcode_base:  # special (6.2.5.1)
                 operand = (opcode - opcode_base) // line_range
@@ -243,16 +246,16 @@ class LineRows(ByteReader):
                 op_index = operand % max_ops
                 self._emit(address, file, line, column, is_stmt | called | marks, context, name)
                 called = marks = 0
-                is_fresh = False
+                call_just_set = False
             elif opcode == _COPY:
                 self._emit(address, file, line, column, is_stmt | called | marks, context, name)
                 called = marks = 0
-                is_fresh = False
+                call_just_set = False
             elif opcode == _ADVANCE_PC:
                 operand = (self.uleb() + op_index) & _U64
                 address = (address + step * (operand // max_ops)) & _U64
                 op_index = operand % max_ops
-                is_moved, is_fresh = is_fresh, False
+                advanced_after_call, call_just_set = call_just_set, False
             elif opcode == _ADVANCE_LINE:
                 line = (line + self.sleb()) & _U32
             elif opcode == _SET_FILE:
@@ -292,7 +295,7 @@ class LineRows(ByteReader):
                     file = line = 1
                     is_stmt = default_is_stmt
                     called = marks = 0
-                    is_fresh = False
+                    call_just_set = False
                 elif kind == _SET_ADDRESS:
                     if stop - self.at not in (2, 4, 8):
                         raise self.fail(f"an address of {stop - self.at} bytes")
@@ -305,12 +308,12 @@ class LineRows(ByteReader):
                     self.uleb()  # the time
                     self.uleb()  # the length
                 elif kind == _INLINED_CALL:
-                    if was_moved:
+                    if had_advanced:
                         self._emit(address, file, line, column, is_stmt | called | _IMPLIED, context, name)
                     context = self.uleb()
                     name = self.uleb()
                     called = _NAMED
-                    is_fresh = True
+                    call_just_set = True
                     if not self._has_calls:
                         self._begin_calls()
                 self.at, self.end = stop, limit

@@ -6,7 +6,7 @@ from __future__ import annotations
 import cython
 
 _LONGEST_NUMBER = cython.declare(cython.int, 9)
-"""Digits: no name is as long as such a number."""
+"""Digits: no name is as long as such a number, nor has as many parts to repeat."""
 _ARGUMENTS, _NESTED = ("I", "J", "X"), ("N", "L_Z", "F", "Z", "Ul", "Dt", "DT")
 """What begins a list of arguments, and what inside one has an end too."""
 _QUALIFIERS = ("K", "V", "P", "R", "O", "St")
@@ -20,27 +20,36 @@ _SECONDS = {"D": "abcdefghijklmnopqrstuvwxyzT", "S": "tabsiod"}
 
 
 class NameFamilies:
-    """The families of names that are asked for by their numbers."""
+    """The families of names, both by their numbers: names may be long, and many rows have one."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
-        self._known: dict[int, str] = {}
+        self._known: dict[int, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._local: dict[tuple[int, int], bool] = {}
 
-    def of(self, name: int) -> str:
+    def of(self, name: int) -> int:
         """What all instances of the function's template are called; its own name where it is none, or cannot be read.
         Constructors and destructors come in kinds (of the object itself, of a base) that share their lines."""
         found = self._known.get(name)
         if found is None:
-            found = without_template_arguments(self._names[name])
-            if found[-1:] == "E" and found[-2:-1] in _KINDS and found[-3:-2] in ("C", "D"):
-                found = f"{found[:-2]}E"
-            self._known[name] = found
+            text = without_template_arguments(self._names[name])
+            if text[-1:] == "E" and text[-2:-1] in _KINDS and text[-3:-2] in ("C", "D"):
+                text = f"{text[:-2]}E"
+            found = self._known[name] = self._numbers.setdefault(text, len(self._texts))
+            if found == len(self._texts):
+                self._texts.append(text)
         return found
 
-
-def is_local(one: str, other: str) -> bool:
-    """Whether one of two families is of a lambda or a local class of the other."""
-    return one.startswith(f"_ZZ{other[2:]}") or other.startswith(f"_ZZ{one[2:]}")
+    def is_local(self, one: int, other: int) -> bool:
+        """Whether one of two families is of a lambda or a local class of the other."""
+        found = self._local.get((one, other))
+        if found is None:
+            inner, outer = sorted((self._texts[one], self._texts[other]), key=len, reverse=True)
+            found = len(inner) > len(outer) and inner.startswith(f"_ZZ{outer[2:]}")
+            self._local[one, other] = found
+        return found
 
 
 def without_template_arguments(name: str) -> str:
@@ -106,12 +115,16 @@ def _behind_token(name: str, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Where the shortest part that means something ends: a number, or a code of the ABI with the number in it."""
     first, pair = name[at], name[at : at + 2]
     if first in _DIGITS:
-        return _behind(name, at, _DIGITS)
+        return _behind(name, at, _DIGITS, len(name))
     if name.startswith("L_Z", at):
         return at + 3
     if first in ("A", "S", "T") or pair == "Dv":
         begin: cython.Py_ssize_t = at + (2 if pair == "Dv" else 1)
-        end: cython.Py_ssize_t = _behind(name, begin, _INDEX if first == "S" else _DIGITS)
+        end: cython.Py_ssize_t
+        if first == "S":
+            end = _behind(name, begin, _INDEX, _LONGEST_NUMBER)
+        else:
+            end = _behind(name, begin, _DIGITS, len(name))
         if name[end : end + 1] == "_" and (pair != "Dv" or end > begin):
             return end + 1
     if first in ("C", "D") and pair[1:] in _KINDS:
@@ -123,8 +136,9 @@ def _behind_token(name: str, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
 
 @cython.cfunc
 @cython.exceptval(-1, check=True)
-def _behind(name: str, at: cython.Py_ssize_t, these: str) -> cython.Py_ssize_t:
-    """Where the letters end that are among ``these``."""
-    while at < len(name) and name[at] in these:
+def _behind(name: str, at: cython.Py_ssize_t, these: str, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Where the letters end that are among ``these``, ``most`` of which are looked at."""
+    end: cython.Py_ssize_t = min(at + most, len(name))
+    while at < end and name[at] in these:
         at += 1
     return at

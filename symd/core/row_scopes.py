@@ -21,7 +21,7 @@ _NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)
 _NO_CALLER = cython.declare(cython.uchar, 2)
 """``symd.model.debug_info.Doubt.CALLER``."""
 INFERRED, CONTRADICTORY = 12, 13
-"""Of ``symd.model.reasons.Reason``."""
+"""Numbers of ``symd.model.reasons.Reason``."""
 _INFERRED = cython.declare(cython.uchar, INFERRED)
 _CONTRADICTORY = cython.declare(cython.uchar, CONTRADICTORY)
 

@@ -19,7 +19,7 @@ def scope_ranges(
     parents: array[int], rows: tuple[Any, ...], spend: Callable[[int], object]
 ) -> tuple[array[int], array[int], array[int], array[int]]:
     """The scopes (u32), sections (u32), begins and ends (u64) of ranges, scope by scope: each row's span for its scope
-    and every scope around, neighbours joined.
+    and every scope around, neighbors joined.
 
     ``parents`` (u32) are the scopes around scopes, which come first. ``rows`` are sections (u32), begins and ends
     (u64), the order of those that have code by their places (u32), and the innermost scope of each (i32), or -1.

@@ -336,17 +336,24 @@ def _mark_kernel_bodies(found: ScopeRows, names: core_strings.Names) -> cython.i
     scope: cython.Py_ssize_t
     around: cython.uint
     linkage_name: cython.uint
+    body: cython.longlong
     texts: tuple[str, ...] = ()
+    numbers: dict[str, int] = {}
+    bodies: dict[int, int] = {}  # by linkage name the name of the kernel, or -1: names may be long
     for scope in range(stride):
         around, linkage_name = table[_PARENT * stride + scope], table[_LINKAGE_NAME * stride + scope]
         if not linkage_name or not inlined[scope] or around == _NO_PARENT or inlined[around]:
             continue
         if not texts:
             texts = names.all()
-        text = texts[linkage_name]
-        if text.startswith(KERNEL_BODY) and text[len(KERNEL_BODY) :] in (
-            texts[table[_NAME * stride + around]],
-            texts[table[_LINKAGE_NAME * stride + around]],
-        ):
+        body = bodies.get(linkage_name, -2)
+        if body == -2:
+            text = texts[linkage_name]
+            body = -1
+            if text.startswith(KERNEL_BODY):
+                numbers = numbers or {text: number for number, text in enumerate(texts)}
+                body = numbers.get(text[len(KERNEL_BODY) :], -1)
+            bodies[linkage_name] = body
+        if body in (table[_NAME * stride + around], table[_LINKAGE_NAME * stride + around]):
             inlined[scope] = _OWN_BODY
     return 0

@@ -1,14 +1,11 @@
 """The callers of AMD's waves, by the call frame information of the code that they were executing.
 
-A return address stands in scalar registers, in lanes of a vector register, or in scratch memory; only call frame
-information says where. Compilers that write none (LLVM's before 23; ROCm's write it) leave the callers unknown.
+A return address may be in scalar registers, in lanes of a vector register, or in scratch memory; only call frame
+information tells. Where a compiler writes none (LLVM's before 23; ROCm's writes it) the callers are unknown. A return
+address counts only if a call instruction is in front of it.
 
-Sources: LLVM's AMDGPU usage guide, "Call Frame Information" and "Register Identifier"; SIFrameLowering for what it
-writes.
-
-Instructions of AMD's processors that call and return: what an address to return to stands behind.
-
-Source: AMD's instruction set architecture manuals, "Instruction formats" (SOP1, SOPK).
+Sources: LLVM's AMDGPU usage guide, "Call Frame Information" and "Register Identifier"; LLVM's SIFrameLowering; AMD's
+instruction set architecture manuals, "Instruction formats" (SOP1, SOPK).
 """
 
 from __future__ import annotations
@@ -110,7 +107,7 @@ class Callers(NamedTuple):
 
 class CallerFinder:
     """Finds the callers of the functions that waves were in. ``known`` has the code objects by their number in the
-    dump, ``core`` the memory that the code stands in."""
+    dump, ``core`` the memory that the code is in."""
 
     def __init__(self, code: LoadedCode, known: Mapping[int, CodeFrames], core: CoreMemory) -> None:
         self._code, self._known, self._core = code, known, core

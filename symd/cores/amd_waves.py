@@ -1,16 +1,16 @@
-"""The waves of AMD's devices, from the areas in which they were saved (CWSR: compute wave save and restore).
+"""The waves of AMD's devices and their memory, from the areas in which they were saved (CWSR: compute wave save and
+restore).
 
-Each area has a control stack, whose words say in which order waves were saved and how many registers each has, and
-below its end the waves themselves, one after another downwards: local memory of the first of a work-group, trap
-registers, hardware registers, scalar registers, vector registers.
+Each area has a control stack, whose words give the order of the saved waves and the number of registers of each. Below
+its end are the waves, one after another downwards: local memory of the first wave of a work-group, trap registers,
+hardware registers, scalar registers, vector registers.
 
-Source: ROCdbgapi, ``architecture.cpp``: ``control_stack_iterate`` and ``register_address`` of each generation.
+Private memory of each lane is in the queue's scratch memory; local memory of a work-group was saved with its first
+wave.
 
-The memory of AMD's waves: private memory of each lane, which stands in the queue's scratch memory, local memory of the
-work-group, which was saved with its first wave, and global memory.
-
-Sources: ROCdbgapi, ``memory.cpp`` and ``scratch_memory_region`` of ``architecture.cpp``; ``amd_hsa_queue.h``; LLVM's
-AMDGPU usage guide, "Address Space Identifier".
+Sources: ROCdbgapi, ``memory.cpp`` and ``architecture.cpp`` (``control_stack_iterate``, ``register_address`` and
+``scratch_memory_region`` of each generation); ``amd_hsa_queue.h``; LLVM's AMDGPU usage guide, "Address Space
+Identifier".
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ _INTERLEAVED = 4
 _QUEUE = struct.Struct("<140xI16xQQ")
 """amd_queue_t: compute_tmpring_size, scratch_backing_memory_location, scratch_backing_memory_byte_size."""
 _READ_ID = 128
-"""Where read_dispatch_id stands in amd_queue_t: queues are known by its address."""
+"""Where read_dispatch_id is in amd_queue_t: queues are known by its address."""
 _SEGMENT_BYTES = 1 << 32
 
 
@@ -322,7 +322,7 @@ class ScratchMemory(NamedTuple):
 
 
 def scratch_of(queue: Queue, memory: CoreMemory) -> ScratchMemory | None:
-    """None where the dump does not have the queue's own structure."""
+    """The queue's scratch memory; None where the dump does not have the queue's own structure."""
     content = memory.read(queue.read_pointer - _READ_ID, _QUEUE.size) if queue.read_pointer >= _READ_ID else b""
     if len(content) < _QUEUE.size:
         return None
@@ -422,7 +422,7 @@ class WaveReader:
         self.scaled_frames = memory.scaled_frames
 
     def read(self, space: Space, address: int, size: int) -> bytes | None:
-        """None where the dump does not have it."""
+        """The bytes at an address; None where the dump does not have them."""
         ranges = global_ranges(self._memory, space, None, address, size)
         if ranges is None:
             return None

@@ -230,7 +230,7 @@ class _Frames:
     def __init__(self, answers: dict[CorePlace, Answer]) -> None:
         self._answers = answers
         self._made: dict[int, tuple[CoreFrame, CoreFrame]] = {}
-        """By the id of the frame without lines, which is kept so that the id stays its own."""
+        """Frames made so far, by the id of the frame without lines, which is kept so that the id stays its own."""
 
     def with_lines(self, frame: CoreFrame) -> CoreFrame:
         known = self._made.get(id(frame))

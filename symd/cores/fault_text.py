@@ -1,6 +1,5 @@
-"""Line after line of fault text: what it says of loaded code is kept, and the addresses in it are asked.
-
-A line of fault text to the addresses that it names, and to what it says of loaded code.
+"""Fault reports as text: the addresses that each line names are symbolized, with the code that earlier lines said was
+loaded.
 
 Sources: what these tools print, by their documentation and their code: rocr-debug-agent, compute-sanitizer (2022 to
 2025), cuda-gdb, rocgdb and gdb-oneapi, LLVM's symbolizing runtimes, libomptarget, AMD's AddressSanitizer.
@@ -235,10 +234,10 @@ class Annotator:
         self._opened: dict[str, str | None] = {}
         self._uri: str | None = None
         self._waiting: list[int] = []
-        self._told: set[int] = set()
+        self._answered_early: set[int] = set()
 
     def line(self, text: str) -> list[FoundAddress]:
-        """What is to stand under a line."""
+        """What is to be under a line."""
         return [found for reference in references(text) for found in self._answers(reference)]
 
     def _answers(self, reference: Reference) -> Iterator[FoundAddress]:
@@ -263,7 +262,7 @@ class Annotator:
         waiting, self._waiting = self._waiting, []
         for address in waiting:
             yield from self._at_address(address, waits=False)
-            self._told.add(address)
+            self._answered_early.add(address)
 
     def _open(self, uri: str) -> str | None:
         if uri not in self._opened and len(self._opened) < MOST_OPENED:
@@ -271,8 +270,8 @@ class Annotator:
         return self._opened.get(uri)
 
     def _at_address(self, address: int, *, waits: bool) -> Iterator[FoundAddress]:
-        if address in self._told:
-            self._told.discard(address)
+        if address in self._answered_early:
+            self._answered_early.discard(address)
             return
         subject = f"{address:#x}"
         for digest, at in self._places(address):

@@ -104,7 +104,7 @@ def _from_byte(place: FrameMemory | RegisterLocation, offset: int) -> FrameMemor
 
 
 def evaluate(expression: bytes, context: CallState, start: Entry | None = None) -> Entry:
-    """What an expression computes: a place, or a value. ``start`` stands on its stack at the beginning. Raises
+    """What an expression computes: a place, or a value. ``start`` is on its stack at the beginning. Raises
     NotInDump, Malformed for what makes no sense."""
     machine = _Machine(Cursor(expression, WHERE, 0, len(expression)), context, [] if start is None else [start])
     machine.run()
@@ -155,7 +155,7 @@ class _Machine:
         return FrameMemory(0, top) if isinstance(top, int) else top
 
     def pop_whole(self) -> FrameMemory | RegisterLocation:
-        """The top as a place that is not made of pieces: reading pieces of pieces of pieces would take for ever."""
+        """The top as a place that is not made of pieces: reading pieces of pieces of pieces would take forever."""
         place = self.pop_location()
         if isinstance(place, Composite):
             raise self.cursor.fail("pieces of a place that has pieces itself")
@@ -198,7 +198,7 @@ def _deref(machine: _Machine) -> None:
 
 
 def _deref_size(machine: _Machine) -> None:
-    """Of a value its low bytes: in these extensions a literal is a place that holds it."""
+    """The low bytes of a value: in these extensions a literal is a place that holds it."""
     size = machine.cursor.unsigned(1)
     top = machine.pop()
     machine.stack.append(top & (1 << 8 * size) - 1 if isinstance(top, int) else machine.load(top, size))
@@ -256,8 +256,8 @@ def _entry_register(machine: _Machine) -> None:
 
 
 def _select(machine: _Machine) -> None:
-    """Of ``count`` pieces of ``bits`` bits each is one of the top place's where the mask has its bit, else of that
-    below."""
+    """A place of ``count`` pieces of ``bits`` bits: each is one of the top place's where the mask has its bit, else of
+    that below."""
     bits, count = machine.cursor.uleb(), machine.cursor.uleb()
     if count > MOST_PIECES:
         raise machine.cursor.fail("too many pieces")

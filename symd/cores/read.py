@@ -48,7 +48,7 @@ def memory(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tu
 
 
 def contents(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
-    """What stands at these positions of a dump, in so many bytes; None where it does not have all of it. Raises
+    """What is at these positions of a dump, in so many bytes; None where it does not have all of it. Raises
     Malformed, LimitExceeded."""
     whole = compressed_file.expanded(data, budget) if compressed_file.claims(data) else data
     found = (whole[position : position + size] for position, size in ranges)

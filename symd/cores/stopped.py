@@ -1,7 +1,10 @@
-"""A dump as it was read, before anybody is asked which lines its addresses mean: device addresses to places in the code
-that was loaded, memory that is asked for in one go (what reads it runs twice, the first time to see what it needs),
-whether two code objects have the same code, one in a dump, which may lack debug data, and one that somebody kept; and a
-dump on its way between processes, in which each call that stacks have in common is there once."""
+"""A core dump as it was read, before its addresses are symbolized: device addresses to places in loaded code, memory
+read in batches (a reader runs twice, first to see what it needs), and the dump's form on its way between processes, in
+which stacks share their calls.
+
+It also says whether two code objects have the same code: one of a dump, which may lack debug data, and one that
+somebody kept.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +124,7 @@ MOST_REGISTER_BYTES = 32 << 20
 
 
 class WaveMemory(NamedTuple):
-    """Where the memory of an AMD wave stands in global memory. ``width`` is its number of lanes; ``scratch`` and
+    """Where the memory of an AMD wave is in global memory. ``width`` is its number of lanes; ``scratch`` and
     ``local`` are global addresses and sizes of its private memory, all lanes', and of its work-group's local memory
     (None: not known). The apertures are the upper 32 bits of flat addresses that mean local and private memory.
     ``scaled_frames``: stack and frame pointers count the bytes of all lanes together, and not those of one."""
@@ -135,7 +138,7 @@ class WaveMemory(NamedTuple):
 
 
 class MemoryWindow(NamedTuple):
-    """A part of a CUDA warp's memory: ``size`` bytes from address ``start`` of a space, which stand at byte
+    """A part of a CUDA warp's memory: ``size`` bytes from address ``start`` of a space, which are at byte
     ``position`` of the dump. ``lane`` is whose local memory it is; None for what all lanes share, shared memory and the
     launch's parameters."""
 
@@ -248,7 +251,7 @@ def counterpart(one: CodeIdentity, other: CodeIdentity, section: int, offset: in
 
 
 class SharedFrames(NamedTuple):
-    """A dump whose stacks share their frames, each of which stands once. ``core`` has stacks without frames. The
+    """A dump whose stacks share their frames, each of which is once. ``core`` has stacks without frames. The
     frames of the stack number n are ``counts[n]`` of ``numbers``, those of the stacks before it left out, each the
     number of one of ``frames``."""
 

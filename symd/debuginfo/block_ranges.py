@@ -33,8 +33,8 @@ def outside_of_functions(sections: DebugSections, units: Units, of_units: Collec
 
     def other(unit: int, place: int, offset: int | None) -> list[tuple[int, int]]:
         if not readers:  # hardly any unit needs them, and they load NumPy
-            from symd.debuginfo.variables.dies import DieReader  # noqa: PLC0415 - see above
-            from symd.debuginfo.variables.location_lists import ListEntryBudget, ListReader  # noqa: PLC0415 - likewise
+            from symd.debuginfo.variables.dies import DieReader  # noqa: PLC0415 - it loads NumPy
+            from symd.debuginfo.variables.location_lists import ListEntryBudget, ListReader  # noqa: PLC0415 - it loads NumPy
 
             dies = DieReader(sections, units)
             readers.append((dies, ListReader(dies, ListEntryBudget())))

@@ -1,5 +1,6 @@
-"""Split DWARF put back: a code object and the ``.dwo`` files or the ``.dwp`` package that its compiler left beside it,
-as one image. What the object has stays where it is, byte for byte; their sections follow it."""
+"""Split DWARF joined: a code object and the ``.dwo`` files or the ``.dwp`` package that its compiler left beside it, as
+one image. The object stays in its place byte for byte; their sections follow it.
+"""
 
 from __future__ import annotations
 

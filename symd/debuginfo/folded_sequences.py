@@ -1,10 +1,12 @@
-"""Which lines a function can have, as columns, and line sequences of functions that a linker folded: of identical
-functions one stays, and the line tables of all lead to it (lld's ``--icf`` keeps them so, for breakpoints), while the
-debug data of the others says no more where they are. Whose a sequence is, it does not say itself. Four things tell, one
-after the other, each of those that the ones before left: the sequence stands in the table of a unit that has a function
-there; in that of a unit that has code there (with lines alone no function says where it is); it begins with a line that
-this function can have; and with one that nothing declared behind this function can have, as lambdas inside it do. Where
-sequences are left that differ, nobody knows which is that of the code."""
+"""Line sequences of functions that a linker folded, and the lines that each function can have, as columns.
+
+Of identical functions a linker keeps one, and the line tables of all lead to it (lld's ``--icf`` keeps them so, for
+breakpoints), while the debug data of the others no longer says where they are. A sequence does not say whose it is.
+Four rules decide, each among the sequences that the rules before it left: the sequence is in the table of a unit that
+has a function there; in that of a unit that has code there (with lines alone no function says where it is); it begins
+with a line that this function can have; it begins with one that nothing declared after this function can have, as
+lambdas inside it do. If differing sequences are left, nobody knows which is that of the code.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from symd.core import function_lines as core
 from symd.core import text_layout
 from symd.debuginfo.dwarf.columns import FunctionColumns, LineColumns, ScopeColumns, spread, unit_ranges
-from symd.debuginfo.dwarf.lines import line_ends
+from symd.debuginfo.dwarf.function_lines import line_ends
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Units
 from symd.debuginfo.layout import LinearLayout
@@ -140,7 +142,7 @@ class _Owners(NamedTuple):
 
     @classmethod
     def of(cls, shared: _Shared, lines: LineColumns, scopes: ScopeColumns, tables: I64) -> _Owners:
-        """Of several functions the first speaks for all."""
+        """The owner of each sequence; of several functions the first speaks for all."""
         addresses = distinct(shared.start)
         own = np.flatnonzero(scopes.parent[scopes.range_scope] == NO_PARENT)
         place, begins_there = _found(addresses, scopes.range_start[own])
@@ -163,7 +165,7 @@ def _key(place: I64, table: NDArray[np.integer[Any]], lines: LineColumns) -> I64
 
 
 def _found(values: NDArray[np.integer[Any]], wanted: NDArray[np.integer[Any]]) -> tuple[I64, NDArray[np.bool_]]:
-    """Where each of ``wanted`` first stands in the ordered ``values``, which are some; whether it does."""
+    """Where each of ``wanted`` first is in the ordered ``values``, which are some; whether it does."""
     place = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
     return place, values[place] == wanted
 

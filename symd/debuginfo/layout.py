@@ -71,7 +71,7 @@ class LinearLayout(NamedTuple):
 
     def spans(self, start: U64, end: U64) -> TextSpans:
         """The text in those of the linear ranges [start, end) that begin in a section, as sections and offsets."""
-        from symd.model.debug_info import TextSpans  # noqa: PLC0415 - likewise
+        from symd.model.debug_info import TextSpans  # noqa: PLC0415 - it imports NumPy
 
         if not len(start):
             return TextSpans.empty()

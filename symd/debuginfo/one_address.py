@@ -1,6 +1,6 @@
-"""The frames at one address of a code object, where its debug data is as compilers write it as a rule: read without
-columns, whose library takes longer to import than an answer takes. What the whole index would reconcile, doubt or look
-for elsewhere is left to it."""
+"""The frames at one address of a code object whose debug data is plain, read without NumPy, whose import takes longer
+than the answer. What an index would reconcile, doubt or look for elsewhere raises NotPlain, and the index answers.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from symd.core import scopes as core
 from symd.core import text_layout
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
-from symd.debuginfo.dwarf.lines import TEXT_COLUMN, LineTables, line_ends, maps_of_units, read_tables
+from symd.debuginfo.dwarf.function_lines import line_ends
+from symd.debuginfo.dwarf.lines import TEXT_COLUMN, LineTables, maps_of_units, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.units import SCOPES, Units, read_rows, read_units, units_for_addresses
+from symd.debuginfo.dwarf.unit_selection import units_for_addresses
+from symd.debuginfo.dwarf.units import SCOPES, Units, read_rows, read_units
 from symd.debuginfo.layout import assign
 from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.relocation import relocated
@@ -28,9 +30,9 @@ from symd.model.frame_text import APPROXIMATE, EXACT, NO_LINE, NotPlain, PlainAn
 from symd.model.light_typing import NamedTuple
 
 _NO_PARENT = _NO_FUNCTION = 0xFFFFFFFF
-"""What ``model.debug_info`` says of scopes."""
-_LARGEST = 1 << 20
-"""Bytes of units that are all read; of more some are chosen, or the whole index answers."""
+"""The numbers of none, as in ``model.debug_info``."""
+_MAX_UNIT_BYTES = 1 << 20
+"""Bytes of units that are read; if there are more, the index answers."""
 _MOST_STEPS = 1 << 19
 """Ranges that are compared with rows in front of one without a line, a tenth of a second."""
 _WIDTH = len(core.SCOPE_COLUMNS)
@@ -71,10 +73,10 @@ class _AddressReading:
         if is_elsewhere or units.warnings or TEXT_COLUMN in sections.lines.data:
             raise NotPlain
         self._chosen = [self._text]
-        """Of these addresses everything is read."""
+        """The addresses of which everything is read."""
         if len(units.units) > 1 and (chosen := units_for_addresses(sections, units, [self._address])) is not None:
             units, self._chosen = chosen.units, [*chosen.spans]
-        if sum(unit.end - unit.offset for unit in units.units) > _LARGEST:
+        if sum(unit.end - unit.offset for unit in units.units) > _MAX_UNIT_BYTES:
             raise NotPlain
         self._lines = read_tables(sections, units)
         self._calls = self._lines.calls()
@@ -105,7 +107,7 @@ class _AddressReading:
         return any(many > 1 and self._layout.one_section_of(start) is not None for start, many in found.items())
 
     def _extents(self) -> list[tuple[int, int]]:
-        """Where each line sequence begins and ends."""
+        """The linear addresses [start, end) of each line sequence."""
         address = self._lines.rows.address
         return [(address[first], address[stop - 1]) for first, stop in self._sequences()]
 
@@ -115,12 +117,12 @@ class _AddressReading:
         return zip((0, *ends), ends, strict=False)
 
     def answer(self) -> PlainAnswer:
-        """Raises NotPlain."""
+        """The answer at the address. Raises NotPlain."""
         if self._found is None:
             return NO_LINE, self._frames_without_row()
         self._row, sequence = self._found
         if not len(self._scopes):
-            return self._of_rows_alone(sequence)
+            return self._answer_of_rows_alone(sequence)
         chain, function = self._scopes.at(self._address)
         if not any(start <= function[0] and function[1] <= end for start, end in self._chosen):
             raise NotPlain
@@ -159,15 +161,15 @@ class _AddressReading:
         return None
 
     def _frames_without_row(self) -> tuple[PlainFrame, ...]:
-        """Of code without a row nothing is known but the only function symbol that holds it."""
+        """The frames of code without a row: the only function symbol that holds it."""
         is_empty = all(self._layout.one_section_of(start) is None for start, _ in self._extents())
         if is_empty or self._chosen != [self._text] or self._scopes.within(self._address, self._address + 1):
             raise NotPlain
         return ((self._symbol_at(self._address)[0], None, None, 0, 0),)
 
-    def _of_rows_alone(self, sequence: range) -> PlainAnswer:
-        """Where debug data has lines alone, the only function symbol that holds the row and the address names it, and
-        the row may say what was inlined there."""
+    def _answer_of_rows_alone(self, sequence: range) -> PlainAnswer:
+        """The answer where debug data has lines alone: the frame of the only function symbol that holds the row and the
+        address, and the calls that the row says were inlined there. Raises NotPlain."""
         symbol, row = self._symbol_at(self._address), self._row
         if any(row.start < start <= self._address for _, start, _ in self._symbols()):
             if self._code.debug is not DebugScheme.LINE_ONLY:
@@ -178,7 +180,8 @@ class _AddressReading:
         return self._inlined_in(sequence) or (EXACT, ((symbol[0], None, *self._position(row)),))
 
     def _inlined_in(self, sequence: range) -> PlainAnswer | None:
-        """What is said of the address where rows are call sites of others; None where that is nothing (``reading``)."""
+        """The answer where rows are call sites of others, as ``reading`` has it; None where none is. Raises
+        NotPlain."""
         code, calls, rows = self._code, self._calls, self._lines.rows
         is_of_llvm = ptx_text.is_of_llvm(code)
         has_calls = calls is not None and any(
@@ -190,11 +193,11 @@ class _AddressReading:
         if not self._is_apart(sequence):
             raise NotPlain
         from symd.core.inlined_calls import InlinedCalls  # noqa: PLC0415 - only for NVIDIA's images
-        from symd.debuginfo import rows_alone  # noqa: PLC0415 - likewise
+        from symd.debuginfo import rows_alone  # noqa: PLC0415 - only for NVIDIA's images
 
         assembly = None
         if is_of_llvm:
-            from symd.debuginfo import ptx_assembly  # noqa: PLC0415 - likewise
+            from symd.debuginfo import ptx_assembly  # noqa: PLC0415 - only for NVIDIA's images
 
             assembly = ptx_assembly.read(code, self._layout)
         return rows_alone.answer_of_row(
@@ -262,7 +265,7 @@ class _Scopes(PlainScopes):
 
     def check_strays(self, function: int, first: int, last: int) -> None:
         """No block or variable of a function says that it has code among these addresses although its function does not
-        (``stray_ranges``). Raises NotPlain."""
+        (``block_ranges``). Raises NotPlain."""
         unit = self._unit[function]
         if sum(of == unit and parent == _NO_PARENT for of, parent in zip(self._unit, self.parent, strict=True)) < 2:
             return

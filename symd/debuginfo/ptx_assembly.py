@@ -121,7 +121,7 @@ def _without_location(lines: Sequence[bytes], access: int) -> Iterator[int]:
 
 def _set_before(lines: Sequence[bytes], access: int, registers: set[bytes]) -> list[tuple[int, int]]:
     """The lines in front of an access that set what it gives, each with how many of them are before it. A ``.loc``
-    stands before each, so that there is an empty line between two."""
+    is before each, so that there is an empty line between two."""
     found: list[int] = []
     at = access - (1 if _GUARDED.match(lines[access]) else 2)
     while at > 0 and registers and (hit := _SET.fullmatch(lines[at])) and hit[1] in registers and not lines[at - 1]:
@@ -134,7 +134,7 @@ def _set_before(lines: Sequence[bytes], access: int, registers: set[bytes]) -> l
 
 
 def _of_braces(lines: Sequence[bytes]) -> dict[int, int]:
-    """Instructions in braces within a function from the first ``.loc`` there on; calls stand in braces too, and begin
+    """Instructions in braces within a function from the first ``.loc`` there on; calls are in braces too, and begin
     with their parameters."""
     found: dict[int, int] = {}
     depth, has_begun, is_call = 0, False, False

@@ -12,7 +12,7 @@ _BEGIN_OF_LLVM, _UNITS = b"func_begin0:\0", b"\0.section\t.debug_info"
 
 def is_of_llvm(code: CodeObject) -> bool:
     """Whether the PTX of an image without units, or some of it, was written by LLVM's own back end, as clang's and
-    Triton's is: where NVIDIA's compilers write lines alone no label stands where a function begins."""
+    Triton's is: where NVIDIA's compilers write lines alone no label is where a function begins."""
     return any(_BEGIN_OF_LLVM in each.data for each in sections(code))
 
 
@@ -31,7 +31,7 @@ def line_sections(code: CodeObject, layout: LinearLayout) -> DebugSections | Non
     """What the line tables are read from that lead from machine code to lines of PTX; None where an image has none.
     Raises Malformed, Unsupported."""
     from symd.debuginfo.dwarf.sections import DebugSections  # noqa: PLC0415 - few images are asked for their PTX
-    from symd.debuginfo.relocation import cuda  # noqa: PLC0415 - likewise
+    from symd.debuginfo.relocation import cuda  # noqa: PLC0415 - few images are asked for their PTX
 
     if code.section(cuda.PTX_LINES) is None:
         return None

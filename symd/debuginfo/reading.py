@@ -1,9 +1,13 @@
-"""A code object in, its line rows and scopes out: relocation first, then the decoding of whatever kind of debug data it
-has. Addresses leave this room as (section, offset). How deep scopes stand inside each other is bounded: an address has
-a frame for each inlined call around it, so that a few bytes of debug data could ask for any number of frames a million
-times. Intel's compiler dumps kernels as ELF images whose only name for them is that of the function at the start of
-their text, and writes blocks and variables whose code lies outside the function's own ranges: whose code it really is,
-its range does not say."""
+"""Line rows and scopes of a code object: relocation first, then the decoding of whatever kind of debug data it has.
+Addresses leave this room as (section, offset).
+
+The depth of nested scopes is bounded, because an address has a frame for each inlined call around it: a few bytes of
+debug data could ask for any number of frames a million times.
+
+Intel's compiler dumps kernels as ELF images whose only name for them is that of the function at the start of their
+text, and writes blocks and variables with code outside the function's own ranges; the range does not say whose code
+that is.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,8 @@ from symd.debuginfo import leaves_out_calls
 from symd.debuginfo.dwarf.columns import LineColumns, Positions, ScopeColumns, read_lines, read_scopes, unit_ranges
 from symd.debuginfo.dwarf.lines import TEXT_COLUMN
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.units import Units, read_units, units_for_addresses
+from symd.debuginfo.dwarf.unit_selection import units_for_addresses
+from symd.debuginfo.dwarf.units import Units, read_units
 from symd.debuginfo.folded_sequences import find_folded, function_lines
 from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.relocation import relocated
@@ -62,7 +67,7 @@ INLINE_DEPTH = 1000
 
 
 def check_depth(scopes: Scopes) -> None:
-    """Raises LimitExceeded where more than ``INLINE_DEPTH`` scopes stand inside each other."""
+    """Raises LimitExceeded where more than ``INLINE_DEPTH`` scopes are inside each other."""
     if deeper_than(scopes.parent, INLINE_DEPTH):
         what = f"more than {INLINE_DEPTH} functions and inlined calls stand inside each other"
         raise beyond("inline_depth", INLINE_DEPTH, what)
@@ -310,7 +315,7 @@ def _doubting_rows_outside(info: DebugInfo, read_texts: Callable[[], Sequence[tu
         return info
     if not texts:
         return info
-    from symd.debuginfo.embedded_sources import outside_of_texts  # noqa: PLC0415 - likewise
+    from symd.debuginfo.embedded_sources import outside_of_texts  # noqa: PLC0415 - few objects carry source texts
 
     outside, notes = outside_of_texts(info.rows, info.files, texts)
     both = info.doubted, outside
@@ -319,7 +324,7 @@ def _doubting_rows_outside(info: DebugInfo, read_texts: Callable[[], Sequence[tu
 
 
 def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> TextSpans:
-    """The code of units whose functions stand in files that are not here; a unit that names its inlined calls all the
+    """The code of units whose functions are in files that are not here; a unit that names its inlined calls all the
     same (``-fsplit-dwarf-inlining``) lacks variables only."""
     missing = tuple(each for each in units.units if each.dwo_name and not each.contributions and not each.has_children)
     if not missing:
@@ -334,7 +339,7 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, 
     if code.vendor is not Vendor.NVIDIA:
         return info
     from symd.debuginfo import ptx_assembly, ptx_text, row_scopes  # noqa: PLC0415 - only for NVIDIA's images with lines alone
-    from symd.debuginfo.rows_alone import is_from_hopper_on  # noqa: PLC0415 - likewise
+    from symd.debuginfo.rows_alone import is_from_hopper_on  # noqa: PLC0415 - only for NVIDIA's images with lines alone
 
     is_of_llvm = ptx_text.is_of_llvm(code)
     if not is_of_llvm and (info.rows.calls is None or not np.any(info.rows.calls.written_site)):

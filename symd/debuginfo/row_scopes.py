@@ -1,6 +1,7 @@
-"""Scopes out of line rows alone, as columns. Rows may carry inlining themselves (NVIDIA's extension of the line table):
-images with lines and without .debug_info say of each row only which earlier row is its call site. Others say nothing of
-inlined calls, so that nobody knows whether a row is of the function around."""
+"""Scopes from line rows alone, as columns. NVIDIA's line tables carry inlining: in images with lines and without
+.debug_info each row says which earlier row is its call site. Other line tables say nothing of inlined calls, so that
+nobody knows whether a row belongs to the function around it.
+"""
 
 from __future__ import annotations
 

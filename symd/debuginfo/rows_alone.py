@@ -1,6 +1,6 @@
-"""What line rows alone say of inlined calls, of a code object's functions and by its compiler's ways, and the frames of
-one row where debug data is no more than that, as ``reading`` and the index have them. Knows no columns, whose library
-takes longer to import than an answer takes."""
+"""Inlined calls that line rows alone state, by each compiler's habits, and the frames of one row where there is no more
+debug data, as ``reading`` and the index have them. It does without NumPy, whose import takes longer than an answer.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +38,13 @@ def inlined_rows(
     """The scopes of rows (``core.row_scopes``, which says what both columns hold and ``how`` they can be read)."""
     of_python = bytes(file.endswith(PYTHON_SUFFIX) for file in files)
 
+    known: dict[tuple[int, int], bool] = {}  # names may be long, and many rows have one
+
     def is_around(function: int, name: int) -> bool:
-        return is_symbol_of(functions[function].name, names[name])
+        found = known.get((function, name))
+        if found is None:
+            found = known[function, name] = is_symbol_of(functions[function].name, names[name])
+        return found
 
     unnamed = is_around if 1 in of_python else None
     found = core.row_scopes(rows, calls, functions, unnamed=unnamed, unnamed_files=of_python, names=len(names), **how)

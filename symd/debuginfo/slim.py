@@ -1,21 +1,19 @@
-"""An AMDGPU code object without what the runtime does not need, and its debug data apart.
+"""An AMDGPU code object split into what the runtime needs and a debug file, and both joined to one image again.
 
-Three steps: drop the sections that the runtime does not read, drop the program headers except those of the notes and of
+To split: drop the sections that the runtime does not read, drop the program headers except those of the notes and of
 what is loaded, pack the file. ROCm's loader finds symbols, notes and relocations through the section table (.symtab,
 .note, SHT_RELA) and copies PT_LOAD segments. So a version 2 object keeps .note, .text, .symtab and the string tables;
 later ones also keep .rodata, which holds the kernel descriptors; data sections stay where there are any; .dynsym and
 .dynstr stay only for dynamic relocations, or when there is no .symtab. Addresses never change.
 
-Which code a debug file belongs to. AMD's code objects have no build ID, so the debug file carries a note with the
-SHA-256 of the code: of each executable section its address and size, as little-endian u64, and its content. One that
-objcopy's ``--only-keep-debug`` made has neither that note nor code; it has all other notes, which describe each kernel.
+AMD's code objects have no build ID, so the debug file carries a note with the SHA-256 of its code: of each executable
+section the address and the size, as little-endian u64, and the content. A file that objcopy's ``--only-keep-debug``
+made has neither that note nor code; it is known by all other notes, which describe each kernel.
 
-Symbol tables of one image for another, in which sections have other numbers or are gone.
+To join: the object stays byte for byte in its place, the debug sections follow it, and a new section table ends the
+image.
 
 Source: System V ABI, chapter 4, "Symbol Table": st_shndx is a section number, or one of the reserved numbers.
-
-An AMDGPU code object and the debug file that was taken out of it, as one image again: what the object has stays where
-it is, byte for byte, and the debug sections follow it, with a new section table.
 """
 
 from __future__ import annotations
@@ -285,7 +283,7 @@ def _segments(image: elf.Elf, sections: Sequence[OutputSection]) -> list[OutputS
     """A PT_LOAD for each old one of which a section is left, and a PT_NOTE for each note section.
 
     The loader places the first PT_LOAD at an allocation's start, so that one begins at a multiple of the strictest
-    alignment; what stands before its first section in the file is loaded with it and read by nobody.
+    alignment; what is before its first section in the file is loaded with it and read by nobody.
     """
     loaded = [(number, one) for number, one in enumerate(sections, 1) if _is_loaded(one)]
     strictest = max([one.align for _, one in loaded], default=1) or 1

@@ -1,20 +1,19 @@
-"""The part of decoded debug data that some places need: the functions around them and what is inlined there. Indexing
-it answers at these places what indexing all does, in less time.
-
-Of code ranges that overlap, which function or inlined call has an address: the rule of indexes and of variables.
+"""Ranges of code: which function or inlined call has an address where ranges overlap, and the part of decoded debug
+data that a few places need. An index of that part answers at these places as the whole index does, and is made in less
+time.
 
 Compilers nest the ranges of scopes; then the innermost scope has the address. Where they do not nest, they contradict
 each other, and symd decides as llvm-symbolizer does (llvm/lib/DebugInfo/DWARF/DWARFUnit.cpp, updateAddressDieMap):
-ranges are entered one by one into a map of disjoint pieces, a scope before what stands in it and siblings in their
+ranges are entered one by one into a map of disjoint pieces, a scope before what is in it and siblings in their
 order.
 
 * A range that begins inside a piece takes its part of it. What is left of the piece on both sides stays with its owner.
 * A range that begins where a piece begins takes its place, whether it is as long or not; a longer piece keeps its end.
-* A range that reaches over the beginning of another piece ends there. What of it lies after that piece is nobody's.
+* A range that reaches over the beginning of another piece ends there. The part of it after that piece is nobody's.
 
 So of A [5, 6) and B [0, 10), in this order, B has 0 to 5, A has 5, and 6 to 10 is nobody's; in the other order B has
 all but 5. Blocks take no part, and empty ranges are none. What is nobody's has no function in frames; breakpoints and
-variables, which ask whose code it would be, take the innermost function that says it holds the address.
+variables take the innermost function that says it holds the address.
 """
 
 from __future__ import annotations

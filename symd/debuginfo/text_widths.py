@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import zip_longest
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(line\b|[0-9])", re.MULTILINE)
-"""It moves lines: what follows in a text does not tell which lines there are."""
+"""A directive that moves lines: what follows in a text does not tell which lines there are."""
 _LINE_END = re.compile("\r\n?|\n")
 _JOINED = re.compile(r"\\\r?\n|\r(?!\n)")
 """Compilers count columns differently in lines that go on in the next, and where a carriage return alone ends one."""
@@ -31,7 +31,7 @@ def widths_by_file(texts: Iterable[tuple[str, str]]) -> dict[str, array[int]]:
 
 
 def _widths(text: str) -> array[int]:
-    """By line, from 1 on, the last column that a compiler may name: behind the last byte, with tabs expanded."""
+    """The last column of each line, from 1 on, that a compiler may name: behind the last byte, with tabs expanded."""
     lines = _LINE_END.split(text)
     if not lines[-1]:
         lines.pop()

@@ -165,7 +165,7 @@ class _Deadline:
             self._copies.clear()
 
     def connect(self, *arguments: Any, **named: Any) -> socket.socket:
-        """As ``socket.create_connection``."""
+        """Connect like ``socket.create_connection``."""
         made = socket.create_connection(*arguments, **named)
         with self._lock:
             self._copies.append(socket.socket(fileno=os.dup(made.fileno())))  # whoever reads may close the other one
@@ -187,7 +187,7 @@ class _Http(urllib.request.HTTPHandler):
         self._deadline = deadline
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        """As its base."""
+        """Open like its base."""
 
         def connection(host: str, **named: Any) -> http.client.HTTPConnection:
             return _watched(http.client.HTTPConnection(host, **named), self._deadline)
@@ -201,7 +201,7 @@ class _Https(urllib.request.HTTPSHandler):
         self._deadline = deadline
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        """As its base."""
+        """Open like its base."""
 
         def connection(host: str, **named: Any) -> http.client.HTTPConnection:
             return _watched(http.client.HTTPSConnection(host, **named), self._deadline)

@@ -260,7 +260,7 @@ class Engine:
                 yield piece
 
     def section_data(self, digest: str, path: str | None, name: str) -> bytes:
-        """The bytes of a section as they stand in the file: of the code object at ``path``, or (None) of the module.
+        """The bytes of a section as they are in the file: of the code object at ``path``, or (None) of the module.
         Raises ``NotFound``."""
         return self._indexes.ask(digest, SectionBytes(path, name))
 
@@ -299,7 +299,7 @@ class Engine:
                 digest, column, path=path, as_written=as_written, check_cancelled=check_cancelled
             )
         asked = checked_queries(queries)
-        index = self._indexes.for_queries(checked_name(digest), asked).read(as_written=as_written)
+        index = self._indexes.for_queries(checked_name(digest), asked).view(as_written=as_written)
         return symbolize(index, asked, path, QueryBudget(check_cancelled))
 
     def symbolize_one(
@@ -312,18 +312,18 @@ class Engine:
         digest, asked, path = checked_name(digest), checked_query(query), checked_path(path)
         index = self._open_index(digest)
         if index is None:
-            first = self.first_answer(digest, asked, path)
+            first = self.answer_from_index_file(digest, asked, path)
             if first is not None:
                 return first
             index = self._indexes.for_queries(digest, (asked,))
         return _answer(index, asked, path) or symbolize(index, (asked,), path, QueryBudget(check_cancelled))[0]
 
-    def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
+    def answer_from_open_index(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         index = self._open_index(digest)
         return _answer(index, query, path) if index else None
 
-    def first_answer(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
-        return self._indexes.first_answer(digest, query) if path is None else None
+    def answer_from_index_file(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
+        return self._indexes.answer_from_index_file(digest, query) if path is None else None
 
     def packed_summary(self, digest: str) -> bytes | None:
         index = self._open_index(digest)
@@ -346,12 +346,12 @@ class Engine:
         as_written: bool = False,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
-        effort = QueryBudget(check_cancelled)
+        budget = QueryBudget(check_cancelled)
         kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
-        index = self._indexes.for_queries(checked_name(digest), meant).read(as_written=as_written)
+        index = self._indexes.for_queries(checked_name(digest), meant).view(as_written=as_written)
         column = checked_column(values)
-        return symbolize_column(index, column, kernel=kernel, section=section, path=path, effort=effort)
+        return symbolize_column(index, column, kernel=kernel, section=section, path=path, budget=budget)
 
     def symbolize_origins(
         self,
@@ -373,7 +373,7 @@ class Engine:
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers:
         def opened(digest: str) -> Index:
-            return self._indexes.whole(digest).read(as_written=as_written)
+            return self._indexes.whole(digest).view(as_written=as_written)
 
         return self._contexts.answers(question, opened, check_cancelled, own)
 

@@ -1,5 +1,6 @@
-"""Instructions that were asked for a while ago: a debugger asks for those around one place after the other of the same
-function, and to start a disassembler takes much longer than to answer."""
+"""Instructions that were disassembled lately: a debugger asks for one place after another of the same function, and
+starting a disassembler takes much longer than answering.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@
 * A *debug ID* (Breakpad's) is made of the first 16 bytes of either: a GUID whose first three fields are little-endian,
   in upper-case digits, and the age 0 behind it (Breakpad's docs/symbol_files.md, "MODULE records"; for ELF
   src/common/linux/file_id.cc).
-* An alias of the kind ``build-id`` is a build ID that somebody told."""
+* An alias of the kind ``build-id`` is a build ID that somebody registered."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ModuleNames:
         """Everything that a build ID or digest, or a beginning that is long enough, stands for: none, one, or several
         of one whole name. Raises BadQuery."""
         wanted = checked_name(name)
-        found = self._told_whole(wanted)
+        found = self._registered_whole(wanted)
         long_enough = len(wanted) >= SHORTEST
         found += [each for each in self._all() if each.name == wanted or (long_enough and each.name.startswith(wanted))]
         return _of_one_name(found)
@@ -103,14 +103,14 @@ class ModuleNames:
             return self.of_build_id(breakpad)
         beginning = beginning_of(breakpad)
         own = [each for each in self._all() if _beginning(each.name) == beginning]
-        return _of_one_name(own or self._told(beginning))
+        return _of_one_name(own or self._registered(beginning))
 
-    def _told(self, beginning: str) -> list[NamedObject]:
-        """What somebody told of a build ID that has these digits, with fewer zeros behind it or all of them."""
+    def _registered(self, beginning: str) -> list[NamedObject]:
+        """What is registered as a build ID with these digits, with fewer zeros behind it or all of them."""
         digits = len(beginning.rstrip("0"))
         names = (beginning[:length] for length in range(digits + digits % 2, GUID_DIGITS + 1, 2) if length)
-        told = [(name, self._symbolizer.aliases.resolve(ALIAS_KIND, name)) for name in names]
-        return [NamedObject(Digest(each.module), each.path, name) for name, each in told if each is not None]
+        found = [(name, self._symbolizer.aliases.resolve(ALIAS_KIND, name)) for name in names]
+        return [NamedObject(Digest(each.module), each.path, name) for name, each in found if each is not None]
 
     def of_debug_ids(
         self, identities: Iterable[str], check_cancelled: Callable[[], None] = never_cancelled
@@ -129,19 +129,19 @@ class ModuleNames:
         named_so = {}
         for beginning, own in found.items():
             check_cancelled()
-            named_so[beginning] = self._with_told(beginning, own)
+            named_so[beginning] = self._with_registered(beginning, own)
         return {each: named_so[beginning] for beginning, asked in wanted.items() for each in asked}
 
-    def _with_told(self, beginning: str, own: list[NamedObject]) -> list[NamedObject]:
+    def _with_registered(self, beginning: str, own: list[NamedObject]) -> list[NamedObject]:
         """What the beginning of a name stands for, where ``own`` are the objects whose own names begin so."""
         if len(beginning) == GUID_DIGITS:
-            return _of_one_name(own or self._told(beginning))
-        return _of_one_name(self._told_whole(beginning) + own)
+            return _of_one_name(own or self._registered(beginning))
+        return _of_one_name(self._registered_whole(beginning) + own)
 
-    def _told_whole(self, name: str) -> list[NamedObject]:
-        """What somebody told of this build ID."""
-        told = self._symbolizer.aliases.resolve(ALIAS_KIND, name)
-        return [NamedObject(Digest(told.module), told.path, name)] if told is not None else []
+    def _registered_whole(self, name: str) -> list[NamedObject]:
+        """What is registered as this build ID."""
+        alias = self._symbolizer.aliases.resolve(ALIAS_KIND, name)
+        return [NamedObject(Digest(alias.module), alias.path, name)] if alias is not None else []
 
     def _all(self, check_cancelled: Callable[[], None] = never_cancelled) -> Iterator[NamedObject]:
         with self._lock:
@@ -189,7 +189,7 @@ def _beginning(name: str) -> str:
 
 
 def _of_one_name(found: list[NamedObject]) -> list[NamedObject]:
-    """Without repetition; nothing where a beginning fits several names."""
+    """The objects without repetition; none where a beginning fits several names."""
     kept = list({(each.digest, each.path): each for each in found}.values())
     return kept if len({each.name for each in kept}) == 1 else []
 

@@ -1,6 +1,7 @@
-"""One module's rows and scopes as immutable sorted columns: what it looks like on disk (format), how it is made
-(builder) and how it is asked (lookup). Importing the package imports none of it: what answers one address,
-``symd.core.index_lookup``, does without NumPy."""
+"""One module's rows and scopes as immutable sorted columns: the file (``format``), how it is made (``builder``) and how
+it answers (``lookup``). Importing the package imports none of them: ``symd.core.index_lookup``, which answers one
+address, does without NumPy.
+"""
 
 from __future__ import annotations
 

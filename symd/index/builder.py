@@ -1,6 +1,7 @@
-"""Code objects and their debug information in, an index file out, column after column. What a portion of the code
-objects says is kept (``portions``, ``compressed_columns``). Most modules are one portion; of a large one, which has
-many, the columns of each wait compressed until all are there."""
+"""Index files written column after column, from code objects and their debug information. Each portion of the code
+objects is indexed by itself and kept (``portions``, ``compressed_columns``). Most modules are one portion; of a large
+one, which has many, the columns of each wait compressed until all are there.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ class ColumnFile:
         self._file.seek(self._at)
 
     def close(self) -> int:
-        """Write what stands in front of the columns; how many bytes the file has."""
+        """Write what is in front of the columns; how many bytes the file has."""
         self._file.truncate(self._at)
         self._file.seek(table_size(len(self._table)))
         checksums = b"".join(map(piece_checksums, iter(lambda: self._file.read(_PIECES_AT_ONCE * PIECE), b"")))

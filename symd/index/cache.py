@@ -88,5 +88,5 @@ class IndexCache:
         return len(self._items)
 
     def __contains__(self, digest: str) -> bool:
-        """Without counting as a use."""
+        """Whether an index is open, without counting as a use."""
         return digest in self._items

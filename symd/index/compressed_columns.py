@@ -79,7 +79,6 @@ class Arena(Keeper):
     """Keeps columns compressed."""
 
     def __init__(self) -> None:
-
         self._compress = zstandard.ZstdCompressor(level=_LEVEL).compress
         self._decompress = zstandard.ZstdDecompressor().decompress
         self._block = memoryview(b"")
@@ -163,5 +162,5 @@ class _Joined:
 
 
 def _wrapped(difference: int) -> int:
-    """As 64 signed bits have it."""
+    """A number as 64 signed bits have it."""
     return (difference + _WRAP // 2) % _WRAP - _WRAP // 2

@@ -42,7 +42,7 @@ def noted(
 
 class _Kind(NamedTuple):
     """What one kind of contradiction takes of the text of a code object: bytes by how they are answered (``_REASONS``),
-    ``places`` (section number, first and last offset), neighbours joined, of which the first are ``shown``."""
+    ``places`` (section number, first and last offset), neighbors joined, of which the first are ``shown``."""
 
     object: int
     torn: bool
@@ -100,7 +100,7 @@ def _places(code: CodeObject, found: _Kind) -> str:
 
 
 def _has_calls_in_rows(code: CodeObject) -> bool:
-    """Whether inlined calls stand in the line table, as NVIDIA's assembler writes them."""
+    """Whether inlined calls are in the line table, as NVIDIA's assembler writes them."""
     return code.vendor is Vendor.NVIDIA and not code.debug.has_units
 
 

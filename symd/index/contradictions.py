@@ -44,9 +44,9 @@ from symd.model.columns import I64
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT
 
 _MAX_COPIES = 8
-"""Of so many copies of a function, or declarations before a line, no more are looked at: none is the only one."""
+"""Copies of a function, or declarations before a line, that are looked at: of more none is the only one."""
 _KEPT_CHAINS = 256
-"""Of so many groups of copies it is kept what is around all of them, as many numbers as calls are nested."""
+"""Groups of copies of which the calls around all of them are kept, as many numbers as calls are nested."""
 _NOBODY = -1
 
 
@@ -158,7 +158,7 @@ def _unnamed_pieces(module: ModuleTables, text: ModuleText) -> I64:
 
 def _pieces_of_unnamed_calls(module: ModuleTables, text: ModuleText, roots: I64) -> I64:
     """The readings of the pieces of a function's own code that have a line of a call without a name in it, and one
-    that the function cannot have: it stands before the function or in another file. A compiler lost a piece of the
+    that the function cannot have: it is before the function or in another file. A compiler lost a piece of the
     call; the function holds, and no line."""
     unnamed = np.append(module.scopes.differing(), np.False_)[text.scope]
     if not unnamed.any():
@@ -267,7 +267,7 @@ class _FunctionRanges(NamedTuple):
 
 
 def _has_several_declarations(module: ModuleTables, scope: Column, same: Groups) -> NDArray[np.bool_]:
-    """Of each group of ``same`` whether its functions (``scope``) are declared at several places, as far as that is
+    """For each group of ``same`` whether its functions (``scope``) are declared at several places, as far as that is
     known. Instances of a template, and a function that several units have, are declared at one."""
     functions, function = module.functions, module.scopes.function[scope]
     known = function != NO_FUNCTION
@@ -478,7 +478,7 @@ class _Reconciler:
         return copies[0] if len(copies) == 1 else None
 
     def _common(self, home: int, owners: list[int]) -> int:
-        """The innermost scope that stands around ``home`` and around every copy of these declarations."""
+        """The innermost scope that is around ``home`` and around every copy of these declarations."""
         known = self._known.get((home, *owners))
         if known is None:
             known = self._known[home, *owners] = self._around_all(home, owners)
@@ -531,7 +531,7 @@ class _Declarations:
 
 
 class _SeenLines:
-    """Of ``lines`` those with which rows begin in scopes of functions that can have them. What ``#line`` or the
+    """The ``lines`` with which rows begin in scopes of functions that can have them. What ``#line`` or the
     initializer of a member moves into a function has a line that nothing else has."""
 
     def __init__(self, module: ModuleTables, text: ModuleText, declarations: _Declarations, lines: Column) -> None:

@@ -1,13 +1,13 @@
-"""Which range holds each point of a text, for NumPy's columns: the one geometric question behind rows, scopes and
+"""Which range holds each point of a text, in NumPy's columns: the one geometric question behind rows, scopes and
 functions. ``core.sweep`` answers it.
 
-Points are distinct text positions (u64) in order: the boundaries at which something changes. The starts and ends of
-ranges are among them.
+Points are distinct text positions (u64) in order: the boundaries at which something changes, among them the starts and
+ends of all ranges.
 
-Where rows end. A line sequence may go on after the end of its function, over padding that belongs to no function. So a
-row that begins in a function is taken to end where the function's symbol ends. Line tables without units are NVIDIA's:
-there a row says nothing of a function that begins later. The assembler puts its own functions (division, square root),
-without rows, behind a kernel and within its symbol.
+Rows are ended here, too. A line sequence may go on after the end of its function, over padding that belongs to no
+function, so a row that begins in a function ends at the latest where the function's symbol ends. Line tables without
+units are NVIDIA's: there a row says nothing of a function that begins later. The assembler puts its own functions
+(division, square root), without rows, behind a kernel and within its symbol.
 """
 
 from __future__ import annotations
@@ -113,7 +113,6 @@ def _together(
 def _decide(result: NDArray[np.int32], scope: Column, begin: Column, stop: Column) -> None:
     """Write whose the points of ranges are that overlap, in the order of the tree, by the rule for those that
     contradict each other."""
-
     steps = np.zeros(len(result) + 1, np.int64)
     np.add.at(steps, begin, 1)
     np.subtract.at(steps, stop, 1)

@@ -52,7 +52,7 @@ class DerivedColumns:
 
     @cached_property
     def has_bodies(self) -> bool:
-        """Whether owners are told as their parents: the kernels' own bodies, except as written."""
+        """Whether the bodies of kernels are owners that are reported as the kernels; never as written."""
         return not self._as_written and bool((self._columns.owner_inlined == BODY).any())
 
     @cached_property
@@ -64,10 +64,10 @@ class DerivedColumns:
     @cached_property
     def _parent(self) -> Column:
         """The owner around each."""
-        return self._told(self._columns.owner_parent)
+        return self._reported_owner(self._columns.owner_parent)
 
-    def _told(self, owner: Column) -> Column:
-        """Owners as they are told."""
+    def _reported_owner(self, owner: Column) -> Column:
+        """The owners that frames name: kernels in place of their own bodies, unless as written."""
         if not self.has_bodies:
             return owner
         return np.where(self._columns.owner_inlined[owner] == BODY, self._columns.owner_parent[owner], owner)
@@ -90,7 +90,7 @@ class DerivedColumns:
         call_number[calls] = RESERVED + np.arange(len(calls), dtype=np.uint32)
         around = self._parent[calls]
         frame = pages.frame(ranges)
-        owner = self._told(columns.frame_owner[frame])
+        owner = self._reported_owner(columns.frame_owner[frame])
         reason, kernel = pages.reason(ranges), columns.frame_kernel[frame]
         function = columns.owner_name[owner]
         unknown = (owner == 0) & _IS_NO_DEBUG_DATA[reason]
@@ -121,7 +121,7 @@ class DerivedColumns:
         used = np.zeros(len(parent), np.bool_)
         is_call = np.zeros(len(parent), np.bool_)
         is_call[self.calls] = True
-        owner = self._told(self._columns.frame_owner[self.ranges.frame(ranges)])
+        owner = self._reported_owner(self._columns.frame_owner[self.ranges.frame(ranges)])
         while len(owner):
             owner = owner[is_call[owner] & ~used[owner]]
             used[owner] = True
@@ -134,7 +134,7 @@ class DerivedColumns:
         has none."""
         frames = self.ranges.frame(np.arange(len(self.ranges)))
         begins = np.full(len(self._columns.owner_name), np.iinfo(np.uint64).max)
-        np.minimum.at(begins, self._told(self._columns.frame_owner[frames]), self.starts.all())
+        np.minimum.at(begins, self._reported_owner(self._columns.frame_owner[frames]), self.starts.all())
         parent, before = self._parent.astype(np.int64), np.zeros(0, np.uint64)
         while not np.array_equal(begins, before):  # as often as calls are nested
             before = begins.copy()

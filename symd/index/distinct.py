@@ -1,4 +1,4 @@
-"""Equal entries told apart from different ones: columns numbered by their distinct values, and strings by number."""
+"""Distinct entries by number: columns as numbers of their distinct values, and strings as numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index file: named columns, one after the other, that are used where they are mapped, without parsing.
+"""The index file: named columns, one after the other, which are used where they are mapped, without parsing.
 
     bytes 0..7    magic "SYMDIDX" and NUL
     u32           VERSION
@@ -9,16 +9,13 @@
                   u64 stored: entries that are in the file, which is 1 where all are equal (of what there is more than
                   one of, some column differs: there are never more entries than the file has bytes)
     then          each column's bytes, little-endian, aligned to its entries
-    at the end    u32 a piece: the CRC-32 of each 4096 bytes behind the column table (below)
+    at the end    u32 a piece: the CRC-32 of each 4096 bytes after the column table
 
-``schema`` names every column. VERSION is part of the key under which the store keeps an index; a change
-of a column's meaning or of the decoding in front of it raises it.
+``schema`` names every column. VERSION is part of the key under which the store keeps an index; a change of a column's
+meaning or of the decoding in front of it raises it. Checksums are made here, and all of them compared when an index is
+opened; ``symd.core.index_lookup`` compares those of the pieces that one answer is read from.
 
-The checksums of an index file (CRC-32, as zlib computes it): one of all that says where columns are, and one of each
-piece of the columns. Here all are made, and compared; ``symd.core.index_lookup`` compares those of the pieces that one
-answer is read from.
-
-Source of the layout: docs/index-format.md.
+Source: docs/index-format.md.
 """
 
 from __future__ import annotations
@@ -64,7 +61,7 @@ def table_size(columns: int) -> int:
 
 
 def front(table: Sequence[bytes], pieces: bytes) -> tuple[bytes, bytes]:
-    """What stands in front of the columns: the header, and the table of these entries. ``pieces`` are the checksums
+    """What is in front of the columns: the header, and the table of these entries. ``pieces`` are the checksums
     behind the columns."""
     joined = b"".join(table)
     return HEADER.pack(MAGIC, VERSION, len(table), head_checksum(joined, pieces), 0), joined
@@ -159,7 +156,6 @@ class Compressor:
     """Makes Zstandard frames that say how large their content is."""
 
     def __init__(self) -> None:
-
         self._zstandard = zstandard.ZstdCompressor(level=_LEVEL)
 
     def __call__(self, *parts: Column | bytes) -> bytes:
@@ -184,7 +180,6 @@ _ZSTD_HEADER = 18
 
 def decompress(column: Column, largest: int = LARGEST) -> bytes:
     """The bytes of a compressed column, at most ``largest``. Raises DataLoss."""
-
     data = column.tobytes()
     try:
         size = zstandard.frame_content_size(data)
@@ -197,7 +192,6 @@ def decompress(column: Column, largest: int = LARGEST) -> bytes:
 
 def decompressed_size(column: Column) -> int:
     """The bytes that a compressed column says it expands to; 0 where ``decompress`` would not believe it."""
-
     try:
         size: int = zstandard.frame_content_size(column[:_ZSTD_HEADER].tobytes())
     except zstandard.ZstdError:
@@ -279,7 +273,7 @@ def encoded_strings(strings: Sequence[str]) -> tuple[Column, bytes]:
 
 
 def piece_checksums(columns: memoryview | bytes) -> bytes:
-    """One after the other, as they stand behind the columns, little-endian."""
+    """One after the other, as they are behind the columns, little-endian."""
     return b"".join(
         [crc32(columns[at : at + PIECE]).to_bytes(CHECKSUM, "little") for at in range(0, len(columns), PIECE)]
     )
@@ -297,5 +291,5 @@ def sound_columns(file: memoryview, table: bytes, first: int, checksum: int) -> 
     pieces = bytes(file[stop:])
     is_whole = stop >= first and head_checksum(table, pieces) == checksum
     if not is_whole or piece_checksums(file[first:stop]) != pieces:
-        raise Damaged("has bytes that are not what they were")
+        raise Damaged("has a checksum mismatch")
     return file[:stop]

@@ -1,8 +1,8 @@
-"""The functions of a module: where each begins, how long it is, under which number locations name it as their owner,
-and how many inlined copies of it its code object has.
+"""The functions of a module: where each begins, its size, the owner number that locations have for it, and the number
+of its inlined copies in its code object.
 
-Inlined copies of which nothing says where their code is: neither they nor what was inlined into them have a range,
-although the function around has. Their code is among that function's all the same.
+An inlined copy whose code range nothing states is *lost*: it and all that was inlined into it have no range, although
+the function around has. Their code is among that function's all the same.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Written(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """Text positions [start, stop) that are answered otherwise than written, neighbours of one ``reason`` joined;
+    """Text positions [start, stop) that are answered otherwise than written, neighbors of one ``reason`` joined;
     ``torn`` and ``unnamed`` as ``Contradictions`` has them."""
 
     start: Column
@@ -114,12 +114,13 @@ class _Areas(NamedTuple):
 
 
 def module_ranges(module: ModuleTables) -> ModuleRanges:
-    """Owners are numbered from 1, scopes before symbols; 0 is nobody. Nothing is said of text after the last section
-    that was decoded."""
+    """The ranges of a module's text. Owners are numbered from 1, scopes before symbols; 0 is nobody. Text after the
+    last section that was decoded has no range."""
+    # Cut the text into pieces at every boundary; areas, which begin at ``boundaries``, are of many pieces.
     texts = module.texts
     base, end = texts.base[texts.decoded], (texts.base + texts.size)[texts.decoded].astype(texts.base.dtype)
     covers = (module.ranges, module.symbols, module.kernels, module.strays)
-    own = points_of(
+    boundaries = points_of(
         *(each.start for each in covers),
         *(each.stop for each in covers),
         *module.elsewhere,
@@ -130,31 +131,43 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
         end,
         np.zeros(1, base.dtype),
     )
-    start, row, begin = pieces(*within_functions(*_row_spans(module.rows, texts), module), own)
-    last = end.max(initial=0)
-    areas, names = _areas(module, own, begin[: int(np.searchsorted(own, last))], base)
-    count = int(np.searchsorted(start, last))
-    position, start, row = own[: len(areas.begin)], start[:count], row[:count]
-    as_written, span = _as_written(areas, module, position)
+    start, row, area_begin = pieces(*within_functions(*_row_spans(module.rows, texts), module), boundaries)
+    text_end = end.max(initial=0)
+    areas, names = _areas(module, boundaries, area_begin[: int(np.searchsorted(boundaries, text_end))], base)
+    count = int(np.searchsorted(start, text_end))
+    area_start, start, row = boundaries[: len(areas.begin)], start[:count], row[:count]
+    as_written, written_span = _as_written(areas, module, area_start)
     written = _Reading(as_written, _area_of_piece(areas, len(row)))
+
+    # Find the pieces where rows and scopes contradict each other.
     symbol = np.maximum(areas.symbol.astype(np.int64) - 1 - len(module.scopes.parent), -1)
-    text = ModuleText(row, written.area, areas.scope, symbol, areas.kernel != 0, areas.machine_code, position)
+    text = ModuleText(row, written.area, areas.scope, symbol, areas.kernel != 0, areas.machine_code, area_start)
     found = contradictions(module, text)
-    owners, stretches = _owners(module, names), _stretches(found, start, int(last), base)
+
+    # Merge neighbors that have one answer.
+    owners, stretches = _owners(module, names), _stretches(found, start, int(text_end), base)
     if not len(found) and as_written is areas:
         written.filled(module, row)
-        del row, text
+        del row, text  # their memory is used again
         merged = _merged(start, written, _WrittenPieces.none(), owners, stretches)
         return merged._replace(suspected=found.suspected)
-    believed, answered = row.copy(), _answered(areas, found, len(row))
-    reread = span[written.area[found.piece]]
-    lined = found.unnamed | np.append(module.written.lined, np.False_)[reread]
-    believed[found.piece[(found.reason != Reason.INFERRED) & ~lined]] = -1
-    answered.filled(module, believed).reason[found.piece] = found.reason
-    line = np.append(module.written.line, np.uint32(0))[reread]
-    answered.line[found.piece[line > 0]] = line[line > 0]
+    answered = _reconciled(module, areas, found, row, written_span[written.area[found.piece]])
     otherwise = _WrittenPieces.of(written.filled(module, row), answered)
     return _merged(start, answered, otherwise, owners, stretches)._replace(suspected=True)
+
+
+def _reconciled(
+    module: ModuleTables, areas: _Areas, found: Contradictions, row: NDArray[np.int32], written_span: I64
+) -> _Reading:
+    """What is answered for each piece; ``row`` is the row of each, or -1. ``written_span`` is of each piece of
+    ``found`` the span of ``module.written`` that holds it, or -1."""
+    believed_row, answered = row.copy(), _answered(areas, found, len(row))
+    lined = found.unnamed | np.append(module.written.lined, np.False_)[written_span]
+    believed_row[found.piece[(found.reason != Reason.INFERRED) & ~lined]] = -1
+    answered.filled(module, believed_row).reason[found.piece] = found.reason
+    line = np.append(module.written.line, np.uint32(0))[written_span]
+    answered.line[found.piece[line > 0]] = line[line > 0]
+    return answered
 
 
 def _area_of_piece(areas: _Areas, count: int) -> NDArray[np.int32]:
@@ -175,22 +188,22 @@ def _row_spans(rows: RowTables, texts: TextSections) -> tuple[Column, Column]:
     return start, stop
 
 
-def _areas(module: ModuleTables, own: U64, begin: I64, bases: Column) -> tuple[_Areas, U32]:
-    """(the areas that begin with these pieces at the first of ``own``, the names of scopes)."""
+def _areas(module: ModuleTables, boundaries: U64, begin: I64, bases: Column) -> tuple[_Areas, U32]:
+    """(the areas that begin with the pieces ``begin`` at the first of ``boundaries``, the names of scopes)."""
     count = len(begin)
     texts, symbols, kernels = module.texts, module.symbols, module.kernels
     ranges, parent = module.ranges, module.scopes.parent
-    scope = innermost(ranges.scope, ranges.start, ranges.stop, parent, own)[:count]
-    function = smallest_cover(symbols.start, symbols.stop, own)[:count]
-    kernel = _or_none(kernels.name, smallest_cover(kernels.start, kernels.stop, own)[:count])
-    section = np.searchsorted(texts.base.astype(np.uint64), own[:count], side="right") - 1
+    scope = innermost(ranges.scope, ranges.start, ranges.stop, parent, boundaries)[:count]
+    function = smallest_cover(symbols.start, symbols.stop, boundaries)[:count]
+    kernel = _or_none(kernels.name, smallest_cover(kernels.start, kernels.stop, boundaries)[:count])
+    section = np.searchsorted(texts.base.astype(np.uint64), boundaries[:count], side="right") - 1
     code_object = _or_none(texts.object, section)
     no_debug_reason = _or_none(module.no_debug_reason, code_object)
     names = _scope_names(module, scope, function)
     has_name = (names != 0) | module.scopes.differing()
     named = _or_none(symbols.name != 0, function) | ((no_debug_reason > 0) & (kernel != 0))
     bare = np.where(np.where(scope >= 0, _or_none(has_name, scope), named), Reason.NO_LINE, Reason.GAP)
-    elsewhere = (smallest_cover(*module.elsewhere, own)[:count] >= 0) & (scope < 0)
+    elsewhere = (smallest_cover(*module.elsewhere, boundaries)[:count] >= 0) & (scope < 0)
     bare[elsewhere] = Reason.DEBUG_DATA_ELSEWHERE
     symbol = np.where((function >= 0) & ~elsewhere, function + (1 + len(parent)), 0)
     areas = _Areas(
@@ -198,7 +211,7 @@ def _areas(module: ModuleTables, own: U64, begin: I64, bases: Column) -> tuple[_
         scope=scope,
         owner=np.where(scope >= 0, scope + 1, symbol),
         kernel=kernel,
-        section=np.isin(own[:count], bases),
+        section=np.isin(boundaries[:count], bases),
         group=combined(scope, function, code_object),
         bare=bare,
         missing=np.where(no_debug_reason, no_debug_reason, bare),
@@ -304,7 +317,8 @@ class _Reading:
         self.areas, self.area = areas, area
 
     def filled(self, module: ModuleTables, row: NDArray[np.int32]) -> _Reading:
-        """Itself. ``row`` is the number of each piece's row, -1 where there is none; it is used up."""
+        """Fill in what holds for each piece, and return this. ``row`` is the number of each piece's row, -1 where there
+        is none; it is used up."""
         rows, areas = module.rows, self.areas
         groups = grouped(areas.group)
         self.line, self.reason = np.empty(len(row), np.uint32), np.empty(len(row), np.uint8)
@@ -412,7 +426,7 @@ def _answered(areas: _Areas, found: Contradictions, count: int) -> _Reading:
 
 
 def _stretches(found: Contradictions, start: Column, end: int, bases: Column) -> Stretches:
-    """Neighbours that are answered in one way, section by section, which begin at ``bases``."""
+    """Neighbors that are answered in one way, section by section, which begin at ``bases``."""
     stop = np.append(start[1:], start.dtype.type(end))[found.piece]
     begin = start[found.piece]
     new = np.ones(len(found), np.bool_)
@@ -428,7 +442,7 @@ def _stretches(found: Contradictions, start: Column, end: int, bases: Column) ->
 def _merged(
     start: Column, pieces: _Reading, written: _WrittenPieces, owners: Owners, stretches: Stretches
 ) -> ModuleRanges:
-    """Neighbours with one frame and position become one range, except where sections begin, and where something else is
+    """Neighbors with one frame and position become one range, except where sections begin, and where something else is
     written."""
     areas = pieces.areas
     line, column, reason, file = pieces.line, pieces.column, pieces.reason, pieces.file

@@ -1,4 +1,4 @@
-"""An index as it is asked: where a query points to, and which location holds there. Nothing here parses."""
+"""An index as questions use it: where a query points to, and which location holds there. Nothing here parses."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Index:
         found._digest = None if digest is None else Digest(digest)
         return found
 
-    def read(self, *, as_written: bool) -> Index:
+    def view(self, *, as_written: bool) -> Index:
         """The index that answers what rows and scopes say also where they contradict each other if ``as_written``,
         else this one. Both are of the same file."""
         return self._as_written if as_written else self
@@ -134,7 +134,6 @@ class Index:
     def summary(self) -> ModuleSummary:
         """The description of the module. Its digest is the very text by which the module is known: who asks by it is
         found without a look at its letters."""
-
         is_large = decompressed_size(self.columns.summary) > _LARGE_SUMMARY
         with _UNPACKING if is_large else nullcontext():
             found = unpack(decompress(self.columns.summary))
@@ -196,7 +195,7 @@ class Index:
 
     @cached_property
     def kernels(self) -> dict[str, list[KernelEntry]]:
-        """Kernels by name; one name can stand in several code objects."""
+        """Kernels by name; one name can be in several code objects."""
         columns = self.columns
         numbers = columns.kernel_name, columns.kernel_section, columns.kernel_offset, columns.kernel_size
         found: dict[str, list[KernelEntry]] = {}
@@ -229,7 +228,7 @@ class Index:
 
     @cached_property
     def _kernels_asked(self) -> dict[str, tuple[KernelEntry, ...]]:
-        """Never more than there are kernels: a name that nobody has is not kept."""
+        """Kernels by the names that were asked for; a name that nobody has is not kept."""
         return {}
 
     def _find_kernels(self, name: str) -> tuple[KernelEntry, ...]:
@@ -356,10 +355,9 @@ class Index:
             return bool(code_object == self._object_numbers[path])
         return not self.columns.object_compiler_input.item(code_object)
 
-    def told_objects(self, path: str | None) -> list[int]:
-        """The numbers of the code objects whose names and tables are meant: of the one at ``path``, or of all. Of
-        SPIR-V inside a container, which the machine code beside it was made from, only where there is no machine
-        code."""
+    def reported_objects(self, path: str | None) -> list[int]:
+        """The numbers of the code objects whose names and tables are reported: of the one at ``path``, or of all, but
+        of SPIR-V inside a container only if there is no machine code, which is made from it."""
         if path is not None:
             return [self._object_numbers[path]]
         inputs = self.columns.object_compiler_input != 0
@@ -408,7 +406,7 @@ class Index:
         return Candidate(where.path, where.section, where.section_index, SectionOffset(offset), kernel)
 
 
-def first_answer(file: memoryview, digest: str, query: ByAddress) -> Answer | None:
+def answer_from_index_file(file: memoryview, digest: str, query: ByAddress) -> Answer | None:
     """What the index answers that has these bytes, which is not opened for it: that takes several times as long. None
     where more than a look at one text section is needed, or the bytes are no index of the module with the SHA-256
     ``digest`` that is sound where the answer is read."""
@@ -439,8 +437,8 @@ class AddressMap:
 
     @classmethod
     def over(cls, index: Index, sections: Sequence[int] | Column) -> AddressMap:
-        """Between two cuts the sections held are a running sum; the sum of their numbers is the number of the only
-        one."""
+        """The map of some sections, by number. Between two cuts the number of sections is a running sum; where it is 1,
+        the sum of their numbers is the number of the only one."""
         numbers = np.asarray(sections, np.int64)
         address = index.section_addresses
         if len(numbers) == 1 and (size := index.section_size(numbers[0])):

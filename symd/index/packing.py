@@ -1,7 +1,10 @@
-"""Ranges and tables as an index file stores them. Where ranges begin, so that finding the range of a position takes no
-search: one bit for every place at which an instruction could begin, and how many bits are set before each word; sparse
-starts are a sorted column instead. Ranges in compressed pages that are opened when they are asked for, and tables that
-nobody searches as differences from row to row."""
+"""Ranges and tables in the form in which an index file stores them.
+
+The starts of ranges are one bit for every place at which an instruction could begin, with the number of bits before
+each word, so that finding the range of a position takes no search; sparse starts are a sorted column instead. The other
+columns of ranges are in compressed pages, opened when needed. Tables that nobody searches are stored as differences
+from row to row.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Answers from a module before all of it is decoded: from the code objects, and the units in them, that questions need.
-A process that answers a few questions and ends has the index of its opened module so, too, until there are more."""
+"""Answers from a module before all of it is decoded: from the code objects, and the units in them, that the questions
+need. A process that answers a few questions about a file and ends goes no further (``FileIndex``).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from symd.index.module_tables import DecodedObject
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel
 from symd.model.debug_info import DebugInfo, LineRows, Scopes
-from symd.model.summaries import NO_SECTIONS, UNREAD, ModuleSummary
+from symd.model.summaries import NO_SECTIONS, UNREAD, KernelSummary, ModuleSummary, kernel_summaries
 
 Places = Sequence[tuple[int, int]]
 """Section numbers and offsets in them."""
@@ -223,7 +224,7 @@ class _Item:
         return not places or (self.indexed.debug is not None and not self._knows_kernels_alone)
 
     def name_kernels(self) -> None:
-        """Of a code object that is not decoded, index which text belongs to which kernel."""
+        """Index, of a code object that is not decoded, which text belongs to which kernel."""
         self.indexed = DecodedObject(self.code, _WITHOUT_DEBUG_DATA)
         self._knows_kernels_alone = self.code.debug is not DebugScheme.NONE
 
@@ -240,7 +241,7 @@ class _Item:
         return part is not None
 
     def narrow(self, places: Places, kernels: set[str]) -> None:
-        """Of the part that is decoded, index what these places and those before them need."""
+        """Index, of the part that is decoded, what these places and those before them need."""
         assert self._part is not None  # noqa: S101 - it holds the places
         self._places += places
         self._kernels |= kernels
@@ -308,7 +309,6 @@ class FileIndex:
 
     @cached_property
     def _partial(self) -> PartialIndex:
-
         complete = self._again.complete if self._again else None
         return PartialIndex(self._objects, self._summary, units=True, limits=self._limits, complete=complete)
 
@@ -331,12 +331,11 @@ class FileIndex:
         refused = next((f"{UNREAD}{debug}" for debug in decoded if isinstance(debug, SymdError)), "")
         return refused or self._summary.unread(path)
 
-    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """Sizes in bytes of the kernels of that name in the code object at ``path``; where ``path`` is None, in all
-        code objects but SPIR-V inside a container."""
+    def kernels(self, path: str | None = None) -> list[KernelSummary]:
+        """The kernels of the code object at ``path``; where ``path`` is None, of all code objects but SPIR-V inside a
+        container."""
         meant = (code for code in self._objects if (not code.is_compiler_input if path is None else code.path == path))
-        found = {own.size for code in meant for own in code.kernels if own.name == kernel}
-        return found or self._summary.kernel_sizes(kernel, path)
+        return [own for code in meant for own in kernel_summaries(code)] or self._summary.kernels(path)
 
     def whole(self, path: str | None = None) -> Index:
         """The index of all of it, or, without ``path``, of all that is meant then: SPIR-V inside a container is not."""

@@ -1,10 +1,9 @@
-"""Some code objects of a module, indexed by themselves: everything that an index file says of them, kept until what it
-says of the others is there.
+"""A portion of a module: some of its code objects, indexed by themselves and kept until the rest of the module is
+indexed.
 
-Nothing of one code object reaches into another's text, so that what is answered there follows from that object. Only
-numbers depend on the others, and where a portion stands alone they are the module's.
-
-The ranges of a module as the pages that an index file has of them, made of those of its portions one after the other.
+Nothing of one code object reaches into another's text, so the answers there follow from that object alone. Only numbers
+depend on the others; where a portion is the whole module, they are the module's. The index file's pages of ranges are
+made from those of the portions, one after the other.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from symd.model.summaries import ModuleSummary, ObjectSummary
 
 
 class PortionExtent(NamedTuple):
-    """How much of everything a portion has, or stands before it. ``text`` counts bytes."""
+    """How much of everything a portion has, or is before it. ``text`` counts bytes."""
 
     objects: int = 0
     sections: int = 0
@@ -49,7 +48,7 @@ class Portion(NamedTuple):
     """A part of an index file: what it says of some code objects of a module. ``columns`` are those of the index
     file, by name, that have the portions' end to end. ``layers`` are those of owners and frames, of which first all
     portions' first parts follow each other in the file, then their second ones: nobody's, those of scopes, and those
-    of symbols; where a portion stands alone they are in one part. ``functions`` are the columns of a
+    of symbols; where a portion is alone they are in one part. ``functions`` are the columns of a
     ``FunctionTable``, ``rows`` those of a ``RowTable``. Each of ``summaries`` is what ``summary.pack_object`` makes
     of an object; ``listed`` counts the kernels in all of them. ``suspected`` as ``Contradictions`` has it."""
 
@@ -101,7 +100,7 @@ def named(kind: str, table: NamedTuple) -> dict[str, Column]:
 
 
 def _columns(objects: Sequence[DecodedObject], module: ModuleTables, strings: Interner) -> dict[str, Column]:
-    """Of objects, text sections, the kernels in these, and files."""
+    """The columns of objects, text sections, the kernels in these, and files, by name."""
     codes = [item.code for item in objects]
     texts, kernels = module.texts, module.kernels
     known = np.flatnonzero(kernels.section >= 0)

@@ -12,6 +12,7 @@ import msgpack
 from symd.errors import DataLoss
 from symd.formats.containers.lazy import LazyMapping, LazySequence
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
+from symd.model.texts import counted, plural
 
 _INTEGER = 1
 """The extension type of an integer that takes more than 64 bits: its bytes, little-endian, two's complement."""
@@ -24,7 +25,7 @@ _MANY_KERNELS = 16
 _LONG = 256 << 10
 """Bytes; as many kernels as few modules have."""
 _READ_BYTES = 1 << 20
-"""Of a long one at a time."""
+"""Bytes of a long summary that are read at a time."""
 MOST_FACTS = 256 << 10
 """Bytes of the facts of one kernel or code object, and of its notes, packed. In answers they take up to a hundred times
 as much memory, and whoever makes a file says how many arguments a kernel has: those of real ones take some 50 KB at
@@ -63,7 +64,7 @@ def is_too_much(size: int, kernels: int) -> bool:
 
 def shortened(objects: Iterable[Packed]) -> list[bytes]:
     """What ``pack_object`` made of the objects of a module, where all of that is too much, with less kernels, and with
-    less facts and notes where that is not enough."""
+    less facts and notes where that is not enough, and then with those kernels alone whose names leave room."""
     found, room = [], MOST_KERNELS
     for each in objects:
         fewer, room = _with_fewer_kernels(each, room)
@@ -71,11 +72,20 @@ def shortened(objects: Iterable[Packed]) -> list[bytes]:
     for most in (_LONG_FACTS, 0):
         if sum(map(len, found)) > MOST_DESCRIBED:
             found = [_with_short_facts(each, most) for each in found]
-    return found
+    return found if sum(map(len, found)) <= MOST_DESCRIBED else [*_with_short_names(found)]
+
+
+def _with_short_names(objects: Iterable[Packed]) -> Iterator[bytes]:
+    """Packed objects, with only the first of their kernels whose names leave room."""
+    left = MOST_DESCRIBED
+    for each in objects:
+        fewer, _ = _with_fewer_kernels(each, MOST_KERNELS, max(left, 0))
+        left -= len(fewer)
+        yield fewer
 
 
 def pack_object(item: ObjectSummary) -> bytes:
-    """One of the objects that stand between the two of ``pack_around``."""
+    """One of the objects that are between the two of ``pack_around``."""
     if len(item.kernels) < _MANY_KERNELS:
         packed = _packed(tuple(item))
         if len(packed) <= MOST_VALUES:
@@ -170,7 +180,7 @@ def _with_short_facts(item: Packed, most: int) -> bytes:
     kept = 0
 
     def shorten(left_out: bytes) -> None:
-        """Of the next value."""
+        """Put ``left_out`` in the place of the next value, if that is too long."""
         nonlocal kept
         begin = fields.tell()
         fields.skip()
@@ -188,25 +198,29 @@ def _with_short_facts(item: Packed, most: int) -> bytes:
     return b"".join([*found, item[kept:]])
 
 
-def _with_fewer_kernels(item: Packed, most: int) -> tuple[bytes, int]:
-    """(a packed object with at most so many of its kernels, and a note where it has more; how many more others may
-    have)."""
+def _with_fewer_kernels(item: Packed, most: int, size: int | None = None) -> tuple[bytes, int]:
+    """(a packed object with at most so many of its kernels, which take no more than ``size`` bytes, and a note where it
+    has more; how many more others may have)."""
     fields = _before_kernels(item)
     head = fields.tell()
     count = fields.read_array_header()
     first = fields.tell()
-    if count <= most:
+    if count <= most and (size is None or len(item) <= size):
         return bytes(item), most - count
-    for _ in range(most):
+    why, kept, end = f"the module has more than {MOST_KERNELS:,}", 0, first
+    for number in range(count):
         fields.skip()
-    end = fields.tell()
-    for _ in range(count - most):
-        fields.skip()
+        if number == kept < most and (size is None or fields.tell() - first <= size):
+            kept, end = kept + 1, fields.tell()
+    if kept == count:
+        return bytes(item), most - count
+    if kept < most:
+        why = f"the names of all take more than {MOST_DESCRIBED:,} bytes"
     facts = fields.tell()
     fields.skip()
     notes = fields.tell()
-    note = f"{count - most:,} kernels are not listed: the module has more than {MOST_KERNELS:,}"
-    listed = msgpack.Packer().pack_array_header(most)
+    note = f"{counted(count - kept, 'kernel')} {plural(count - kept, 'is', 'are')} not listed: {why}"
+    listed = msgpack.Packer().pack_array_header(kept)
     said = _packed([*fields.unpack(), note])
     return b"".join([item[:head], listed, item[first:end], item[facts:notes], said]), 0
 

@@ -74,8 +74,11 @@ def _unnamed(scopes: ScopeTable, kernels: NamedRanges, texts: Callable[[], Seque
     if python_files:
         in_python = np.isin(scopes.call_file[calls], python_files)
         called_there = np.flatnonzero(np.isin(root, root[in_python]))
-        pairs = zip(scopes.name[calls[called_there]].tolist(), scopes.name[root[called_there]].tolist(), strict=True)
-        same[called_there] |= np.array([is_symbol_of(text[symbol], text[name]) for name, symbol in pairs])
+        pairs = scopes.name[calls[called_there]].astype(np.uint64) << np.uint64(32) | scopes.name[root[called_there]]
+        distinct, which = np.unique(pairs, return_inverse=True)  # names may be long, and many calls have one
+        both = ((pair >> 32, pair & 0xFFFFFFFF) for pair in distinct.tolist())
+        said = np.array([is_symbol_of(text[symbol], text[name]) for name, symbol in both], np.bool_)
+        same[called_there] |= said[which]
     found[calls] = same
     return found
 

@@ -1,6 +1,7 @@
-"""The kinds of address, which are types and never one ``int``, the ways to ask by each, and the last time at which a
-device address may mean something. How people write a query: ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or
-(#INDEX)+OFFSET; decimal or 0x hexadecimal."""
+"""The kinds of address, each a type of its own and never one ``int``, the queries by each, and the latest time of a
+device address. Queries as people write them: ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET;
+decimal or 0x hexadecimal.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +145,7 @@ def _decimal(digits: str) -> int:
 
 
 def _section(target: str) -> str | int | None:
-    """What stands in parentheses when they enclose all of ``target``, a number when it is one; else None, as for the
+    """What is in parentheses when they enclose all of ``target``, a number when it is one; else None, as for the
     kernel ``(anonymous namespace)::sum(int)``."""
     if not target.startswith("(") or _closing(target) != len(target) - 1:
         return None

@@ -1,6 +1,7 @@
-"""Answers: frames, the reason why an address has the answer it has, and whole batches as columns; and the algebra of
-their location tables: what some answers need of one, and several as one. In every table entry 0 is "nothing known", a
-parent of 0 means that there is none, and string 0 is "absent"; all functions keep that."""
+"""Answers: frames, the reason of each answer, and whole batches as columns; and operations on their location tables:
+the part that some answers need, and several tables as one. In every table entry 0 is "nothing known", parent 0 means
+none, and string 0 is "absent"; all functions keep that.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +150,8 @@ class Locations:
         return f"<Locations: {len(self):,}, {counted(len(self.strings), 'string')}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As a table of its own, with the strings as a plain list: they may be views of a file or of a message."""
+        """Pickle it as a table of its own, with the strings as a plain list: they may be views of a file or of a
+        message."""
         apart = ("strings", "shared", "start_line")
         columns = [getattr(self, each.name) for each in fields(self) if each.name not in apart]
         return _table_of, ((*columns, [*self.strings]), self.start_line)
@@ -327,7 +329,7 @@ def used_strings(table: Locations, numbers: U32) -> U32:
 
 
 def _used(table: Locations, numbers: U32) -> Flags:
-    """Of each entry of ``table`` whether it is one that ``subset`` has."""
+    """For each entry of ``table`` whether it is one that ``subset`` has."""
     used = np.zeros(len(table), np.bool_)
     used[0] = True
     for start in range(0, len(numbers), _MARKED_AT_ONCE):

@@ -1,6 +1,6 @@
-"""What callers of the verbs hand over, about modules, contexts and aliases, made what the verbs take where it means one
-thing; whoever passes something else reads what it should have been, in the field's words, instead of an error of the
-interpreter."""
+"""Arguments of the verbs about modules, contexts and aliases, converted where they have one meaning. For anything else
+the error says what the argument should have been, in the words of the field.
+"""
 
 from __future__ import annotations
 

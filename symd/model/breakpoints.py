@@ -52,7 +52,7 @@ SILENT = frozenset(
 @dataclass(frozen=True, slots=True)
 class SourceLine:
     """A line of a file: ``file`` is a path or its last components, ``line`` counts from 1. ``column`` counts from 1
-    too: only what stands there or after it; 0: the whole line."""
+    too: only what is there or after it; 0: the whole line."""
 
     file: str
     line: int

@@ -11,7 +11,7 @@ from symd.model.addresses import DeviceAddress
 
 
 class CaptureApi(Enum):
-    """Through which interface a program builds and loads modules."""
+    """The interface through which a program builds and loads modules."""
 
     LEVEL_ZERO = "level-zero"
     OPENCL = "opencl"

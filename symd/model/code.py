@@ -37,7 +37,7 @@ this."""
 
 
 class DebugScheme(StrEnum):
-    """Which debug data a code object carries. The values stand in answers (``info --json``)."""
+    """Which debug data a code object carries. The values are in answers (``info --json``)."""
 
     NONE = "none"
     DWARF_2 = "dwarf-2"
@@ -69,7 +69,7 @@ class RelocationScheme(StrEnum):
 
 
 class Section:
-    """One ELF section, which nobody changes; ``content`` is what stands in the file (empty for NOBITS), already
+    """One ELF section, which nobody changes; ``content`` is what is in the file (empty for NOBITS), already
     decompressed, or reads it when somebody looks, from ``begin`` to ``end``, where the file has it as it is stored:
     most questions need few of an object's sections."""
 
@@ -154,6 +154,8 @@ PYTHON_SUFFIX = ".py"
 def is_symbol_of(symbol: str, name: str) -> bool:
     """Whether a function has this name, or a symbol that LLVM and NVIDIA's assembler make of it:
     ``$kernel$module_$_name`` of ``module.name``."""
+    if len(symbol) < len(name):
+        return False
     allowed = name.replace(".", "_$_").replace("@", "_$_")
     return symbol in (name, allowed) or symbol.endswith(f"${allowed}")
 

@@ -35,7 +35,7 @@ class CorePlace(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class CoreFrame:
     """One call of a stack. ``address`` is the device address of the instruction that was to be executed, or that raised
-    the error, or for callers the address to return to; ``place`` is where that stands in loaded code, for callers the
+    the error, or for callers the address to return to; ``place`` is where that is in loaded code, for callers the
     last byte of the call before it (None: in none that the dump knows). ``reason`` and ``frames``, innermost first, are
     the answer at that place."""
 

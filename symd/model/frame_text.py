@@ -1,5 +1,6 @@
-"""Frames and answers of those readers that do without NumPy, whose import takes longer than an answer, and how a frame
-is written in the manner of addr2line. Imports nothing: programs that answer one question begin with it."""
+"""Frames and answers of the readers that do without NumPy, whose import takes longer than an answer, and a frame's text
+in the manner of addr2line. Imports nothing, because programs that answer one question begin with it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an error calls a value that is not what it should be; and the check of values that can only be of one class."""
+"""Checks that a value is of one class, and the words for it in the error."""
 
 from __future__ import annotations
 

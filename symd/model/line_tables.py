@@ -71,7 +71,7 @@ class LineTable:
         return len(self.offset)
 
     def __reduce__(self) -> tuple[type[LineTable], tuple[object, ...]]:
-        """With the strings as a plain list: they may be views of a file or of a message."""
+        """Pickle it with the strings as a plain list: they may be views of a file or of a message."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return LineTable, tuple((values | {"strings": [*self.strings]}).values())
 

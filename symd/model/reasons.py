@@ -39,15 +39,20 @@ class Reason(IntEnum):
     that is not."""
     DEBUG_DATA_ELSEWHERE = 14
     """The debug data of this code was split off into a file that is not here; the module's notes name it. Given is the
-    line of the row, and no function: which call of which function it is would stand in that file. Where that has the
+    line of the row, and no function: which call of which function it is would be in that file. Where that has the
     rows too, the function is given that a symbol names."""
     UNRECOGNIZED = 255
     """The daemon is newer, and gave a reason that this symd has no name for. Given is what it gave. Nobody sends or
     keeps this number."""
 
 
+HOW_TO_GET_DEBUG_INFO = (
+    "compile with -g (clang, hipcc, icpx, clBuildProgram, ocloc -options), or -lineinfo or -G (nvcc)"
+)
+"""What to do about NO_DEBUG_INFO, for a person."""
+
 KNOWN = tuple(reason for reason in Reason if reason is not Reason.UNRECOGNIZED)
-"""The reasons that travel between client and daemon and stand in index files: all but UNRECOGNIZED."""
+"""The reasons that travel between client and daemon and are in index files: all but UNRECOGNIZED."""
 
 ANSWERED = frozenset(
     {

@@ -1,6 +1,6 @@
-"""The lines of many answers as columns of pieces, of which answers share most: joined some at a time, when they are
-written. Answers share locations, and locations share all but a position: each text is made once, and most of the work
-is done on columns."""
+"""The lines of many answers as columns of pieces, joined in batches when they are written. Answers share locations, and
+locations share all but a position, so each text is made once, and most of the work is done on columns.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def pieces_of(pieces: Sequence[bytes]) -> Pieces:
 
 
 def side_by_side(*parts: Pieces | bytes) -> Pieces:
-    """Columns, and what stands between them, joined piece by piece: added column by column each piece would be copied
+    """Columns, and what is between them, joined piece by piece: added column by column each piece would be copied
     as often as there are columns. Raises ValueError where there is no column, or they have different lengths."""
     [count] = {len(each) for each in parts if not isinstance(each, bytes)}
     columns = [repeat(each, count) if isinstance(each, bytes) else each.tolist() for each in parts]
@@ -215,7 +215,7 @@ class WrittenLocations(ABC):
         self._frame, self._has_frame = np.empty(count, np.object_), np.zeros(count, np.bool_)
         """The frame of each location that is around others, as a caller; and whether it was written yet."""
         self._callers, self._has_callers = np.empty(count, np.object_), np.zeros(count, np.bool_)
-        """The same with all frames around it."""
+        """The text of each location with all frames around it."""
         self._callers[:1], self._has_callers[:1] = b"", True
         self._text_bytes = 0
 
@@ -338,8 +338,8 @@ class WrittenLocations(ABC):
         return found
 
     def _joined(self, numbers: I64) -> Pieces:
-        """Their frames and those around them: the first few added column by column, of which each is copied for the
-        next, and those of deeper locations joined one by one."""
+        """The frames of some locations and those around them: the first few added column by column, of which each is
+        copied for the next, and those of deeper locations joined one by one."""
         frame, parent = self._frame, self.locations.parent
         found, at = frame[numbers], parent[numbers]
         for _ in range(_FEW_FRAMES):

@@ -49,15 +49,18 @@ class ObjectSummary(NamedTuple):
         return any(kernel.name == name for kernel in self.kernels)
 
 
+def kernel_summaries(code: CodeObject) -> list[KernelSummary]:
+    """The kernels of a code object described."""
+    return [
+        KernelSummary(name, code.section_name(number), number, offset, size, facts)
+        for name, number, offset, size, facts in code.kernels
+    ]
+
+
 def code_summary(code: CodeObject, digest: Digest, notes: Sequence[str] = ()) -> ObjectSummary:
-    """A code object described, whose bytes have that digest; ``notes`` stand behind its own. Facts and warnings that
+    """A code object described, whose bytes have that digest; ``notes`` are behind its own. Facts and warnings that
     nobody looked at yet stay so."""
-    kernels = tuple(
-        [
-            KernelSummary(name, code.section_name(number), number, offset, size, facts)
-            for name, number, offset, size, facts in code.kernels
-        ]
-    )
+    kernels = tuple(kernel_summaries(code))
     return ObjectSummary(
         code.path,
         code.format,
@@ -75,7 +78,7 @@ UNREAD = "debug data cannot be read: "
 """How the note begins that says why."""
 NO_SECTIONS = "the section table cannot be used"
 """How the note of a code object begins whose debug data cannot be found, as of a file that was cut off: the table
-stands at its end."""
+is at its end."""
 
 
 class ContainerSummary(NamedTuple):
@@ -118,16 +121,14 @@ class ModuleSummary(NamedTuple):
         notes = (note for each in self.objects if each.path == path for note in each.notes)
         return next((note for note in notes if note.startswith((UNREAD, NO_SECTIONS))), "")
 
-    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """Bytes of the kernels of that name, in the code object at ``path``, or in all but SPIR-V inside a
-        container."""
-        return {
-            own.size
+    def kernels(self, path: str | None = None) -> list[KernelSummary]:
+        """The kernels of the code object at ``path``, or of all but SPIR-V inside a container."""
+        return [
+            own
             for each in self.objects
             if (not each.is_compiler_input if path is None else each.path == path)
             for own in each.kernels
-            if own.name == kernel
-        }
+        ]
 
 
 def in_spirv(path: str) -> str:

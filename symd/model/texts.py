@@ -1,5 +1,6 @@
-"""Nouns for so many things, and text that callers hand over: any that can be encoded. Labels of modules are such; names
-of files are bytes, and may be none."""
+"""Counted nouns, and checks of text that callers pass in, such as labels: it must be encodable, which names of files,
+being bytes, need not be.
+"""
 
 from __future__ import annotations
 

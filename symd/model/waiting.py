@@ -1,5 +1,6 @@
-"""Whether anybody waits for an answer: what a verb that may take long is given, and calls now and then. It raises when
-nobody does any more."""
+"""A check whether anybody still waits for an answer: verbs that may take long call it now and then, and it raises when
+nobody does.
+"""
 
 
 def never_cancelled() -> None:

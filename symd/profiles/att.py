@@ -1,11 +1,14 @@
-"""The instructions of rocprofv3's thread trace (ATT): ``code.json`` of a ``ui_output`` folder. Empty source columns are
-filled, and a member of symd's own has the frames. A row is a sample, too: an instruction, with how often it ran and the
-cycles it took and waited. Source: ROCm/rocm-systems at 1b1610fc2, rocprofiler-sdk/source/lib/att-tool/code.cpp and
-cxx/codeobj/code_printing.hpp. ``code`` is a list of rows in the order that ``header`` names: ISA, _, LineNumber,
-Source, Codeobj, Vaddr, Hit, Latency, Stall, Idle; Vaddr is an address of the code object's ELF, Codeobj its load id, 0
-for code of no object. A row whose ISA begins with ``;`` names the kernel of the rows behind it, as its descriptor's
-symbol (``_Z1k.kd``), and readable as its Source. Source is ``file:line`` of the innermost function and, where it was
-inlined, the call sites, outermost first, between `` -> ``: such a row has its place already."""
+"""The instructions of rocprofv3's thread trace (ATT), ``code.json`` of a ``ui_output`` folder: empty source columns are
+filled, and a member of symd's own has the frames. As a sample, a row is one instruction, with how often it ran and the
+cycles it took and waited.
+
+Source: ROCm/rocm-systems at 1b1610fc2, rocprofiler-sdk/source/lib/att-tool/code.cpp and cxx/codeobj/code_printing.hpp.
+``code`` is a list of rows in the order that ``header`` names: ISA, _, LineNumber, Source, Codeobj, Vaddr, Hit, Latency,
+Stall, Idle; Vaddr is an address of the code object's ELF, Codeobj its load id, 0 for code of no object. A row whose ISA
+begins with ``;`` names the kernel of the rows after it, as its descriptor's symbol (``_Z1k.kd``), and readable as its
+Source. Source is ``file:line`` of the innermost function and, where it was inlined, the call sites, outermost first,
+between `` -> ``: such a row has its place already.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def claims(data: bytes) -> bool:
 
 @dataclass(slots=True)
 class AttRow:
-    """An instruction: its cells, and where its source stands in the text. ``kernel`` has its kernel's name, readable
+    """An instruction: its cells, and where its source is in the text. ``kernel`` has its kernel's name, readable
     and mangled, where a row before says it."""
 
     cells: list[Any]

@@ -1,12 +1,10 @@
 """CUPTI PC sampling records as JSON lines: one object a line, with the member names of CUpti_PCSamplingPCData. A record
-gains ``frames``; nothing else of its line changes.
+gains ``frames``; nothing else of its line changes. Each stall reason of a record is a sample, labeled with the number
+of the reason. Records are sums over a time that they do not state, so samples have no times.
 
 Source: CUPTI documentation, CUpti_PCSamplingPCData: ``cubinCrc``, ``pcOffset``, ``functionIndex``, ``functionName``,
 ``stallReason`` (``pcSamplingStallReasonIndex``, ``samples``), ``correlationId``. ``pcOffset`` counts from the start of
 the function's section, which is ``.text.`` and its name; every function of a cubin begins at 0.
-
-Samples of CUPTI PC sampling records: a record's stall reasons are its samples, each with the number of the reason as a
-label. Records are sums over a time that they do not name: there are no times.
 """
 
 from __future__ import annotations

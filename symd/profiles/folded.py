@@ -1,12 +1,11 @@
-"""Folded stacks, the input of flame graphs: one stack a line, root first, frames between semicolons, then a count.
+"""Folded stacks, the input of flame graphs: one stack a line, root first, frames between semicolons, then a count. As
+samples they have one value each, without times or units.
 
 A frame that is an address is written ``MODULE+0xOFFSET`` (an object address in the module of that identity),
-``KERNEL+0xOFFSET`` or ``[KERNEL+0xOFFSET]`` (bytes into a kernel), or ``MODULE (file offset 0xOFFSET)``. It becomes as
-many frames as the code was inlined through: ``function (file:line)``, inlined ones marked ``_[i]`` as flame graph tools
-colour them. A decimal number could be either, decimal for symd or hexadecimal for addr2line: a frame of a known name
-with one stays, and is counted as MALFORMED.
-
-Samples of folded stacks: a line is a stack, root first, with one value. There are neither times nor units.
+``KERNEL+0xOFFSET`` or ``[KERNEL+0xOFFSET]`` (bytes into a kernel), or ``MODULE (file offset 0xOFFSET)``. It becomes one
+frame for each level of inlining: ``function (file:line)``, inlined ones marked ``_[i]`` as flame graph tools color
+them. A decimal number could be either, decimal for symd or hexadecimal for addr2line: a frame of a known name with one
+stays, and is counted as MALFORMED.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from symd.profiles.samples import (
 
 NAME = "folded"
 CLAIM_LINES = 64
-"""Lines that are looked at to recognise the format."""
+"""Lines that are looked at to recognize the format."""
 
 _EMPTY_STACK = re.compile(rb"[ \t]*[0-9]+[ \t]*\r?")
-"""py-spy writes one for what has no frames."""
+"""A count without a stack, which py-spy writes for samples without frames."""
 _DECIMAL = re.compile(
     r"(?<![^;\n])(\[?)([^;\r\n\[\]]+)\+[0-9]{1,19}(\]?)(?=;|[ \t]+[0-9]+(?:\.[0-9]+)?[ \t]*\r?$)", re.MULTILINE
 )
@@ -74,13 +73,13 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
             handles[found.group()] = _handle(found, resolver, batch, placer)
     answers = batch.ask(resolver, options.progress)
     tally = Tally()
-    written = {frame: _frames(answers[handle]) for frame, handle in handles.items()}
+    texts = {frame: _frames_text(answers[handle]) for frame, handle in handles.items()}
 
     def replaced(found: re.Match[str]) -> str:
         frame = found.group()
-        spending.written(len(written[frame]))
-        tally.count(answers[handles[frame]].reason, resolved=bool(written[frame]))
-        return written[frame] or frame
+        spending.written(len(texts[frame]))
+        tally.count(answers[handles[frame]].reason, resolved=bool(texts[frame]))
+        return texts[frame] or frame
 
     changed = _FRAME.sub(replaced, text)
     decimal = _decimal_frames(text, resolver, spending, tally)
@@ -96,7 +95,7 @@ def _decimal_frames(text: str, resolver: Resolver, spending: ProfileBudget, tall
         spending.read()
         name = found[2]
         if name not in known:
-            known[name] = _bare(name, resolver) not in (Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE)
+            known[name] = _module_or_kernel(name, resolver) not in (Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE)
         if known[name] and bool(found[1]) == bool(found[3]):
             tally.count(Reason.MALFORMED, resolved=False)
             frames[found.group()] = None
@@ -104,15 +103,16 @@ def _decimal_frames(text: str, resolver: Resolver, spending: ProfileBudget, tall
 
 
 def _handle(found: re.Match[str], resolver: Resolver, batch: AddressBatch, placer: MappingPlacer) -> int:
+    """The handle in ``batch`` of the address of a frame."""
     bracketed, offset, bare, bare_offset, file, file_offset = found.groups()
     if file is not None:
         return _in_file(file, int(file_offset, 16), resolver, batch, placer)
-    target = resolver.kernel(bracketed) if bracketed is not None else _bare(bare, resolver)
+    target = resolver.kernel(bracketed) if bracketed is not None else _module_or_kernel(bare, resolver)
     return batch.add(batch.target(target), int(offset or bare_offset, 16))
 
 
 def _in_file(name: str, offset: int, resolver: Resolver, batch: AddressBatch, placer: MappingPlacer) -> int:
-    """A byte of a module's file, as one byte of it that is mapped where it is counted."""
+    """The handle in ``batch`` of a byte of a module's file, by a mapping of that byte alone."""
     found = resolver.identified(name)
     if isinstance(found, Reason):
         return batch.refuse(found)
@@ -122,16 +122,16 @@ def _in_file(name: str, offset: int, resolver: Resolver, batch: AddressBatch, pl
     return batch.add(batch.target(placed.target), offset + placed.bias)
 
 
-def _bare(name: str, resolver: Resolver) -> LookupTarget | Reason:
-    """A module or a kernel; AMBIGUOUS when there is one of each."""
+def _module_or_kernel(name: str, resolver: Resolver) -> LookupTarget | Reason:
+    """What a name without brackets means, a module or a kernel; AMBIGUOUS when there is one of each."""
     module, kernel = resolver.identified(name), resolver.kernel(name)
     if not isinstance(module, IdentifiedModule):
         return module if module is Reason.AMBIGUOUS else kernel
     return LookupTarget(module.digest, path=module.path) if kernel is Reason.UNKNOWN_KERNEL else Reason.AMBIGUOUS
 
 
-def _frames(answer: ResolvedAddress) -> str:
-    """Root first. What is written ends in ")", "]" or the number of a line: it never looks like an address again."""
+def _frames_text(answer: ResolvedAddress) -> str:
+    """The text of an answer, root first. It ends in ")", "]" or a line number, so it never looks like an address."""
     return ";".join(frame_text(frame) for frame in reversed(answer.frames))
 
 
@@ -157,8 +157,8 @@ _IN_FILE = re.compile(r"([^;\[]+)" + re.escape(FILE_OFFSET) + r"0x([0-9a-fA-F]{1
 
 
 def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
-    """Every line that has a stack and a count. Frames that follow one another, the later ones marked as inlined, are
-    one address."""
+    """The samples of every line that has a stack and a count. Frames that follow one another, the later ones marked as
+    inlined, are one address."""
     found = SampledProfile((ValueType("samples", "count"),))
     addresses = AddressTable(found.addresses)
     modules: dict[SampledModule, int] = {}

@@ -1,5 +1,6 @@
-"""JSON that is edited where it stands: values are found with their spans in the text, and everything between the edits
-stays character for character. One pass, at the speed of the standard library's scanner."""
+"""JSON edited in place: values are found with their spans in the text, and everything between the edits stays character
+for character. One pass, at the speed of the standard library's scanner.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ class JsonCursor:
         return self.text[self.at : self.at + 1]
 
     def value(self) -> Any:
-        """The value here; the cursor stands after it then."""
+        """The value here; the cursor is after it then."""
         try:
             found, self.at = _READ(self.text, self.at)
         except (ValueError, RecursionError) as error:

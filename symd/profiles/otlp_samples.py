@@ -1,6 +1,6 @@
-"""Samples of OTLP profiles. The
-locations of a stack stand leaf first. A sample without values has one of 1 at each of its times, a sample with one
-value for each time means them pairwise (profiles.proto)."""
+"""Samples of OTLP profiles. The locations of a stack are leaf first. A sample without values counts 1 at each of its
+times; a sample with one value for each time pairs them (profiles.proto).
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
-"""Perfetto traces: the symbols of frames go to the end of the trace, in ModuleSymbols packets, as Perfetto's own
-symbolizer appends them; nothing else changes.
+"""Perfetto traces: the symbols of frames are appended as ModuleSymbols packets, as Perfetto's own symbolizer does;
+nothing else changes. Samples are read from stack samples with their counters, and from samples of perf.
 
-Source: google/perfetto, docs/learning-more/symbolization.md, at ec5d16b1. A build id is bytes, not digits; lines stand
-innermost first. The address is a frame's rel_pc, which is an address of the file as its program
-headers say: its mapping's load_bias is p_vaddr - p_offset there. A mapping has no kind: of a GPU's module it is one
-like any other.
-
-Samples of a Perfetto trace: stack samples with their counters, and samples of perf.
+Source: google/perfetto, docs/learning-more/symbolization.md, at ec5d16b1. A build id is bytes, not digits; lines are
+innermost first. The address is a frame's rel_pc, which is an address of the file as its program headers say: its
+mapping's load_bias is p_vaddr - p_offset there. A mapping has no kind: that of a GPU's module looks like any other.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ from symd.profiles.schemas import perfetto as schema
 
 NAME = "perfetto"
 CLAIM_PACKETS = 16
-"""Packets that are looked at to recognise the format."""
+"""Packets that are looked at to recognize the format."""
 OF_A_PACKET = frozenset(
     {
         schema.TracePacket.clock_snapshot,
@@ -239,7 +236,7 @@ class _Reader:
         self._rows: list[tuple[Sample, dict[int, int]]] = []
 
     def profile(self) -> SampledProfile:
-        """Symbols stand at the end of a trace, so they are read first."""
+        """Symbols are at the end of a trace, so they are read first."""
         for packet in self._packets:
             for key, addresses in module_symbols(packet):
                 known = self._symbols.setdefault(key, {})

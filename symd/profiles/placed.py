@@ -4,13 +4,16 @@ counter or stall reason."""
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from symd.model.answers import Answers, Frame, Reason
+from symd.model.line_tables import Listing
 from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.profiles.profile_format import Options
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, MappedRange, MappingPlacer, PlacedMapping, Resolver
@@ -82,6 +85,26 @@ class PlacedSamples(SampleColumns):
         """The sum of each column over the whole profile."""
         rows = (*self.values.values(), *self.left.values())
         return [sum(column) for column in zip(*rows, strict=True)] or [0] * len(self.columns)
+
+    def on_instructions(self, digest: str, listing: Listing) -> list[Value]:
+        """The weight of the samples at each instruction of a code object's listing, in its order: those whose place is
+        one of the instruction's bytes."""
+        answers = listing.answers
+        sections = [(each.path, each.section_index) for each in answers.text_sections]
+        starts: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        for number, (section, offset) in enumerate(
+            zip(answers.text_section.tolist(), answers.offset.tolist(), strict=True)
+        ):
+            starts.setdefault(sections[section - 1], []).append((offset, number))
+        for each in starts.values():
+            each.sort()
+        weights: list[Value] = [0] * len(listing.text)
+        for place, row in self.values.items():
+            instructions = starts.get((place.path, place.section_index), ()) if place.digest == digest else ()
+            at = bisect_right(instructions, place.offset, key=itemgetter(0)) - 1
+            if at >= 0 and place.offset - instructions[at][0] < listing.size[instructions[at][1]]:
+                weights[instructions[at][1]] += self.weight(row)
+        return weights
 
     def in_kernels(self, digest: str, summary: ModuleSummary) -> Value:
         """The weight of the samples in kernels of a module; all code of an object that has none counts as one."""

@@ -71,7 +71,7 @@ FUNCTION_FIELDS = (
 )
 """Where a Function has what a ``FunctionKey`` has."""
 CLAIM_FIELDS = 1000
-"""Fields that are looked at to recognise the format."""
+"""Fields that are looked at to recognize the format."""
 WHERE = "the pprof profile"
 
 
@@ -239,7 +239,7 @@ class _Profile:
         return None if number is None else self._in_order[number]
 
     def _gain(self, location: Location, frames: tuple[Frame, ...]) -> None:
-        """As pprof's own symbolizer sets the flags: for what any location of the mapping has."""
+        """Set the flags of a mapping as pprof's own symbolizer does: for what any location of the mapping has."""
         mapping = self.mapping_of(location)
         if mapping is None:
             return

@@ -1,6 +1,8 @@
-"""What every profile format offers, what a rewrite answers: the new bytes and a report that hides nothing; and what one
-profile has cost so far: what was read of it and is kept, and what was written into it. A small file expands, and an
-answer of many frames is written wherever its address stands."""
+"""The protocol of a profile format, the outcome of a rewrite (new bytes, and a report of everything that was and was
+not done), and a budget for one profile: what was read of it and is kept, and what was written into it.
+
+The budget is needed because a small file expands, and an answer of many frames is written wherever its address occurs.
+"""
 
 from __future__ import annotations
 

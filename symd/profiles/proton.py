@@ -1,16 +1,16 @@
 """Profiles of Proton, Triton's profiler: hatchet's tree of frames with metrics, as JSON or msgpack, and traces in
-Chrome's JSON.
+Chrome's JSON. They hold no addresses, so nothing is looked up; ``symd profile --to`` writes them for other viewers.
+
+Every node of a tree with metrics of its own is a sample, with the path to it as its stack. Every event of a trace is a
+sample, with its own time: the part of its duration that no event inside it covers.
 
 Source: triton-lang/triton at 07056fb0, third_party/proton/csrc/lib/Data/TreeData.cpp and TraceData.cpp, and
 csrc/include/Utility/String.h. A tree is a list: the tree, then an object of devices. A node has ``frame`` {name, type},
-``metrics`` (the node's own, those of its children not among them) and ``children``. Proton looks PC samples up by
-itself, in CUPTI or in ROCm's decoder, and keeps no address: frames are called ``file:line@function``, kernels by their
-names. So there is nothing to look up; ``symd profile --to`` writes it for other viewers. A trace has an object a line,
-one for each stream, with ``traceEvents``: complete events (``ph`` X) with ``ts`` and ``dur`` in microseconds and, in
-``args``, the ``call_stack``, outermost first, which begins with ROOT and may lack the event's own ``name``.
-
-Samples of Proton's tree: every node with metrics of its own is a sample, its stack the way to it. Of a trace every
-event is one, with the time that none of the events inside it has."""
+``metrics`` (the node's own, without those of its children) and ``children``. Proton looks PC samples up itself, in
+CUPTI or in ROCm's decoder: frames are called ``file:line@function``, kernels by their names. A trace has an object a
+line, one for each stream, with ``traceEvents``: complete events (``ph`` X) with ``ts`` and ``dur`` in microseconds and,
+in ``args``, the ``call_stack``, outermost first, which begins with ROOT and may lack the event's own ``name``.
+"""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def _is_node(node: Any) -> bool:
 
 
 def _values(metrics: dict[str, Any], columns: dict[str, int]) -> dict[int, Value]:
-    """By column; lists and texts are left out."""
+    """The values of metrics by column; lists and texts are left out."""
     return {
         columns.setdefault(name, len(columns)): value
         for name, value in metrics.items()

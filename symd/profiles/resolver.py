@@ -1,6 +1,7 @@
-"""From what a profile calls a piece of code (build id, code object id, CRC, kernel name) to a module that the user
-named, and from there to answers. Only modules that the user named are used; a name that two of them have is ambiguous.
-A mapping of a profile (where which part of which file was loaded) becomes addresses in a code object."""
+"""From a profile's name for a piece of code (build id, code object id, CRC, kernel name) to a module that the user
+named, and from there to answers. A name that two of these modules have is ambiguous. A mapping of a profile (which part
+of which file was loaded where) becomes addresses in a code object.
+"""
 
 from __future__ import annotations
 
@@ -117,6 +118,7 @@ class Resolver:
         return {name: tuple(modules) for name, modules in found.items()}
 
     def _stored(self, identity: str) -> tuple[IdentifiedModule, ...]:
+        """The module that the symbolizer has under a SHA-256; none for other identities."""
         digest = identity.lower()
         if not is_digest(digest) or self.symbolizer.missing([digest]):
             return ()
@@ -133,7 +135,7 @@ class Resolver:
 
     def kernel(self, name: str) -> LookupTarget | Reason:
         """The kernel of that name, mangled or readable, in a module that no identity was given to."""
-        found = self._kernels.get(name) or self._called(name)
+        found = self._kernels.get(name) or self._kernels_called(name)
         if len(found) == 1:
             return found[0]
         return Reason.AMBIGUOUS if found else Reason.UNKNOWN_KERNEL
@@ -141,7 +143,7 @@ class Resolver:
     def section(self, name: str) -> LookupTarget | Reason:
         """The section of that name in a module that no identity was given to."""
         zero = np.zeros(1, np.uint64)
-        targets = [LookupTarget(module.digest, section=name) for module in self._free]
+        targets = [LookupTarget(module.digest, section=name) for module in self._without_identity]
         answers = [(target, self.symbolize(target, zero)) for target in targets]
         holding = [
             target for target, answer in answers if answer.text_section[0] or answer[0].reason is Reason.AMBIGUOUS
@@ -167,8 +169,8 @@ class Resolver:
         )
 
     @cached_property
-    def _free(self) -> tuple[NamedModule, ...]:
-        """Modules that answer to names, each once."""
+    def _without_identity(self) -> tuple[NamedModule, ...]:
+        """The modules that no identity was given to, each once."""
         modules = {module.digest: module for module in self._modules if module.identity is None}
         return tuple(modules.values())
 
@@ -180,6 +182,7 @@ class Resolver:
         return {identity: tuple(modules) for identity, modules in found.items()}
 
     def _named(self) -> Iterator[tuple[str, IdentifiedModule]]:
+        """Each identity with its module: those that the user gave, and the digests of modules and code objects."""
         for module in self._modules:
             if module.identity is not None:
                 yield module.identity, IdentifiedModule(module.digest)
@@ -191,14 +194,14 @@ class Resolver:
     @cached_property
     def _kernels(self) -> dict[str, tuple[LookupTarget, ...]]:
         found: dict[str, dict[LookupTarget, None]] = {}
-        for module in self._free:
+        for module in self._without_identity:
             for item in machine_objects(self.summary(module.digest)):
                 for kernel in item.kernels:
                     found.setdefault(kernel.name, {})[LookupTarget(module.digest, kernel=kernel.name)] = None
         return {name: tuple(targets) for name, targets in found.items()}
 
-    def _called(self, name: str) -> tuple[LookupTarget, ...]:
-        """The kernels that may be called so. Two of them may read alike."""
+    def _kernels_called(self, name: str) -> tuple[LookupTarget, ...]:
+        """The kernels with that readable name; there may be several."""
         if name not in self._readable:
             found = (target for kernel in self._by_word.meant_by(name) for target in self._kernels[kernel])
             self._readable[name] = tuple(dict.fromkeys(found))
@@ -298,7 +301,7 @@ class RangeLookup:
 
 @dataclass(frozen=True, slots=True)
 class PlacedMapping:
-    """An address ``a`` of the mapping is ``a + bias`` in ``target``."""
+    """A mapping that lies in ``target``: its address ``a`` is ``a + bias`` there."""
 
     target: LookupTarget
     bias: int
@@ -306,7 +309,8 @@ class PlacedMapping:
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """The ``size`` bytes of a file from ``offset`` on are those of ``target`` from address ``value`` on."""
+    """A part of a file that has addresses: the ``size`` bytes from ``offset`` on are those of ``target`` from address
+    ``value`` on."""
 
     offset: int
     size: int
@@ -352,6 +356,7 @@ class MappingPlacer:
         return Reason.OUTSIDE_TEXT
 
     def _read(self, found: IdentifiedModule) -> FileOffsetMap | Reason:
+        """The map of the code object that is meant; of a module of several, all addresses."""
         objects = machine_objects(self._resolver.summary(found.digest))
         paths = [item.path for item in objects if found.path in (None, item.path)]
         if len(paths) != 1:

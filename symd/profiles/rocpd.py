@@ -1,4 +1,4 @@
-"""rocpd databases of rocprofv3, which have no program counters: they are recognised so that the refusal can explain
+"""rocpd databases of rocprofv3, which have no program counters: they are recognized so that the refusal can explain
 itself.
 
 Source: ROCm/rocm-systems, rocprofiler-sdk/source/share/rocprofiler-sdk-rocpd/rocpd_tables.sql (schema 3): kernels,
@@ -17,7 +17,7 @@ TABLE = b"rocpd_"
 
 
 def claims(data: bytes) -> bool:
-    """An SQLite database with a table of this family in its schema, which stands on its first pages."""
+    """An SQLite database with a table of this family in its schema, which is on its first pages."""
     return data.startswith(MAGIC) and TABLE in data[: 1 << 20]
 
 

@@ -1,4 +1,6 @@
 """rocprofv3's PC sampling JSON: samples gain an index into a table of frames, and empty source comments are filled.
+Each sample is one wave at one instruction, at a time; a stochastic one has as labels the kind of instruction and the
+reason why nothing was issued.
 
 Source: ROCprofiler-SDK documentation, "Using PC sampling" and rocprofv3-schema.json (ROCm 6.4 to 7): below
 ``rocprofiler-sdk-tool`` (one object a process) ``code_objects`` have ``code_object_id``, ``uri``, ``load_base`` and
@@ -6,10 +8,6 @@ Source: ROCprofiler-SDK documentation, "Using PC sampling" and rocprofv3-schema.
 ``record.pc.code_object_id``, ``record.pc.code_object_offset`` and ``inst_index``; ``strings.pc_sample_comments`` has a
 source line for each ``inst_index``. rocprofiler_pc_t: the offset counts from ``load_base``; in the ELF's own addresses
 it is ``load_base`` + offset - ``load_delta``. Object id 0 stands for code of no object.
-
-Samples of rocprofv3's PC sampling JSON: each is one wave at one instruction, at a time.
-
-Of a stochastic sample the reason why nothing was issued, and the kind of instruction, are labels.
 """
 
 from __future__ import annotations

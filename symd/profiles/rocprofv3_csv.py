@@ -1,4 +1,4 @@
-"""rocprofv3's PC sampling CSV, which has no program counter: it is recognised so that the refusal can explain itself.
+"""rocprofv3's PC sampling CSV, which has no program counter: it is recognized so that the refusal can explain itself.
 
 Source: ROCprofiler-SDK documentation, "Using PC sampling": the columns are Sample_Timestamp, Exec_Mask, Dispatch_Id,
 Instruction, Instruction_Comment, Correlation_Id, and for stochastic sampling stall columns."""
@@ -18,7 +18,7 @@ def claims(data: bytes) -> bool:
 
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:  # noqa: ARG001 - a refusal needs nothing
-    """Raises Unsupported: the text of an instruction stands at many addresses, so none can be told from it."""
+    """Raises Unsupported: the text of an instruction is at many addresses, so none can be told from it."""
     raise Unsupported(
         "rocprofv3's PC sampling CSV names instructions and no program counters, so there is nothing to look up",
         where="the profile",

@@ -185,7 +185,7 @@ def shown_name(frame: Frame) -> str:
 INLINED = "_[i]"
 """What a frame ends with that was inlined."""
 FILE_OFFSET = " (file offset "
-"""What stands between a module and the offset of a byte of its file."""
+"""What is between a module and the offset of a byte of its file."""
 UNNAMED = "[unnamed]"
 """A mapping that has neither a name nor a build ID."""
 _POSITION = re.compile(r"(.*) \((?:no line|(.*?):([0-9]{1,18})(?::([0-9]{1,18}))?)\)", re.DOTALL)

@@ -1,5 +1,6 @@
-"""The string and function tables that pprof and OTLP share in kind: what is there is found again, what is new goes to
-the end, nothing stands twice. Readers of such messages find strings by their numbers."""
+"""The string and function tables that pprof and OTLP share in kind: an entry that is there is found again, a new one
+goes to the end, and none is there twice.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ def lines_of(field_number: int, frames: Sequence[Frame], functions: ProfileFunct
 
 
 class StringTableReader:
-    """A base for readers of messages whose strings stand in a table and are named by their number there; the reader
+    """A base for readers of messages whose strings are in a table and are named by their number there; the reader
     fills ``_strings``."""
 
     def __init__(self, data: bytes, where: str, spending: ProfileBudget) -> None:

@@ -1,14 +1,10 @@
-"""unitrace's EU stall sampling CSV: every row gains columns with its source line.
+"""unitrace's EU stall sampling CSV: every row gains columns with its source line. As a sample, a row is one instruction
+with its counters as values. unitrace sums over the whole run, so there are no times, and no stacks but inlined frames.
 
 Source: intel/pti-gpu at fcd0ca813a6c, tools/unitrace: a header ``Kernel, IP[Address], Active[Events], ...`` and rows of
 the kernel's name, the hexadecimal offset of the instruction from the kernel's first byte, and a counter a column,
-right-aligned with spaces. The name is quoted and demangled; other reports of the tool add
-``[SIMD32 {groups} {group size}]`` to it. A file may hold a block a device, each with its header, and other lines
-between.
-
-Samples of unitrace's EU stall sampling CSV: a row is an instruction, its counters are columns of values.
-
-unitrace sums over the whole run: there are no times, and no stacks but inlined frames.
+right-aligned with spaces. The name is quoted and demangled; other reports of the tool add ``[SIMD32 {groups} {group
+size}]`` to it. A file may hold a block a device, each with its header, and other lines between.
 """
 
 from __future__ import annotations
@@ -54,7 +50,7 @@ def claims(data: bytes) -> bool:
 
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
-    """Add columns to the rows whose kernel stands in exactly one module that has no identity. The samples are summed
+    """Add columns to the rows whose kernel is in exactly one module that has no identity. The samples are summed
     over all modules that were loaded, so a name in two modules is AMBIGUOUS."""
     text = json_text.decode(data)
     tally = Tally()

@@ -1,5 +1,6 @@
-"""Where can a breakpoint go? For a source line one address for each function and each inlined copy that has the
-line; or the name of the reason why there is none. And what one module answers to the breakpoints that wait for it."""
+"""Where a breakpoint for a source line can go: one address in each function and each inlined copy that has the line; or
+the name of the reason why there is none. Also what one module answers to waiting breakpoints.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def locate(
 
     Of a source line, without ``every_address``, one for each function and inlined copy: the lowest statement address
     (is_stmt) there, moved past the prologue where it is the function's first; a line without statements slides to the
-    next that has some, in each instance of the template, and each inlined copy of the function, that it stands in, and
+    next that has some, in each instance of the template, and each inlined copy of the function, that it is in, and
     the rest of a line after a column to what comes next. With ``every_address`` all statement addresses of just this
     line. Paths are given after ``rules``. Of other places see ``symd.query.named_places``. Raises ObjectNotFound, and
     what ``check_cancelled`` raises.
@@ -94,7 +95,7 @@ def _locate_line(
 
 
 def _at_column(index: Index, rows: I64, column: int) -> tuple[I64, bool]:
-    """Of the rows of a line those at ``column``, or else at the next column that has some, and whether that is another
+    """(the rows of a line at ``column``, or else at the next column that has some; whether that is another
     one. Where no row says a column, or none is asked for, all."""
     columns = index.rows.column[rows].astype(np.int64)
     if not column or not columns.any():
@@ -140,7 +141,7 @@ def _statements(index: Index, files: _Files, spellings: Sequence[str], chosen: C
 
 
 def _slid(index: Index, rows: I64, lines: I64, wanted: int) -> I64:
-    """The rows of the first line after ``wanted``; and where that line stands in a function, as rows before and after
+    """The rows of the first line after ``wanted``; and where that line is in a function, as rows before and after
     it tell, those of the first line after it in each other instance and inlined copy: what ``if constexpr`` or the
     optimizer left has other lines there."""
     first: I64 = rows[lines == int(lines[lines >= wanted].min())]
@@ -202,7 +203,7 @@ class _LineLocations(CodePlaces):
         return self.sorted(map(self._entered, first.tolist()))
 
     def _entered(self, at: int) -> BreakpointLocation:
-        """The location of row ``at``; after the prologue when the row stands where its function begins."""
+        """The location of row ``at``; after the prologue when the row is where its function begins."""
         distance = self.prologue(at)
         return self.after(at, distance) if distance else self._at_row(at)
 
@@ -224,7 +225,7 @@ def _last_at_address(index: Index, rows: I64) -> I64:
 
 
 def _frames(index: Index, rows: I64, leaf: I64) -> I64:
-    """The frame that each row belongs to: the innermost at its address that stands at the row's position. A row that
+    """The frame that each row belongs to: the innermost at its address that is at the row's position. A row that
     the next one at its address covers up can be the call of what is inlined there; else the innermost frame has it."""
     locations = index.locations
     file, line = index.rows.file[rows], index.rows.line[rows]

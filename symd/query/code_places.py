@@ -57,7 +57,7 @@ class OwnerSpans:
         Where no scope reaches, because the debug data contradicts itself or begins late, the innermost function around
         has the code.
         """
-        owner, scopeless = self._told(locations)
+        owner, scopeless = self._by_own_scope(locations)
         if not len(self._start):
             return owner
         at = np.maximum(np.searchsorted(self._start, position, side="right") - 1, 0)
@@ -66,9 +66,9 @@ class OwnerSpans:
 
     def of_scope(self, location: int) -> int:
         """Who a location belongs to by its own scope; 0: nobody."""
-        return int(self._told(np.array([location]))[0][0])
+        return int(self._by_own_scope(np.array([location]))[0][0])
 
-    def _told(self, locations: I64) -> tuple[I64, NDArray[np.bool_]]:
+    def _by_own_scope(self, locations: I64) -> tuple[I64, NDArray[np.bool_]]:
         """(who each location belongs to by its own scope, whether no scope reaches it)."""
         owner = self._index.location_owner[locations].astype(np.int64)
         symbol, function = self._symbols

@@ -1,5 +1,6 @@
-"""Which bytes of which code objects are meant by the name of a function, by a place or by a range of a section? And
-which rows of a line table, and which instructions, cover these."""
+"""The bytes of code objects that are meant by a function's name, a place or a range of a section; and the rows of a
+line table, or the instructions, that cover them.
+"""
 
 from __future__ import annotations
 
@@ -26,34 +27,34 @@ _SHOWN = 8
 Rows = NDArray[np.intp]
 
 
-def spans(index: Index, within: CodePart, path: str | None, effort: QueryBudget | None = None) -> list[CodeSpan]:
+def spans(index: Index, within: CodePart, path: str | None, budget: QueryBudget | None = None) -> list[CodeSpan]:
     """The bytes that are meant, in the order of the index; of a place one byte, of a kernel without code none. Raises
     ObjectNotFound where there is no code object at ``path``, KernelNotFound where there is no such function or it has
     no code, NotFound where there is no code there, BadQuery where several functions or places could be meant, and what
-    ``effort`` raises."""
+    ``budget`` raises."""
     if path is not None and not index.has_object(path):
         raise ObjectNotFound.at(path, index.objects)
-    effort = effort or QueryBudget()
+    budget = budget or QueryBudget()
     match within:
         case str():
-            return _of_function(index, within, path, effort)
+            return _of_function(index, within, path, budget)
         case Around():
-            return [_of_place(index, within.query, path, effort)]
+            return [_of_place(index, within.query, path, budget)]
         case SectionRange():
             return [_of_range(index, within, path)]
         case _ as never:
             assert_never(never)
 
 
-def _of_function(index: Index, name: str, path: str | None, effort: QueryBudget) -> list[CodeSpan]:
+def _of_function(index: Index, name: str, path: str | None, budget: QueryBudget) -> list[CodeSpan]:
     paths = (
-        [index.objects[number] for number in index.told_objects(path)]
+        [index.objects[number] for number in index.reported_objects(path)]
         if index.columns.object_compiler_input.all()
         else [path]
     )
-    places = [place for each in paths for place in function_names.starts(index, name, each, effort)]
+    places = [place for each in paths for place in function_names.starts(index, name, each, budget)]
     if not places:
-        raise _no_function(index, name, path, effort)
+        raise _no_function(index, name, path, budget)
     found = [(each, _extent(index, each)) for each in places if each.room or index.kernels_named(name)]
     if not found:
         raise KernelNotFound(f"{name!r} has no code", hint="the compiler left no instructions of it")
@@ -77,14 +78,14 @@ def _extent(index: Index, start: Start) -> tuple[str, int]:
     return linkage or index.strings[functions.name.item(row)], min(functions.size.item(row), start.room)
 
 
-def _no_function(index: Index, name: str, path: str | None, effort: QueryBudget) -> KernelNotFound:
+def _no_function(index: Index, name: str, path: str | None, budget: QueryBudget) -> KernelNotFound:
     spirv = next((each.section for each in index.kernels_named(name)), None) if path is None else None
     if spirv is not None:
         return KernelNotFound(
             f"there is no function {name!r}",
             hint=f"the SPIR-V has it: ask for the code object {index.sections[spirv].path!r}",
         )
-    (like,) = function_names.suggestions(index, [name], path, effort)
+    (like,) = function_names.suggestions(index, [name], path, budget)
     return _unknown(name, [each.function or "" for each in like])
 
 
@@ -93,8 +94,8 @@ def _unknown(name: str, like: Sequence[str]) -> KernelNotFound:
     return KernelNotFound(f"there is no function {name!r}", hint=hint, metadata={"function": name[:200]})
 
 
-def _of_place(index: Index, query: Query, path: str | None, effort: QueryBudget) -> CodeSpan:
-    (answer,) = symbolize(index, [query], path, effort)
+def _of_place(index: Index, query: Query, path: str | None, budget: QueryBudget) -> CodeSpan:
+    (answer,) = symbolize(index, [query], path, budget)
     if answer.path is None or answer.section_index is None or answer.section_offset is None:
         raise _no_place(query, answer)
     return CodeSpan(answer.path, answer.section_index, answer.section_offset, answer.section_offset + 1)

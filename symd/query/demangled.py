@@ -15,7 +15,8 @@ LONGEST = 1 << 15
 """Characters of a mangled name that is read."""
 _DEEPEST = 400
 _MOST_CHARACTERS = 1 << 18
-"""Of a part of a name. A substitution repeats what stood before, so that a short name can read as a very long one."""
+"""Characters of a part of a name. A substitution repeats what was before, so that a short name can read as a very
+long one."""
 _MOST_WRITTEN = 1 << 22
 """Characters of all parts, and the parts of these, together: what reading one name takes."""
 _NUMBER = re.compile(r"[0-9]+", re.ASCII)
@@ -51,7 +52,7 @@ _SPELLED_OUT = MappingProxyType(
 _SUFFIX = MappingProxyType(
     {"int": "", "unsigned int": "u", "long": "l", "unsigned long": "ul", "long long": "ll", "unsigned long long": "ull"}
 )
-"""What follows the number of a literal of that type; other types stand in front of it in parentheses."""
+"""What follows the number of a literal of that type; other types are in front of it in parentheses."""
 _OPERATORS = MappingProxyType(
     {
         "nw": " new", "na": " new[]", "dl": " delete", "da": " delete[]", "aw": " co_await", "ps": "+", "ng": "-",
@@ -229,7 +230,8 @@ class _Reader:
         self._depth -= 1
         return part
 
-    def _written(self, part: _Part) -> _Part:
+    def _within_limits(self, part: _Part) -> _Part:
+        """The part, with its characters counted. Raises _UnknownPart where it, or all together, are too long."""
         size = _size(part)
         self._characters += size
         if size > _MOST_CHARACTERS or self._characters > _MOST_WRITTEN:
@@ -258,7 +260,7 @@ class _Reader:
         text = f"{_text(name.text)}({_parameters(parameters)}){name.suffix}"
         if returned is not None and result:
             text = f"{returned} {text}"
-        return _text(self._written(self._looked_up(text)))
+        return _text(self._within_limits(self._looked_up(text)))
 
     def _looked_up(self, text: str) -> str:
         return _LATER.sub(self._resolved, text) if "\0" in text else text
@@ -347,7 +349,7 @@ class _Reader:
         else:
             name = self._name(of_function=of_function)
             self._discriminator()
-        return name._replace(text=self._written(_each(lambda own: f"{around}::{own}", name.text)))
+        return name._replace(text=self._within_limits(_each(lambda own: f"{around}::{own}", name.text)))
 
     def _discriminator(self) -> None:
         if found := _DISCRIMINATOR.match(self._source, self._at):
@@ -355,7 +357,7 @@ class _Reader:
 
     def _with_arguments(self, name: _Name, *, of_function: bool) -> _Name:
         arguments = self._template_arguments(of_function=of_function)
-        text = self._written(_each(lambda own, *each: f"{own}{_in_angles(each)}", name.text, *arguments))
+        text = self._within_limits(_each(lambda own, *each: f"{own}{_in_angles(each)}", name.text, *arguments))
         plain = name.last and not name.last.startswith(("~", "\0"))
         return name._replace(text=text, returns=bool(plain))
 
@@ -366,7 +368,9 @@ class _Reader:
             last = last._replace(text=f"{last.text}[abi:{self._source_name()}]")
         if around is None:
             return last
-        return last._replace(text=self._written(_each(lambda outer, own: f"{outer}::{own}", around.text, last.text)))
+        return last._replace(
+            text=self._within_limits(_each(lambda outer, own: f"{outer}::{own}", around.text, last.text))
+        )
 
     def _own_name(self, around: _Name | None) -> _Name:  # noqa: PLR0911 - as many forms as the language has
         self._take("L")  # of internal linkage
@@ -462,7 +466,8 @@ class _Reader:
     # Arguments of templates
 
     def _template_arguments(self, *, of_function: bool) -> list[_Part]:
-        """As they are written. ``of_function`` makes them those that parameters refer to, also while they are read."""
+        """The arguments of a template, as they are written. ``of_function`` makes them those that parameters refer to,
+        also while they are read."""
         self._expect("I")
         inner, written, last = list[_Part](), list[_Part](), self._last
         if of_function:
@@ -527,7 +532,7 @@ class _Reader:
     # Types
 
     def _type(self) -> _Part:
-        return self._written(self._deeper(self._read_type))
+        return self._within_limits(self._deeper(self._read_type))
 
     def _qualifiers(self) -> str:
         found = ""
@@ -535,7 +540,7 @@ class _Reader:
             found = _QUALIFIERS[key] + found
         return found
 
-    def _read_type(self) -> _Part:  # noqa: PLR0911 - likewise
+    def _read_type(self) -> _Part:  # noqa: PLR0911 - a case for each letter of the grammar
         key = self._taken(_REFERENCES, 1)
         if key is not None:
             mark = _REFERENCES[key]
@@ -564,7 +569,7 @@ class _Reader:
         key = self._taken(_BUILTIN, 1)
         return self._class().text if key is None else _BUILTIN[key]
 
-    def _special_type(self) -> _Part:  # noqa: PLR0911 - likewise
+    def _special_type(self) -> _Part:  # noqa: PLR0911 - a case for each letter of the grammar
         if self._take("Dp"):
             return self._expanded(self._type())
         if self._take("Dv"):
@@ -661,12 +666,12 @@ class _Reader:
             name = self._remember(self._with_arguments(name, of_function=False))
         return name
 
-    # Expressions, which stand in types
+    # Expressions, which are in types
 
     def _expression(self) -> _Part:
-        return self._written(self._deeper(self._read_expression))
+        return self._within_limits(self._deeper(self._read_expression))
 
-    def _read_expression(self) -> _Part:  # noqa: C901, PLR0911, PLR0912 - likewise
+    def _read_expression(self) -> _Part:  # noqa: C901, PLR0911, PLR0912 - a case for each letter of the grammar
         if self._looking("L"):
             return self._literal()
         if self._looking("T"):
@@ -795,7 +800,7 @@ class _Reader:
         return self._joined(scope, self._base_name())
 
     def _joined(self, scope: _Part, name: _Part) -> _Part:
-        return self._written(_each(lambda outer, own: f"{_text(outer)}::{_text(own)}", scope, name))
+        return self._within_limits(_each(lambda outer, own: f"{_text(outer)}::{_text(own)}", scope, name))
 
     def _simple_name(self) -> _Part:
         name = self._source_name()
@@ -875,7 +880,7 @@ def _in_angles(arguments: Iterable[_Part]) -> str:
 
 
 def _parameters(parts: Iterable[_Part]) -> str:
-    """Of a function; one without has one, void."""
+    """The parameters of a function; one without has one, void."""
     text = _list(map(_text, parts))
     return "" if text == "void" else text
 

@@ -1,6 +1,6 @@
-"""Readable names of C++, Rust and D as the demangler that comes with binutils or LLVM writes them; each name is asked
-for once. What users call functions is read by ``symd.query.function_spellings``, which takes what all of these
-write."""
+"""Readable names of C++, Rust and D, as the demangler of binutils or LLVM writes them; each name is demangled once.
+Names that users write are read by ``symd.query.function_spellings``, which takes what all of these write.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Where does the function of this name begin? Kernels are meant first, then symbols, then what functions are called in
-debug data and in readable C++; each only where nothing before it has the name. And which functions could be meant by a
-name that no function has? Those whose names have most pairs of neighbouring characters in common with it: all names of
-a module are looked at as numbers, and the few that come near are compared as people write them."""
+"""Where the function of a name begins: kernels are meant first, then symbols, then the names of functions in debug data
+and in readable C++; each only where nothing before it has the name.
+
+For a name that no function has, functions are suggested whose names have most pairs of neighboring characters in common
+with it: all names of a module are compared as numbers, and the few that come near as people write them.
+"""
 
 from __future__ import annotations
 
@@ -36,19 +38,19 @@ _NAME_BITS = 32
 _NAME_MASK = (1 << _NAME_BITS) - 1
 
 
-def starts(index: Index, name: str, path: str | None, effort: QueryBudget | None = None) -> list[Start]:
+def starts(index: Index, name: str, path: str | None, budget: QueryBudget | None = None) -> list[Start]:
     """Where functions of that name begin, in what ``path`` chooses: those of the first kind of name that has it."""
-    return starts_of_each(index, (name,), path, effort or QueryBudget())[name]
+    return starts_of_each(index, (name,), path, budget or QueryBudget())[name]
 
 
-def starts_of_each(index: Index, names: Iterable[str], path: str | None, effort: QueryBudget) -> dict[str, list[Start]]:
+def starts_of_each(index: Index, names: Iterable[str], path: str | None, budget: QueryBudget) -> dict[str, list[Start]]:
     """Where functions of each of ``names`` begin, in what ``path`` chooses: those of the first kind of name that has
     it. The time grows with the module's names and with ``names``, not with one times the other. Raises what
-    ``effort`` raises."""
+    ``budget`` raises."""
     found: dict[str, list[Start]] = {name: [] for name in names}
     missing = [name for name in found if len(name) <= LONGEST]
     for lookup in (_kernels, _symbols, _readable_symbols, _readable, _small_letters, _entry_points):
-        for name, places in lookup(index, missing, path, effort):
+        for name, places in lookup(index, missing, path, budget):
             found[name] = list(dict.fromkeys(places))
         missing = [name for name in missing if not found[name]]
         if not missing:
@@ -81,31 +83,31 @@ def _symbol_names(index: Index) -> Column:
     return index.columns.owner_name[np.where(functions.symbol > 0, functions.symbol, functions.owner)]
 
 
-def _readable_symbols(index: Index, names: Sequence[str], path: str | None, effort: QueryBudget) -> _Found:
+def _readable_symbols(index: Index, names: Sequence[str], path: str | None, budget: QueryBudget) -> _Found:
     """What kernels and symbols may be called."""
     columns, called = index.columns, _symbol_names(index)
     asked = _asked(names)
     placed = np.flatnonzero(index.functions.section > 0)
     every = np.unique(np.concatenate([called[placed], columns.kernel_name]))
-    every = every[np.isin(every, _holding(index, asked, len(every), effort))]
-    for name, numbers in _meant(asked, ((number, (index.strings[number],)) for number in every.tolist()), effort):
+    every = every[np.isin(every, _holding(index, asked, len(every), budget))]
+    for name, numbers in _meant(asked, ((number, (index.strings[number],)) for number in every.tolist()), budget):
         kernels = [start for number in numbers for start in index.kernel_starts(index.strings[number], path)]
         rows = placed[np.isin(called[placed], numbers)].tolist()
         yield name, [*kernels, *_placed(index, rows, path)]
 
 
-def _readable(index: Index, names: Sequence[str], path: str | None, effort: QueryBudget) -> _Found:
+def _readable(index: Index, names: Sequence[str], path: str | None, budget: QueryBudget) -> _Found:
     """What functions may be called in debug data. Those that are called the same are compared once."""
     functions, strings, asked = index.functions, index.strings, _asked(names)
     rows = np.flatnonzero(functions.section > 0)
-    near = _holding(index, asked, len(rows), effort)
+    near = _holding(index, asked, len(rows), budget)
     rows = rows[np.isin(functions.name[rows], near) | np.isin(functions.linkage_name[rows], near)]
     pairs = functions.linkage_name[rows].astype(np.int64) << _NAME_BITS | functions.name[rows]
     called, which = np.unique(pairs, return_inverse=True)
     texts = ((strings[names_of >> _NAME_BITS], strings[names_of & _NAME_MASK]) for names_of in called.tolist())
     order = np.argsort(which, kind="stable")
     ends = np.cumsum(np.bincount(which, minlength=len(called)))
-    for name, numbers in _meant(asked, enumerate(texts), effort):
+    for name, numbers in _meant(asked, enumerate(texts), budget):
         found = [rows[order[ends[number - 1] if number else 0 : ends[number]]] for number in numbers]
         yield name, _placed(index, np.sort(np.concatenate(found)).tolist(), path)
 
@@ -130,7 +132,7 @@ def _entry_points(index: Index, names: Sequence[str], path: str | None, _effort:
         yield name, [start for other in sorted(called - {name}) for start in index.kernel_starts(other, path)]
 
 
-def _holding(index: Index, asked: Mapping[str, Spelled], count: int, effort: QueryBudget) -> Column:
+def _holding(index: Index, asked: Mapping[str, Spelled], count: int, budget: QueryBudget) -> Column:
     """The numbers of the strings that hold a word of a name that is asked for; of all of them where to compare
     ``count`` names takes no longer than to look for that many words."""
     words, strings = {each.anchor for each in asked.values()}, index.strings
@@ -138,7 +140,7 @@ def _holding(index: Index, asked: Mapping[str, Spelled], count: int, effort: Que
         return np.arange(len(strings)) if words else np.zeros(0, np.int64)
     holding = [np.zeros(0, np.int64)]
     for word in words:
-        effort.check_cancelled()
+        budget.check_cancelled()
         holding.append(strings.holding(word))
     return np.concatenate(holding)
 
@@ -147,10 +149,10 @@ _Number = TypeVar("_Number")
 
 
 def _meant(
-    asked: Mapping[str, Spelled], functions: Iterable[tuple[_Number, Sequence[str]]], effort: QueryBudget
+    asked: Mapping[str, Spelled], functions: Iterable[tuple[_Number, Sequence[str]]], budget: QueryBudget
 ) -> Iterator[tuple[str, list[_Number]]]:
     """The functions, given with all their names, that each of the names asked for means best."""
-    compared = Compared(asked, effort.spend)
+    compared = Compared(asked, budget.spend)
     alike: dict[str, dict[int, list[_Number]]] = {}
     for function, texts in functions:
         for name, how in compared.meant_by(*texts).items():
@@ -159,9 +161,9 @@ def _meant(
         yield name, by_meaning[max(by_meaning)]
 
 
-def symbols_meant(asked: Iterable[str], symbols: Iterable[str], effort: QueryBudget) -> dict[str, list[str]]:
+def symbols_meant(asked: Iterable[str], symbols: Iterable[str], budget: QueryBudget) -> dict[str, list[str]]:
     """The symbols that each name means best, as ``starts_of_each`` finds them where no symbol has that very name."""
-    return dict(_meant(_asked(asked), ((each, (each,)) for each in symbols), effort))
+    return dict(_meant(_asked(asked), ((each, (each,)) for each in symbols), budget))
 
 
 class SymbolsByWord:
@@ -198,12 +200,12 @@ class SymbolsByWord:
         return self._ways[key]
 
 
-def _small_letters(index: Index, names: Sequence[str], path: str | None, effort: QueryBudget) -> _Found:
+def _small_letters(index: Index, names: Sequence[str], path: str | None, budget: QueryBudget) -> _Found:
     """Names in capital letters, as Fortran's sources may have them: its compilers write small ones."""
     small = {in_small_letters(name): name for name in names}
     small.pop("", None)
     for lookup in (_readable_symbols, _readable) if small else ():
-        for name, places in lookup(index, list(small), path, effort):
+        for name, places in lookup(index, list(small), path, budget):
             if found := list(places):
                 yield small.pop(name), found
 
@@ -273,14 +275,14 @@ MAX_CHARACTERS_COMPARED = 1_000_000
 MAX_COMPARED = 40
 """The most names of a module whose spellings are compared with one name."""
 _LEAST_ALIKE = 0.4
-"""Share of pairs of neighbouring characters that two names have in common, below which one is no suggestion for the
+"""Share of pairs of neighboring characters that two names have in common, below which one is no suggestion for the
 other."""
 _END = "\n"
 """Stands at the beginning and the end of every name."""
 
 
 class _ComparedNames(NamedTuple):
-    """Names of functions, and the numbers of these strings. ``pairs`` are the neighbouring characters of all of them as
+    """Names of functions, and the numbers of these strings. ``pairs`` are the neighboring characters of all of them as
     numbers, those of each from ``first`` on."""
 
     names: Sequence[str]
@@ -291,10 +293,10 @@ class _ComparedNames(NamedTuple):
 
 
 def suggestions(
-    index: Index, names: Sequence[str], path: str | None, effort: QueryBudget
+    index: Index, names: Sequence[str], path: str | None, budget: QueryBudget
 ) -> list[tuple[Candidate, ...]]:
     """For each of ``names``, which do not exist, the functions whose names are most like it, the best first. Raises
-    what ``effort`` raises."""
+    what ``budget`` raises."""
     functions = index.functions
     rows = np.flatnonzero(np.isin(functions.section.astype(np.int64) - 1, index.chosen_sections(path)))
     numbers = np.unique(np.concatenate([functions.name[rows], functions.linkage_name[rows]]))
@@ -302,7 +304,7 @@ def suggestions(
     spelled: dict[int, list[set[str]]] = {}
     found = []
     for name in names:
-        ranked = _ranked(texts, plain(name), spelled, effort) if len(name) <= LONGEST else []
+        ranked = _ranked(texts, plain(name), spelled, budget) if len(name) <= LONGEST else []
         found.append(tuple(_candidates(index, rows, texts, ranked)))
     return found
 
@@ -328,7 +330,7 @@ def _pairs_of(text: str) -> Column:
     return characters[:-1] << 8 | characters[1:]
 
 
-def _ranked(texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]], effort: QueryBudget) -> list[int]:
+def _ranked(texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]], budget: QueryBudget) -> list[int]:
     """Which of the texts are like a name, the best first. ``spelled`` keeps what was spelled out."""
     wanted = _pairs(name)
     found = []
@@ -336,7 +338,7 @@ def _ranked(texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]]
         text = texts.names[at]
         if at not in spelled:
             each = spellings(text)
-            effort.spend(sum(map(len, each)))
+            budget.spend(sum(map(len, each)))
             spelled[at] = [_pairs(other) for other in each]
         alike = max(_alike(wanted, pairs) for pairs in spelled[at])
         if alike >= _LEAST_ALIKE:
@@ -373,7 +375,7 @@ def _candidates(index: Index, rows: Column, texts: _ComparedNames, ranked: Seque
 
 
 def _pairs(name: str) -> set[str]:
-    """Neighbouring characters, with marks for the name's beginning and end."""
+    """Neighboring characters, with marks for the name's beginning and end."""
     text = f"{_END}{name.lower()}{_END}"
     return {text[at : at + 2] for at in range(len(text) - 1)}
 

@@ -56,7 +56,7 @@ _RUST_HASH = re.compile(r"::h[0-9a-f]{16}$", re.ASCII)
 
 
 class Component(NamedTuple):
-    """One of the names that stand between "::", with its template arguments (None: without), and the parameters where
+    """One of the names that are between "::", with its template arguments (None: without), and the parameters where
     it is a function around what follows."""
 
     name: str
@@ -66,7 +66,7 @@ class Component(NamedTuple):
 
 class Spelled(NamedTuple):
     """A name taken apart. ``parameters`` are None where none are written. ``head`` is where in ``text`` its path
-    stands. Words that stand in ``needs`` stand in every way to write it, also in the mangled one."""
+    stands. Words that are in ``needs`` are in every way to write it, also in the mangled one."""
 
     text: str
     result: str
@@ -185,7 +185,7 @@ def plain(name: str) -> str:
 
 
 def words_in(name: str) -> tuple[set[str] | None, int]:
-    """(identifiers and numbers that stand in a name as compilers write it, all of them and some others; characters that
+    """(identifiers and numbers that are in a name as compilers write it, all of them and some others; characters that
     were read for that). None where they would be very many."""
     found, characters = set(_IDENTIFIER.findall(name)), len(name)
     if name.startswith(("_Q", "__")):
@@ -227,7 +227,7 @@ def taken_apart(text: str) -> Spelled:
 
 
 def _needed(text: str) -> Iterator[str]:
-    """Words of a part of a name that stand in every way to write it."""
+    """Words of a part of a name that are in every way to write it."""
     return (word for word in _IDENTIFIER.findall(text) if not word[0].isdecimal() and not stands_in_no_name(word))
 
 
@@ -251,7 +251,7 @@ class _Pieces(list[_Piece]):
     chain = 0
 
     def note_name(self) -> None:
-        """To be called when something was added."""
+        """Note the name that is read; called when something was added."""
         if _begins_name(self, len(self) - 1):
             self.chain = len(self) - 1
 
@@ -330,7 +330,7 @@ class _Reader:
         return "" if text == "void" and closing == ")" else text
 
     def _item(self, closing: str) -> list[_Piece]:
-        """What stands before the next comma or the closing bracket."""
+        """What is before the next comma or the closing bracket."""
         pieces = _Pieces()
         leading: list[_Piece] = []
         tokens = self._tokens
@@ -395,7 +395,7 @@ class _Reader:
             pieces.append(_Piece("*", text, start, end))
 
     def _arguments(self, pieces: list[_Piece], start: int) -> None:
-        """Of a template; or in Rust a type and what it is seen as, which a name begins with."""
+        """The arguments of a template; or in Rust a type and what it is seen as, which a name begins with."""
         if len(pieces) > 1 and pieces[-1].kind == "::":
             pieces.pop()  # Rust: twice::<f32>
         if pieces and pieces[-1].kind == "*" and self._depth:  # a comparison

@@ -38,7 +38,7 @@ def stored_tables(index: Index, path: str | None = None) -> Iterator[StoredTable
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
     ends = np.cumsum(index.columns.object_rows, dtype=np.int64).tolist()
-    for number in index.told_objects(path):
+    for number in index.reported_objects(path):
         first = ends[number - 1] if number else 0
         if ends[number] > first:
             yield StoredTable(index, number, first, ends[number])
@@ -112,7 +112,7 @@ def ptx_within(index: Index, tables: Iterable[LineTable], path: str | None, with
 
 
 def _locations(index: Index, rows: RowTable) -> Column:
-    """An end_sequence row stands after the text that it closes: it belongs to the byte before it.
+    """An end_sequence row is after the text that it closes: it belongs to the byte before it.
     A section without bytes has no location at all."""
     offset = rows.offset.astype(np.uint64)
     closing = (rows.flags & RowFlag.END_SEQUENCE) != 0

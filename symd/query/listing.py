@@ -1,5 +1,6 @@
-"""Which instructions does each source line own? The instructions of a code object, each once and in the order of the
-code, with the frames that it comes from. What disassembles is given; nothing here runs a program."""
+"""The instructions of a code object, each once and in the order of the code, with the frames that it comes from. The
+disassembler is passed in; nothing here runs a program.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +111,7 @@ def _texts(index: Index, section: NDArray[np.int64], each: Instructions) -> Sequ
 
 
 _LABEL = re.compile(r"(?<![\w.])(?:0x[0-9a-f]+|L[0-9]+)(?![\w.])")
-"""As LLVM and nvdisasm, and as IGA write a target."""
+"""A target of a jump as LLVM, nvdisasm and IGA write it."""
 
 
 def _named(number: str, label: str, query: str, hit: re.Match[str]) -> str:

@@ -1,6 +1,7 @@
-"""Where can a breakpoint for a function, a kernel or a query go? Of a function the first byte of its own code, after
-the prologue where the debug data says where that ends, and the first byte of each inlined copy; of a kernel the same;
-of a query each byte that it means."""
+"""Where a breakpoint for a function, a kernel or a query can go: for a function the first byte of its own code, after
+the prologue if the debug data says where that ends, and the first byte of each inlined copy; for a kernel the same; for
+a query each byte that it means.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +48,9 @@ def locate_named(
     """The addresses of a place in the text sections ``chosen``, which are of the code object at ``path`` where one is
     meant; or the reason why there are none. Raises ``BadQuery`` for a query of another kind, ``LimitExceeded``, and
     what ``check_cancelled`` raises."""
-    effort = QueryBudget(check_cancelled)
+    budget = QueryBudget(check_cancelled)
     if not isinstance(wanted, (FunctionName, KernelName)):
-        return _locate_query(index, wanted, path, chosen, rules, effort)
+        return _locate_query(index, wanted, path, chosen, rules, budget)
     kinds = _CALLABLE if isinstance(wanted, FunctionName) else frozenset((NameKind.KERNEL,))
     named = 0 < len(wanted.name) <= LONGEST
     items = find_names(index, NameQuery(wanted.name, kinds=kinds), path, check_cancelled) if named else ()
@@ -60,20 +61,20 @@ def locate_named(
     sizes = index.columns.section_size
     begins = [each for each in dict.fromkeys(begins) if each.section in inside and each.offset < sizes[each.section]]
     if not begins:
-        return Located(wanted, (), Refusal.NO_SUCH_FUNCTION, _like(index, wanted, path, effort))
+        return Located(wanted, (), Refusal.NO_SUCH_FUNCTION, _like(index, wanted, path, budget))
     section, offset, owner = (np.array(column) for column in zip(*begins, strict=True))
     places = CodePlaces(index, section.astype(np.int64), offset.astype(np.uint64), rules)
     return Located(wanted, places.entered(owner.astype(np.int64)))
 
 
-def _like(index: Index, wanted: FunctionName | KernelName, path: str | None, effort: QueryBudget) -> tuple[str, ...]:
+def _like(index: Index, wanted: FunctionName | KernelName, path: str | None, budget: QueryBudget) -> tuple[str, ...]:
     """The names of functions, or of kernels, that may be meant by one that does not exist."""
     if isinstance(wanted, KernelName):
         kernels = find_names(
-            index, NameQuery("*", Match.GLOB, frozenset((NameKind.KERNEL,))), path, effort.check_cancelled
+            index, NameQuery("*", Match.GLOB, frozenset((NameKind.KERNEL,))), path, budget.check_cancelled
         )
         return tuple(dict.fromkeys(each.name for each in kernels[:MAX_CANDIDATES]))
-    (found,) = suggestions(index, (wanted.name,), path, effort)
+    (found,) = suggestions(index, (wanted.name,), path, budget)
     return tuple(dict.fromkeys(each.function for each in found if each.function))
 
 
@@ -121,7 +122,7 @@ def _locate_query(
     path: str | None,
     chosen: Column,
     rules: Sequence[PathRule],
-    effort: QueryBudget,
+    budget: QueryBudget,
 ) -> Located:
     columns = index.columns
     refusal = Refusal.OUTSIDE_TEXT
@@ -141,12 +142,12 @@ def _locate_query(
         inside = set(chosen.tolist())
         starts = [
             each
-            for each in starts_of_each(index, (wanted.kernel,), path, effort)[wanted.kernel]
+            for each in starts_of_each(index, (wanted.kernel,), path, budget)[wanted.kernel]
             if each.section in inside
         ]
         refusal = Refusal.PAST_END
         if not starts:
-            refusal, candidates = Refusal.NO_SUCH_FUNCTION, _like(index, FunctionName(wanted.kernel), path, effort)
+            refusal, candidates = Refusal.NO_SUCH_FUNCTION, _like(index, FunctionName(wanted.kernel), path, budget)
         found = [(each.section, each.offset + wanted.offset) for each in starts if wanted.offset < each.room]
     else:
         raise wrong_query(wanted)

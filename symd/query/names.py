@@ -1,12 +1,10 @@
-"""Which functions, kernels and source files have this name? By the whole name, its beginning or a pattern; functions
-also by their linkage names and as people write those.
+"""Functions, kernels and source files by name: the whole name, its beginning, or a pattern with wildcards (``*``,
+``?``, ``[abc]``, ``[a-c]``, ``[!abc]``); functions also by their linkage names, and as people write those.
 
-Names held against a pattern with wildcards (``*``, ``?``, ``[abc]``, ``[a-c]``, ``[!abc]``), in time that grows with
-the name alone.
-
-A short pattern is a regular expression. A long one costs a regular expression for each character of a name as many
-steps as it has characters to try; it is matched by bits instead: one for each part, set where the parts before it fit
-what was read so far (Baeza-Yates and Gonnet, "A new approach to text searching", 1992; a ``*`` keeps its bit).
+Matching a pattern takes time that grows with the name alone. A short pattern is a regular expression. A long one would
+try many steps for each character of a name, so it is matched by bits: one for each part of the pattern, set where the
+parts before it fit what was read so far (Baeza-Yates and Gonnet, "A new approach to text searching", 1992; a ``*``
+keeps its bit).
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from symd.query.paths import ends_with, normal
 FEW_PARTS = 64
 """A pattern of so many parts is a regular expression: a step of its matcher is quick."""
 _KEPT_CHARACTERS = 4096
-"""For so many different characters it is kept which parts fit them."""
+"""Different characters for which the parts that fit them are kept."""
 
 
 def glob_matcher(pattern: str) -> Callable[[str], Any]:
@@ -151,7 +149,7 @@ class _Search:
         self.kinds = wanted.kinds or frozenset(NameKind)
         self.fits = _matcher(index, wanted, check_cancelled)
         self.fits_file = _file_matcher(wanted, check_cancelled)
-        self.objects = index.told_objects(path)
+        self.objects = index.reported_objects(path)
 
     def entries(self, kind: NameKind) -> Iterator[_Entry]:
         if kind in self.kinds:
@@ -194,7 +192,7 @@ class _Search:
             yield NameKind.FUNCTION, int(functions.object[row]), row
 
     def _in_order(self, rows: list[int]) -> list[int]:
-        """Functions, those of an object that only stand inlined by their names: in the index they stand behind its
+        """Functions, those of an object that only stand inlined by their names: in the index they are behind its
         others."""
         functions = self.index.functions
         alone = [row for row in rows if not functions.owner[row]]
@@ -241,9 +239,19 @@ def _matcher(index: Index, wanted: NameQuery, check_cancelled: Callable[[], None
     means = _means(index, wanted, check_cancelled) if wanted.match is not Match.PREFIX else _nothing
     spelled = _spelled_matcher(wanted) if wanted.match is not Match.EXACT else _nothing
 
+    known: dict[str, bool] = {}
+
+    def is_meant(text: str) -> bool:
+        if len(text) <= LONGEST:
+            return bool(fits(text) or means(text) or spelled(text))
+        found = known.get(text)  # long ones take long, and many functions may have one
+        if found is None:
+            found = known[text] = bool(fits(text) or means(text) or spelled(text))
+        return found
+
     def test(name: str, linkage: str) -> bool:
         check_cancelled()
-        return any(fits(each) or means(each) or spelled(each) for each in (name, linkage) if each)
+        return any(is_meant(each) for each in (name, linkage) if each)
 
     return test
 

@@ -1,6 +1,7 @@
-"""Names for the inlined calls that the debug data of Python's compilers leaves without one (``index.unnamed_calls``):
-that of the ``def`` around the frame's line, where the source is at hand. Python's own tokenizer reads it: the texts are
-anybody's, and its parser can be made to crash."""
+"""Names for inlined calls that the debug data of Python's compilers leaves without one (``index.unnamed_calls``): that
+of the ``def`` around the frame's line, if the source is at hand. Python's own tokenizer reads the source, because its
+parser can be made to crash by untrusted text.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 _LONGEST = 1 << 14
 _DEEPEST = 100
 _MOST_CHARACTERS = 1 << 18
-"""Of all parts together: a name may refer to the same part of itself again and again."""
+"""Characters of all parts together: a name may refer to the same part of itself again and again."""
 _BASE_62 = re.compile(r"([0-9a-zA-Z]*)_", re.ASCII)
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _VALUE = re.compile(r"(n?)([0-9a-f]*)_", re.ASCII)
@@ -53,7 +53,7 @@ def unescaped(name: str) -> str:
 
 
 class _Damaged(Exception):
-    """What stands there is no name."""
+    """What is there is no name."""
 
 
 class _Reader:
@@ -94,7 +94,7 @@ class _Reader:
         return found
 
     def _number(self) -> int:
-        """Of base 62; it is one more than its digits say."""
+        """A number of base 62; it is one more than its digits say."""
         digits = self._match(_BASE_62)[1]
         if len(digits) > 20:
             raise _Damaged
@@ -108,7 +108,8 @@ class _Reader:
         if self._depth > _DEEPEST:
             raise _Damaged
 
-    def _written(self, text: str) -> str:
+    def _within_limits(self, text: str) -> str:
+        """The text, with its characters counted, one level up. Raises _Damaged where all together are too long."""
         self._depth -= 1
         self._characters += len(text) + 1
         if self._characters > _MOST_CHARACTERS:
@@ -135,7 +136,7 @@ class _Reader:
 
     def _path(self, *, in_value: bool) -> str:
         self._deeper()
-        return self._written(self._read_path(in_value=in_value))
+        return self._within_limits(self._read_path(in_value=in_value))
 
     def _read_path(self, *, in_value: bool) -> str:  # noqa: PLR0911 - as many forms as the language has
         match self._next():
@@ -210,9 +211,9 @@ class _Reader:
 
     def _type(self) -> str:
         self._deeper()
-        return self._written(self._read_type())
+        return self._within_limits(self._read_type())
 
-    def _read_type(self) -> str:  # noqa: PLR0911 - likewise
+    def _read_type(self) -> str:  # noqa: PLR0911 - a case for each letter of the grammar
         letter = self._next()
         if letter in _BASIC:
             return _BASIC[letter]
@@ -269,16 +270,16 @@ class _Reader:
     def _constant(self) -> str:
         self._deeper()
         if self._take("p"):
-            return self._written("_")
+            return self._within_limits("_")
         if self._take("B"):
-            return self._written(self._again(self._constant))
+            return self._within_limits(self._again(self._constant))
         kind = _BASIC.get(self._next(), "")
         sign, digits = self._match(_VALUE).groups()
         value = int(digits or "0", 16)
         if kind == "bool":
-            return self._written("true" if value else "false")
+            return self._within_limits("true" if value else "false")
         if kind == "char":
-            return self._written(repr(chr(value)) if value < 0x110000 else "'?'")
+            return self._within_limits(repr(chr(value)) if value < 0x110000 else "'?'")
         if kind[:1] in ("i", "u") and kind != "":
-            return self._written(f"-{value}" if sign else f"{value}")
+            return self._within_limits(f"-{value}" if sign else f"{value}")
         raise _Damaged

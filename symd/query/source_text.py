@@ -1,6 +1,7 @@
-"""What is the text of this source file? From the module itself where it carries it, else from disk: through path rules,
-inside allowed folders only, and only the very file that the compiler read where its MD5 is known. Files are opened by
-the reader that the caller gives; nothing here touches the disk."""
+"""The text of a source file: from the module itself if it carries it, else from disk, through path rules, inside
+allowed folders only, and only the very file that the compiler read where its MD5 is known. Files are opened by the
+reader that the caller gives; nothing here touches the disk.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def with_named(sources: Iterable[SourceText], index: Index, path: str | None = N
 
 
 def _merge(known: dict[str, EmbeddedSource], more: Mapping[str, EmbeddedSource]) -> None:
-    """Of several code objects the first that has a text, and the first that has a sum, is heard."""
+    """Merge what several code objects have of a file: the first text, and the first sum."""
     for file, entry in more.items():
         before = known.get(file, EmbeddedSource())
         text = entry.text if before.text is None else before.text

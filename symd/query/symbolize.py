@@ -1,7 +1,10 @@
-"""Which frames are at these addresses? Queries are resolved to (text section, offset), then all are one search and one
-gather; every query has its own reason. The places that an ambiguous answer could mean are found once where a batch asks
-for one place many times. What a request may spend on the names of functions is bounded: how people write them is worked
-out name by name, and a module may have a million of them."""
+"""The frames at addresses: queries are resolved to (text section, offset), then all are one search and one gather;
+every query has its own reason.
+
+The places that an ambiguous answer could mean are found once, also if a batch asks for one place many times. The search
+for names of functions is bounded (``QueryBudget``): readable names are worked out one by one, and a module may have a
+million of them.
+"""
 
 from __future__ import annotations
 
@@ -93,12 +96,12 @@ unknown sections."""
 
 
 def symbolize(
-    index: Index, queries: Sequence[Query], path: str | None = None, effort: QueryBudget | None = None
+    index: Index, queries: Sequence[Query], path: str | None = None, budget: QueryBudget | None = None
 ) -> Answers:
     """Answers in the order of ``queries``. Raises ObjectNotFound when there is no code object at ``path``, and what
-    ``effort`` raises, which bounds the search for names that no kernel has."""
+    ``budget`` raises, which bounds the search for names that no kernel has."""
     _check_object(index, path)
-    batch = _Batch(index, path, len(queries), effort)
+    batch = _Batch(index, path, len(queries), budget)
     groups = _by_key(queries)
     batch.look_up((kernel for kernel, _ in groups), path)
     for key, numbers in groups.items():
@@ -114,12 +117,12 @@ def symbolize_column(
     kernel: str | None = None,
     section: str | int | None = None,
     path: str | None = None,
-    effort: QueryBudget | None = None,
+    budget: QueryBudget | None = None,
 ) -> Answers:
     """Answers to a column of kernel offsets, of section offsets, or of object addresses when neither is given.
-    Raises ObjectNotFound when there is no code object at ``path``, and what ``effort`` raises."""
+    Raises ObjectNotFound when there is no code object at ``path``, and what ``budget`` raises."""
     _check_object(index, path)
-    batch = _Batch(index, path, len(values), effort)
+    batch = _Batch(index, path, len(values), budget)
     batch.look_up((kernel,), path)
     batch.resolve((kernel, section), slice(None), values)
     return batch.answers()
@@ -131,12 +134,12 @@ def symbolize_origins(
     used: Sequence[int],
     origin: Column,
     values: U64,
-    effort: QueryBudget | None = None,
+    budget: QueryBudget | None = None,
 ) -> Answers:
     """Answers to a column of values that count from several ``origins`` in this module: kernels, sections, or code
-    objects; ``origin`` has the number of each value's, and ``used`` all that stand there. Where there is no code object
+    objects; ``origin`` has the number of each value's, and ``used`` all that are there. Where there is no code object
     of that path the reason is UNKNOWN_KERNEL."""
-    batch = _Batch(index, None, len(values), effort)
+    batch = _Batch(index, None, len(values), budget)
     kernels: dict[str | None, list[str | None]] = {}
     for number in used:
         kernels.setdefault(origins[number].path, []).append(origins[number].kernel)
@@ -214,10 +217,10 @@ def _check_object(index: Index, path: str | None) -> None:
 class _Batch:
     """Columns of a batch while its queries are resolved."""
 
-    def __init__(self, index: Index, path: str | None, size: int, effort: QueryBudget | None) -> None:
+    def __init__(self, index: Index, path: str | None, size: int, budget: QueryBudget | None) -> None:
         self.index = index
         self.path = path
-        self._effort = effort or QueryBudget()
+        self._budget = budget or QueryBudget()
         self._starts: dict[str | None, dict[str, list[Start]]] = {}
         self._sections: dict[str | None, dict[str | int | None, list[Start]]] = {}
         self.section = np.zeros(size, np.int32)
@@ -236,7 +239,7 @@ class _Batch:
         if missing:
             from symd.query.function_names import starts_of_each  # noqa: PLC0415 - most people name kernels
 
-            found |= starts_of_each(self.index, missing, path, self._effort)
+            found |= starts_of_each(self.index, missing, path, self._budget)
         self._starts[path] = found
 
     def resolve(self, key: _QueryKey, numbers: _Numbers, values: U64) -> None:
@@ -322,9 +325,9 @@ class _Batch:
         """Name functions like those that do not exist: all at once, because what takes long is to read the names that
         there are."""
         if self._unknown:
-            from symd.query.function_names import suggestions  # noqa: PLC0415 - likewise
+            from symd.query.function_names import suggestions  # noqa: PLC0415 - only for a name that nothing has
         for path, asked in self._unknown.items():
-            found = suggestions(self.index, list(asked), path, self._effort)
+            found = suggestions(self.index, list(asked), path, self._budget)
             for numbers, suggested in zip(asked.values(), found, strict=True):
                 self.candidates.by_query.update(dict.fromkeys(numbers if suggested else (), suggested))
 

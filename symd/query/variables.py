@@ -1,7 +1,9 @@
-"""Which variables are in scope at an address, of what type, and where does each live? The place is found in the index;
-the debug data about variables, which no index holds, is read from the code object itself. Which frame of the answer is
-which function around the place: frames come from the index, which may have reconciled, added or left out some;
-functions come from the scopes of the debug data. Both go from the innermost outwards."""
+"""The variables in scope at an address, with their types and locations. The place is found in the index; the debug data
+about variables, which no index holds, is read from the code object itself.
+
+Frames come from the index, which may have reconciled, added or left out some, functions from the scopes of the debug
+data; both go from the innermost outward, and are matched here.
+"""
 
 from __future__ import annotations
 
@@ -99,14 +101,14 @@ that section; text where its debug data cannot be trusted: why. Called only when
 
 
 def variables(
-    index: Index, query: Query, read: ReadVisible, path: str | None = None, effort: QueryBudget | None = None
+    index: Index, query: Query, read: ReadVisible, path: str | None = None, budget: QueryBudget | None = None
 ) -> InScope:
     """The variables in scope at one place; ``path`` restricts the query to one code object.
 
     A query without a place has the reason that ``symbolize`` gives it; debug data that cannot be trusted has MALFORMED,
     with the reason's text in the notes. Raises as ``symbolize``.
     """
-    at = symbolize(index, [query], path, effort)[0]
+    at = symbolize(index, [query], path, budget)[0]
     if at.section_index is None or at.section_offset is None:
         return InScope(at)
     if at.reason is Reason.CONTRADICTORY and not at.frames:

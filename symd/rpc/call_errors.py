@@ -69,7 +69,7 @@ _WAIT: Final = "try again when others have closed theirs; `symd serve --limit co
 _REFUSED_STREAM: Final = "RST_STREAM with error code 7"
 """gRPC's words for it (RFC 9113, 7)."""
 _CONNECTING: Final = "last error: "
-"""What stands in gRPC's words where no connection came about."""
+"""What is in gRPC's words where no connection came about."""
 ENDED: Final = (grpc.RpcError, grpc.aio.UsageError, ValueError, asyncio.CancelledError)
 """What gRPC raises for a call that failed, and where its channel is closed: before it (UsageError, and ValueError
 without an event loop), or meanwhile (CancelledError, as if the caller's task were cancelled)."""

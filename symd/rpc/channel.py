@@ -1,7 +1,9 @@
-"""A gRPC channel to a daemon, or to several: their addresses, as users write them and gRPC takes them, how they are
-recognised, what the client shows of itself, and what is called over it. What gRPC is told of such channels stands in
-one place: how it connects, notices a daemon that says nothing more, and makes calls again; a client in any language is
-to give its channel the same (docs/reliability.md, "Clients", says what comes of it)."""
+"""A gRPC channel to one daemon or several: their addresses, as users write them and as gRPC takes them, how daemons are
+recognized, the client's credentials, and the services that are called.
+
+All options of a channel are set in one place: how it connects, notices a daemon that no longer answers, and repeats
+calls. Clients in other languages should set the same (docs/reliability.md, "Clients", has the reasons).
+"""
 
 from __future__ import annotations
 
@@ -161,7 +163,7 @@ KEEPALIVE_SECONDS: Final = 60
 ONE: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # A daemon that is frozen, or whose machine is gone, closes no connection: a call to it would wait for ever.
+    # A daemon that is frozen, or whose machine is gone, closes no connection: a call to it would wait forever.
     ("grpc.keepalive_time_ms", KEEPALIVE_SECONDS * 1000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.ping_timeout_ms", 20_000),  # of what gRPC asks by itself to measure: keepalive waits for that answer

@@ -1,17 +1,17 @@
-"""The access file: one line for each client, with its name, its rights and what proves that it is the one.
+"""The access file: one line for each client, with its name, its rights and its credential.
 
     # name    rights           credential
     profiler  read,write       sha256:2c26b46b68ff...
     nightly   read             sha256:fcde2b2edba5... expires=2027-02-20T09:00:00Z
     ci        read,write,admin certificate
 
-``sha256:`` is the digest (64 hexadecimal digits) of a bearer token; the token itself stands nowhere. A token has 256
-random bits, so a plain digest keeps it as well as a slow one would. ``certificate`` means that the name is that of a
-TLS client certificate. A name may have several lines, as while one token takes the place of another. ``expires=`` says
-from when on a line counts no more.
+``sha256:`` is the digest (64 hexadecimal digits) of a bearer token; the token itself is stored nowhere. A token has 256
+random bits, so a plain digest protects it as well as a slow one would. ``certificate`` means that the name is that of a
+TLS client certificate. A name may have several lines, for instance while one token replaces another. ``expires=`` is
+the time from which a line no longer counts.
 
-Changes of an access file: one writer at a time, the whole file replaced by another, never readable to others. So a
-daemon that reads it meanwhile, and a writer beside, see all of a change or nothing.
+The file is changed by one writer at a time and replaced as a whole, so that a daemon which reads it meanwhile sees all
+of a change or nothing. Nobody but its owner can read it.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def newest_rights(text: str, path: Path, name: str) -> Rights:
 
 
 _NAME_CHARACTERS = 100
-"""The most characters of the file's name that stand in those of the files beside it."""
+"""The most characters of the file's name that are in those of the files beside it."""
 
 
 def edit(path: Path, change: Callable[[str], str], *, create: bool = False) -> Access:
@@ -276,7 +276,7 @@ def _led_to(path: Path) -> Path:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Under a lock beside the file: one on the file would be lost with the file."""
+    """Hold a lock beside the file: one on the file would be lost with the file."""
     with ExitStack() as stack:
         try:
             stack.enter_context(private_lock(path.with_name(f".{path.name[:_NAME_CHARACTERS]}.lock")))

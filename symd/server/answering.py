@@ -2,8 +2,8 @@
 answer sent.
 
 Bytes become messages, and messages bytes, in a thread of the work queue: a large one would hold up every other call for
-as long as that takes. What a method can answer inline (``inline`` of its options) is answered on the loop, which saves
-the way to a thread and back.
+as long as that takes. A method may have a fast path on the loop (``MethodOptions.inline``), which saves the way to a
+thread and back.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]
 """Takes the service's context, the request (or an iterator of them) and the call; returns the response, or its bytes
 (or an iterator)."""
-Inline = Callable[[ServiceContext, bytes, Call], bytes | None]
-"""The response to a small request, bytes both, where making it takes no longer than the way to a thread and back; None
-where it may. It notes for the log what is asked about."""
+FastPath = Callable[[ServiceContext, bytes, Call], bytes | None]
+"""Takes the service's context, a small request (at most ``INLINE_BYTES`` bytes) and the call; returns the response as
+bytes, or None where only the handler can answer."""
 
 Failed = Callable[[Any, SymdError], Message]
 """The response to a request that could not be served, of a stream that goes on all the same: each of its requests is
@@ -53,13 +53,17 @@ answered by one response, as if it were a call of its own."""
 
 
 class MethodOptions(NamedTuple):
-    """How the handler of a method is called, where that is neither as a question nor as a stream like others; None
-    stands for what these have. ``uncached`` is ``inline`` for a module whose index is not open, in a thread of its work
-    queue: what its file answers needs no message made of the request."""
+    """Per-method overrides.
+
+    ``work``: the work queue (default: STREAM if a method streams, else QUESTION). ``inline``: a fast path on the event
+    loop, which must take no longer than the way to a thread and back, and calls ``note_request``. ``cache_miss``: a
+    fast path in the worker thread for a module whose index is not open, before the handler's request is parsed.
+    ``failed``: makes the response to a failed request of a stream.
+    """
 
     work: Work | None = None
-    inline: Inline | None = None
-    uncached: Inline | None = None
+    inline: FastPath | None = None
+    cache_miss: FastPath | None = None
     failed: Failed | None = None
 
 
@@ -72,14 +76,14 @@ _NO_OPTIONS = MethodOptions()
 def method(
     *,
     work: Work | None = None,
-    inline: Inline | None = None,
-    uncached: Inline | None = None,
+    inline: FastPath | None = None,
+    cache_miss: FastPath | None = None,
     failed: Failed | None = None,
 ) -> Callable[[Handler], Handler]:
     """Decorate a handler with its ``MethodOptions``."""
 
     def noted(handler: Handler) -> Handler:
-        _OPTIONS[handler] = MethodOptions(work, inline, uncached, failed)
+        _OPTIONS[handler] = MethodOptions(work, inline, cache_miss, failed)
         return handler
 
     return noted
@@ -172,7 +176,7 @@ def _kind_of_question(service: ServiceContext, digest: str | None, size: int) ->
 
 
 class _Holding:
-    """What a call holds until gRPC has done with it."""
+    """Counts the bytes of a call's messages until gRPC has done with it."""
 
     def __init__(self, flight: BytesInFlight, client: str, context: Any) -> None:
         self._flight = flight
@@ -235,7 +239,7 @@ def _receive(requests: Requests | None, context: Any, call: Call) -> asyncio.Tas
 
 
 def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
-    """``work`` for another thread: spans that begin there stand below the call's, where it has one."""
+    """``work`` for another thread: spans that begin there are below the call's, where it has one."""
     if call.span is None:
         return work
 
@@ -247,10 +251,10 @@ def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
 
 
 def _without_waiting(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """``_read_and_answer``, but where another thread makes the index that it needs, ``arrived`` is as before, and
-    ``Pending`` is raised."""
-    if method.options.uncached is not None and len(arrived[0]) <= INLINE_BYTES:
-        answered = method.options.uncached(service, arrived[0], call)
+    """Answer by the fast path for a cache miss, else by ``_read_and_answer``. Where another thread makes the index that
+    it needs, ``Pending`` is raised and ``arrived`` is as before."""
+    if method.options.cache_miss is not None and len(arrived[0]) <= INLINE_BYTES:
+        answered = method.options.cache_miss(service, arrived[0], call)
         if answered is not None:
             return answered
     with service.engine.without_waiting():
@@ -265,7 +269,8 @@ def _while_waited_for(method: Method, service: ServiceContext, arrived: list[byt
 
 
 def _read_and_answer(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """``arrived`` is emptied: what was read is held no longer than that takes."""
+    """Parse the request in ``arrived``, call the handler and serialize its response. ``arrived`` is emptied, so that
+    the request is held no longer than that takes."""
     limits = service.config.limits
     request = method.read(arrived.pop(), limits)
     note_request(call, request)
@@ -275,10 +280,10 @@ def _read_and_answer(method: Method, service: ServiceContext, arrived: list[byte
         arrived.append(request.SerializeToString())
         raise
     del request
-    return _written(response, limits)
+    return _serialized(response, limits)
 
 
-def _written(response: Message | bytes, limits: Limits) -> bytes:
+def _serialized(response: Message | bytes, limits: Limits) -> bytes:
     """The bytes of a response. Raises ``LimitExceeded``."""
     data = response if isinstance(response, bytes) else response.SerializeToString()
     if len(data) > limits.response_bytes:
@@ -293,19 +298,20 @@ def _answer_with(
     responses: Responses | None,
     call: Call,
 ) -> bytes | None:
-    """Answer in a thread of the work queue. What is ``asked`` is emptied, and its message the handler's alone."""
+    """Answer a call with streams, in a thread of the work queue. ``asked`` is emptied, so that the handler alone holds
+    its message."""
     limits = service.config.limits
     if method.options.failed is not None and isinstance(asked, Requests) and responses is not None:
         _answer_each(method, service, asked, responses, call)
         return None
     answer = method.handle(service, _asked(method, asked, limits, call), call)
     if responses is None:
-        return _written(answer, limits)
+        return _serialized(answer, limits)
     with closing(answer):
         for number, each in enumerate(answer):
             if number:
                 call.check_let_in()
-            data = _written(each, limits)
+            data = _serialized(each, limits)
             call.sent += len(data)
             responses.put(data)
     return None
@@ -327,7 +333,7 @@ def _answer_each(method: Method, service: ServiceContext, requests: Requests, re
 
 
 def _answer_in_turn(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """``arrived`` is emptied."""
+    """Answer the one request in ``arrived``, which is emptied, in its work queue."""
     digest = leading_digest_of_batch(arrived[0])
     work = Work.BATCH if digest is None else _kind_of_question(service, digest, len(arrived[0]))
     answering = _ANSWERING.get(work, _read_and_answer)
@@ -337,7 +343,7 @@ def _answer_in_turn(method: Method, service: ServiceContext, arrived: list[bytes
         if method.options.failed is None or not arrived:
             raise
         limits = service.config.limits  # the work queue refused it
-        return _written(method.options.failed(method.read(arrived.pop(), limits), error), limits)
+        return _serialized(method.options.failed(method.read(arrived.pop(), limits), error), limits)
 
 
 def _asked(method: Method, asked: Requests | list[bytes], limits: Limits, call: Call) -> Any:

@@ -1,10 +1,14 @@
-"""Who calls, whether they may, and what is written of it. Which right each RPC takes: one that does not stand here is
-not served. One line of the log ``symd.audit`` for each call that may change something, refused ones too: who, from
-where, what, which module, and what came of it (docs/operations.md describes each field); what clients wrote is quoted,
-so that a line stays one line. Who calls is asked once for each call, before its message is read: over the daemon's own
-Unix socket the kernel has kept other users out, and whoever comes is its user, who may do everything. Over TCP, and
-over the socket of a group, a client shows a token or a certificate; who shows neither may do what
-``ListenConfig.anonymous`` says: nothing, unless the operator decided otherwise."""
+"""Who makes a call, whether they may, and the audit log. An RPC without a right in the table here is not served.
+
+The caller is established once for each call, before its message is read. At the daemon's own Unix socket the kernel has
+kept other users out, so the caller is the daemon's user and may do everything. Over TCP, and over the socket of a
+group, a client shows a token or a certificate; without either it may do what ``ListenConfig.anonymous`` says: nothing,
+unless the operator decided otherwise.
+
+The log ``symd.audit`` has one line for each call that may change something, refused ones too: who, from where, what,
+which module, and the outcome (docs/operations.md describes each field). Text of clients is quoted, so that a line stays
+one line.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +110,7 @@ class AuditLog:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._second = 0
-        self._told = self._left_out = 0
+        self._written = self._left_out = 0
 
     def write(self, call: Call, outcome: str) -> None:
         """Write the line of a call that has ended, unless it only asked. ``outcome`` is ``OK``, ``CANCELLED`` or the
@@ -137,11 +141,11 @@ class AuditLog:
         with self._lock:
             second = int(time.monotonic())
             if second != self._second:
-                self._second, self._told = second, 0
-            self._told += 1
-            if self._told > STRANGERS:
+                self._second, self._written = second, 0
+            self._written += 1
+            if self._written > STRANGERS:
                 self._left_out += 1
-            return self._told <= STRANGERS
+            return self._written <= STRANGERS
 
     def _taken(self) -> int:
         """How many lines were left out since this was asked last."""

@@ -36,37 +36,39 @@ DEVICE_CANDIDATE_BYTES = 96
 """About what a candidate of a device address takes, which names its module too."""
 
 
-def answer_at_once(service: ServiceContext, data: bytes, call: Call) -> bytes | None:
+def answer_from_open_index(service: ServiceContext, data: bytes, call: Call) -> bytes | None:
     """The answers to the few queries of a small request, where each is one search in an open index; None where it may
     take longer. Raises as ``from_request`` does, and ``Malformed``."""
     request = parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name)
     note_request(call, request)
-    digest, path, queries = _rows_asked(service, request)
+    batch = from_request(request, service.config.limits.batch)
+    queries = _row_queries(batch)
     if not 0 < len(queries) <= QUERIES_AT_ONCE:
         return None
-    return _written_at_once(service.engine.answer_at_once, digest, path, queries)
+    return _few_answers(service.engine.answer_from_open_index, batch.digest, batch.path, queries)
 
 
-def answer_unopened(service: ServiceContext, data: bytes, _call: Call) -> bytes | None:
+def answer_from_index_file(service: ServiceContext, data: bytes, _call: Call) -> bytes | None:
     """The answer to a request for one address of a module that is asked about for the first time and whose index is not
-    open; None where only an open index has it. What ``answer_at_once`` noted of the request stands."""
-    digest, path, queries = _rows_asked(service, parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name))
-    if path is not None or len(queries) != 1 or not isinstance(queries[0], ByAddress):
-        return None
-    return _written_at_once(service.engine.first_answer, digest, None, queries)
-
-
-def _rows_asked(service: ServiceContext, request: SymbolizeRequest) -> tuple[str, str | None, Sequence[Query]]:
-    """(module, path, the queries whose answers are asked for as rows, as they are to be answered)."""
+    open; None where only an open index has it. What ``answer_from_open_index`` noted of the request stands."""
+    request = parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name)
     batch = from_request(request, service.config.limits.batch)
-    plain = batch.column is None and not batch.as_columns and not batch.as_written
-    return batch.digest, batch.path, batch.queries if plain else ()
+    queries = _row_queries(batch)
+    if batch.path is not None or len(queries) != 1 or not isinstance(queries[0], ByAddress):
+        return None
+    return _few_answers(service.engine.answer_from_index_file, batch.digest, None, queries)
 
 
-def _written_at_once(
+def _row_queries(batch: Batch) -> Sequence[Query]:
+    """The queries of a request for rows; none if it asks for columns, or for answers as written."""
+    return () if batch.column is not None or batch.as_columns or batch.as_written else batch.queries
+
+
+def _few_answers(
     one: Callable[[str, Query, str | None], Answer | None], digest: str, path: str | None, queries: Sequence[Query]
 ) -> bytes | None:
-    """The answers that ``one`` gives; None where it gives none to a query, or one of many frames or of long texts."""
+    """The serialized response with the answers that ``one`` gives; None where it gives none to a query, or one with
+    many frames or long texts."""
     response = SymbolizeResponse()
     rows = response.answers
     for query in queries:
@@ -96,11 +98,11 @@ def _answer(
     sent: set[bytes],
 ) -> None:
     batch = from_request(request, service.config.limits.batch)
-    few = batch.column is None and 0 < len(batch.queries) <= PLAIN_PYTHON_ANSWERS
-    if few and not batch.as_columns and not batch.as_written:
+    queries = _row_queries(batch)
+    if 0 < len(queries) <= PLAIN_PYTHON_ANSWERS:
         rows, one = response.answers, service.engine.symbolize_one
         room = ResponseSizeLimit(service.config.limits)
-        for query in batch.queries:
+        for query in queries:
             add_answer(rows, room.taken_by(one(batch.digest, query, batch.path, check_cancelled)))
     elif batch.column is not None and batch.one is None:
         _answer_several(service, batch, batch.column, response, sent, check_cancelled)
@@ -183,7 +185,7 @@ class ResponseSizeLimit:
             self._take(CANDIDATE_BYTES + sum(len(text or "") for text in texts), "candidates")
 
     def take_texts(self, table: Locations, numbers: U32) -> None:
-        """Count the texts of the locations with these numbers, each of which stands there once. Raises
+        """Count the texts of the locations with these numbers, each of which is there once. Raises
         ``LimitExceeded`` where there is no room for them."""
         assert isinstance(table.strings, Strings)  # noqa: S101 - ``_is_long``
         self._take(table.strings.sizes(used_strings(table, numbers)), "texts")
@@ -213,7 +215,7 @@ class ResponseSizeLimit:
 
 
 def _text_size(answer: Answer) -> int:
-    """Characters of its texts: whoever made the module says how long those are."""
+    """Characters of its texts: a module may make them of any length."""
     own = len(answer.path or "") + len(answer.kernel or "") + len(answer.section or "")
     return own + _frames_text_size(answer.frames)
 

@@ -107,7 +107,7 @@ class ModuleFetcher:
         return True
 
     def _kept(self, name: str, pieces: Iterator[bytes]) -> ModuleSummary:
-        """Into the store, piece by piece: in memory there is never more than one."""
+        """Keep a module in the store, piece by piece: in memory there is never more than one."""
         digest = hashlib.sha256()
         with self._engine.receive(f"build-id {name}") as arriving:
             for piece in pieces:

@@ -24,7 +24,7 @@ class CallEnded(Exception):
 
 
 class Call:
-    """One call. ``seconds`` are left until its deadline; None: it has none."""
+    """One call as its handler sees it; ``seconds`` are left until its deadline, None if it has none."""
 
     __slots__ = (
         "_callbacks",

@@ -1,8 +1,10 @@
-"""The daemon's side of TLS: certificate and key, read again when their files change; each new connection gets what is
-there then, and those that are open stay as they are.
+"""The daemon's side of TLS: certificate and key, read again when their files change. A new connection gets the current
+ones, an open connection keeps its own.
 
-Until when certificates are valid, read from their PEM (RFC 7468; RFC 5280, section 4.1; DER is ITU-T X.690). For what
-the TLS library has read already: Python's ssl tells no date of a certificate of one's own.
+The end of a certificate's validity is read from its PEM here, after the TLS library has accepted it: Python's ssl does
+not give the dates of a certificate of one's own.
+
+Sources: RFC 7468; RFC 5280, section 4.1; DER is ITU-T X.690.
 """
 
 from __future__ import annotations
@@ -181,14 +183,14 @@ class Certificates:
 
 def certified_name(names: Iterable[str]) -> str | None:
     """The name that stands for a client with a certificate, of its common and then its alternative names: the first, as
-    it may stand in a log and in an error, for whoever signs may write anything into it."""
+    it may be in a log and in an error, for whoever signs may write anything into it."""
     return next((printable(name) for name in names if name), None)
 
 
 def _context(chain: bytes, key: bytes) -> ssl.SSLContext:
-    """For HTTPS, with just the bytes that gRPC gets: ``ssl`` takes only files, and the operator's may have been
-    replaced since they were read. So they lie in memory as a file without a name (memfd_create(2)). Raises ssl.SSLError
-    and ValueError for what they say, and OSError for the rest."""
+    """The TLS context for HTTPS, with just the bytes that gRPC gets: ``ssl`` takes only files, and the operator's may
+    have been replaced since they were read. So they lie in memory as a file without a name (memfd_create(2)). Raises
+    ssl.SSLError and ValueError for what they say, and OSError for the rest."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with open(os.memfd_create("symd-tls"), "wb") as both:  # noqa: PTH123 - of a descriptor
         both.write(chain + b"\n" + key)

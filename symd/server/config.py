@@ -35,7 +35,7 @@ class ListenConfig:
     """What who shows nothing may do, over TCP or the socket of a group. None: nothing where tokens or certificates are
     asked for, else to read, and where ``insecure`` is said also to write."""
     insecure: bool = False
-    """Let TCP be plain: whoever reaches it is let in, and whoever stands between reads along."""
+    """Let TCP be plain: whoever reaches it is let in, and whoever is between reads along."""
     open_health: bool = False
     """Let everybody ask for the daemon's health."""
     open_metrics: bool = False
@@ -102,7 +102,7 @@ class Config:
     source_roots: tuple[str, ...] = ()
     """Absolute folders below which source files may be read and shown to clients. None: no file is."""
     source_map: tuple[tuple[str, str], ...] = ()
-    """Where the compilers' folders are here: (beginning of a path, what stands there instead)."""
+    """Where the compilers' folders are here: (beginning of a path, what is there instead)."""
     drivers: Mapping[str, str] = field(default_factory=default_drivers)
     """Folders of driver generations beside the system's, by the names under which clients may ask for them."""
     listen: ListenConfig = field(default_factory=ListenConfig)

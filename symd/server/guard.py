@@ -1,5 +1,6 @@
-"""The one place where an error becomes a status: each call runs inside a guard, which also refuses a call whose
-deadline has passed before work begins, and one that may not be made."""
+"""The guard around each call, the one place where an error becomes a status. It also refuses a call whose deadline has
+passed before work begins, and one without the right.
+"""
 
 from __future__ import annotations
 

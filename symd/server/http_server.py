@@ -179,7 +179,7 @@ class _DaemonWorkQueue:
         return await asyncio.wrap_future(waited)
 
     def hold(self, visitor: HttpPrincipal, size: int) -> Callable[[], None]:
-        """As gRPC's large messages are counted. Raises Busy."""
+        """Count a request like gRPC's large messages. Raises Busy."""
         flight = self._daemon.flight
         return partial(flight.release, visitor.budget, flight.hold(visitor.budget, size))
 

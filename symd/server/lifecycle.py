@@ -1,7 +1,5 @@
-"""The daemon's life: open the engine, listen, say that it is ready, and end gracefully on SIGTERM or SIGINT.
-
-Messages to whatever started the daemon: systemd's notifications (sd_notify(3)), a datagram to the socket that
-$NOTIFY_SOCKET names.
+"""The daemon's life: open the engine, listen, report that it is ready (to systemd by sd_notify(3): a datagram to the
+socket in $NOTIFY_SOCKET), and end gracefully on SIGTERM or SIGINT.
 """
 
 from __future__ import annotations
@@ -172,7 +170,7 @@ class _Signals:
         self._before = {number: signal.signal(number, self._note) for number in (*_ENDING, signal.SIGHUP)}
 
     def started(self) -> None:
-        """From here on a signal interrupts nothing: it is waited for."""
+        """Say that the daemon serves: from here on a signal interrupts nothing, as it is waited for."""
         self._starting = False
 
     def wait(self, again: Callable[[], None]) -> None:

@@ -1,6 +1,7 @@
-"""grpc.aio's server on an event loop in a thread of its own, so that whoever starts and stops it is plain code in
-another thread, and where it listens: a Unix socket that only its owner may use, or also a group, or a TCP port when
-asked, which takes TLS or tokens."""
+"""grpc.aio's server on an event loop in a thread of its own, so that plain code in another thread can start and stop
+it; and the addresses that it listens at: a Unix socket that only its owner may use, or also a group, or a TCP port,
+which takes TLS or tokens.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,9 @@
-"""How the daemon's log is written: a line of text for a person, or of JSON for a program. A record may carry ``facts``,
-which JSON keeps apart.
+"""The daemon's log: its lines as text for a person or JSON for a program, and a line of the log ``symd.requests`` for
+each call that has ended, if asked for (``symd serve -v``).
 
-One line of the log ``symd.requests`` for each call that has ended, where somebody asked for that (``symd serve -v``):
-its id, who made it, what was asked, what it cost, and what came of it.
-
-What gRPC's own server would write into the daemon's log: a traceback for each client that goes away while its response
-is being sent. That a client went away is no error of the daemon; who wants to know reads ``outcome`` in the lines of
-requests.
-
-Warnings that strangers cause: one a second at most, each with how many there have been.
+Two kinds of lines are held back: gRPC's traceback for each client that goes away while its response is being sent,
+which the ``outcome`` of a request shows; and warnings that strangers cause, of which one a second is written, each with
+how many there have been.
 """
 
 from __future__ import annotations
@@ -56,7 +51,7 @@ class JsonLogFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         facts: Mapping[str, Any] = getattr(record, "facts", {})
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": _time(record),
             "level": record.levelname,
             "log": record.name,
@@ -64,8 +59,8 @@ class JsonLogFormatter(logging.Formatter):
             **facts,
         }
         if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False)
+            fields["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)
 
 
 def line(facts: Mapping[str, Any]) -> str:
@@ -90,21 +85,21 @@ log = logging.getLogger("symd.requests")
 
 
 def requests_logged() -> bool:
-    """Whether somebody wants the lines."""
+    """Whether lines of requests are written."""
     return log.isEnabledFor(logging.INFO)
 
 
 def note_request(call: Call, request: Any) -> None:
-    """Note what is asked about, where a line or a span will tell of it."""
-    if is_told(call):
+    """Note in the call what its request is about, if a line or a span will report it."""
+    if is_reported(call):
         subject = getattr(request, "module", "") or getattr(request, "context", "")
         call.module = subject if isinstance(subject, str) else ""
         packed = getattr(request, "packed_queries", None)
         call.count = len(getattr(request, "queries", ())) or getattr(packed, "count", 0)
 
 
-def is_told(call: Call) -> bool:
-    """Whether a line or a span will tell of a call."""
+def is_reported(call: Call) -> bool:
+    """Whether a line or a span will report a call."""
     return call.span is not None or requests_logged()
 
 
@@ -131,10 +126,11 @@ def log_request(call: Call, outcome: str, error_id: str = "") -> None:
 
 
 LOGGER = "grpc._cython.cygrpc"
+"""The logger of gRPC's server."""
 
 
 class NoVanishedClients(logging.Filter):
-    """Leaves out what is about a call that has ended."""
+    """Drops records about clients that have gone away (``grpc.aio.BaseError``)."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is about anything else."""
@@ -151,6 +147,7 @@ def leave_out_vanished_clients() -> None:
 
 
 QUIET_SECONDS: Final = 1.0
+"""The least time between two lines of a ``QuietLog``."""
 
 
 class QuietLog:
@@ -159,7 +156,7 @@ class QuietLog:
 
     def __init__(self, log: logging.Logger, what: str) -> None:
         self._log, self._what = log, what
-        self._count, self._told = 0, float("-inf")
+        self._count, self._last_line = 0, float("-inf")
         self._lock = threading.Lock()
 
     def warn(self, reason: str) -> None:
@@ -167,9 +164,9 @@ class QuietLog:
         with self._lock:
             self._count += 1
             now = time.monotonic()
-            if now - self._told < QUIET_SECONDS:
+            if now - self._last_line < QUIET_SECONDS:
                 return
-            self._told = now
+            self._last_line = now
             count = self._count
         self._log.warning("%s: %s (%d so far)", self._what, reason, count)
 

@@ -1,9 +1,11 @@
-"""Messages of calls: bytes of a request to its message (were gRPC to read them, invalid bytes would be a traceback in
-the log and the status INTERNAL), and the errors of limits that more than one module of the daemon checks. Bytes of
-large messages that the daemon holds for its clients are counted: requests until they are answered, responses until they
-are taken, and what responses are still to be made of; what is small is bounded by the number of calls. Between the
-event loop and a handler's thread messages go both ways a few at a time, and whoever is faster waits: the handler is
-plain, it iterates over the requests and gives responses; the loop reads a message ahead, and no further."""
+"""Messages of calls between the event loop and handlers' threads, in bytes and parsed, with the bounds on them.
+
+Requests are parsed here: if gRPC parsed them, invalid bytes would be a traceback in the log and the status INTERNAL.
+Bytes of large messages that the daemon holds for its clients are counted: requests until they are answered, responses
+until they are taken, and what responses are still to be made of; small ones are bounded by the number of calls. A
+stream's messages pass between the loop and a handler's thread a few at a time, and the faster side waits: the handler
+iterates over plain requests and yields responses; the loop reads one message ahead and no further.
+"""
 
 from __future__ import annotations
 
@@ -216,7 +218,7 @@ class Requests:
         return None
 
     async def _wait_for_room(self) -> None:
-        """Before the next message is read, wait until the handler has asked for it, or there is room in memory for a
+        """Wait, before the next message is read, until the handler has asked for it, or there is room in memory for a
         second message as large as the one that the handler works at."""
         while (  # noqa: ASYNC110 - what is waited for happens in other threads, and on other calls
             self._held

@@ -1,9 +1,11 @@
-"""What Prometheus may ask of a daemon (prometheus.io/docs/practices/naming): calls by method and outcome, how long they
-took, what was refused by which limit, the processes that read modules, and what is held and waits now; of its store how
-much is in it, how much room there is, what was evicted and given up; of its HTTP side requests by route and status, how
-long they took, their bytes, what was refused by which limit, connections. No label names a module, a file or a client:
-a route is written as it stands in the table of routes. The page that says it is served on a port or a Unix socket of
-its own, to whoever asks."""
+"""The daemon's metrics for Prometheus (prometheus.io/docs/practices/naming), served on a port or a Unix socket of their
+own to anybody who connects.
+
+They cover calls by method and outcome, their times, refusals by limit, the processes that read modules, and what is
+held and waits now; the store's contents, room and evictions; HTTP requests by route and status, their times and bytes,
+refusals by limit, connections. No label names a module, a file or a client: a route is written as it is in the table of
+routes.
+"""
 
 from __future__ import annotations
 
@@ -288,7 +290,7 @@ class _Server(ThreadingMixIn, HTTPServer):
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """In a thread of its own, for a while."""
+        """Serve a request in a thread of its own, for a while."""
         with self._lock:
             self._open.append(request)
             if len(self._open) > CONNECTIONS:

@@ -1,9 +1,11 @@
-"""What the daemon asks of the system for its own process: its memory as the system counts it (proc(5),
-/proc/PID/statm), the CPU affinity of its threads (sched_setaffinity(2)), and how long a thread runs Python before it
-lets another one (sys.setswitchinterval). On affinity: grpc.aio hands a call from one thread to another several times,
-one polls the transport, the event loop answers. On two processors each of these hand-overs wakes a processor that
-sleeps, which takes longer than to answer one address (``make bench``, "one address over gRPC"), and the two never run
-Python at the same time. So these threads are pinned to one processor, as long as nothing else is busy there."""
+"""The daemon's own process: its memory as the system counts it (proc(5), /proc/PID/statm), the CPU affinity of its
+threads (sched_setaffinity(2)), and how long a thread runs Python before another may (sys.setswitchinterval).
+
+grpc.aio hands a call from one thread to another several times: one polls the transport, the event loop answers. On two
+processors each hand-over wakes a sleeping processor, which takes longer than to answer one address (``make bench``,
+"one address over gRPC"), and the two never run Python at the same time. So these threads are pinned to one processor as
+long as nothing else is busy there.
+"""
 
 from __future__ import annotations
 
@@ -67,10 +69,11 @@ BUSY_WAIT_FRACTION = 0.2
 
 _TASKS = Path("/proc/self/task")
 _WAITED = 1
-"""In /proc/PID/schedstat, from 0: nanoseconds for which the thread could have run and had no processor."""
+"""The column of /proc/PID/schedstat, from 0, with the nanoseconds for which the thread could have run and had no
+processor."""
 _PROCESSOR = 36
-"""In /proc/PID/stat, from 0 and after the name in parentheses, which may have spaces: the processor that ran the thread
-last (proc(5))."""
+"""The column of /proc/PID/stat, from 0 and after the name in parentheses, which may have spaces: the processor that ran
+the thread last (proc(5))."""
 
 
 @contextmanager

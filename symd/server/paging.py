@@ -56,7 +56,7 @@ class Page(NamedTuple, Generic[Item, Entry]):
 
 def filled(items: Iterable[Item], asked: int, make: Callable[[Item], Entry]) -> Page[Item, Entry]:
     """The first page of a list. It ends early where it would be larger than ``PAGE_BYTES``, and has one entry at least:
-    what stands in a module may have long names. Raises ``BadQuery``."""
+    what is in a module may have long names. Raises ``BadQuery``."""
     most, room = page_size(asked), PAGE_BYTES
     page: Page[Item, Entry] = Page([], None)
     for item in items:

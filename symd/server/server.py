@@ -1,8 +1,10 @@
-"""The composition: work queues, the routing table, health and reflection. The table has every RPC and its handler, by
-its name; a new RPC is one function, a new service is one module, and one line here. A module of ``server/rpc`` is
-called as the file of its service in ``protos/``, a function in it as its method in snake_case. Where that is neither a
-question nor a stream like others it is decorated (``answering.method``): with what kind of work it is
-(``server/work_queues.py``), how some requests are answered at once."""
+"""The composition of the daemon: work queues, the routing table, health and reflection.
+
+The table has every RPC and its handler by its name. A new RPC is one function, a new service one module and one line
+here: a module of ``server/rpc`` has the name of its service's file in ``protos/``, a function in it that of its method
+in snake_case. A method that is neither a plain question nor a plain stream is decorated with its options
+(``answering.method``).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""What every handler works with. Which disassemblers this machine has is part of it: looking for them walks PATH, which
-takes longer than a batch of addresses, and clients ask before each large batch what the daemon takes. So are the texts
-of source files on the daemon's disk, which its operator allowed it to read (``symd serve --source-root``)."""
+"""What every handler works with: the engine, the queues, the limits, the disassemblers of this machine, and the source
+texts that the operator allows to be read (``symd serve --source-root``). Disassemblers are looked for at most every 30
+seconds, because walking PATH takes longer than a batch of addresses, and clients ask before each large batch what the
+daemon takes.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 """The standard services of gRPC, answered on the event loop, so that no amount of other work keeps them from answering.
-Health (github.com/grpc/grpc-proto, grpc/health/v1/health.proto), with the watches that are open, each client's share of
-them, and how they end when the daemon does. Server reflection: the protos, told to tools such as grpcurl; the package
-at hand serves grpc.reflection.v1alpha alone, and version 1 is the same file under another package name, its messages
-the same bytes (grpc/reflection/v1/reflection.proto), so the same code serves both."""
+
+Health (github.com/grpc/grpc-proto, grpc/health/v1/health.proto) keeps the open watches, each client's share of them,
+and ends them with the daemon. Server reflection tells the protos to tools such as grpcurl; the installed package serves
+grpc.reflection.v1alpha alone, and version 1 has the same messages under another package name
+(grpc/reflection/v1/reflection.proto), so the same code serves both.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class Watches:
         self._lock = threading.Lock()
         self._open: dict[int, Callable[[], None]] = {}
         self._count: Counter[str] = Counter()
-        """By client."""
+        """The number of open watches, by client."""
 
     @contextmanager
     def opened(self, client: str, close: Callable[[], None]) -> Iterator[None]:

@@ -1,12 +1,10 @@
-"""The time that a question may take, and its client.
+"""Calls that wait for a client: for the first message, for the next one, for a response to be taken, for something to
+report. Each wait is bounded in time, and calls without a message, which cost nothing to send, are bounded in number; a
+stream with nothing to report stays open as long as its client has access.
 
-Calls that wait: for the first message, for the next one, for a response to be taken, for something to tell. Each wait
-for a client is bounded in time, and what costs nothing to send, calls without a message, is bounded in number; a stream
-that has nothing to tell stays open as long as its client is let in.
-
-Who waits for a message costs a coroutine, no thread. When there are too many, the call that has waited longest is
-ended, of the client that has the most: whoever sends headers and message together is never the one, so silent clients
-do not keep others out.
+A call that waits for a message takes a coroutine, no thread. When there are too many, the client with the most loses
+the call that has waited longest. A call whose headers and message come together is never ended, so silent clients do
+not keep others out.
 """
 
 from __future__ import annotations
@@ -83,7 +81,7 @@ class WaitingCalls:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._first: dict[str, dict[Call, tuple[Context, float]]] = {}
-        """By client, those that wait for their first message, in the order in which they came."""
+        """The calls that wait for their first message, by client, in the order in which they came."""
         self._count = 0
         self._streams: dict[Call, _Stream] = {}
         self._sweeping = False

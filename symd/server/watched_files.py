@@ -57,7 +57,7 @@ class WatchedFiles(Generic[Value]):
         self._lock = threading.Lock()
         self._version = self._look()
         """What was read, or refused for what it says."""
-        self._told = ""
+        self._last_error = ""
         """Why the last attempt failed, where it did."""
         self._value = read()
 
@@ -75,17 +75,17 @@ class WatchedFiles(Generic[Value]):
             try:
                 self._value = self._read()
             except Unavailable as error:
-                if str(error) != self._told:  # each call tries it again
+                if str(error) != self._last_error:  # each call tries it again
                     self._tell(error)
             except SymdError as error:
                 self._version = version
                 self._tell(error)
             else:
-                self._version, self._told = version, ""
+                self._version, self._last_error = version, ""
                 log.info("read %s again", " and ".join(map(str, self._paths)))
 
     def _tell(self, error: SymdError) -> None:
-        self._told = str(error)
+        self._last_error = str(error)
         log.error("%s; what was read before stays in force", error)
 
     def _look(self) -> _Version:

@@ -1,15 +1,13 @@
 """A work queue for each kind of work, with a pool of threads of its own, so that no amount of one kind holds up
 another.
 
-A work queue is fair among clients (round robin): whoever has many calls waiting is served one of them, then the others
-get one each. Of the threads of some work queues one client has a share at most. Work that has to wait for other work
-(``Pending``) gives its thread back meanwhile.
+A queue is fair among clients (round robin): a client with many waiting calls is served one of them, then each other
+client gets one. Of the threads of some queues one client has a share at most. Work that waits for other work
+(``Pending``) gives its thread back meanwhile. Batches together hold at most so many units of a weighted semaphore.
 
-Whatever brings the work, it takes its turn in the same work queue: a call, a message of a stream, a page. A stream has
-a thread of its own for as long as it is open; that thread waits, for messages and for its turn, and what a message asks
-for is done in the work queue (``WorkQueue.run_for``).
-
-A weighted semaphore: holders together have at most so many units, and whoever wants more waits.
+Calls, messages of a stream and requests of the page take their turn in the same queue. An open stream has a thread of
+its own, which waits for messages and for its turn; the work for a message is done in the work queue
+(``WorkQueue.run_for``).
 """
 
 from __future__ import annotations

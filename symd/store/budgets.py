@@ -1,5 +1,6 @@
-"""What a store keeps at most, beside the bytes of modules: budgets that operators set, and bounds that they do not;
-either is named in its error."""
+"""Bounds of a store beside the bytes of modules: limits that operators set, and fixed ones; an error names the one that
+was passed.
+"""
 
 from __future__ import annotations
 

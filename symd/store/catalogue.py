@@ -205,7 +205,7 @@ waited already."""
 _ROWS_GIVEN = (512, 64, 8, 1)
 """Rows of one statement. Each number of them is a statement of its own, which is prepared once: so there are few."""
 _WRITER_BYTE = 120
-"""Of the file of shared memory, which the process that writes holds (SQLite's walformat.html, 2.3.1)."""
+"""The byte of the file of shared memory that the writing process locks (SQLite's walformat.html, 2.3.1)."""
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
 """How the names of SQLite's errors begin that say that a file's bytes are wrong, or that its tables are not those that
 were made."""
@@ -247,7 +247,7 @@ class _Pool:
 
     path: Path
     opened: OpenedPath | None = None
-    """None of a copy, and before the file is made."""
+    """The file's identity; None of a copy, and before the file is made."""
     copy: CatalogueCopy | None = None
     idle: list[sqlite3.Connection] = field(default_factory=list)
     is_left: bool = False
@@ -296,7 +296,7 @@ class Catalogue(CatalogueQueries):
         self.damaged: Path | None = None
         """The file that was found to be damaged, if one was."""
         self.on_refusal: Callable[[StoreUnavailable], None] = lambda _error: None
-        """Told each error of a disk that does not take what is written."""
+        """Called with each error of a disk that does not take what is written."""
         self._lock = root / LOCK
         self._durable = durable
         self._write_lock = Lock()
@@ -640,7 +640,7 @@ def writer_of(path: Path) -> int | None:
 
 
 def _holder(fields: Sequence[str], place: str) -> int | None:
-    """Of a line of /proc/locks the process, where it writes to the catalogue whose file of shared memory lies at a
+    """The process of a line of /proc/locks, where it writes to the catalogue whose file of shared memory lies at a
     place ("fe:00:123"): a line has a number, two kinds, the access, the process, the place, and the first and the last
     byte. Lines of processes that wait are longer."""
     match fields:
@@ -679,7 +679,7 @@ def older_schema(path: Path) -> int:
         with closing(existing(path)) as connection:
             schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
     except (sqlite3.Error, UnicodeDecodeError):
-        return 0  # whoever reads it says what is wrong
+        return 0  # its reader reports what is wrong
     return schema if 0 < schema < len(MIGRATIONS) else 0
 
 

@@ -1,7 +1,10 @@
-"""Files of a catalogue on disk. What stood at a path when it was opened, and whether it still does: a store's folder
-may be moved away, removed or replaced while it is used, and what is then written by its path is not where the open
-catalogue is. And a copy of a catalogue on another disk, for as long as SQLite cannot make the files that it has beside
-one it reads: its disk has no room, or may only be read."""
+"""Files of a catalogue on disk: which file was at a path when it was opened, and whether it still is; and a copy of a
+catalogue on another disk.
+
+A store's folder may be moved away, removed or replaced while it is used, and what is then written by its path is not in
+the open catalogue. A copy is read where SQLite cannot make the files that it needs beside a catalogue: its disk is
+full, or read-only.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What a store knows of modules by its catalogue, and what is done alike whatever keeps the catalogue and the bytes. Of
-remembered failures: which errors last, and how one is written down and comes back as itself."""
+"""What stores have in common, whatever keeps the catalogue and the bytes: the base of stores, and remembered failures
+(which errors last, and how they are kept as text and raised again).
+"""
 
 from __future__ import annotations
 
@@ -98,12 +99,12 @@ class EarlierAttempts(NamedTuple):
 class ModuleStore(ABC):
     """Modules by digest, with their indexes, remembered failures, aliases and contexts: what the engine, the daemon and
     the watches use. ``symd.store.Store`` keeps them in a folder, ``symd.store.shared`` for several machines; what is
-    the same wherever the bytes lie stands here. Safe to use from several threads."""
+    the same wherever the bytes lie is here. Safe to use from several threads."""
 
     _catalogue: CatalogueQueries
     _limits: Limits
     _incoming_folder: Path
-    """Of files being written."""
+    """The folder of files being written."""
     writability: Writability
     """Whether what is written is taken."""
     given_up = 0
@@ -236,7 +237,7 @@ class ModuleStore(ABC):
         transaction is refused."""
 
     def _removing(self) -> AbstractContextManager[RemovedFiles]:
-        """For a transaction that takes modules out."""
+        """A context for a transaction that takes modules out."""
         return removing(self._incoming_folder)
 
     def state(self, digest: str, version: int) -> ModuleState:

@@ -1,7 +1,9 @@
-"""A connection to a catalogue, SQLite's or PostgreSQL's: how long a thread waits for its lock that changes the
-catalogue for somebody (no longer than whoever asked for the change waits), and the values that come from it: which each
-column may have, and what becomes of a row that has others. A question that names such a row hears of it; questions
-about many rows go on without it."""
+"""A connection to a catalogue, SQLite's or PostgreSQL's: how long a thread waits for the lock of writers (no longer
+than its caller waits), and checked values from it.
+
+Each column has a type and bounds. A question that names a row with other values gets an error; questions about many
+rows go on without it.
+"""
 
 from __future__ import annotations
 
@@ -48,17 +50,14 @@ class StatementResult(Protocol):
         """Rows that were changed."""
 
     def fetchone(self) -> Any: ...
-
     def fetchall(self) -> list[Any]: ...
-
     def __iter__(self) -> Iterator[Any]: ...
 
 
 class Connection(Protocol):
-    """A connection to a catalogue. Parameters stand in a query as ``?`` or as ``:name``."""
+    """A connection to a catalogue. Parameters are in a query as ``?`` or as ``:name``."""
 
     def execute(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> StatementResult: ...
-
     def executemany(self, query: str, parameters: Iterable[Any], /) -> StatementResult: ...
 
 
@@ -129,16 +128,17 @@ def of_module(row: Sequence[Any], *kinds: Kind) -> Sequence[Any]:
     return row
 
 
-_told: set[str] = set()
-_TOLD: Final = 1000
+_logged: set[str] = set()
+_MAX_LOGGED: Final = 1000
+"""Errors that are remembered as logged."""
 
 
 def log_wrong(error: WrongValue) -> None:
     """Log once that a row is left out."""
-    if str(error) not in _told:
-        if len(_told) >= _TOLD:
-            _told.clear()
-        _told.add(str(error))
+    if str(error) not in _logged:
+        if len(_logged) >= _MAX_LOGGED:
+            _logged.clear()
+        _logged.add(str(error))
         log.error("a row of the catalogue is left out: %s (symd store check names all such rows)", error)
 
 

@@ -1,9 +1,8 @@
-"""Contexts, and the loads and unloads that were told of each: a log from which the map in memory is made and kept.
+"""Contexts with the log of their loads and unloads, from which the map in memory is made; and aliases, in both
+directions: other names of modules and code objects, which may hold in one context alone.
 
-A load ends at the first unload or load of its key after it. That is worked out here, whenever an event comes, so that
-events may come in any order and twice, and several processes may tell.
-
-Other names of modules and code objects, in both directions. A name of a context means what it means there alone.
+A load ends at the first unload or load of its key after it. That is worked out whenever an event comes, so that events
+may come in any order, more than once, and from several processes.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ _SECTION = Kind("a section", lambda value: value is None or TEXT.takes(value) or
 _KINDS: tuple[Kind, ...] = (
     NUMBER, TEXT, DIGEST, ANY_NUMBER, optional(ANY_NUMBER), ANY_NUMBER, NUMBER, optional(TEXT), optional(TEXT), _SECTION, ANY_NUMBER
 )  # fmt: skip
-"""Of a ``ContextRow``'s values."""
+"""The types of a ``ContextRow``'s values."""
 _SHARED = frozenset({"module", "object", "path", "kernel", "section"})
 """Values that many rows share: each value is looked at once."""
 _ADDRESS = ContextRow._fields.index("address")
@@ -314,7 +313,7 @@ def _record(row: Sequence[Any]) -> ContextRecord:
 
 
 def _load_in_context(found: Sequence[Any]) -> LoadInContext:
-    """Of the row of a context and those of a load in it. Raises ``WrongValue``."""
+    """A load in its context, from their rows. Raises ``WrongValue``."""
     context, rows = found
     return LoadInContext(_record(context), *next(_loads(rows)))
 

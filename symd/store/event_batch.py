@@ -1,7 +1,9 @@
-"""Loads and unloads that are told together, and what they change in a context: worked out here one after the other, as
-if each were told alone, from what the catalogue had around their times. So a batch takes a few statements and not a few
-for each event, and most of its work needs no lock. What the tables have around a batch's times is read here, and its
-rows are written, many with a statement."""
+"""A batch of loads and unloads and their effects on a context, worked out as if each event came alone, from the rows
+that the catalogue has around their times.
+
+So a batch takes a few statements instead of a few for each event, and most of its work needs no lock. Those rows are
+read here, and the batch's rows are written, many with a statement.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,7 @@ class EventBatch:
         self.keys: list[str] = []
         """The key of each event."""
         self.segments: dict[bytes, list[SegmentRow]] = {}
-        """Of each load, by its event."""
+        """The segments of each load, by its event."""
         self.unloads: dict[Moment, None] = {}
         self._events: list[KeptLoad | Moment] = []
         for event in events:
@@ -278,7 +280,7 @@ class EventRows:
     def _found(
         self, what: str, columns: Mapping[str, str], given: Iterable[Sequence[Any]], condition: str
     ) -> list[Any]:
-        """Of the loads that a condition finds for each row that is given."""
+        """Some columns of the loads that a condition finds for each given row."""
         rows = self._catalogue.FOR_EACH.format(table="loads", condition=condition)
         return self._for_each(columns, given, f"SELECT {what} FROM {rows}", self._context)  # noqa: S608 - constants
 

@@ -1,16 +1,13 @@
-"""What goes when the store is full: ``Limits.store_size`` bounds the bytes of modules and indexes together.
+"""Eviction from a full store: ``Limits.store_size`` bounds the bytes of modules and indexes together.
 
 First go indexes of formats that a newer one has replaced. Then whole modules, each with its indexes, the least recently
 used first: those that no alias and no load in a context names and whose index is not open; those whose index is open,
-which is closed; at last, when nothing else is left, those that are named, in the same order. Their aliases go with
-them, and loads of them answer UNKNOWN_MODULE until they are added again. A module that is being added, indexed or read
-at this moment is never removed. Where all that does not make room, nothing goes and what asked for it is refused.
+which is closed; at last those that are named, in the same order. Their aliases go with them, and loads of them answer
+UNKNOWN_MODULE until they are added again. A module that is being added, indexed or read at this moment is never
+removed. If all that does not make room, nothing goes and the write is refused.
 
-When modules were used last, and which are in use: what eviction goes by.
-
-A use is noted in memory; the times come to the catalogue now and then, so that no question waits for a disk.
-
-Modules that this process evicted: a line of the log for each, sums, and listeners.
+Times of use are kept in memory and written to the catalogue now and then, so that no question waits for a disk. Each
+evicted module is logged, counted and reported to listeners.
 """
 
 from __future__ import annotations
@@ -55,8 +52,8 @@ RemoveFile = Callable[[Path], None]
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """What went: whole modules, and the indexes (digest, version) of replaced formats; how many bytes were to come
-    in."""
+    """What was evicted: whole modules, and the indexes (digest, version) of replaced formats; ``needed`` is the bytes
+    for which room was made."""
 
     evictions: Sequence[Eviction] = ()
     indexes: Sequence[tuple[Digest, int]] = ()
@@ -88,9 +85,9 @@ def make_room(
     remove_index: RemoveFile | None = None,
     most: int | None = None,
 ) -> Evicted:
-    """Within a transaction, remove what must go so that ``needed`` more bytes fit, but not the module ``kept``; of the
-    modules the first ``most``. Files go before their rows: a kill between leaves rows without a file, which the next
-    start drops. ``remove_index`` takes the indexes, where ``remove_file`` does not. Raises as ``chosen``."""
+    """Evict, within a transaction, so that ``needed`` more bytes fit; not the module ``kept``, and at most ``most``
+    modules. Files go before their rows: a kill between leaves rows without a file, which the next
+    start drops. ``remove_index``: how indexes are removed, if not by ``remove_file``. Raises as ``chosen``."""
     evicted = chosen(connection, usage, limits, needed, kept)
     evicted = replace(evicted, evictions=evicted.evictions[:most])
     remove_indexes(connection, paths, evicted.indexes, remove_index or remove_file)
@@ -100,7 +97,7 @@ def make_room(
 
 
 def chosen(connection: Connection, usage: Usage, limits: Limits, needed: int, kept: str = "") -> Evicted:
-    """Within a transaction, what must go so that ``needed`` more bytes fit, and not the module ``kept``.
+    """What must be evicted so that ``needed`` more bytes fit; not the module ``kept``. Takes place in a transaction.
 
     Raises ``LimitExceeded`` where that many bytes cannot be had.
     """
@@ -119,7 +116,7 @@ def chosen(connection: Connection, usage: Usage, limits: Limits, needed: int, ke
 
 
 def note_evictions(connection: Connection, evicted: Evicted) -> None:
-    """Remember which modules went, and nothing else of them."""
+    """Note in the catalogue which modules were evicted, and forget all else of them."""
     for eviction in evicted.evictions:
         rows.forget_outcomes(connection, eviction.digest)  # a kill may have left the count of an attempt
         rows.note_eviction(connection, eviction)
@@ -131,7 +128,7 @@ def remove_indexes(
     which: Sequence[tuple[Digest, int]],
     remove_file: RemoveFile = unlink,
 ) -> None:
-    """Index files, then their rows."""
+    """Remove index files, then their rows."""
     for digest, version in which:
         remove_file(paths.index(digest, version))
     rows.forget_indexes(connection, which)
@@ -146,8 +143,8 @@ def remove_modules(
     *,
     durable: bool = True,
 ) -> None:
-    """Module files with their indexes, then their rows. ``remove_index`` takes the indexes, where ``remove_file`` does
-    not."""
+    """Remove module files with their indexes, then their rows. ``remove_index``: how indexes are removed, if not by
+    ``remove_file``."""
     for digest in which:
         for index in paths.indexes(digest):
             (remove_index or remove_file)(index)
@@ -161,7 +158,7 @@ def remove_modules(
 
 
 def _chosen(connection: Connection, usage: Usage, excess: int, kept: str) -> Evicted | None:
-    """What makes ``excess`` bytes free; None where all that may go does not."""
+    """What to evict to free ``excess`` bytes; None where all that may be evicted is not enough."""
     indexes: list[tuple[Digest, int]] = []
     freed: Counter[str] = Counter()
     for digest, version, size in readable(connection.execute(_REPLACED), _replaced):
@@ -181,7 +178,7 @@ def _chosen(connection: Connection, usage: Usage, excess: int, kept: str) -> Evi
 
 
 def _candidates(connection: Connection, usage: Usage, kept: str, *, named: bool) -> Iterator[Eviction]:
-    """Modules that may go, in the order in which they go."""
+    """Modules that may be evicted, in the order in which they go; ``named``: those with an alias or a load."""
     closed_last: list[Eviction] = []
     now = time.time()
     for digest, size, used in readable(connection.execute(_BY_USE, {"named": named}), _used):
@@ -221,12 +218,12 @@ class Usage:
         self._open.append(is_open)
 
     def note(self, digest: str) -> None:
-        """The module is used now."""
+        """Note that a module is used now."""
         self._noted[digest] = time.time()
 
     @contextmanager
     def pin(self, digest: str) -> Iterator[None]:
-        """The module is being added, indexed or read: it is not to be removed for want of room."""
+        """Keep a module from being evicted while it is added, indexed or read."""
         with self._lock:
             self._held[digest] += 1
         try:

@@ -326,7 +326,7 @@ def _lock_within(handle: int, how: int, path: Path, seconds: float) -> None:
 
 def open_file(path: Path) -> int:
     """A descriptor to read a regular file. Raises FileNotFoundError where there is none: a link, a FIFO, a device or a
-    folder is nothing that symd put there, and to open some of them would wait for ever."""
+    folder is nothing that symd put there, and to open some of them would wait forever."""
     if not stat.S_ISREG(path.lstat().st_mode):
         raise _no_file(path)
     try:

@@ -1,7 +1,9 @@
-"""A store's folder: who may change it (one that another user may change could hold other modules, and answers, from one
-moment to the next), where things lie in it, and what stands in it, told from names and kinds alone: files of modules
-and of indexes, and what symd did not put there or cannot use. For that nothing is opened, so that no FIFO, no device
-and no huge file can hold up who looks."""
+"""A store's folder: who may change it, where the files of modules and indexes are in it, and what else is there.
+
+If another user could change the folder, it could hold other modules, and answers, from one moment to the next. Contents
+are told from names and kinds alone; nothing is opened, so that no FIFO, no device and no huge file can hold up the
+caller.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from symd.system.symlinks import replaceable, resolved
 log = logging.getLogger("symd.store")
 
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-"""What nobody but the store's user may do with what stands in its folder: whoever may open it, if only to read it, may
+"""What nobody but the store's user may do with what is in its folder: whoever may open it, if only to read it, may
 hold its lock (flock(2))."""
 _WRITING: Final = stat.S_IWGRP | stat.S_IWOTH
 
@@ -109,7 +111,7 @@ class StorePaths:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """What stands in the store's folder beside the catalogue."""
+        """What is in the store's folder beside the catalogue."""
         return self.incoming, self.modules, self.index_files, self.damaged
 
     def create(self, *, durable: bool) -> None:
@@ -144,7 +146,7 @@ class StorePaths:
         return {name for entry in _entries(self.damaged) if is_digest(name := entry.name[:64])}
 
     def damaged_files(self) -> dict[Digest, Path]:
-        """A file that was set aside for each such digest; a folder, a link or a pipe that stood in a module's place
+        """A file that was set aside for each such digest; a folder, a link or a pipe that was in a module's place
         never was a module."""
         return {
             name: Path(entry)
@@ -201,7 +203,7 @@ class Tree:
 
 
 def look(paths: StorePaths) -> Tree:
-    """What stands there now. Raises OSError where the store's own folder cannot be listed."""
+    """What is there now. Raises OSError where the store's own folder cannot be listed."""
     return _Looking(paths).seen()
 
 

@@ -1,15 +1,10 @@
-"""What is done for an open store now and then, by one thread: other processes' changes are told to those who listen,
-the times at which modules were used come to the catalogue, a catalogue that turns out to be damaged is replaced, and a
-disk that is nearly full, or a folder that is not the store's any more, is told of.
+"""The periodic work of an open store, in one thread: it reports other processes' changes to listeners, writes the times
+of use of modules to the catalogue, replaces a catalogue that turns out to be damaged, and warns of a disk that is
+nearly full or a folder that is not the store's any more. A failure is logged when it is new, or returns after a success
+or another failure.
 
-What other processes do to the same store, for those in this one who keep something open or wait.
-
-Everything that happens to modules stands in their log (``module_log``). Whether anything was committed is one number
-that SQLite keeps in shared memory (PRAGMA data_version); only when it changed is the log read, and of it only the
-modules that are gone.
-
-Work that is done again and again: what it failed with is logged when that is new, or comes back after a success or
-another.
+All changes of modules are in their log (``module_log``). SQLite keeps one number in shared memory that changes with
+each commit (PRAGMA data_version); only when it has changed is the log read for modules that are gone.
 """
 
 from __future__ import annotations
@@ -127,7 +122,7 @@ class Housekeeping:
         self._catalogue.renew()
 
     def _keep_copy(self) -> None:
-        """Of a catalogue that was changed since the last copy, where that is old. Damage that is met is replaced
+        """Copy a catalogue that was changed since the last copy, where that is old. A damaged one is replaced
         then."""
         path, copy = self._catalogue.path, self._paths.catalogue_copy
         with disk(path):

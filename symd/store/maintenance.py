@@ -1,11 +1,8 @@
-"""A store mended and tidied, also beside daemons that use it: what ``symd store repair`` and ``symd store gc`` do.
+"""A store repaired (``symd store repair``), tidied (``symd store gc``) or copied while daemons use it.
 
-A copy of a store, made while daemons use it: what was acknowledged before the copy began is in it, with labels, aliases
-and contexts.
-
-The catalogue comes first, as one snapshot, then the files that it names. The other way round a module that is added
-meanwhile would have a row and no file, and a start would drop it. Indexes are not copied: they are made again from the
-modules.
+A copy has all that was acknowledged before it began, with labels, aliases and contexts. The catalogue is copied first,
+as one snapshot, then the files that it names: in the other order a module that is added meanwhile would have a row and
+no file, and a start would drop it. Indexes are not copied; they are made again from the modules.
 """
 
 from __future__ import annotations
@@ -101,9 +98,9 @@ def collect(root: Path, limits: Limits, *, damaged: bool = False) -> Collected:
 
 
 def _make_room(paths: StorePaths) -> tuple[int, Sequence[tuple[Digest, int]]]:
-    """On a full disk the catalogue cannot even be opened: remove leftovers, and then indexes, those of older formats
-    and the largest first, until it can. How many leftovers went, and which indexes. A start notes which are gone; they
-    are made again when they are needed. Raises OSError."""
+    """Free room on a full disk, where the catalogue cannot even be opened: leftovers, and then indexes, those of older
+    formats and the largest first, until it can. How many leftovers went, and which indexes. A start notes which are
+    gone; they are made again when they are needed. Raises OSError."""
     if _free(paths) >= _OPENING:
         return 0, ()
     swept = (sweep_leftovers(paths.incoming, lambda _digest: True) or 0) if paths.incoming.is_dir() else 0
@@ -245,8 +242,8 @@ def _copy_module(path: Path, target: Path, digest: Digest, done: Copied) -> None
 
 
 def _opened(path: Path) -> BinaryIO | None:
-    """None where there is no file. Raises ``StoreUnavailable`` that names it: other refusals are of the disk that the
-    copy goes to."""
+    """A file opened to be copied; None where there is none. Raises ``StoreUnavailable`` that names it: other refusals
+    are of the disk that the copy goes to."""
     with disk(path):
         try:
             return os.fdopen(open_file(path), "rb")

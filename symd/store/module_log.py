@@ -1,8 +1,11 @@
 """The log of modules: which was added, removed, loaded and unloaded, in one order for all processes that share the
-store. It is the table ``changes`` of the catalogue. Who follows it keeps a position, reads what comes after it, and
-waits on a subscription, so that nothing is kept in memory for those who are slow. The log remembers
-``Limits.module_events`` entries; a catalogue that is made anew begins another log, in which positions of the one before
-mean nothing. Those who keep something open of modules hear without it which were removed."""
+store. It is the table ``changes`` of the catalogue.
+
+A follower keeps a position, reads what comes after it, and waits on a subscription, so that nothing is kept in memory
+for slow ones. The log remembers ``Limits.module_events`` entries; a catalogue that is made anew begins another log, in
+which positions of the one before mean nothing. Removals are also reported to listeners that keep something of a module
+open.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start does after a kill: removes leftovers and makes files and catalogue agree again. Whatever else stands in
+"""What a start does after a kill: removes leftovers and makes files and catalogue agree again. Whatever else is in
 the folder, a start goes on: what symd cannot use is moved to ``damaged/``, and what it does not know is left alone.
 
 Other processes may be at work in the same store, so each change is made under the writers' turn and looks again."""
@@ -45,7 +45,7 @@ class Recovery:
 
 
 def prepared(paths: StorePaths, *, durable: bool) -> Tree:
-    """Make the folders of a store that are not there, and move away what stands in the place of something else; what is
+    """Make the folders of a store that are not there, and move away what is in the place of something else; what is
     there then. Raises ``FailedPrecondition`` where the folder is used for something else or links lead out of it, and
     OSError; none where no folder can be made and there is a catalogue, which can be read."""
     check_no_others(paths)
@@ -92,7 +92,7 @@ def put_right(tree: Tree, paths: StorePaths) -> bool:
 def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree) -> Recovery:
     """Remove leftovers, put back what an unfinished removal took away, drop rows without a file, remove indexes of
     nothing, forget attempts to index what is gone, and name the files that have no right row: to hash them may take
-    long, which is ``adopt``'s part. A row whose file was set aside as damaged stays, or stands in a folder that cannot
+    long, which is ``adopt``'s part. A row whose file was set aside as damaged stays, or is in a folder that cannot
     be listed. ``tree`` is what was there before the catalogue was opened. What has to wait for a removal that has not
     ended is left, and ``catalogue.is_recovered`` is False then."""
     leftovers = sweep_leftovers(paths.incoming, catalogue.has)

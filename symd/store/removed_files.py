@@ -36,7 +36,7 @@ have mended is done later."""
 _ATTEMPTS: Final = 5
 """How often it is tried to put files back."""
 _PAUSE_SECONDS: Final = 0.1
-"""Between two attempts."""
+"""Seconds between two attempts."""
 _MODULE: Final = re.compile(r"incoming-removed-(\w+)-\w+")
 """A module's file that waits."""
 
@@ -61,8 +61,8 @@ class RemovedFiles:
             self._moved.append((path, aside))
 
     def put_back(self) -> bool:
-        """Into the places that nobody has taken meanwhile, the lock being held. What the disk refuses is tried again,
-        and then left to ``recovery``: whether nothing is. Harmless when repeated."""
+        """Put files back into the places that nobody has taken meanwhile, the lock being held. What the disk refuses is
+        tried again, and then left to ``recovery``: whether nothing is. Harmless when repeated."""
         folders = {path.parent for path, _ in self._moved}
         for attempt in range(_ATTEMPTS):
             if attempt:

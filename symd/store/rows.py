@@ -1,6 +1,6 @@
 """The catalogue's statements in the SQL that SQLite and PostgreSQL have in common: one row a module, its indexes,
-remembered failures and attempts. What changes rows, with what that needs to know of them, and what a catalogue is
-asked."""
+remembered failures and attempts; and the queries of a catalogue.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from symd.store.connection import (
 )
 
 MAX_FAILURES = 100_000
-"""The most failures that are remembered, the youngest: whoever sends malformed modules for ever cannot fill the
+"""The most failures that are remembered, the youngest: whoever sends malformed modules forever cannot fill the
 disk."""
 MAX_EVICTIONS = 10_000
 """The most evictions that are remembered, the youngest."""
@@ -219,7 +219,7 @@ class CatalogueQueries(ABC):
     first."""
 
     FOR_EACH: ClassVar[str]
-    """What stands behind FROM to join each row of ``given`` (``execute_given``) with the rows of ``{table}`` that fit
+    """What is behind FROM to join each row of ``given`` (``execute_given``) with the rows of ``{table}`` that fit
     ``{condition}``, so that these are found by an index."""
 
     @abstractmethod

@@ -1,5 +1,6 @@
-"""Folders for a while: locked (flock(2)) while their maker lives, however that ends. What a killed one left is removed
-by the next maker."""
+"""Temporary folders, locked (flock(2)) while their maker lives, however it ends. What a killed process left is removed
+by the next one that makes a folder.
+"""
 
 from __future__ import annotations
 

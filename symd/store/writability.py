@@ -1,6 +1,8 @@
-"""Whether a store takes what is written, as of the last check, and listeners for when that changes. Of a store in a
-folder a daemon says so before writes fail where few bytes are free, after one was refused (a quota, a disk that is
-read-only or fails), while the catalogue cannot be written or the folder is away, and again when that is over."""
+"""Whether a store accepts writes, as of the last check, and listeners for changes of that.
+
+A store in a folder refuses before a write fails: when few bytes are free, after a write was refused (a quota, a disk
+that is read-only or fails), and while the catalogue cannot be written or the folder is away.
+"""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ from symd.system.temporary_folders import remove_stale_files
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 _NAME_CHARACTERS: Final = 100
-"""The most characters of a file's name that stand in that of the temporary one beside it."""
+"""The most characters of a file's name that are in that of the temporary one beside it."""
 _CREATING: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _USUAL_MODE: Final = 0o666
-"""From which the umask takes."""
+"""The mode from which the umask takes."""
 _READABLE_MODE: Final = 0o644
 _PRIVATE_MODE: Final = 0o600
 
@@ -54,9 +54,9 @@ def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True)
 
 
 def _write_as_it_is(path: Path, target: Path, data: bytes) -> None:
-    """To the pipe or device at ``target``, to which ``path`` led. Another user's pipe is refused in a folder that
+    """Write to the pipe or device at ``target``, to which ``path`` led. Another user's pipe is refused in a folder that
     everybody may write in, unless it is the folder's owner's: that user reads what comes (as Linux does with
-    protected_fifos, proc_sys_fs(5)), or lets the opening wait for ever."""
+    protected_fifos, proc_sys_fs(5)), or lets the opening wait forever."""
     # where /dev/stdout is a pipe, its link in /proc leads to "pipe:[1]" (proc_pid_fd(5))
     held = os.open(target if target.exists() else path, os.O_PATH | os.O_CLOEXEC)
     try:
@@ -158,7 +158,7 @@ def check_no_input(targets: Iterable[Path | str], inputs: Iterable[Path | str]) 
 
 
 def _status(path: Path | str) -> os.stat_result | None:
-    """Of the file behind a path, or of standard input; None where there is none."""
+    """The status of the file behind a path, or of standard input; None where there is none."""
     try:
         return os.fstat(sys.stdin.fileno()) if str(path) == "-" else Path(path).stat()
     except (OSError, ValueError):
@@ -256,7 +256,7 @@ def _created(temporary: Path, path: Path) -> BinaryIO:
 
 
 def _locks(stream: BinaryIO) -> bool:
-    """Whether nobody else holds the lock of a new file: one who may read it could do so for ever."""
+    """Whether nobody else holds the lock of a new file: one who may read it could do so forever."""
     try:
         fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,5 +1,5 @@
 """Files of credentials that an operator or a user names: access files, tokens, certificates, keys. A path may lead to
-anything; to open a FIFO would wait for ever, and a device has no end."""
+anything; to open a FIFO would wait forever, and a device has no end."""
 
 from __future__ import annotations
 

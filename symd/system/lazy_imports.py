@@ -1,5 +1,6 @@
-"""Names of a package that are imported when somebody wants them: of what takes long to import, or does not belong
-everywhere."""
+"""Names of a package that are imported when they are first used, because they are slow to import or not installed
+everywhere.
+"""
 
 from __future__ import annotations
 

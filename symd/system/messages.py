@@ -1,5 +1,6 @@
-"""What a command or a library says beside its answers: why the operating system refused, as messages have it, and one
-line on standard error."""
+"""Messages of a command or a library beside its answers: one line on standard error, and the operating system's reason
+for a refusal in words.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _OF_THE_SYSTEM: Final = frozenset((errno.EACCES, errno.EPERM, errno.EMFILE, errn
 
 
 def os_error_text(error: Exception) -> str:
-    """The system's words as they stand inside a sentence, "no such file or directory"; an abbreviation at their
+    """The system's words as they are inside a sentence, "no such file or directory"; an abbreviation at their
     beginning stays. An exception without words is told by its kind."""
     words = (error.strerror if isinstance(error, OSError) else None) or str(error)
     if not words:

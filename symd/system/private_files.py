@@ -1,6 +1,7 @@
 """Files, folders and sockets of symd's own, which nobody else can open: the modes 0600 and 0700 hold whatever the umask
-says. Where a folder of symd's own cannot be used, what to do: which variable names another, and what that has to have.
-What a user names to be written is made by ``atomic_output``."""
+is. Where a folder of symd's own cannot be used, the error names the variable that chooses another. Output that a user
+names is written by ``atomic_output``.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ def make_folder(folder: Path, *, parents: bool = False, exist_ok: bool = False) 
 
 def _keep_owners_rights(folder: Path) -> None:
     """Give the owner of a new folder what the umask took. Another process may have removed it as one that nobody holds
-    (``stale_files``): whoever locks it finds that out."""
+    (``temporary_folders.remove_stale_files``): whoever locks it finds that out."""
     with suppress(FileNotFoundError):
         if stat.S_IMODE(folder.stat().st_mode) & FOLDER_MODE != FOLDER_MODE:
             folder.chmod(FOLDER_MODE)
@@ -137,7 +138,7 @@ def private_umask() -> Iterator[None]:
 def private_lock(path: Path) -> Iterator[None]:
     """Hold the lock of the file at ``path``, which is made where it is not there, and goes at the end. Raises OSError,
     also where it is another user's or others may open it: whoever may open a file or a folder, if only to read it, may
-    hold its lock (flock(2)) for ever, and so keep everybody waiting who asks for it."""
+    hold its lock (flock(2)) forever, and so keep everybody waiting who asks for it."""
     handle = _locked(path)
     try:
         yield

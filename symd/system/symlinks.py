@@ -1,6 +1,7 @@
 """The folders and symbolic links on the way to a file, and whose they are: where everybody may write, a stranger's link
-leads where he likes, and whoever may change a folder decides what is found in it. Files that are read only below
-folders which somebody allowed are opened step by step, whatever links and names say."""
+leads anywhere, and whoever may change a folder decides what is found in it. Files that may be read only below some
+folders are opened step by step, whatever links and names say.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def resolved(path: Path) -> Path:
 
 
 def still_resolved(path: Path) -> Path:
-    """``path``, as ``resolved`` gave it a while ago. Raises ``FailedPrecondition`` where a link stands on its way by
+    """``path``, as ``resolved`` gave it a while ago. Raises ``FailedPrecondition`` where a link is on its way by
     now, and OSError."""
     leads = resolved(path)
     if leads != path:
@@ -80,7 +81,7 @@ def _check_owner(folder: Path, link: Path) -> None:
 
 
 def replaceable(folder: Path) -> Path | None:
-    """What stands on the way to ``folder``, which is there, and lets others put another in its place: a folder that all
+    """What is on the way to ``folder``, which is there, and lets others put another in its place: a folder that all
     may write in, without the sticky bit, so that every user may rename what is another's there; or a symbolic link of
     another user than this one and root. Raises OSError."""
     for above, link in passed(folder):
@@ -100,7 +101,7 @@ def anothers(path: Path) -> Path | None:
 
 
 def _owner(path: Path) -> int | None:
-    """None where nothing is there yet."""
+    """The owner of a path; None where nothing is there yet."""
     try:
         return path.lstat().st_uid
     except FileNotFoundError:

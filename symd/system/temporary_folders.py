@@ -1,6 +1,7 @@
 """Folders and files of processes that may be killed: their makers hold locks (flock(2)) while they live, which the
-kernel lets go however that ends, so that what is unlocked is nobody's and is swept. Folders that belong to one child
-process are made for it, removed with it, and swept when whoever was to remove them was killed."""
+kernel releases however they end, so that what is unlocked is nobody's and is removed. Folders of one child process are
+removed with it, and swept when the process that was to remove them was killed.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def if_unlocked(
     """Let ``act`` do something to what is called so, under its lock, if that is wanted and locked by nobody; whether it
     did. Raises OSError where it cannot be opened, FileNotFoundError where it is gone."""
     if not is_wanted(path.lstat()):
-        return False  # to open a device does something, and to open a pipe may take for ever
+        return False  # to open a device does something, and to open a pipe may take forever
     handle = os.open(path, _OPENING)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -67,7 +68,7 @@ def if_unlocked(
 
 
 _NAME: Final = re.compile("symd-(driver|tool|daemon)-[a-z0-9_]{8}")
-"""As mkdtemp names them: a folder that somebody called otherwise is his."""
+"""A folder's name as mkdtemp makes it: a folder that somebody called otherwise is his."""
 
 
 @contextlib.contextmanager

@@ -174,7 +174,7 @@ def judged(vendor: str, command: Command, seed: int, folder: Path, *, as_written
     source, binary = compiled(vendor, command, text, folder)
     found: Index = ours.index(binary)
     tally = Tally({source.name: SourceText(text)})
-    for answer in answers(found.read(as_written=as_written), STEP[vendor]):
+    for answer in answers(found.view(as_written=as_written), STEP[vendor]):
         tally.add(answer)
     return tally
 

@@ -49,7 +49,7 @@ def answers(found: Index, kernel: str, offsets: list[int]) -> list[Answer]:
 
 def written(found: Index, kernel: str, offsets: list[int]) -> list[Answer]:
     """What rows and scopes say, also where they contradict each other."""
-    return answers(found.read(as_written=True), kernel, offsets)
+    return answers(found.view(as_written=True), kernel, offsets)
 
 
 def frames(answer: Answer) -> list[Frame]:

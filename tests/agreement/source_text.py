@@ -259,7 +259,7 @@ def sample_answers(room: str, name: str, *, as_written: bool = False) -> Iterato
     """The answers about a sample, with the names that Python's sources tell; none where it is no module."""
     found = sample_index(room, name)
     if found is not None:
-        given = list(answers(found.read(as_written=as_written), step(room, name)))
+        given = list(answers(found.view(as_written=as_written), step(room, name)))
         yield from given if as_written else PythonNames(_texts).named(given)
 
 

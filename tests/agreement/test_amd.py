@@ -67,7 +67,7 @@ def test_frames_are_those_of_symbolizer_at_every_instruction_slot(name):
     code = objects.code(name)
     text = code.section(".text")
     addresses = list(range(text.address, text.address + text.size, STEP))
-    as_written = ours.index(objects.sample(name)).read(as_written=True)
+    as_written = ours.index(objects.sample(name)).view(as_written=True)
     answers = symbolize_column(as_written, np.array(addresses, np.uint64))
     compared = 0
     for address, answer, other in zip(addresses, answers, llvm_frames(name, addresses), strict=True):
@@ -158,7 +158,7 @@ def test_an_opencl_kernel_and_the_body_that_clang_inlines_into_it_are_one_frame(
             ]
             column = symbolize_column(index, np.array([address], np.uint64))[0]
             assert told == [(one.linkage_name or one.function, one.line) for one in column.frames]
-            written = index.read(as_written=True).answer(ByAddress(ObjectAddress(address))).frames
+            written = index.view(as_written=True).answer(ByAddress(ObjectAddress(address))).frames
             if 0 in {line for _, line in theirs}:
                 continue
             assert [(one.linkage_name or one.function, one.line) for one in written] == theirs
@@ -278,7 +278,7 @@ def test_addresses_as_index_and_offset_are_read_and_a_form_that_is_not_known_lea
     addresses = [
         text.address + at for kernel in code.kernels for at in range(kernel.offset, kernel.offset + kernel.size, STEP)
     ]
-    answers = symbolize_column(ours.index(data).read(as_written=True), np.array(addresses, np.uint64))
+    answers = symbolize_column(ours.index(data).view(as_written=True), np.array(addresses, np.uint64))
     compared = 0
     for answer, other in zip(answers, llvm_frames(built, addresses), strict=True):
         if known:
@@ -294,7 +294,7 @@ def test_functions_are_declared_where_symbolizer_says_that_they_start(name):
     """In all ways to ask, and in what the drop-in prints; a function without a declaration has line 0 in both."""
     code, data = objects.code(name), objects.sample(name)
     index = ours.index(data)
-    written = index.read(as_written=True)
+    written = index.view(as_written=True)
     text = code.section(".text")
     addresses = [
         text.address + at for each in code.functions for at in range(each.offset, each.offset + each.size, STEP)

@@ -41,7 +41,7 @@ def compare(
 ) -> int:
     """Every line of every file, as written; returns how many breakpoints there were. ``where`` says where LLVM has a
     location."""
-    found = found.read(as_written=True)
+    found = found.view(as_written=True)
     count = 0
     for file in sorted(expected.files()):
         last = expected.last_line(file)
@@ -226,7 +226,7 @@ READABLE_BY_GDB = [
 def test_gdb_breaks_at_the_same_addresses(sample: Sample, tmp_path: Path) -> None:
     path = tmp_path / "image.elf"
     path.write_bytes(sample.data)
-    found, expected = ours.index(sample.data).read(as_written=True), oracle(sample.data, tmp_path)
+    found, expected = ours.index(sample.data).view(as_written=True), oracle(sample.data, tmp_path)
     for file in sorted(expected.files()):
         for line, addresses in gdb.breakpoints(path, file, expected.last_line(file) + BEYOND).items():
             locations = locate(found, SourceLine(file, line)).locations

@@ -99,7 +99,7 @@ def test_frames_of_the_sources_functions_are_those_of_llvm_symbolizer(folder: Pa
     assert text is not None
     own = [one for one in code.functions if re.search(r"_omp_fn|contrast|clamped|darkened", one.name)]
     addresses = sorted({text.address + at for one in own for at in range(one.offset, one.offset + one.size, STEP)})
-    answers = symbolize_column(ours.index(code.data).read(as_written=True), np.array(addresses, np.uint64))
+    answers = symbolize_column(ours.index(code.data).view(as_written=True), np.array(addresses, np.uint64))
     command = [
         tools.require("llvm-symbolizer-22"),
         f"--obj={path}",

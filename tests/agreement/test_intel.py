@@ -83,7 +83,7 @@ def test_code_of_the_compilers_own_function_has_no_line(name: str) -> None:
         assert {(each.reason, *(frame.function for frame in each.frames)) for each in answers} == {
             (Reason.NO_LINE, symbol.name)
         }
-        assert {each.reason for each in symbolize(found.read(as_written=True), places)} == {Reason.EXACT}
+        assert {each.reason for each in symbolize(found.view(as_written=True), places)} == {Reason.EXACT}
 
 
 @pytest.mark.parametrize("sample", samples("igc-elf"), ids=str)

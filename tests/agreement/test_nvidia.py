@@ -26,7 +26,7 @@ def _functions(answer: Answer) -> list[str]:
 @pytest.mark.parametrize("name", WITH_LINES)
 def test_frames_are_the_chain_that_nvdisasm_prints(name):
     """As it is written: nvdisasm follows the numbers that ptxas miscounts, and says nothing of functions without rows."""
-    found = ours.index(samples.data(name)).read(as_written=True)
+    found = ours.index(samples.data(name)).view(as_written=True)
     compared = 0
     for section, shown in positions.matched(samples.code(name), positions.printed("lines.txt", name)):
         answers = _answers(found, section.index, section.size)

@@ -154,7 +154,7 @@ def raycast(offset: int, *, as_written: bool = False) -> tuple[Reason, list[tupl
     found = sample_index(*RAYCAST)
     assert found is not None
     query = ByKernel("raycast", KernelOffset(offset))
-    answer = symbolize(found.read(as_written=as_written), [query])[0]
+    answer = symbolize(found.view(as_written=as_written), [query])[0]
     assert symbolize(found, [query])[0] == found.answer(query)
     assert answer.kernel == "raycast"
     return answer.reason, [(frame.function, frame.line, frame.inlined) for frame in answer.frames]
@@ -189,7 +189,7 @@ def test_no_breakpoint_where_a_line_is_doubted() -> None:
     assert (answer.refusal, answer.locations) == (Refusal.CONTRADICTORY, ())
     assert [each.section_offset for each in locate(found, SourceLine("raycast.cl", 12)).locations] == [0x510]
     assert [
-        each.section_offset for each in locate(found.read(as_written=True), SourceLine("raycast.cl", 16)).locations
+        each.section_offset for each in locate(found.view(as_written=True), SourceLine("raycast.cl", 16)).locations
     ] == [0x60]
 
 

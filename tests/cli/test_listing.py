@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from io import StringIO
 from pathlib import Path
@@ -67,30 +68,30 @@ dg2  IGA
 kernel vadd  .text.vadd
   /src/vadd.cl  (text in the module)
      8      eight
-        0x000000  op0
-        0x000040  op4
+        0x000100  op0
+        0x000140  op4
      9  nine
     10  ten
-        0x000020  op2
+        0x000120  op2
   /src/inc.h  (nobody has it, and no allowed folder holds it; --source-root and --map name folders)
      2
           inlined into vadd at vadd.cl:10
-        0x000010  op1
+        0x000110  op1
           inlined into vadd at vadd.cl:11
-        0x000030  op3
+        0x000130  op3
   without a line
-        0x000050  op5
+        0x000150  op5
 
 no function
   without a line
-        0x000070  op7
+        0x000170  op7
 
 functions outside kernels  .text.vadd
 
 function _Z6helperf
   /src/inc.h  (nobody has it, and no allowed folder holds it; --source-root and --map name folders)
      1
-        0x000060  op6
+        0x000160  op6
 """
 
 
@@ -192,6 +193,7 @@ def test_a_terminal_gets_colours_unless_it_wants_none(monkeypatch: pytest.Monkey
 
 
 RAYCAST = ROOT / "samples" / "kernels" / "bin" / "raycast" / "igc2-dg2-opt.zebin"
+FILTERS = ROOT / "samples" / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
 SOURCE = ROOT / "samples" / "kernels" / "raycast.cl"
 
 
@@ -212,7 +214,9 @@ def test_a_real_kernel_is_listed_with_its_source(symd: Run, tmp_path: Path) -> N
     for line in exact:
         assert line["source"] == lines[line["frames"][0]["line"] - 1]
     shown = symd("listing", "--map", rule, RAYCAST).out
-    assert sorted(re.findall(r"^        (0x[0-9a-f]{6,})  ", shown, re.MULTILINE)) == [f"{at:#08x}" for at in offsets]
+    assert sorted(re.findall(r"^        raycast\+(0x[0-9a-f]{4,})  ", shown, re.MULTILINE)) == [
+        f"{at:#06x}" for at in offsets
+    ]
     printed_lines = re.findall(r"^ {0,5}(\d+)  (.*)$", shown, re.MULTILINE)
     assert {line["frames"][0]["line"] for line in exact} <= {int(number) for number, _ in printed_lines}
     for number, rest in printed_lines:
@@ -250,3 +254,57 @@ def test_a_source_root_that_is_not_there_is_refused(run: Run, sample: Path):
     outcome = run("listing", "--source-root", "/no/such/folder", sample)
     assert outcome.code == 2
     assert "'/no/such/folder' does not exist" in outcome.err
+
+
+PLACE = re.compile(r"^(?: +[0-9.]+%| {8})? {8}(\S+\+0x[0-9a-f]+|0x[0-9a-f]+)  ", re.MULTILINE)
+LISTED = {
+    "several kernels": FILTERS,
+    "linked": ROOT / "samples" / "amdgpu" / "bin" / "v5-gfx90a.co",
+    "relocatable": ROOT / "samples" / "amdgpu" / "bin" / "nested-22.o",
+}
+
+
+@pytest.mark.parametrize("file", LISTED.values(), ids=LISTED)
+def test_what_stands_in_front_of_an_instruction_can_be_asked_again(run: Run, file: Path) -> None:
+    require("iga64" if file == FILTERS else "llvm-objdump")
+    places = PLACE.findall(run("listing", file).out)
+    listed = {(line["section"], line["section_offset"]) for line in run("listing", "--json", file).json}
+    asked = [json.loads(line) for line in run("symbolize", "--json", file, *places).out.splitlines()]
+    assert len(places) == len(listed)
+    assert {(answer["section"], answer["section_offset"]) for answer in asked} == listed
+
+
+def test_each_line_has_its_share_of_a_profile(run: Run, tmp_path: Path) -> None:
+    """Of 200 samples 150 lie at smooth+0x290, ten of these within the instruction, and 20 in another module."""
+    require("iga64")
+    counts = {"smooth+0x290": 140, "smooth+0x294": 10, "smooth+0x2a0": 20, "denoise+0x10": 10, "elsewhere+0x10": 20}
+    profile = tmp_path / "stacks.folded"
+    profile.write_text("".join(f"[{place}] {count}\n" for place, count in counts.items()))
+    outcome = run("listing", "--profile", profile, FILTERS)
+    assert "20 of 200 samples (10.0 %)" in outcome.err
+    found = {
+        text.split("  ")[0]: float(share)
+        for share, text in re.findall(r"^ *([0-9.]+)% +(\S.*)$", outcome.out, re.MULTILINE)
+    }
+    assert {place: share for place, share in found.items() if "+0x" in place} == {
+        "smooth+0x0290": 75.0,
+        "smooth+0x02a0": 10.0,
+        "denoise+0x0010": 5.0,
+    }
+    assert (found["kernel smooth"], found["kernel denoise"]) == (85.0, 5.0)
+    assert found["13"] == 85.0
+    rows = run("listing", "--profile", profile, "--json", FILTERS).json
+    weights = {
+        f"{row['kernel']}+{row['section_offset']:#x}": (row["value"], row["share"]) for row in rows if row["value"]
+    }
+    assert weights == {"smooth+0x290": (150, 0.75), "smooth+0x2a0": (20, 0.1), "denoise+0x10": (10, 0.05)}
+
+
+def test_a_profile_of_something_else_is_said(run: Run, tmp_path: Path) -> None:
+    require("iga64")
+    profile = tmp_path / "stacks.folded"
+    profile.write_text("[elsewhere+0x10] 20\n")
+    outcome = run("listing", "--profile", profile, FILTERS)
+    assert outcome.code == 0
+    assert "none of the samples" in outcome.err
+    assert not re.search(r"[0-9]%", outcome.out)

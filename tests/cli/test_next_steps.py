@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from symd.errors import StoreUnavailable
+import symd as symd_library
+from symd.errors import InvalidInput, StoreUnavailable
 from symd.store import Store
 from symd.store.files import disk_error, make_folder
 from symd.system.private_files import folder_hint
@@ -64,6 +66,7 @@ HINTS = {
         "write file:///symd (see symd store check",
     ),
     "one of a store to copy to": (("store", "copy", "{folder}", "s3:/symd/modules"), "write s3://symd/modules (see"),
+    "no daemon to watch": (("watch", "--server", "none"), "leave --server out for the one that runs here"),
     "the version": (("version",), "no verb 'version'; write symd --version (see"),
     "a file to forget": (
         ("rm", SHADE),
@@ -76,6 +79,49 @@ HINTS = {
 def test_what_to_do_next_is_said(run: Run, tmp_path: Path, call: tuple[object, ...], says: str) -> None:
     done = run(*(str(each).format(folder=tmp_path) for each in call))
     assert (done.code, says in done.err) == (2, True), done.err
+
+
+LINKED = ROOT / "samples" / "amdgpu" / "bin" / "v5-gfx90a.co"
+ANSWERS = {
+    "an offset as a disassembler prints it": (
+        ("symbolize", LINKED, "0x48"),
+        "0x48 lies outside the text; did you mean '(.text)+0x48' or _Z5shadePfPKfi+0x48",
+    ),
+    "the same in decimal": (("symbolize", LINKED, "72"), "did you mean '(.text)+0x48' or"),
+    "code without debug info": (
+        ("symbolize", LINKED.with_name("v4-gfx900-nodebug.co"), "0x1900"),
+        "there is no debug info: compile with -g (clang, hipcc,",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "says"), ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_without_a_line_says_what_to_do(run: Run, call: tuple[object, ...], says: str) -> None:
+    done = run(*call)
+    assert (done.code, says in done.err) == (0, True), done.err
+
+
+@pytest.mark.parametrize("verb", ["profile", "record"])
+def test_a_program_to_sample_is_told_what_collects_its_modules(symd: Run, verb: str) -> None:
+    done = symd(verb, "--", "./app")
+    assert (done.code, "symd does not sample a program: symd run -- PROGRAM" in done.err) == (2, True), done.err
+
+
+def test_an_address_beyond_every_kernel_is_not_explained(run: Run) -> None:
+    assert run("symbolize", LINKED, "0xfffffff").err == ""
+
+
+def test_a_place_that_is_proposed_has_an_answer(run: Run) -> None:
+    done = run("symbolize", LINKED, "0x48")
+    meant = re.findall(r"'([^']+)'|(_Z\S+)\+", done.err)
+    assert meant
+    assert "shade" in run("symbolize", LINKED, meant[0][0]).out
+
+
+def test_a_file_that_is_not_there_is_pythons_error_too() -> None:
+    with pytest.raises(FileNotFoundError, match="cannot read the file") as caught:
+        symd_library.open("nosuch.co")
+    assert isinstance(caught.value, InvalidInput)
 
 
 def test_a_short_option_that_is_none_stays_one(run: Run) -> None:

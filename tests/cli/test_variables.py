@@ -154,7 +154,7 @@ def test_an_ambiguous_query_names_its_candidates(run: Run, fake: Fake, module: P
 def test_nothing_in_scope_is_an_answer(run: Run, fake: Fake, module: Path):
     fake.answer = InScope(HERE)
     assert (run("variables", module, "vadd+0").out, run("variables", "--json", module, "vadd+0").out) == (
-        "no variables\n",
+        "no variables here; code with line tables only has none anywhere: compile with -g (nvcc: -G)\n",
         "",
     )
 

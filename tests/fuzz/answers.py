@@ -19,7 +19,7 @@ from symd.errors import DataLoss, SymdError
 from symd.formats import containers
 from symd.index import Index
 from symd.index.file_header import VERSION
-from symd.index.lookup import first_answer
+from symd.index.lookup import answer_from_index_file
 from symd.index.module import build_index, decoded_objects, described
 from symd.index.module_tables import DecodedObject
 from symd.index.partial import FileIndex, PartialIndex
@@ -194,11 +194,11 @@ def read_index_plainly(data: bytes) -> None:
     except DataLoss as error:
         for address in _ANYWHERE:
             _read_twice(data, address)
-            first_answer(file, digest, ByAddress(ObjectAddress(address)))
+            answer_from_index_file(file, digest, ByAddress(ObjectAddress(address)))
         raise Refused from error
     for address in [*_ANYWHERE, *_addresses(whole)]:
         query = ByAddress(ObjectAddress(address))
-        found = first_answer(file, digest, query)
+        found = answer_from_index_file(file, digest, query)
         _read_twice(data, address)
         if found is not None:
             with suppress(DataLoss):

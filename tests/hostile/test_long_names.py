@@ -1,26 +1,37 @@
 """Names as long as whoever made the module liked, which many frames, sections or functions have: each is in memory once. Before, 63 KB of a
-module took 2.4 GB of the daemon's own process for one address, and 5 KB took 1.5 GB for its sections as long as its index was open."""
+module took 2.4 GB of the daemon's own process for one address, and 5 KB took 1.5 GB for its sections as long as its index was open.
+And each is looked at once: 60 KB of a cubin took 2 s for one name, 240 KB minutes, and 100 KB of calls in Python 4 s."""
 
 from __future__ import annotations
 
 import struct
+import time
 import tracemalloc
+from array import array
 from collections.abc import Callable
 
 import pytest
 
 from symd.config import Limits
-from symd.index import Index
+from symd.core import inlined_calls
+from symd.core.name_families import without_template_arguments
+from symd.core.strings import KERNEL_BODY
+from symd.debuginfo import rows_alone
+from symd.index import Index, unnamed_calls
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Answer
 from symd.model.breakpoints import SourceLine
+from symd.model.code import Function, is_symbol_of
 from symd.model.names import Match, NameQuery
+from symd.query import names
 from symd.query.breakpoints import locate
+from symd.query.function_spellings import spellings
 from symd.query.names import find_names
 from symd.query.symbolize import symbolize
 from tests.builders.elf import ALLOC, AX, OBJECT, Section, Symbol, build_elf
 from tests.builders.leb128 import uleb
+from tests.hostile import work
 from tests.hostile.work import one_sequence
 
 AMD, TEXT, DATA = 224, 0x1000, 0x8000_0000
@@ -28,20 +39,21 @@ LONG, MANY = 100_000, 200
 """Characters of a name, and how many have it."""
 
 
-def debug(tree: bytes, functions: int, symbols: list[Symbol], *sections: Section) -> bytes:
+def debug(tree: bytes, functions: int, symbols: list[Symbol], *sections: Section, name: bytes = b"n" * LONG) -> bytes:
     """A code object with a unit of these DIEs, whose names are the first string of .debug_str."""
     abbreviations = (
         uleb(1) + b"\x11\x01\x10\x17\0\0"
         + uleb(2) + b"\x2e\x01\x03\x0e\x6e\x08\x11\x01\x12\x06\0\0"
         + uleb(3) + b"\x1d\x01\x31\x13\x11\x01\x12\x06\x59\x0b\0\0"
         + uleb(4) + b"\x2e\0\x03\x0e\x6e\x08\x11\x01\x12\x06\x3a\x0b\x3b\x0b\0\0"
+        + uleb(5) + b"\x1d\0\x03\x0e\x6e\x0e\x58\x0b\x59\x0b\x11\x01\x12\x06\0\0"
         + b"\0"
     )  # fmt: skip
     unit = b"\x04\0" + bytes(4) + b"\x08" + b"\x01" + bytes(4) + tree + b"\0"
     parts = {
         ".debug_info": struct.pack("<I", len(unit)) + unit,
         ".debug_abbrev": abbreviations,
-        ".debug_str": b"n" * LONG + b"\0",
+        ".debug_str": name + b"\0",
         ".debug_line": one_sequence(b"\x02\x40\x01" * functions),
     }
     text = Section(".text", flags=AX, address=TEXT, data=bytes(64 * functions))
@@ -82,11 +94,11 @@ def sections_named_alike(count: int) -> bytes:
     return bytes(data)
 
 
-def peak(work: Callable[[], object]) -> int:
+def peak(ask: Callable[[], object]) -> int:
     """Bytes that something takes while it runs, and with what it answers."""
     tracemalloc.start()
     try:
-        work()
+        ask()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -117,6 +129,20 @@ def test_a_search_for_names_has_a_name_once(match: Match) -> None:
     assert peak(lambda: find_names(index, NameQuery("k", match))) < 20 * LONG
 
 
+def test_a_search_for_names_spells_a_name_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, 125 KB of a module took 6 s for a question."""
+    spelled: list[str] = []
+
+    def count(name: str) -> frozenset[str]:
+        spelled.append(name)
+        return spellings(name)
+
+    monkeypatch.setattr(names, "spellings", count)
+    index = Index(build_index(named_alike(5), Limits()))
+    assert len(find_names(index, NameQuery("n*", Match.GLOB))) == 0
+    assert [len(name) for name in spelled].count(LONG) == 1
+
+
 def test_an_index_is_made_of_a_name_once() -> None:
     data = named_alike(MANY)
     assert peak(lambda: build_index(data, Limits())) < 60 * LONG
@@ -126,3 +152,58 @@ def test_places_of_a_line_share_the_names_of_their_functions() -> None:
     index = Index(build_index(named_alike(MANY), Limits()))
     assert peak(lambda: locate(index, SourceLine("f", 1), every_address=True)) < 20 * LONG
     assert len(locate(index, SourceLine("f", 1), every_address=True).locations) >= MANY
+
+
+def processor_seconds(ask: Callable[[], object]) -> float:
+    began = time.process_time()
+    ask()
+    return time.process_time() - began
+
+
+def test_a_mangled_name_is_gone_through_once() -> None:
+    """What begins a substitution may be a part of its number, too."""
+    assert processor_seconds(lambda: without_template_arguments("_Z" + "S" * 100_000)) < 5
+
+
+def test_families_are_compared_once() -> None:
+    """Two functions of long names that are inlined at many places."""
+    places, names = range(20_000), ("", "a" * 2_000_000, "a" * 2_000_001)
+    pairs = [place << 32 | place for place in places]
+    distinct = [place << 32 | name for place in places for name in (1, 2)]
+    told = processor_seconds(lambda: inlined_calls._meant_names(pairs, distinct, bytearray(b"\1") * 40_000, names))
+    assert told < 5
+
+
+def calls_of_one_name(count: int, name: bytes) -> bytes:
+    """A function with so many calls of one name in it."""
+    span = struct.pack("<QI", TEXT, 64)
+    call = b"\x05" + bytes(8) + b"\1\1" + span
+    tree = b"\x02" + struct.pack("<I", len(name) - 1) + b"f\0" + span + call * count + b"\0"
+    return debug(tree, 1, [Symbol("f", TEXT, 64, ".text")], name=name)
+
+
+def test_whether_a_call_is_the_body_of_its_kernel_is_found_once_for_a_name() -> None:
+    rest = b"n" * 4_000_000
+    data = [calls_of_one_name(100_000, KERNEL_BODY.encode() + rest), calls_of_one_name(100_000, b"." + rest)]
+    body, other = (processor_seconds(lambda each=each: build_index(each, Limits())) for each in data)  # type: ignore[misc]
+    assert body < 3 * other + 1
+
+
+def test_whether_a_call_is_the_function_around_it_is_found_once_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def count(symbol: str, name: str) -> bool:
+        asked.append((symbol, name))
+        return is_symbol_of(symbol, name)
+
+    for module in (unnamed_calls, rows_alone):
+        monkeypatch.setattr(module, "is_symbol_of", count)
+    monkeypatch.setattr(work, "TABLE", work.TABLE.replace(b"f\0", b"f.py\0"))
+    build_index(calls_of_one_name(MANY, b"." * LONG), Limits())
+    assert len(asked) == len(set(asked)) > 0
+    asked.clear()
+    zeros, ones = array("I", bytes(4 * MANY)), array("I", [0] + [1] * (MANY - 1))
+    rows = zeros, array("Q", range(MANY)), zeros, ones, zeros, bytes(MANY)
+    calls = ones, array("I", [2]) * MANY, ones, ones, bytes(MANY)
+    rows_alone.inlined_rows(rows, calls, ("", "." * LONG, "other"), [Function("f", 0, 0, MANY)], ("a.py",))
+    assert len(asked) == len(set(asked)) > 0

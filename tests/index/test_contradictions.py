@@ -51,7 +51,7 @@ def one_inlined(rows: Sequence[tuple[int, int, int]], *more: Scope) -> Index:
 
 def test_sound_data_is_answered_as_it_is_written() -> None:
     found = one_inlined([(0, 21, S), (0x20, 5, S), (0x40, 31, S)])
-    assert found.read(as_written=True) is found
+    assert found.view(as_written=True) is found
     assert said(found, 0x20) == ("EXACT", [("inner", 5), ("outer", 30)])
     assert said(found, 0x40) == ("EXACT", [("outer", 31)])
 
@@ -62,7 +62,7 @@ def test_a_row_that_reaches_into_an_inlined_call_is_not_its_line() -> None:
     assert said(found, 0x20) == ("CONTRADICTORY", [("inner", 0), ("outer", 30)])
     assert said(found, 0x3F) == ("CONTRADICTORY", [("inner", 0), ("outer", 30)])
     assert said(found, 0x40) == ("EXACT", [("outer", 31)])
-    assert said(found.read(as_written=True), 0x20) == ("EXACT", [("inner", 21), ("outer", 30)])
+    assert said(found.view(as_written=True), 0x20) == ("EXACT", [("inner", 21), ("outer", 30)])
     assert answer(found, 0x20).frames[0].file is None
 
 
@@ -83,7 +83,7 @@ def test_a_row_with_a_line_of_the_only_copy_is_that_copys() -> None:
     found = one_inlined([(0, 21, S), (0x20, 5, S), (0x40, 31, S), (0x50, 5, S), (0x60, 31, S)])
     assert said(found, 0x50) == ("INFERRED", [("inner", 5), ("outer", 30)])
     assert said(found, 0x60) == ("EXACT", [("outer", 31)])
-    assert said(found.read(as_written=True), 0x50) == ("EXACT", [("outer", 5)])
+    assert said(found.view(as_written=True), 0x50) == ("EXACT", [("outer", 5)])
 
 
 def test_of_two_copies_neither_is_chosen() -> None:
@@ -104,7 +104,7 @@ def test_a_row_with_a_line_of_the_only_copy_is_that_copys_though_it_has_no_range
     found = index(Object(rows=[(0, 21, S), (0x50, 5, S), (0x60, 31, S), (0x80, 0, E)], scopes=scopes))
     assert said(found, 0x50) == ("INFERRED", [("inner", 5), ("outer", 33)])
     assert said(found, 0x60) == ("EXACT", [("outer", 31)])
-    assert said(found.read(as_written=True), 0x50) == ("EXACT", [("outer", 5)])
+    assert said(found.view(as_written=True), 0x50) == ("EXACT", [("outer", 5)])
 
 
 def test_of_two_copies_without_ranges_neither_is_chosen() -> None:
@@ -126,7 +126,7 @@ def test_a_line_of_a_function_that_is_not_inlined_here_is_believed() -> None:
     scopes = [Scope("outer", 0, 0x80, lines=OUTER), Scope("other", 0x80, 0x90, lines=OTHER)]
     found = index(Object(rows=[(0, 21, S), (0x50, 15, S), (0x60, 31, S), (0x80, 15, S), (0x90, 0, E)], scopes=scopes))
     assert said(found, 0x50) == ("EXACT", [("outer", 15)])
-    assert found.read(as_written=True) is found
+    assert found.view(as_written=True) is found
     assert not found.summary.objects[0].notes
 
 
@@ -169,7 +169,7 @@ def test_a_line_that_no_other_function_is_known_to_have_is_believed() -> None:
     """``#line`` moves lines; inner never has line 7 of its own."""
     found = one_inlined([(0, 21, S), (0x20, 5, S), (0x40, 31, S), (0x50, 7, S)])
     assert said(found, 0x50) == ("EXACT", [("outer", 7)])
-    assert found.read(as_written=True) is found
+    assert found.view(as_written=True) is found
 
 
 def test_each_of_many_instances_of_a_template_has_its_lines() -> None:
@@ -219,7 +219,7 @@ def test_a_line_zero_is_not_filled_from_a_row_that_is_doubted() -> None:
     found = one_inlined([(0, 21, S), (0x30, 0, S), (0x40, 31, S)])
     assert said(found, 0x20)[0] == "CONTRADICTORY"
     assert said(found, 0x30) == ("NO_LINE", [("inner", 0), ("outer", 30)])
-    assert said(found.read(as_written=True), 0x30) == ("APPROXIMATE", [("inner", 21), ("outer", 30)])
+    assert said(found.view(as_written=True), 0x30) == ("APPROXIMATE", [("inner", 21), ("outer", 30)])
 
 
 @pytest.mark.parametrize("kernel", [0x100, 0x80])
@@ -249,7 +249,7 @@ def test_code_of_a_symbol_of_which_nothing_is_said_has_no_line_behind_a_function
     )
     assert said_of_address(found, 0x7F) == ("EXACT", [("outer", 21)])
     assert said_of_address(found, 0x80) == said_of_address(found, 0xBF) == ("NO_LINE", [("fence", 0)])
-    assert said_of_address(found.read(as_written=True), 0x80) == ("EXACT", [("fence", 21)])
+    assert said_of_address(found.view(as_written=True), 0x80) == ("EXACT", [("fence", 21)])
     assert said_of_address(found, 0xC0) == ("EXACT", [("other", 15)])
     assert "64 bytes NO_LINE" in found.summary.objects[0].notes[0]
 
@@ -289,8 +289,8 @@ def test_where_code_of_another_function_lies_only_rows_that_begin_there_are_beli
     assert said(found, 0x40) == ("CONTRADICTORY", [("inner", 0), ("outer", 30)])
     assert said(found, 0x48) == ("CONTRADICTORY", [])
     assert said(found, 0x60) == ("INFERRED", [("other", 16)])
-    assert said(found.read(as_written=True), 0x20) == ("EXACT", [("other", 15)])
-    assert said(found.read(as_written=True), 0x60) == ("EXACT", [(None, 16)])
+    assert said(found.view(as_written=True), 0x20) == ("EXACT", [("other", 15)])
+    assert said(found.view(as_written=True), 0x60) == ("EXACT", [(None, 16)])
 
 
 def folded(*scopes: Scope) -> Index:
@@ -301,7 +301,7 @@ def folded(*scopes: Scope) -> Index:
 def test_of_functions_that_a_linker_folded_none_is_chosen() -> None:
     found = folded(Scope("outer", 0, 0x80, lines=OUTER), Scope("other", 0, 0x80, lines=OTHER))
     assert said(found, 0) == said(found, 0x7F) == ("CONTRADICTORY", [])
-    assert said(found.read(as_written=True), 0x40)[0] == "EXACT"
+    assert said(found.view(as_written=True), 0x40)[0] == "EXACT"
     (note,) = found.summary.objects[0].notes
     assert "functions contradict each other" in note
 
@@ -315,7 +315,7 @@ def test_what_was_inlined_into_folded_functions_is_not_chosen_either() -> None:
 @pytest.mark.parametrize("lines", [OTHER, None])
 def test_folded_instances_of_one_declaration_have_its_lines(lines: tuple[int, int] | None) -> None:
     found = folded(Scope("other<int>", 0, 0x80, lines=OTHER), Scope("other<long>", 0, 0x80, lines=lines))
-    assert found.read(as_written=True) is found
+    assert found.view(as_written=True) is found
     (frame,) = answer(found, 0).frames
     assert (frame.function in ("other<int>", "other<long>"), frame.line) == (True, 15)
 
@@ -332,7 +332,7 @@ def test_where_line_tables_say_several_things_the_scopes_hold_and_no_line() -> N
     assert said(found, 0x20) == ("CONTRADICTORY", [("inner", 0), ("outer", 30)])
     assert said(found, 0x60) == ("NO_LINE", [("outer", 0)])
     assert said(found, 0x80) == ("EXACT", [("other", 15)])
-    assert said(found.read(as_written=True), 0x20) == ("EXACT", [("inner", 5), ("outer", 30)])
+    assert said(found.view(as_written=True), 0x20) == ("EXACT", [("inner", 5), ("outer", 30)])
 
 
 def test_where_line_tables_say_several_things_and_nothing_says_whose_code_it_is_nobody_is_named() -> None:
@@ -400,7 +400,7 @@ def modules(draw: st.DrawFn) -> Index:
 @given(modules())
 def test_an_answer_differs_from_what_is_written_only_with_a_reason(found: Index) -> None:
     for offset in range(0x80):
-        mine, written = answer(found, offset), answer(found.read(as_written=True), offset)
+        mine, written = answer(found, offset), answer(found.view(as_written=True), offset)
         assert written.reason not in (Reason.INFERRED, Reason.CONTRADICTORY)
         if mine.reason is Reason.CONTRADICTORY:
             assert written.reason is Reason.EXACT
@@ -428,4 +428,4 @@ def test_a_variable_of_another_function_is_code_of_another_too() -> None:
 def test_what_is_outside_of_all_functions_doubts_none() -> None:
     scopes = [Scope("outer", 0, 0x20, lines=OUTER)]
     found = index(Object(rows=[(0, 21, S), (0x20, 0, E)], scopes=scopes, strays=[(0x40, 0x48)]))
-    assert found.read(as_written=True) is found
+    assert found.view(as_written=True) is found

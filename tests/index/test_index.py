@@ -169,7 +169,7 @@ def programs(draw: st.DrawFn) -> Program:
 @settings(max_examples=300, deadline=None)
 @given(programs())
 def test_every_address_has_the_naive_answer(program: Program) -> None:
-    index = program.index().read(as_written=True)
+    index = program.index().view(as_written=True)
     answers = symbolize_column(index, np.arange(0x1000, 0x1000 + SIZE, dtype=np.uint64))
     for address in range(SIZE):
         answer = answers[address]

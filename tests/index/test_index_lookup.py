@@ -24,7 +24,7 @@ from symd.index.derived import NO_DEBUG_DATA
 from symd.index.file_header import LARGEST, VERSION
 from symd.index.format import decode, narrow
 from symd.index.locations import LocationFrames, ModuleRanges, Owners
-from symd.index.lookup import FEW_SECTIONS, first_answer
+from symd.index.lookup import FEW_SECTIONS, answer_from_index_file
 from symd.index.module import build_index
 from symd.index.packing import GROUP, PAGE_SHIFT, encode_starts
 from symd.index.portions import named
@@ -86,7 +86,7 @@ def test_every_answer_is_that_of_a_column(indexes: dict[Path, bytes], as_written
     """Of files whose checksums nobody compared, of open indexes, and uncompiled."""
     kinds, answered, inlined = set(), 0, 0
     for path, file in indexes.items():
-        index = Index(file).read(as_written=as_written)
+        index = Index(file).view(as_written=as_written)
         lookups = [opened(core, file, as_written=as_written) for core in (index_lookup, UNCOMPILED)]
         for section in index.sections[:4]:
             addresses = np.arange(section.address, section.address + 3072, 4, dtype=np.uint64)
@@ -392,7 +392,7 @@ def test_a_reason_that_no_index_has_is_no_answer(core: ModuleType, indexes: dict
     digest, query = columns["module_sha256"].tobytes(), ByAddress(ObjectAddress(0x1978))
     with pytest.raises(DataLoss, match="reasons that are not there"):
         Index.checked(file).answer(query)
-    assert first_answer(memoryview(file), digest.hex(), query) is None
+    assert answer_from_index_file(memoryview(file), digest.hex(), query) is None
     assert said(core, file, 0x1978, digest) is None
 
 

@@ -220,6 +220,18 @@ def test_short_facts_of_a_module_that_has_too_many_are_left_out_too(monkeypatch)
     assert [each.facts for each in read.containers] == [each.facts for each in containers[:33]] + [said] * 7
 
 
+def test_kernels_whose_names_are_too_much_are_counted_in_a_note(monkeypatch):
+    """266 KB of a zebin whose 800 text sections have one long name took the daemon's own process to 550 MB."""
+    monkeypatch.setattr(index_summary, "MOST_DESCRIBED", 100_000)
+    long = tuple(KERNEL._replace(name=f"{n}" * 3_000, section="s" * 20_000, facts={}) for n in range(9))
+    few, none = OBJECT._replace(kernels=(KERNEL,)), OBJECT._replace(kernels=())
+    read = unpack(pack(MODULE._replace(objects=(few, OBJECT._replace(kernels=long), few, none))))
+    why = "not listed: the names of all take more than 100,000 bytes"
+    assert (read.objects[0], read.objects[3]) == (few, none)
+    assert read.objects[1] == OBJECT._replace(kernels=long[:4], notes=(*OBJECT.notes, f"5 kernels are {why}"))
+    assert read.objects[2].kernels == few.kernels
+
+
 def test_equal_facts_of_kernels_are_one_value():
     kernels = tuple(KERNEL._replace(name=f"{n:05}", facts={"n": [n % 2] * 100}) for n in range(4_000))
     read = unpack(pack(MODULE._replace(objects=(OBJECT._replace(kernels=kernels),)))).objects[0].kernels

@@ -22,7 +22,7 @@ def said(found: Index, offset: int, kernel: str = "k") -> tuple[str, list[tuple[
 
 
 def written(found: Index, offset: int) -> tuple[str, list[tuple[str | None, int]]]:
-    return said(found.read(as_written=True), offset)
+    return said(found.view(as_written=True), offset)
 
 
 ROWS = [(0, 17, S), (0x20, 9, S), (0x28, 5, S), (0x30, 9, S), (0x40, 18, S), (0x80, 0, E)]

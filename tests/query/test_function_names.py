@@ -208,4 +208,4 @@ def test_a_search_for_names_ends_where_nobody_waits() -> None:
     one = index(Object(kernels=[], symbols=[("vector_add", 0, 0x40)]))
     for name in ("add", "vector"):  # looked for as a word, and among those that are like it
         with pytest.raises(Left):
-            symbolize(one, [ByKernel(name, KernelOffset(0))], effort=QueryBudget(check_cancelled=check))
+            symbolize(one, [ByKernel(name, KernelOffset(0))], budget=QueryBudget(check_cancelled=check))

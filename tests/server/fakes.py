@@ -231,10 +231,10 @@ class FakeEngine:
     def symbolize_one(self, digest, query, path=None, check_cancelled=None):
         return self.symbolize(digest, [query], path)[0]
 
-    def answer_at_once(self, digest, query, path=None):
+    def answer_from_open_index(self, digest, query, path=None):
         return self.symbolize_one(digest, query, path) if self.hold.is_set() else None
 
-    def first_answer(self, digest, query, path=None):
+    def answer_from_index_file(self, digest, query, path=None):
         return None
 
     def is_open(self, digest):

@@ -539,7 +539,7 @@ def test_a_daemon_whose_certificate_is_for_another_name_is_told_so(tls, authorit
         assert error.message == "the daemon's certificate is for another name than 127.0.0.2"
 
 
-def test_a_list_of_daemons_is_recognised_by_the_first_host(tls, authority: Authority) -> None:
+def test_a_list_of_daemons_is_recognized_by_the_first_host(tls, authority: Authority) -> None:
     with served("0.0.0.0:0", **tls) as one, served("0.0.0.0:0", **tls) as other:
         ports = [address.rpartition(":")[2] for address in (one, other)]
         trusted = {"ca": authority.certificate}

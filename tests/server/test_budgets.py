@@ -511,7 +511,7 @@ def test_an_answer_of_long_texts_is_not_written_on_the_loop(tmp_path, monkeypatc
         (answer,) = daemon.engine.symbolize(DIGEST, [ByAddress(0x150)])
         long = "n" * 70_000
         longer = answer._replace(**{text: (answer.frames[0]._replace(function=long),) if text == "frames" else long})
-        daemon.engine.answer_at_once = daemon.engine.symbolize_one = lambda *_, **__: longer
+        daemon.engine.answer_from_open_index = daemon.engine.symbolize_one = lambda *_, **__: longer
         hold = BytesInFlight.hold
         monkeypatch.setattr(BytesInFlight, "hold", lambda *held: counted.append(held[-1]) or hold(*held))
         request = s.SymbolizeRequest(module=NAME, queries=[q.Query(address=0x150)])

@@ -1,6 +1,6 @@
 """The process in which a driver runs: it reads one request from its working directory, answers on one pipe, and leaves.
 
-It is started without site-packages and without the packages' own initialisation, so that nothing but the driver is
+It is started without site-packages and without the packages' own initialization, so that nothing but the driver is
 loaded. What the driver prints goes elsewhere and cannot spoil the answer.
 """
 

@@ -40,7 +40,7 @@ DRIVER_VARIABLES: Final = (
 )
 """What an own environment takes over: where the operator's drivers are, and which devices are seen."""
 _PATH_VARIABLES: Final = ("LD_LIBRARY_PATH", "OCL_ICD_FILENAMES", "OCL_ICD_VENDORS", "ZE_ENABLE_ALT_DRIVERS")
-"""Of these, those that name files or folders, separated by ":" or ","."""
+"""The variables among them that name files or folders, separated by ":" or ","."""
 
 _DRIVERS: Final = ("/opt/intel", "/opt/rocm")
 _SETTINGS: Final = ("/etc/OpenCL", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/locale", "/usr/share/zoneinfo")
@@ -72,7 +72,7 @@ def inherited(environment: Mapping[str, str], confinement: Confinement, folder: 
 
 
 def confine(root: str | None) -> None:
-    """Confine this process, which stands in its private folder, to itself and to the driver in the folder ``root``.
+    """Confine this process, which is in its private folder, to itself and to the driver in the folder ``root``.
 
     Raises OSError where the kernel cannot.
     """

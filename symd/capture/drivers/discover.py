@@ -1,6 +1,6 @@
-"""Which drivers and devices are here, with hardware and simulated, for Level Zero and OpenCL, each asked in its own
-process; and which NVIDIA driver and devices. symd reads CUDA code without any: programs that it captures from need
-them."""
+"""The drivers and devices of this machine, with hardware and simulated: of Level Zero and OpenCL, each asked in a
+process of its own, and of NVIDIA. symd reads CUDA code without a driver; the programs that it captures from need one.
+"""
 
 from __future__ import annotations
 

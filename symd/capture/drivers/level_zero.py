@@ -78,7 +78,7 @@ class _ModuleDesc(Structure):
 
 
 class LevelZero:
-    """The loader, initialised. Raises DriverMissing when it is not here or knows no driver with a device.
+    """The loader, initialized. Raises DriverMissing when it is not here or knows no driver with a device.
 
     Nothing may follow a failed zeInit: loader 1.8 jumps through null pointers then.
     """

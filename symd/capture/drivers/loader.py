@@ -1,6 +1,8 @@
-"""The loader library of an interface (Level Zero's, OpenCL's ICD loader), called through ctypes: each call is announced
-before it is made, each failure carries the code's name. Opened in a child process only. What both driver bindings do,
-and what they give: devices, modules that were built, and build logs of a size that can be shown."""
+"""The loader library of an interface (Level Zero's, OpenCL's ICD loader), called through ctypes in a child process
+only: each call is announced before it is made, each failure carries the code's name.
+
+Also what both driver bindings share: devices, built modules, and build logs cut to a size that can be shown.
+"""
 
 from __future__ import annotations
 

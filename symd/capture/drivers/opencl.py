@@ -150,7 +150,7 @@ class OpenCL:
         return buffer.raw
 
     def _text(self, function: str, handle: c_void_p, name: int, *middle: c_void_p) -> str:
-        """A string property; ``middle`` stands between the handle and the property's name."""
+        """A string property; ``middle`` is between the handle and the property's name."""
         size = c_size_t()
         head = (handle, *middle, c_uint32(name))
         self._loader.check(function, *head, c_size_t(0), None, byref(size))

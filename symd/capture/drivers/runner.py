@@ -38,7 +38,7 @@ from symd.system.process.process import ProcessLimits
 from symd.system.process.run import Cancellation, Cancelled, Ended, Limit, run
 from symd.system.temporary_folders import child_folder
 
-# The packages' own initialisation is left out: no NumPy and no gRPC beside a driver.
+# The packages' own initialization is left out: no NumPy and no gRPC beside a driver.
 _START: Final = """\
 import sys, types
 for name, folder in (("symd", ""), ("symd.capture", "/capture"), ("symd.capture.drivers", "/capture/drivers")):

@@ -33,7 +33,7 @@ _SMALL = 2048
 _WAIT_SECONDS = 0.1
 _AT_RANDOM = 25
 _ADD_SEALS, _ALL_SEALS = 1033, 15
-"""Of fcntl.h, which older Pythons do not have."""
+"""Constants of fcntl.h, which older Pythons do not have."""
 
 
 class Told:
@@ -149,12 +149,12 @@ class Handover:
     def tell(self, told: Told) -> None:
         """Hand over; when it returns, symd has it, or it is counted as lost."""
         record = _record(told, self._lost, self._key)
-        if self._sent(record) or self._written(record, told.time):
+        if self._send(record) or self._write(record, told.time):
             self._lost = 0
         else:
             self._lost += 1
 
-    def _sent(self, record: bytes) -> bool:
+    def _send(self, record: bytes) -> bool:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) as connection:
                 connection.settimeout(_WAIT_SECONDS)
@@ -167,7 +167,7 @@ class Handover:
             return False
         return True
 
-    def _written(self, record: bytes, when: int) -> bool:
+    def _write(self, record: bytes, when: int) -> bool:
         self._files += 1
         name = "%d-%d-python-%d" % (when, os.getpid(), self._files)
         path = os.path.join(self._folder, "spool", name)

@@ -1,5 +1,4 @@
-"""``symd symbolize FILE QUERY...`` where each asks for an address or a place in a kernel, and the debug data around it
-is as compilers write it as a rule."""
+"""``symd symbolize FILE QUERY...``, for up to three addresses or places in kernels whose debug data is plain."""
 
 from __future__ import annotations
 
@@ -78,7 +77,7 @@ def answer_at(code: CodeObject, section: int, offset: int) -> PlainAnswer | None
         from symd.debuginfo.spirv import one_address as spirv  # noqa: PLC0415 - one of the two is needed
 
         return spirv.answer_at(code, offset)
-    from symd.debuginfo import one_address  # noqa: PLC0415 - likewise
+    from symd.debuginfo import one_address  # noqa: PLC0415 - one of the two is needed
 
     return one_address.answer_at(code, section, offset, DEFAULT_LIMITS)
 

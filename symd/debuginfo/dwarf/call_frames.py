@@ -188,7 +188,7 @@ class CallFrames:
                 yield entry
 
     def _extents(self) -> Iterator[tuple[int, int, int, int]]:
-        """Of each entry where it begins, the bounds of its content, and the bytes of an offset."""
+        """(where it begins, the bounds of its content, the bytes of an offset) of each entry."""
         cursor = self._cursor(0, len(self._data))
         try:
             while cursor.at < cursor.end:

@@ -1,7 +1,9 @@
-"""Line rows, DIEs and scopes of an object as NumPy columns, equally long, addresses in the linear space that the caller
-relocated the sections into: all line tables with one list of files, and all DIE trees as functions and inlined calls
-with names, ranges and call sites. Nobody compares or prints columns, and what a dataclass makes for it takes most of
-the time to make one."""
+"""Line rows, DIEs and scopes of an object as NumPy columns of equal length, with addresses in the linear space that the
+sections were relocated into: all line tables with one list of files, and all DIE trees as functions and inlined calls
+with names, ranges and call sites.
+
+Columns are no dataclasses: nobody compares or prints them, and making those methods takes most of the time to make one.
+"""
 
 from __future__ import annotations
 

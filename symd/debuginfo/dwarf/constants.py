@@ -2,7 +2,7 @@
 ``DW_AT_low_pc`` finds it, and everybody who reads it.
 
 Forms and units are listed in full; of tags, attributes and what line tables are made of those that are named outside
-the core. What only descriptions of variables use stands in ``variable_constants``, which a process that answers one
+the core. What only descriptions of variables use is in ``variable_constants``, which a process that answers one
 address never imports.
 
 They are plain integers: enumerations of them take a tenth of the time of one answer to make, and a quarter of a

@@ -1,6 +1,7 @@
-"""How values are written in DWARF: a bounded little-endian reader for whatever is read one value at a time, attribute
-forms (DWARF 5, 7.5.6; GNU and LLVM extensions), and abbreviation tables (7.5.3), parsed when they are first asked for:
-as a whole by the core, and a declaration alone for whoever reads one DIE."""
+"""Values in DWARF: a bounded little-endian reader of one value at a time, attribute forms (DWARF 5, 7.5.6; GNU and LLVM
+extensions), and abbreviation tables (7.5.3). A table is parsed by the core when it is first needed, a single
+declaration to read one DIE.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +107,7 @@ STRX_FORMS = frozenset(
     }
 )  # fmt: skip
 LOW_PC_OFFSET = 1 << 32
-"""The name, which no attribute has, of what stands behind a DW_AT_low_pc of the form DW_FORM_LLVM_addrx_offset: the
+"""The name, which no attribute has, of what is behind a DW_AT_low_pc of the form DW_FORM_LLVM_addrx_offset: the
 bytes from that address."""
 UNIT_REFERENCES = frozenset(
     {Form.DW_FORM_ref1, Form.DW_FORM_ref2, Form.DW_FORM_ref4, Form.DW_FORM_ref8, Form.DW_FORM_ref_udata}

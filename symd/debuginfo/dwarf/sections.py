@@ -1,8 +1,11 @@
-"""The debug sections that the units of one object are read from, as one value: by what they hold, not by what an object
-file calls them, so that whoever has the sections under other names, or in two files, makes another such value. Split
-DWARF, the sections of ``.dwo`` files and ``.dwp`` packages, is laid behind those of the object that it belongs to, so
-that its units are read like all others. Source: DWARF 5, 7.3.2 and 7.3.5; for DWARF 4 GCC's wiki, "DebugFission" and
-"DebugFissionDWP"."""
+"""The debug sections of one object as one value, by what they hold and not by their names in an object file, so that a
+caller with other names, or with two files, can make such a value too.
+
+The sections of ``.dwo`` files and ``.dwp`` packages (split DWARF) are laid after those of their object, so that their
+units are read like all others.
+
+Sources: DWARF 5, 7.3.2 and 7.3.5; for DWARF 4 GCC's wiki, "DebugFission" and "DebugFissionDWP".
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from symd.model.texts import counted
 
 class DebugSection(NamedTuple):
     """One section: ``name`` is what errors and warnings call it, and its place in ``contents``. ``split`` says of
-    ``.debug_info`` which of its units come from ``.dwo`` files; these stand behind all others."""
+    ``.debug_info`` which of its units come from ``.dwo`` files; these are behind all others."""
 
     name: str
     contents: Mapping[str, bytes]

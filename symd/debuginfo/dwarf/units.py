@@ -1,21 +1,17 @@
-"""The units of ``.debug_info`` (DWARF 5, 7.5.1): headers, what the first DIE of each says about the whole unit, their
-DIEs as the core has them, and which units some addresses need, so that one question of a large object does not wait for
-all."""
+"""The units of ``.debug_info`` (DWARF 5, 7.5.1): headers, what the first DIE of each says about the whole unit, and
+their DIEs as the core reads them."""
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate
 
 from symd.core.dies import HAS_LOW, IS_EXTERNAL, DieRows
 from symd.core.range_lists import RangeRows as CoreRanges
 from symd.core.range_lists import UnitParameters
 from symd.core.strings import Names, StringReader
 from symd.core.unit_headers import UnitReader
-from symd.debuginfo.dwarf import forms
-from symd.debuginfo.dwarf.constants import At, Lne, Tag
+from symd.debuginfo.dwarf.constants import Tag
 from symd.debuginfo.dwarf.forms import AbbreviationTables, Table, Widths
 from symd.debuginfo.dwarf.sections import Contributions, DebugSections, Warnings
 from symd.errors import Malformed, SymdError, Unsupported
@@ -39,6 +35,18 @@ class Unit:
         "abbreviations", "addr_base", "comp_dir", "contributions", "dies", "dwo_id", "dwo_name", "end", "has_children", "low_pc", "name", "number", "offset",
         "ranges_base", "rnglists_base", "states_addr_base", "stmt_list", "str_offsets_base", "table", "tag", "version", "widths",
     )  # fmt: skip
+    tag: int
+    low_pc: int
+    str_offsets_base: int
+    addr_base: int
+    rnglists_base: int
+    ranges_base: int
+    name: bytes
+    comp_dir: bytes
+    dwo_name: bytes
+    states_addr_base: bool
+    has_children: bool
+    table: Table | None
 
     def __init__(
         self,
@@ -60,10 +68,10 @@ class Unit:
         self.name = self.comp_dir = self.dwo_name = b""
         self.states_addr_base = self.has_children = False
         self.stmt_list = stmt_list
-        self.table: Table | None = None
+        self.table = None
 
     def changed(self, **changes: Any) -> Self:
-        """A copy of the unit with other values of some fields."""
+        """A copy of the unit with other values of some fields. Raises AttributeError for what is no field."""
         from copy import copy  # noqa: PLC0415 - slow to import, and one unit alone stays as it is
 
         found = copy(self)
@@ -75,7 +83,7 @@ class Unit:
 class Units(NamedTuple):
     """The units that can be read, in order; ``warnings`` name the others.
 
-    Where only some of an object's units are wanted (``selection``), ``skipped_tables`` are the offsets of the line
+    Where only some of an object's units are wanted (``unit_selection``), ``skipped_tables`` are the offsets of the line
     tables that none of these refers to.
 
     In the place of a skeleton unit stands the split unit that belongs to it, where that is there.
@@ -86,7 +94,7 @@ class Units(NamedTuple):
     skipped_tables: frozenset[int] = frozenset()
 
     def missing_files(self) -> Iterator[str]:
-        """What is to be said of units whose debug data stands in files that are not here."""
+        """What is to be said of units whose debug data is in files that are not here."""
         for unit in self.units:
             if unit.dwo_name and unit.contributions is None:
                 name = unit.dwo_name.decode("utf-8", "replace")
@@ -183,7 +191,7 @@ class _UnitReader:
             self._sections.budget.count_headers(1, self._sections.info.name)
 
     def split_units(self) -> list[Unit]:
-        """The units of ``.dwo`` files, which stand behind all others."""
+        """The units of ``.dwo`` files, which are behind all others."""
         return [unit for each in self._sections.info.split for unit in self.units(each.start, each.end, each)]
 
 
@@ -311,100 +319,3 @@ def external_functions(sections: DebugSections, units: Units) -> list[tuple[str,
     for (_, place), name in zip(wanted, number, strict=True):
         found[place].append(known[name])
     return [tuple(each) for each in found]
-
-
-_EXTENDED_OPCODE = 0
-"""The opcode that begins an extended instruction of a line program (6.2.5.3); its own number follows after its
-length."""
-_SET_ADDRESS = int(Lne.DW_LNE_set_address)
-_BYTES_A_STEP = 256
-"""Bytes of a line table that are searched in about a microsecond at most."""
-_Span = tuple[int, int]
-"""Linear addresses [start, end), not empty."""
-
-
-class UnitSelection(NamedTuple):
-    """The units that are needed, and the linear addresses [start, end) for which they are all that is needed."""
-
-    units: Units
-    spans: Sequence[_Span]
-
-
-def units_for_addresses(sections: DebugSections, units: Units, addresses: Sequence[int]) -> UnitSelection | None:
-    """The units whose own ranges (DW_AT_ranges, or DW_AT_low_pc with DW_AT_high_pc) hold one of ``addresses``, and all
-    units that state none. None where that leaves out nothing, or where what is left out could matter: an address that
-    no unit claims, code that two claim, names that stand in another unit, a line table with code outside its unit or of
-    several units."""
-    spans = _spans_of_units(sections, units.units)
-    holders = [{n for n, each in spans.items() if any(start <= at < end for start, end in each)} for at in addresses]
-    if not all(holders):
-        return None
-    held = set().union(*holders)
-    chosen = [unit for unit in units.units if unit.number not in spans or unit.number in held]
-    passed = [unit for unit in units.units if unit.number in spans and unit.number not in held]
-    tables = {unit.stmt_list for unit in chosen} - {None}
-    others = [unit.stmt_list for unit in passed if unit.stmt_list is not None]
-    if not passed or len(set(others)) < len(others) or not tables.isdisjoint(others) or _refer_elsewhere(chosen):
-        return None
-    is_zero_dropped = all(start > 0 for each in spans.values() for start, _ in each)
-    if not all(_begins_inside(sections, unit, spans[unit.number], is_zero_dropped) for unit in passed):
-        return None
-    mine = [span for unit in chosen for span in spans.get(unit.number, ())]
-    if _overlap(mine, [span for unit in passed for span in spans[unit.number]]):
-        return None
-    kept = tuple(unit.changed(number=number) for number, unit in enumerate(chosen))
-    skipped = frozenset(unit.stmt_list for unit in passed if unit.stmt_list is not None)
-    return UnitSelection(units._replace(units=kept, skipped_tables=skipped), mine)
-
-
-def _spans_of_units(sections: DebugSections, units: Sequence[Unit]) -> dict[int, list[_Span]]:
-    """The code ranges that the first DIE of each unit states that states some, by the number of the unit."""
-    rows, _ = read_rows(sections, units, (), only_first=True)
-    place, ranges = rows.column("unit"), rows.ranges
-    found: dict[int, list[_Span]] = {}
-    for which, start, end in zip(ranges.which, ranges.start, ranges.stop, strict=True):
-        found.setdefault(units[place[which]].number, []).append((start, end))
-    return found
-
-
-def _overlap(some: Sequence[_Span], others: Sequence[_Span]) -> bool:
-    """Whether one of the first stretches shares an address with one of the others."""
-    ordered = sorted(some)
-    furthest = [0, *accumulate((end for _, end in ordered), max)]
-    return any(furthest[bisect_left(ordered, (end,))] > start for start, end in others)
-
-
-def _refer_elsewhere(chosen: Sequence[Unit]) -> bool:
-    """Whether a name may stand in another unit than the function."""
-    return any(
-        attribute.name in (At.DW_AT_abstract_origin, At.DW_AT_specification)
-        and attribute.form not in forms.UNIT_REFERENCES
-        for table in {id(unit.table): unit.table for unit in chosen}.values()
-        if table is not None
-        for abbreviation in table.every()
-        for attribute in abbreviation.attributes
-    )
-
-
-def _begins_inside(sections: DebugSections, unit: Unit, spans: Sequence[_Span], is_zero_dropped: bool) -> bool:
-    """Whether every sequence of the unit's line table begins in the unit's ranges, or where linkers put what they
-    dropped. Bytes that look like DW_LNE_set_address count as one."""
-    data, at = sections.lines.data, unit.stmt_list
-    if at is None or len(data) < at + 4:
-        return True
-    # 64-bit tables begin with the largest number.
-    end = min(at + 4 + int.from_bytes(data[at : at + 4], "little"), len(data))
-    sections.spend((end - at) // _BYTES_A_STEP, sections.lines.name)
-    ordered = sorted(spans)
-    furthest = [*accumulate((last for _, last in ordered), max)]
-    size = unit.widths.address
-    top = 1 << 8 * size
-    dropped = {top - 1, top - 2, 0} if is_zero_dropped else {top - 1, top - 2}
-    opcode = bytes([_EXTENDED_OPCODE, size + 1, _SET_ADDRESS])
-    while (at := data.find(opcode, at, end)) >= 0:
-        at += len(opcode)
-        address = int.from_bytes(data[at : at + size], "little")
-        before = bisect_left(ordered, (address + 1,))
-        if address not in dropped and not (before and address <= furthest[before - 1]):
-            return False
-    return True

@@ -1,5 +1,5 @@
 """Relocatable AMDGPU objects: every address and every offset in their debug sections is a relocation: SHT_RELA for
-amdhsa, SHT_REL, whose addends stand in place, for other systems. With one section a function all line sequences begin
+amdhsa, SHT_REL, whose addends are in place, for other systems. With one section a function all line sequences begin
 at 0, and only the relocation's symbol says whose they are.
 
 Source: LLVM's AMDGPU usage guide, "Relocation Records"."""

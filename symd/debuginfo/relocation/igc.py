@@ -1,6 +1,7 @@
-"""IGC's per-kernel ELF images. In the debug container only the line program's start address is left to relocate: its
-place holds 0 and the addend the true start, which is not 0 in a library's kernels. The dumped variant (machine 62) has
-all of its addresses and section offsets in R_X86_64_64 and R_X86_64_32."""
+"""Relocation of IGC's per-kernel ELF images. In the debug container only the line program's start address is relocated:
+its place holds 0 and the addend the true start, which is not 0 in a library's kernels. The dumped variant (machine 62)
+has all of its addresses and section offsets in R_X86_64_64 and R_X86_64_32.
+"""
 
 from __future__ import annotations
 

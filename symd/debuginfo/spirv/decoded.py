@@ -1,10 +1,14 @@
-"""What is decoded of a SPIR-V module, without NumPy, whose import takes longer than one answer: debug instructions by
-id, scopes, rows. An address is the byte offset of an instruction; a row begins at the first instruction that a line
-statement governs, never at the statement itself, and ends where the block ends. A function with debug data owns its
-whole OpFunction .. OpFunctionEnd; DebugScope and DebugInlinedAt say which debug function each instruction belongs to
-and through which inlined calls. Source: SPIR-V 1.6, 3.52.2 (OpLine, OpNoLine); NonSemantic.Shader.DebugInfo.100 and
-OpenCL.DebugInfo.100, "Lexical Scope", "Compilation Unit", DebugScope, DebugNoScope, DebugInlinedAt, DebugLine and
-DebugNoLine."""
+"""The debug instructions of a SPIR-V module by id, its scopes and its rows, decoded without NumPy, whose import takes
+longer than one answer.
+
+An address is the byte offset of an instruction; a row begins at the first instruction that a line statement governs,
+never at the statement itself, and ends where the block ends. A function with debug data owns its whole OpFunction ..
+OpFunctionEnd; DebugScope and DebugInlinedAt say which debug function each instruction belongs to and through which
+inlined calls.
+
+Sources: SPIR-V 1.6, 3.52.2 (OpLine, OpNoLine); NonSemantic.Shader.DebugInfo.100 and OpenCL.DebugInfo.100, "Lexical
+Scope", "Compilation Unit", DebugScope, DebugNoScope, DebugInlinedAt, DebugLine and DebugNoLine.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from symd.formats.spirv.words import DebugInstruction, Words
 from symd.model.light_typing import NamedTuple
 
 _PARENT = {Debug.TypeTemplate: 0, Debug.LexicalBlock: 3, Debug.LexicalBlockDiscriminator: 2}
-"""The operand that names what a scope stands in; a template names the function it makes."""
+"""The operand that names what a scope is in; a template names the function it makes."""
 _LINE = 3
 """Where a DebugFunction has the line of its declaration."""
 _SOURCE = {Debug.Function: 2, Debug.LexicalBlock: 0, Debug.LexicalBlockDiscriminator: 0}
@@ -27,7 +31,7 @@ _DESCRIBING = (*_PARENT, Debug.Function, Debug.FunctionDefinition, Debug.Inlined
 
 
 class InlinedAt(NamedTuple):
-    """The call that was inlined: its line and column (0 where the set has none), the id of the scope it stands in, and
+    """The call that was inlined: its line and column (0 where the set has none), the id of the scope it is in, and
     the DebugInlinedAt of that one's own inlined call (0 for none)."""
 
     line: int
@@ -127,7 +131,7 @@ class DebugData:
         return InlinedAt(line, column, ops[scope], ops[scope + 1] if len(ops) > scope + 1 else 0)
 
     def stated_places(self) -> Iterator[tuple[int, str, int]]:
-        """(DebugFunction, file, line) of what is said to stand in functions apart from their code: where they are
+        """(DebugFunction, file, line) of what is said to be in functions apart from their code: where they are
         declared, and the calls in them that were inlined."""
         for number, item in self.by_id.items():
             if item.opcode == Debug.Function:
@@ -176,7 +180,7 @@ class StringNumbers:
 NO_PARENT = NO_FUNCTION = 0xFFFFFFFF
 """The number that stands for no scope, as ``model.debug_info`` has it."""
 MOST_FRAMES = 256
-"""Inlined calls inside one another; where a module claims more, the innermost function stands alone."""
+"""Inlined calls inside one another; where a module claims more, the innermost function is given alone."""
 MOST_RANGES = 4_000_000
 """Pieces of code that belong to a scope, counted for every scope around them too."""
 _REMEMBERED = 1 << 20
@@ -229,7 +233,7 @@ class ScopeBuilder:
 
     def segments(self) -> tuple[array[int], array[int], array[int]]:
         """All code that was built, cut where the scope changes."""
-        self._segments.sort()  # functions of one id stand where the first one did
+        self._segments.sort()  # functions of one id are where the first one did
         first, named, own = (array("I", [segment[part] for segment in self._segments]) for part in range(3))
         return first, named, own
 
@@ -260,7 +264,7 @@ class ScopeBuilder:
         if outermost is None:
             assert own is not None  # noqa: S101 - or there was nothing to say
             chain = [*chain[:-1], (own, 0)]
-        above, numbers = -1 - body.id, []  # functions are told apart by their body, inlined calls by what they stand in
+        above, numbers = -1 - body.id, []  # functions are told apart by their body, inlined calls by what they are in
         for function, inlined_at in reversed(chain):
             above = self._number(above, function, inlined_at)
             numbers.append(above)

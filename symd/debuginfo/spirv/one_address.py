@@ -1,6 +1,7 @@
-"""The frames at one address of a SPIR-V module, without columns (``debuginfo.one_address``). A line and a scope are
-said independently of each other there, so that neither is doubted for the other's sake; what the whole index would
-doubt or look for elsewhere is left to it."""
+"""The frames at one address of a SPIR-V module, without NumPy (``debuginfo.one_address``). Lines and scopes are stated
+independently in SPIR-V, so that neither puts the other in doubt; what an index would doubt or look for elsewhere is
+left to it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from symd.model.frame_text import (
 )
 
 _END_SEQUENCE = 4
-"""As in ``model.debug_info``."""
+"""The flag of a row that ends a sequence, as in ``model.debug_info``."""
 
 
 def answer_at(code: CodeObject, offset: int) -> PlainAnswer | None:

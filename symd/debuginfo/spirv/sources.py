@@ -24,7 +24,7 @@ _Pieces = list[tuple[str, list[str]]]
 
 
 def source_texts(code: CodeObject) -> Mapping[str, str]:
-    """File path to its text, for every file whose text is in the module. Raises Malformed like ``spirv_lines.read``,
+    """File path to its text, for every file whose text is in the module. Raises Malformed like ``spirv.lines.read``,
     and where texts are pieced together of the same strings again and again."""
     found: dict[str, str] = {}
     for file, content in every_text(code):
@@ -34,7 +34,7 @@ def source_texts(code: CodeObject) -> Mapping[str, str]:
 
 def every_text(code: CodeObject) -> Sequence[tuple[str, str]]:
     """(File path, text) of every text in the module, also where a module that was linked has several texts of one file.
-    Raises Malformed like ``spirv_lines.read``, and where texts are pieced together of the same strings again and
+    Raises Malformed like ``spirv.lines.read``, and where texts are pieced together of the same strings again and
     again."""
     words = own_and_described(code)[1].words
     pieces: _Pieces = []

@@ -1,8 +1,7 @@
-"""DIEs read one at a time, with whatever attribute is asked for: for a question about a single address. The bulk
-decoder's units, abbreviations and tree splitting say where they are.
+"""DIEs read one at a time, with any attribute, for questions about a single address.
 
-Where the DIEs with children begin and end, and the code of scopes: enough to step over a subtree, and to find what is
-around a DIE or an address.
+The bulk decoder's units, abbreviations and DIE extents say where each DIE begins and ends, which is enough to step over
+a subtree and to find the DIEs around an address.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """A location expression evaluated for every SIMD lane that shares the code.
 
-What location expressions said before: compilers write few of them for many addresses, and each is evaluated for every
-SIMD lane.
-
-Only what follows from the expression alone is kept: one that asked for the function's frame base, an entry of
-.debug_addr or another DIE is evaluated again. The operations that an answer took are counted each time, so that no
-answer depends on those before it.
+Compilers write few expressions for many addresses, so results are kept. Only what follows from the expression alone is
+kept: an expression that reads the function's frame base, an entry of .debug_addr or another DIE is evaluated again. The
+operations of a kept result are counted each time it is used, so that no answer depends on those before it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""What SIMD lanes have in common: the lanes are cut into runs, in which every leaf of the text stays or grows by a
-fixed step from lane to lane.
+"""A place that differs from SIMD lane to SIMD lane, as text written once.
 
-One lane's place as text with gaps: what may differ from lane to lane (a register, an offset) is a leaf, all else is
-text.
-
-The text of a run of lanes: its template with the leaves filled in by their rules.
+One lane's place is a template: numbers that may differ from lane to lane (a register, an offset) are leaves, all else
+is text. Lanes are cut into runs, in which each leaf stays or grows by a fixed step from lane to lane; a run is written
+as its template with the rules of its leaves.
 """
 
 from __future__ import annotations
@@ -243,7 +241,7 @@ class _Writer:
             self.term(term, 0)
 
     def term(self, term: Term, depth: int) -> None:
-        """An operand; one inside another stands in parentheses where it has several parts."""
+        """An operand; one inside another is in parentheses where it has several parts."""
         self.nodes += 1
         leaf = register_leaf(term)
         if depth > MOST_LEVELS or self.nodes > MOST_NODES:

@@ -1,7 +1,8 @@
-"""Location lists: where a variable lives, by address. ``.debug_loc`` (DWARF 4, 2.6.2) and ``.debug_loclists`` (DWARF 5,
-7.7.3), with every kind of entry and GNU's view pairs.
+"""Location lists: where a variable is, by address. ``ListReader`` finds the list that an attribute refers to through
+its unit.
 
-The location list that an attribute refers to, found through its unit.
+Sources: DWARF 4, 2.6.2 (``.debug_loc``); DWARF 5, 7.7.3 (``.debug_loclists``), with every kind of entry and GNU's view
+pairs.
 """
 
 from __future__ import annotations
@@ -191,7 +192,7 @@ class ListReader:
         self._budget = budget
 
     def entries(self, unit: Unit, value: Value) -> list[ListEntry] | None:
-        """The entries of the list that ``value``, which stands in ``unit``, refers to; None where it refers to none.
+        """The entries of the list that ``value``, which is in ``unit``, refers to; None where it refers to none.
         Raises Malformed and LimitExceeded."""
         if value.form == Form.DW_FORM_loclistx:
             sections, listed = self._dies.sections, _list_unit(self._dies, unit)

@@ -1,7 +1,7 @@
-"""Where a variable is as structure: made from the same terms and lane rules that the text is made from.
+"""Where a variable is, in words and as a record (``model.variables``), made from the same terms and lane rules.
 
-Where a variable is, in words and as structure. A place that differs from lane to lane is written once, by the rule
-that its numbers follow: the bits of lane 0 and "per lane", or an offset that is a multiple of ``lane``.
+A place that differs from lane to lane is written once, by the rule that its numbers follow: the bits of lane 0 and "per
+lane", or an offset that is a multiple of ``lane``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""Where one variable lives at the address asked about: its location attribute, list or expression, made into text, and
-why a location cannot be right. LLVM marks a variable in AMD's private memory by what stands at the end of its
-expression, and leaves the mark behind where it keeps the value in a register, or knows it."""
+"""Where one variable is at an address: its location attribute, list or expression, made into text, and why a location
+cannot be right.
+
+LLVM marks a variable in AMD's private memory at the end of its expression, and leaves the mark there when it keeps the
+value in a register, or knows it.
+"""
 
 from __future__ import annotations
 
@@ -229,7 +232,8 @@ class Locator:
         )
 
     def _register_name(self, number: int) -> RegisterName:
-        """With the machine's registers that hold it here, where it is a PTX register and the object says so."""
+        """The name of a register; that of a PTX register with the machine's registers that hold it here, where the
+        object says so."""
         name = register_name(self._vendor, number)
         if self._vendor is not Vendor.NVIDIA or self._machine_registers is None or ptx_name(number) is None:
             return RegisterName(name)

@@ -1,7 +1,7 @@
-"""What a location expression computes, kept symbolic: registers are not read here, so a value is a number, the bits of
-a register, or an operation on such. Numbers wrap at the size of an address.
+"""The stack machine of location expressions: a cursor, a stack of terms, and the pieces so far.
 
-The state of a location expression that is being evaluated: a cursor, a stack of terms, and the pieces so far.
+Its terms are symbolic, because registers are not read here: a value is a number, the bits of a register, or an
+operation on such. Numbers wrap at the size of an address.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Deref:
-    """What stands in memory at ``address``: ``size`` bytes (None: as wide as an address), in address space
+    """What is in memory at ``address``: ``size`` bytes (None: as wide as an address), in address space
     ``space``."""
 
     address: Term
@@ -96,7 +96,7 @@ class StackValue:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLocation:
-    """Memory at ``address`` of address space ``space``, as a place: not what stands there."""
+    """Memory at ``address`` of address space ``space``, as a place: not what is there."""
 
     address: Term
     space: int

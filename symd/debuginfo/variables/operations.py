@@ -1,9 +1,9 @@
-"""DWARF's operations by number (DWARF 5, 7.7.1; GNU's extensions), each a few lines over the machine.
+"""DWARF's operations by number, each a few lines over the machine: those of the standard, GNU's, Intel's and LLVM's.
 
-LLVM's operations for places in address spaces and in lanes of registers, which ROCm's compilers write: an operation's
-number after DW_OP_LLVM_user.
+LLVM's, which ROCm's compilers write, are for places in address spaces and in lanes of registers: an operation's number
+after DW_OP_LLVM_user, or operations of their own from ROCm before 6.
 
-Source: LLVM's "DWARF Extensions For Heterogeneous Debugging"; ROCm before 6 wrote them as operations of their own.
+Sources: DWARF 5, 7.7.1; LLVM's "DWARF Extensions For Heterogeneous Debugging".
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
-"""Register numbers of DWARF as people write the registers, by vendor, how wide a vector register is and which of its
-bits are each lane's, and the registers that NVIDIA's frame addresses count from. Intel: the compiler's own numbering,
-16 + n for general register n. AMD: LLVM's AMDGPU usage guide, "Register Identifier"; its debug data leaves widths to
-whoever knows the machine. NVIDIA: the number is the ASCII text of the PTX register's name; where the PTX registers of a
-debug build are in the machine's registers, ``.nv_debug_info_reg_sass`` says: for each function its name and NUL, u32
-count, then records of u32 piece, PTX register name and NUL, u32 location (class in the high byte: 5 general, 2
-predicate), u32 first and u32 last code offset. The variables that live in local memory count from the canonical frame
-address of ptxas' own call frame information, whose register numbers are those locations."""
+"""DWARF's register numbers by vendor: the names of the registers, how wide a vector register is and which of its bits
+belong to each lane, and the registers that NVIDIA's frame addresses count from.
+
+* Intel: the compiler's own numbering, 16 + n for general register n.
+* AMD: LLVM's AMDGPU usage guide, "Register Identifier"; the debug data does not state widths.
+* NVIDIA: the number is the ASCII text of the PTX register's name. In a debug build ``.nv_debug_info_reg_sass`` says
+  which machine registers hold it: for each function its name and NUL, u32 count, then records of u32 piece, PTX
+  register name and NUL, u32 location (class in the high byte: 5 general, 2 predicate), u32 first and u32 last code
+  offset. Variables in local memory count from the canonical frame address of ptxas' own call frame information, whose
+  register numbers are those locations.
+"""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class ScopeFinder:
         rule for ranges that contradict each other. Where that gives an address to nobody although functions say that
         they hold it, the one whose range begins last has it here, of several the last in the tree: frames must not
         guess a function's name, but what it says of its variables is still so. Blocks count in that function only. What
-        stands around it in the tree counts, whether its ranges hold the address or not.
+        is around it in the tree counts, whether its ranges hold the address or not.
         """
         held = self._held(address)
         function = self._function_at(address) or next((die for die in held if die.tag in FUNCTIONS), None)

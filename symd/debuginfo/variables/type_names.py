@@ -1,7 +1,8 @@
 """A type's C spelling, as llvm-dwarfdump prints it after DW_AT_type: a name with its scopes, qualifiers where they are
-written, declarators around what they apply to. What has no name is abbreviated alike ("structure "). Where LLVM says
-less than the type is, it is written out: what is restrict or _Atomic, Fortran's characters, pointers that have a name
-of their own, as Rust's.
+written, declarators around what they apply to. A type without a name is abbreviated alike ("structure ").
+
+Where LLVM drops a part of the type, it is written: restrict and _Atomic, Fortran's characters, pointers with a name of
+their own, such as Rust's.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ class _Speller:
         return qualifiers, at
 
     def in_parentheses(self, inner: Die | None) -> bool:
-        """Whether a pointer to it binds looser than what stands after the name."""
+        """Whether a pointer to it binds looser than what is after the name."""
         if inner is not None and inner.tag in _QUALIFIERS:
             inner = self.unqualified(inner)[1]
         return inner is not None and inner.tag in (Tag.DW_TAG_subroutine_type, Tag.DW_TAG_array_type)
@@ -301,7 +302,7 @@ class _Speller:
             self.after(inner, depth + 1, of_member=die.tag == Tag.DW_TAG_ptr_to_member_type)
 
     def parameters(self, die: Die, depth: int, qualifiers: Collection[int] = (), *, skip_this: bool = False) -> None:
-        """The parameters of a function in parentheses, and what stands behind them. With ``skip_this`` the first is
+        """The parameters of a function in parentheses, and what is behind them. With ``skip_this`` the first is
         left out where it is ``this``, which then says what is const."""
         this, listed = self.listed(die, skip_this=skip_this)
         self.put("(")

@@ -1,5 +1,6 @@
-"""Types as structure: a table in which types mean each other by number, so that cycles are just numbers; and how
-constants are read by their type: the bytes of a float are a number, those of a struct are bytes."""
+"""Types as a table in which types refer to each other by number, so that cycles are just numbers; and constants by
+their type: the bytes of a float are a number, those of a struct are bytes.
+"""
 
 from __future__ import annotations
 
@@ -189,7 +190,7 @@ class TypeTable:
         return None if number is None else address_space(self._vendor, number)
 
     def _members(self, dies: Iterable[Die], discriminant: int | None) -> Iterator[Member]:
-        """Fields and base classes, and what stands in parts that have variants: the field that tells these apart, and
+        """Fields and base classes, and what is in parts that have variants: the field that tells these apart, and
         the fields of each."""
         for die in dies:
             if die.tag != Tag.DW_TAG_variant_part:
@@ -226,7 +227,7 @@ class TypeTable:
         return self._dies.name(die), _constant(die, At.DW_AT_const_value) or 0
 
     def _sized(self, number: int) -> TypeInfo:
-        """With the size that follows from the types it is made from."""
+        """A type with the size that follows from the types it is made from."""
         info = self._made[number]
         return info if info.size is not None else replace(info, size=self._size(number, _ALIAS_STEPS))
 

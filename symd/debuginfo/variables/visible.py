@@ -1,5 +1,5 @@
 """The variables that are visible at an address: those of the scopes around it, innermost first, then its unit's
-globals; where each is declared, and which functions stand around, by attributes that a DIE has itself or takes from
+globals; where each is declared, and which functions are around, by attributes that a DIE has itself or takes from
 those it completes."""
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from symd.debuginfo.variables.types import TypeTable
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from symd.formats.budget import DebugBudget
 from symd.model.code import CodeObject, DebugScheme, Vendor
+from symd.model.reasons import HOW_TO_GET_DEBUG_INFO
 from symd.model.variables import FunctionScope, Kind, Variable, Visible
 
 
@@ -111,7 +112,7 @@ _GLOBALS = frozenset({Tag.DW_TAG_variable, Tag.DW_TAG_namespace})
 _SAYING = (At.DW_AT_name, At.DW_AT_type, At.DW_AT_location, At.DW_AT_const_value)
 _NAMESPACE_DEPTH = 16
 _WHY_NOT = {
-    DebugScheme.NONE: "there is no debug data",
+    DebugScheme.NONE: f"there is no debug data: {HOW_TO_GET_DEBUG_INFO}",
     DebugScheme.LINE_ONLY: "the debug data has lines and nothing about variables",
     DebugScheme.SPIRV: "variables of SPIR-V modules are not read",
 }
@@ -196,7 +197,7 @@ class _Question:
         self._met: dict[int, set[_Declared]] = {}
 
     def answer(self) -> Visible:
-        scopes = self._told(self.finder.around(self.address))
+        scopes = self._body_as_kernel(self.finder.around(self.address))
         unit = self.dies.top(scopes[0].die.unit) if scopes else self.finder.unit_at(self.address)
         simd_width = _simd_width([*(scope.die for scope in reversed(scopes)), *([unit] if unit else [])])
         self.locator.enter(scopes[-1].die if scopes else None, simd_width)
@@ -247,8 +248,8 @@ class _Question:
             found[at] = found[at]._replace(depth=depth)
         return found
 
-    def _told(self, scopes: list[VariableScope]) -> list[VariableScope]:
-        """The scopes, where what stands in a kernel's own body (``core.strings.KERNEL_BODY``) is the kernel's."""
+    def _body_as_kernel(self, scopes: list[VariableScope]) -> list[VariableScope]:
+        """The scopes, with those of a kernel's own body (``core.strings.KERNEL_BODY``) as the kernel's."""
         if len(scopes) < 2 or scopes[-2].die.tag != Tag.DW_TAG_inlined_subroutine:
             return scopes
         body, kernel = scopes[-2].die, scopes[-1].die
@@ -353,7 +354,7 @@ _MASK = (1 << 64) - 1
 
 
 def _parameters_once(variables: Iterable[Variable]) -> Iterable[Variable]:
-    """Of the parameters that a kernel and its body have, those that have a place, where they were in order."""
+    """The variables in order; of parameters that a kernel and its body both have, those that have a place."""
     found: dict[object, Variable] = {}
     for number, each in enumerate(variables):
         own = each.kind == "parameter" and each.name and not each.inlined

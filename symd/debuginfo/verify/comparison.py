@@ -1,6 +1,7 @@
-"""Two readings of the same debug data, put side by side: the records that they are compared by, symd's own reading in
-these records, what is equal and what is not, and what is reported of it. What pyelftools 0.33 is known to do otherwise
-than DWARF says has a name each, is read around where it is met, and counted."""
+"""Two readings of the same debug data compared: the records that they are compared by, symd's own reading in these
+records, and a report of what differs. Each known deviation of pyelftools 0.33 from DWARF has a name, is worked around
+where it is met, and counted.
+"""
 
 from __future__ import annotations
 
@@ -274,7 +275,7 @@ _TAGS = {tag: name.removeprefix("DW_TAG_") for name, tag in vars(Tag).items() if
 
 
 def line_tables(lines: LineColumns) -> dict[int, list[VerifiedLine]]:
-    """The rows that stand in every table that has any, by the table's offset in ``.debug_line``."""
+    """The rows that are in every table that has any, by the table's offset in ``.debug_line``."""
     found: dict[int, list[VerifiedLine]] = {}
     columns = (lines.table_of_row, lines.address, lines.file, lines.line, lines.column, lines.flags)
     for table, address, file, line, column, flags in zip(*(one.tolist() for one in columns), strict=True):

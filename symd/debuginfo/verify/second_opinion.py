@@ -1,10 +1,9 @@
 """Line rows, scopes and variables as pyelftools reads them, one value at a time, from relocated debug sections by their
-ELF names. What it is known to do otherwise stands in ``deviations``.
+ELF names. ``deviations`` lists its known differences.
 
-Split DWARF for pyelftools, which reads a ``.dwo`` file's units and knows nothing of the object that they belong to:
-sections as symd lays them behind each other, offsets into them as they are there, and what stands in the skeletons.
-
-Units of DWARF 5 alone: pyelftools does not read the forms in which those of DWARF 4 write addresses and names.
+pyelftools reads the units of a ``.dwo`` file and knows nothing of the object that they belong to. So split DWARF is
+handed to it with the sections laid out as symd lays them out, the offsets into them, and what the skeletons say; units
+of DWARF 5 only, as it does not read the forms in which those of DWARF 4 write addresses and names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which frames are at these places, of several modules or in device memory as of times? The map of a context says which
-module held each device address, and all addresses of one module are answered together.
+"""Frames at places of several modules, or in device memory at given times.
 
-Answers of several modules as answers to one batch: of each table only what its answers point to is taken over.
+The map of a context names the module at each device address. All addresses of one module are answered together, and the
+answers of several modules are put together as one batch with the table entries that they point to.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from symd.model.waiting import never_cancelled
 from symd.query.symbolize import QueryBudget, symbolize_origins
 
 MAX_TEXTS = 96 << 20
-"""Bytes of the names and paths of one batch, as UTF-8, each once a module: whoever made a module says how long they
-are, and a context may have many modules."""
+"""Bytes of the names and paths of one batch, as UTF-8, each once a module: a module may make them of any length,
+and a context may have many modules."""
 
 
 class AnswerTableBuilder:
@@ -270,7 +270,7 @@ def _answered(meant: _Meant, opener: OpenIndexOf, check_cancelled: Callable[[], 
         for number, members in enumerate(modules.values(), 1):
             numbers[members] = number
         module = numbers[meant.target]
-    reason, effort = meant.reason.copy(), QueryBudget(check_cancelled)
+    reason, budget = meant.reason.copy(), QueryBudget(check_cancelled)
     found: list[tuple[I64 | slice, Answers]] = []
     for digest, members, rows in zip(modules, modules.values(), _rows_of_each(module, len(modules)), strict=True):
         check_cancelled()
@@ -283,7 +283,7 @@ def _answered(meant: _Meant, opener: OpenIndexOf, check_cancelled: Callable[[], 
                 raise
             reason[rows] = Reason.UNKNOWN_MODULE if isinstance(error, ModuleNotFound) else Reason.MALFORMED
             continue
-        found.append((rows, symbolize_origins(index, targets, members, meant.target[rows], meant.value[rows], effort)))
+        found.append((rows, symbolize_origins(index, targets, members, meant.target[rows], meant.value[rows], budget)))
     answers = _beside(found[0][1], found[0][0], reason) if is_one and found else _together(found, reason)
     return DeviceAnswers(answers, module, meant.address, [*modules], meant.candidates)
 

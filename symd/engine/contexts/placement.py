@@ -1,6 +1,5 @@
-"""A load as a client tells it, as one that can be kept: checked, with every segment's address and size.
-
-Device addresses as tools write them: whole, canonical, truncated, or counted in larger units than bytes.
+"""Loads as clients send them, checked and given every segment's address and size; and device addresses in the forms
+that tools write: whole, canonical, truncated, or counted in units larger than bytes.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ MAX_TEXT = 4096
 MAX_TOLD = 200_000
 """Segments of loads that are told together: a load with a base has one for each text section of its module."""
 MAX_TEXTS = 1 << 24
-"""Characters of the names and paths that the segments of loads that are told together have: a load's path stands in
+"""Characters of the names and paths that the segments of loads that are told together have: a load's path is in
 each of its segments."""
 MAX_ATTRIBUTES = 100
 TIMES = 1 << 63
@@ -131,15 +130,15 @@ def placed(load: Load, width: int, opener: OpenIndex) -> Load:
     return replace(load, segments=tuple(segments), load_base=None, path=None)
 
 
-class ToldSegments:
-    """Counts the segments of loads that are told together, and the characters of their names and paths, before any is
+class SegmentBudget:
+    """Bounds the segments of loads that come together, and the characters of their names and paths, before any is
     written."""
 
     def __init__(self) -> None:
         self._segments = self._texts = 0
 
     def take(self, segments: Sequence[Segment]) -> None:
-        """Raises ``LimitExceeded`` where that is too much."""
+        """Count the segments of one load. Raises ``LimitExceeded`` where all together are too many."""
         self._segments += len(segments)
         self._texts += sum(len(each.path or "") + len(_name(each.start)) for each in segments)
         self._check("segments", self._segments, MAX_TOLD)

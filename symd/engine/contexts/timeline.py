@@ -1,15 +1,13 @@
 """The map of one context: which module was where, when. A device address is looked up as of a time.
 
-What holds at an address at a time is the load over that address that began last, at that time or before. Where it was
-unloaded by then nothing holds: what an earlier load had there is gone, because the memory was given to a later one. The
+The load at an address and a time is the one over that address that began last, at that time or before. If it was
+unloaded by then there is none: what an earlier load had there is gone, because the memory was given to a later one. The
 order in which events arrive does not matter. Loads that began at the very same time and still live are ambiguous.
 
-Which interval of addresses that began last covers this address at that time? One immutable run of intervals, answered
-with a few binary searches for a whole batch.
-
-The address line is cut where an interval begins or ends; the cells between are the leaves of a binary tree. An interval
-stands at those nodes (at most two a level) whose cells it covers whole, so the intervals over an address stand on its
-leaf's way to the root; at each node they are sorted by time. Room is n log n even where all of them overlap.
+An immutable run of intervals answers a batch with a few binary searches. The address line is cut where an interval
+begins or ends; the cells between are the leaves of a binary tree. An interval is at those nodes (at most two a
+level) whose cells it covers whole, so the intervals over an address are on the way from its leaf to the root; at each
+node they are sorted by time. Room is n log n even where all of them overlap.
 """
 
 from __future__ import annotations
@@ -286,10 +284,10 @@ class Timeline:
     def _find_distinct(
         self, runs: Sequence[Run], addresses: U64, times: I64, check_cancelled: Callable[[], None]
     ) -> FoundSegment | None:
-        """The same, where each cell of addresses and times that a question falls into is asked about once: between two
-        ends of segments, and between two times at which something begins or ends, everywhere holds what holds at the
-        first address and time. None where too many of the cells are ambiguous to name candidates in the order of the
-        questions."""
+        """``find`` for many questions: each cell of addresses and times that a question falls into is asked about once:
+        between two ends of segments, and between two times at which something begins or ends, everywhere holds what
+        holds at the first address and time. None where too many of the cells are ambiguous to name candidates in the
+        order of the questions."""
         cells = self._cells()
         if cells is None:
             return None
@@ -339,7 +337,7 @@ class Timeline:
     def _untie(
         self, runs: Sequence[Run], found: FoundSegment, first: int, tied: I64, addresses: U64, times: I64, began: I64
     ) -> None:
-        """Of loads that began together those count that still live, and those that say the same count once."""
+        """Loads that began together, untied: those count that still live, and those that say the same count once."""
         ties = [tie for run in runs for tie in run.beginning_at(addresses[tied], began[tied], MAX_TIED)]
         number, row, crowded = (np.concatenate(column) for column in zip(*ties, strict=True))
         live = self._columns["until"][row] > times[tied[number]]

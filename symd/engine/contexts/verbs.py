@@ -1,5 +1,5 @@
-"""The verbs about contexts: what is told goes to the store's log; the maps in memory are made from that log, kept while
-they are asked about, and follow it when anybody adds to it."""
+"""The verbs about contexts. Loads and unloads go to the store's log; a context's map in memory is made from that log,
+is kept while questions come, and follows the log when any process adds to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from symd.api import ServedContextVerbs
 from symd.engine.contexts.device import ContextMap, OpenIndexOf, place_of, symbolize_question
 from symd.engine.contexts.placement import (
     MAX_TEXT,
-    ToldSegments,
+    SegmentBudget,
     checked_context,
     checked_unload,
     placed,
@@ -62,8 +62,9 @@ KEPT = 4_000_000
 MAX_TEXTS = 1 << 27
 """Bytes of memory for the different names and paths of the segments in one map."""
 SEGMENT_BYTES = 150
-"""What a segment takes there without them."""
+"""Bytes of memory for one segment of a map, without names and paths."""
 PAGE = 1000
+"""Loads or aliases that are read together."""
 CONTEXTS = 20
 """Contexts that are read together: the attributes of one may take three megabytes."""
 _PATH_HINT: Final = "leave it out where the name is the module's"
@@ -101,13 +102,13 @@ class Contexts(ServedContextVerbs):
         record = self.get(name)
         width = record.context.address_bits
         checked: list[Load | Unload] = []
-        told = ToldSegments()
+        budget = SegmentBudget()
         for event in events:
             if isinstance(event, Unload):
                 checked.append(checked_unload(event))
                 continue
             load = placed(of_kind(event, Load, EVENT_HINT), width, partial(self._opener, event.module))
-            told.take(load.segments)
+            budget.take(load.segments)
             checked.append(load)
         return self._context_log.record(record.id, checked)
 
@@ -144,11 +145,11 @@ class Contexts(ServedContextVerbs):
         return place_of(query, self._follower(check_cancelled), check_cancelled)
 
     def _follower(self, check_cancelled: Callable[[], None]) -> Callable[[str], ContextMap]:
-        """What gives the map of a context, after everything that was told of it."""
+        """A function that gives the map of a context, with everything that its log has by then."""
         return lambda name: self._map(checked_context_id(name)).follow(check_cancelled)
 
     def _map(self, name: str) -> _Map:
-        """The map in memory; others go when there are too many segments in all of them."""
+        """The map of a context; the least recently used are dropped when all have more than ``KEPT`` segments."""
         with self._lock:
             found = self._maps.get(name)
         if found is None:
@@ -190,7 +191,7 @@ class StoredAliases:
 
 
 def _checked_alias(alias: Alias) -> Alias:
-    """Raises ``BadQuery``."""
+    """The alias with its fields checked. Raises ``BadQuery``."""
     of_kind(alias, Alias, ALIAS_HINT)
     kind, key, context = checked_alias_key(alias.kind, alias.key, alias.context)
     path = None if alias.path is None else ObjectPath(checked_text(alias.path, "a code object's path", _PATH_HINT))
@@ -213,7 +214,7 @@ class _Map:
 
     @property
     def size(self) -> int:
-        """In segments."""
+        """The memory that the map takes, in segments."""
         return self._timeline.size + self._timeline.texts // SEGMENT_BYTES
 
     def follow(self, check_cancelled: Callable[[], None]) -> ContextMap:

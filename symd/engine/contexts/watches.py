@@ -1,8 +1,11 @@
-"""Watches: modules as they are added, loaded, unloaded and removed, and what they answer to breakpoints that wait.
-First comes what is there, then everything from the log of modules that happened since the watch began, each once; who
-is slow reads later from the log, and nothing waits in memory. What a module answers is worked out when it is told: of a
-load with the device addresses at which it put a place of its module, the way back from what
-``symd.engine.contexts.device`` answers; of an unload with those that went."""
+"""Watches: modules as they are added, loaded, unloaded and removed, with the places to which waiting breakpoints
+resolve in them.
+
+A watch first gets what is there, then everything from the log of modules since it began, each once; a slow client reads
+later from the log, and nothing waits in memory. Places are worked out when an event is sent: those of a load with the
+device addresses at which the load put them (the inverse of ``symd.engine.contexts.device``), those of an unload as the
+places that are gone.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,7 @@ class Watcher:
             for entry in entries:
                 position = position._replace(sequence=entry.sequence)
                 untold += 1
-                for event in _ending_with(str(position), self._told(entry, position)):
+                for event in _ending_with(str(position), self._entry_events(entry, position)):
                     untold = 0
                     yield event
                 if self._subscription.is_closed():
@@ -143,23 +146,23 @@ class Watcher:
                     yield ModuleAdded(record.sha256, record)
             after = (page[-1].create_time, page[-1].sha256)
 
-    def _told(self, entry: LogEntry, position: Position) -> Iterator[WatchEvent]:
-        """What an entry tells; nothing where nobody asked for it, or its context was forgotten."""
+    def _entry_events(self, entry: LogEntry, position: Position) -> Iterator[WatchEvent]:
+        """The events of an entry of the log; none where nobody asked for it, or its context was forgotten."""
         waiting = self._breakpoints.values()
         if entry.load is not None:
             loaded = self._store.context_log.load(entry.load)
             if loaded is not None and self._is_wanted(loaded):
-                yield from self._load_told(entry, loaded, position, waiting)
+                yield from self._load_events(entry, loaded, position, waiting)
             return
         if not self._loads_alone:
             event = self._of_module(entry)
             yield event
             yield from self._answers(event, position, waiting)
         if entry.kind == ADDED and waiting:
-            for loaded in self._told_before(entry.digest, position):
+            for loaded in self._loads_before(entry.digest, position):
                 yield from self._of_load(loaded, waiting)
 
-    def _load_told(
+    def _load_events(
         self, entry: LogEntry, loaded: LoadInContext, position: Position, waiting: Iterable[Breakpoint]
     ) -> Iterator[WatchEvent]:
         is_there = bool(waiting) and not self._comes_later(entry.digest, position)
@@ -185,8 +188,8 @@ class Watcher:
         except ModuleNotFound:
             return None
 
-    def _told_before(self, digest: Digest, position: Position) -> Iterator[LoadInContext]:
-        """The loads of a module that were told before it was added, and lived then."""
+    def _loads_before(self, digest: Digest, position: Position) -> Iterator[LoadInContext]:
+        """The loads of a module that were recorded before it was added, and lived then."""
         for number in self._store.context_log.active_loads_of(digest, position.sequence):
             loaded = self._store.context_log.load(number)
             if loaded is not None and self._is_wanted(loaded):

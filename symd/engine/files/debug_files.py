@@ -1,13 +1,12 @@
-"""The debug file of an AMD code object without debug sections: the one that its .gnu_debuglink or its build ID names,
-as debuggers look for it, or what ``symd slim`` left beside it.
+"""Debug data that lies apart from its code object, found as debuggers find it and read as one with the object:
 
-Source: GDB's manual, "Separate Debug Files".
+* the debug file of an AMD code object, which .gnu_debuglink or the build ID names, or which ``symd slim`` left beside
+  it;
+* ``.dwo`` files and ``.dwp`` packages of split DWARF;
+* SPIR-V modules with debug data, by the identifier that they share with the module without.
 
-The ``.dwo`` files and ``.dwp`` packages of a code object whose debug data its compiler split off: found as debuggers
-find them, and read with the object as one. So are SPIR-V modules with debug data, which are named after the identifier
-that they share with the module without.
-
-Source: DWARF 5, 3.1.2 (DW_AT_dwo_name, DW_AT_comp_dir); LLVM looks for a package named after the object as well.
+Sources: GDB's manual, "Separate Debug Files"; DWARF 5, 3.1.2 (DW_AT_dwo_name, DW_AT_comp_dir). LLVM also looks for a
+package named after the object.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def _image(data: bytes, file: str, limits: Limits) -> elf.Elf | None:
     try:
         image = elf.parse(data, Budget(limits, len(data)))
     except SymdError:
-        return None  # whoever reads it next says what is wrong with it
+        return None  # its next reader reports what is wrong with it
     return None if any(section.name.startswith((".debug_", ".zdebug_")) for section in image.sections) else image
 
 
@@ -118,8 +117,8 @@ def _candidates(image: elf.Elf, file: str) -> Iterator[tuple[str, int | None]]:
 
 
 def _joined(data: bytes, path: str, checksum: int | None, limits: Limits, allowed: AllowedFiles | None) -> bytes | None:
-    """None where the file is another build's, or something else, or cannot be joined to such an object: its name alone
-    says nothing. Of a file to which the object links that is raised."""
+    """The two as one image; None where the file is another build's, or something else, or cannot be joined to such an
+    object: its name alone says nothing. Of a file to which the object links that is raised."""
     from symd.debuginfo import slim  # noqa: PLC0415 - 4 ms: few objects have such a file
 
     debug = read_input(path, limits, allowed=allowed)
@@ -154,7 +153,7 @@ def with_dwo_files(
     from each file that the object names, in the object's folder, where it was compiled, or (first) in ``folder``.
 
     Code objects inside a program, a bundle or another container get theirs too, where ``folder`` is given or such a
-    file stands beside it: whether they need any is not known before all are opened.
+    file is beside it: whether they need any is not known before all are opened.
 
     ``beside``: what lies neither in ``folder`` nor in the object's, nor below them, is left out, and said on standard
     error. With ``allowed`` no other file is opened.
@@ -177,7 +176,7 @@ def with_dwo_files(
 
 
 def has_split_files(folder: Path) -> bool:
-    """Whether files of this kind stand in it."""
+    """Whether files of this kind are in it."""
     return any(next(folder.glob(f"*{suffix}"), None) is not None for suffix in _APART)
 
 
@@ -214,7 +213,7 @@ class _Search:
         try:
             codes = containers.unpack(data, self._limits).objects
         except SymdError:
-            return data  # whoever reads it next says what is wrong with it
+            return data  # its next reader reports what is wrong with it
         found = {str(code.path): files for code in codes if (files := self._files_of(code))}
         return with_dwo.joined(data, found) if found else data
 
@@ -261,7 +260,7 @@ class _Search:
         try:
             units = dwo.skeletons(code, self._budget(code))
         except SymdError:
-            return []  # whoever reads it next says what is wrong with it
+            return []  # its next reader reports what is wrong with it
         if not units:
             return []
         self._named += [unit.dwo_name.decode("utf-8", "replace") for unit in units[:4]]

@@ -1,6 +1,6 @@
-"""What a command tells of the file that it reads. What takes longer than a second says so, to whoever looks at a
-terminal. Hints that say FILE, as those give them who do not know what it is called, can be typed, and a file that was
-cut off on its way is told to be copied again."""
+"""Messages of a command about the file that it reads: a notice on a terminal when reading takes longer than a second,
+hints with the file's name in place of FILE, so that they can be typed, and advice to copy a truncated file again.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from symd.errors import KernelNotFound, Malformed, ObjectNotFound, SymdError
 
 AFTER_SECONDS, EVERY_SECONDS = 1.0, 0.5
 _CLEAR = "\r\x1b[K"
-"""To the beginning of the line, and nothing from there on."""
+"""The sequence that goes to the beginning of the line and clears it."""
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def _tell(what: str, out: TextIO, after: float, done: Event) -> None:
 
 WHERE_CUT_OFF = "was the file cut off on its way? Copy or build it again"
 _ENDS_EARLY = r"the file ends inside|past (the \w+'s )?\d"
-"""How readers say that something would stand behind the end."""
+"""How readers say that something would be behind the end."""
 
 
 _COMMANDS: Mapping[type[SymdError], str] = {

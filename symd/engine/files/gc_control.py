@@ -1,4 +1,6 @@
-"""The garbage collector, told what is not worth looking through: a command allocates, answers and ends."""
+"""Control of the garbage collector: a command allocates, answers and ends, so most of its objects need not be
+searched.
+"""
 
 from __future__ import annotations
 

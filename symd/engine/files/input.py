@@ -1,7 +1,7 @@
-"""The bytes that a verb reads: of a file, of a part of one, or of standard input.
+"""The bytes that a verb reads: a file, a part of one, or standard input; and which files may be read for somebody else.
 
-Files that somebody else than the user names. Bytes from elsewhere: what is read here would travel to a daemon, so that
-for one only those are read that lie beside whoever names them. An assistant: only what the user allowed.
+What is read may travel to a daemon. So a file that a module or a profile names is read only where it lies beside the
+file that names it, and an assistant reads only what the user allowed.
 """
 
 from __future__ import annotations
@@ -13,20 +13,16 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from symd.config import Limits
-from symd.errors import InvalidInput, LimitExceeded, PermissionDenied, SymdError
+from symd.errors import InvalidInput, LimitExceeded, NoSuchFile, PermissionDenied, SymdError
 from symd.formats.budget import Budget
 from symd.formats.containers import compressed_file, uri
 from symd.model.frame_text import printable
 from symd.model.identities import named_digest
 from symd.system.messages import complain, os_error_text
 from symd.system.symlinks import opened_below
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 _SHOWN = 4
 
@@ -85,7 +81,7 @@ def _led_to(path: str | os.PathLike[str]) -> str:
 def is_below(path: Path, folders: Sequence[Path]) -> bool:
     """Whether a path, as it is written, stays inside one of the folders."""
     whole = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute keeps ".."
-    return any(whole.is_relative_to(os.path.abspath(folder)) for folder in folders)  # noqa: PTH100 - likewise
+    return any(whole.is_relative_to(os.path.abspath(folder)) for folder in folders)  # noqa: PTH100 - Path.absolute keeps ".."
 
 
 def say_left_out(file: str, paths: Sequence[str], hint: str) -> None:
@@ -117,9 +113,11 @@ def module_digest(file: str) -> str | None:
 
 
 def module_beginning(file: str) -> str | None:
-    """The digits in ``modules/`` and the beginning of a SHA-256, where no file is called so; None for anything else."""
+    """The digits in ``modules/`` and the beginning of a SHA-256, or in eight and more of these digits alone, where no
+    file is called so; None for anything else."""
     digits = file.removeprefix("modules/")
-    if digits == file or not digits or len(digits) > 64 or digits.strip("0123456789abcdef"):
+    shortest = _SHORTEST_DIGITS if digits == file else 1
+    if not shortest <= len(digits) <= 64 or digits.strip("0123456789abcdef"):
         return None
     return None if os.path.exists(file) else digits  # noqa: PTH110 - pathlib is slow to load
 
@@ -135,18 +133,6 @@ def check_no_module_name(file: str) -> None:
     """Raises ``InvalidInput`` for the name of a daemon's module where no daemon is asked and no file is called so."""
     if module_digest(file) and not os.path.exists(file):  # noqa: PTH110 - pathlib is slow to load
         raise InvalidInput("a module's name means something to a daemon only", where=file, hint="give --server ADDRESS")
-
-
-def check_no_bare_digest(file: str) -> None:
-    """Raises ``InvalidInput`` where no file is called so and a daemon's module may be meant: digits of a SHA-256
-    without ``modules/``."""
-    may_be_one = _SHORTEST_DIGITS <= len(file) <= 64 and not file.strip("0123456789abcdef")
-    if may_be_one and not os.path.lexists(file):
-        raise InvalidInput(
-            "cannot read the file: no such file or directory",
-            where=file,
-            hint=f"modules/{file} names a module of the daemon; symd modules lists them",
-        )
 
 
 def read_input(
@@ -201,7 +187,8 @@ def _read(
                 stream.seek(0)
             return _bounded(stream, file, limits)
     except (OSError, ValueError, OverflowError) as error:
-        raise InvalidInput(
+        kind = NoSuchFile if isinstance(error, FileNotFoundError) else InvalidInput
+        raise kind(
             f"cannot read the file: {os_error_text(error)}",
             where=file,
             hint=_hint(error, place.path, file),
@@ -210,7 +197,7 @@ def _read(
 
 def _hint(error: Exception, path: str, name: str) -> str:
     """What to do where a file cannot be read, if anything is known."""
-    if isinstance(error, FileNotFoundError) and name.startswith("modules/"):
+    if isinstance(error, FileNotFoundError) and (name.startswith("modules/") or module_beginning(name)):
         return _MODULE_NAME
     if isinstance(error, IsADirectoryError):
         return f"`symd collect --once {quote(path)}` gives the modules in a folder to a daemon"
@@ -267,6 +254,6 @@ def comes_to_an_end(path: str | os.PathLike[str], allowed: AllowedFiles | None =
 
 def _made_up() -> set[int]:
     """The devices of the kernel's own file systems; the root's where one is not mounted says nothing."""
-    root = os.stat("/").st_dev  # noqa: PTH116 - likewise
-    found = {os.stat(folder).st_dev for folder in ("/proc", "/sys") if os.path.isdir(folder)}  # noqa: PTH112, PTH116 - likewise
+    root = os.stat("/").st_dev  # noqa: PTH116 - pathlib is slow to load
+    found = {os.stat(folder).st_dev for folder in ("/proc", "/sys") if os.path.isdir(folder)}  # noqa: PTH112, PTH116 - pathlib is slow to load
     return found - {root}

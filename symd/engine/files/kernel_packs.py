@@ -1,5 +1,5 @@
-"""Code objects that a host program of ROCm keeps apart, in kernel packs beside it (``.kpack``): these are found as
-ROCm's loader finds them, and what they hold of the program becomes one pack.
+"""The code objects that a host program of ROCm keeps in kernel packs beside it (``.kpack``), found as ROCm's loader
+finds them, and put into one pack.
 
 Source: ROCm's rocm-systems, shared/kpack/runtime/src/loader.cpp. The loader looks for one processor, this for all."""
 
@@ -20,9 +20,9 @@ from symd.formats.containers.amd import kpack
 from symd.formats.containers.amd.kpack import KpackReference
 
 INSTEAD = "ROCM_KPACK_PATH"
-"""Packs to read instead of those that the program names; several with ``:`` between."""
+"""The variable with the packs to read instead of those that the program names, separated by ``:``."""
 BEFORE = "ROCM_KPACK_PATH_PREFIX"
-"""Packs that come before those."""
+"""The variable with packs that are read before those."""
 _FOLDER = ".kpack"
 
 
@@ -35,13 +35,14 @@ def with_kernel_packs(
     beside: bool = False,
     allowed: AllowedFiles | None = None,
 ) -> bytes:
-    """A pack of the code objects of the host program ``file``; ``data``, its content, where that has no kernel packs.
+    """One pack with the code objects of the host program ``file``, whose bytes are ``data``; ``data`` itself if it has
+    no kernel packs.
 
-    ``beside``: packs are read of the program's folder, of those below it, and of folders ``.kpack`` beside it or above,
-    as ROCm is laid out; others are left out, and said on standard error, unless the environment names them. With
-    ``allowed`` no other file is opened.
+    ``beside``: only packs in the program's folder, below it, and in folders ``.kpack`` beside it or above are read, as
+    ROCm is laid out; others are named on standard error, unless the environment names them. With ``allowed`` no other
+    file is opened.
 
-    Where several packs have the same code object the first one counts. Raises InvalidInput where there is none.
+    If several packs have the same code object the first one counts. Raises InvalidInput if no pack has the program.
     """
     if not (host_elf.claims(data) and data.find(kpack.SECTION.encode()) >= 0):
         return data
@@ -66,6 +67,7 @@ def with_kernel_packs(
 
 
 def _entries(path: str, program: str, limits: Limits, allowed: AllowedFiles | None) -> tuple[kpack.Entry, ...]:
+    """The code objects of a program in the pack at ``path``. Raises SymdError that names the path."""
     try:
         data = read_input(path, limits, allowed=allowed)
         return kpack.opened(data, Budget(limits, len(data)), program).entries
@@ -76,7 +78,7 @@ def _entries(path: str, program: str, limits: Limits, allowed: AllowedFiles | No
 def _paths(
     packs: KpackReference, file: str, environment: Mapping[str, str], allowed: AllowedFiles | None, *, beside: bool
 ) -> Iterator[str]:
-    """The packs that are there, in the order in which they count."""
+    """The paths of the packs that exist, in the order in which they are read."""
     instead = _listed(environment.get(INSTEAD), allowed)
     if instead:
         yield from filter(os.path.isfile, instead)
@@ -91,6 +93,7 @@ def _paths(
 
 
 def _matching(folder: Path, path: str, allowed: AllowedFiles | None) -> list[str]:
+    """The files of a search path relative to ``folder``, for whatever processor."""
     whole = str(folder / path)
     if allowed is not None and not allowed.holds(os.path.dirname(whole.partition(kpack.PROCESSOR)[0])):  # noqa: PTH120 - of a text
         return []

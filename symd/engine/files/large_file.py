@@ -10,7 +10,7 @@ from symd.config import Limits
 from symd.engine.files.file_notices import working
 from symd.engine.files.gc_control import gc_paused
 from symd.engine.files.input import called
-from symd.engine.files.opened_file import Queries, file_answers, first_answer, mapped_file, stored_index
+from symd.engine.files.opened_file import Queries, answer_from_partial_index, file_answers, mapped_file, stored_index
 from symd.errors import SymdError
 from symd.formats.containers import ContainerUnpacker
 from symd.formats.containers.code_reloader import CodeReloader
@@ -21,7 +21,7 @@ from symd.model.answers import Answer
 from symd.model.code import CodeObject
 from symd.model.frame_text import printable
 from symd.model.identities import Digest
-from symd.model.summaries import ModuleSummary
+from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.query.function_names import symbols_meant
 from symd.query.symbolize import MAX_CANDIDATES, QueryBudget
 
@@ -52,7 +52,9 @@ class LargeFile:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
         return file_answers(self._index_for(questions, path), questions, path, as_written=as_written)
 
-    def first_answer(self, query: Query, path: str | None = None, *, as_written: bool = False) -> Answer | None:
+    def answer_from_partial_index(
+        self, query: Query, path: str | None = None, *, as_written: bool = False
+    ) -> Answer | None:
         """The answer to one question, where less than the whole index has it; None where whoever asks on needs the
         whole index, and where the file would be gone through once too often."""
         if self._walks >= _MOST_WALKS and not self._holds(_functions([query]), path):
@@ -60,7 +62,7 @@ class LargeFile:
         index = self._index_for([query], path)
         if self._is_part:
             return file_answers(index, [query], path, as_written=as_written)[0]
-        return first_answer(index, query, path, as_written=as_written)
+        return answer_from_partial_index(index, query, path, as_written=as_written)
 
     def _index_for(self, questions: Queries, path: str | None) -> FileIndex:
         """The index that was stored or is open, or one of what the questions need."""
@@ -102,28 +104,27 @@ class LargeFile:
         known = self._stored or self._index
         return known.unread(path) if known else ""
 
-    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """The sizes of a kernel in bytes, as ``ModuleSummary.kernel_sizes`` has them, of code objects that the last
-        questions needed."""
+    def kernels(self, path: str | None = None) -> list[KernelSummary]:
+        """The kernels, as ``ModuleSummary.kernels`` has them, of code objects that the last questions needed."""
         known = self._stored or self._index
-        return known.kernel_sizes(kernel, path) if known else set()
+        return known.kernels(path) if known else []
 
     def _opened(self, names: frozenset[str] | None, path: str | None, enough: _EnoughTexts) -> FileIndex:
-        """With ``path``: an index of the objects on the way to it. With ``names``: of those with a symbol that may be
-        called so. If no symbol may be, debug data may have the name, so that all objects are meant. SPIR-V inside a
+        """Open an index: with ``path`` of the objects on the way to it, with ``names`` of those with a symbol that may
+        be called so. If no symbol may be, debug data may have the name, so that all objects are meant. SPIR-V inside a
         container is meant with ``path`` only."""
         data = self.data
         with gc_paused():
             opening, again = ContainerUnpacker(data, self._limits, path), CodeReloader(data, self._limits)
             objects, named, found, is_empty = [], [], frozenset[str](), True
-            effort = QueryBudget()
+            budget = QueryBudget()
             try:
                 for code in opening:
                     is_empty = False
                     kept = again.without_bytes(code)
                     if path is not None or not code.is_compiler_input:
                         objects.append(kept)
-                    if names is not None and (known := _names_meant(code, names, effort)):
+                    if names is not None and (known := _names_meant(code, names, budget)):
                         named.append(kept)
                         found |= known
                     del code
@@ -166,10 +167,10 @@ def _functions(questions: Queries) -> frozenset[str] | None:
     return frozenset(query.kernel for query in questions if isinstance(query, ByKernel))
 
 
-def _names_meant(code: CodeObject, names: frozenset[str], effort: QueryBudget) -> frozenset[str]:
+def _names_meant(code: CodeObject, names: frozenset[str], budget: QueryBudget) -> frozenset[str]:
     """The names among ``names`` that mean a function of a code object."""
     symbols = {kernel.name for kernel in code.kernels} | {function.name for function in code.functions}
     same = names & symbols
     if same == names:
         return same
-    return same.union(symbols_meant(names - same, symbols, effort))
+    return same.union(symbols_meant(names - same, symbols, budget))

@@ -22,7 +22,7 @@ from symd.system.symlinks import read_below
 
 
 def allowed_folders(roots: Sequence[Path], rules: Sequence[PathRule]) -> Allowed:
-    """Absolute folders; where a rule leads is allowed too."""
+    """The folders that may be read, absolute: ``roots``, and those that path rules lead to."""
     folders = [*roots, *(Path(rule.replacement) for rule in rules if rule.replacement)]
     absolute = dict.fromkeys(str(folder.expanduser().absolute()) for folder in folders)
     return Allowed(tuple(absolute), tuple(rules))
@@ -57,7 +57,7 @@ def with_python_names(symbolizer: Symbolizer, allowed: Allowed, limits: Limits) 
 
 
 class _PythonNamed:
-    """What it does not do itself the symbolizer does."""
+    """A symbolizer with the verbs of another one; those that answer with frames add the names of Python functions."""
 
     def __init__(self, symbolizer: Symbolizer, allowed: Allowed, limits: Limits) -> None:
         self._symbolizer, self._allowed, self._limits = symbolizer, allowed, limits
@@ -66,7 +66,7 @@ class _PythonNamed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._symbolizer, name)
 
-    def _of(self, digest: str) -> PythonNames:
+    def _names_of(self, digest: str) -> PythonNames:
         if digest not in self._names:
             self._names[digest] = PythonNames(
                 lambda files: texts_of(self._symbolizer, digest, files, self._allowed, self._limits)
@@ -77,11 +77,11 @@ class _PythonNamed:
         self, digest: str, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
     ) -> Answers:
         found = self._symbolizer.symbolize(digest, queries, path, as_written=as_written)
-        return found if as_written else self._of(digest).named_columns(found)
+        return found if as_written else self._names_of(digest).named_columns(found)
 
     def symbolize_one(self, digest: str, query: AnyQuery, path: str | None = None) -> Answer:
         found = self._symbolizer.symbolize_one(digest, query, path)
-        return found if found.reason is Reason.EXACT else self._of(digest).named([found])[0]
+        return found if found.reason is Reason.EXACT else self._names_of(digest).named([found])[0]
 
     def symbolize_column(
         self,
@@ -96,10 +96,10 @@ class _PythonNamed:
         found = self._symbolizer.symbolize_column(
             digest, values, kernel=kernel, section=section, path=path, as_written=as_written
         )
-        return found if as_written else self._of(digest).named_columns(found)
+        return found if as_written else self._names_of(digest).named_columns(found)
 
     def listing(
         self, digest: str, part: ListingPart = WHOLE_MODULE, check_cancelled: Callable[[], None] = never_cancelled
     ) -> Iterator[Listing]:
         for each in self._symbolizer.listing(digest, part, check_cancelled):
-            yield replace(each, answers=self._of(digest).named_columns(each.answers))
+            yield replace(each, answers=self._names_of(digest).named_columns(each.answers))

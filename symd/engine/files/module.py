@@ -1,8 +1,5 @@
-"""The module that a verb reads: a file opened in this process, or one that a daemon has or is given.
-
-A daemon's module as the user names it: by its SHA-256, or by as much of it as no other has.
-
-The kernels that a name means: the name of its symbol, or as it was written, as ``symbolize`` takes both.
+"""The module that a verb reads: a file opened in this process, or a module of a daemon, named by as much of its SHA-256
+as no other has, or added now. Also the kernels that a name means: by symbol, or as written in the source.
 """
 
 from __future__ import annotations
@@ -11,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from symd.api import Symbolizer
 from symd.config import Limits
@@ -21,7 +17,7 @@ from symd.engine.engine import Engine
 from symd.engine.files.debug_files import with_debug_file, with_dwo_files
 from symd.engine.files.file_notices import hints_name, working
 from symd.engine.files.input import (
-    check_no_bare_digest,
+    AllowedFiles,
     check_no_module_name,
     module_beginning,
     module_digest,
@@ -50,10 +46,6 @@ from symd.model.summaries import ModuleSummary
 from symd.model.texts import file_label
 from symd.query.disasm import disassemble
 from symd.store import Store
-
-if TYPE_CHECKING:
-    from symd.engine.files.input import AllowedFiles
-
 
 _NAME = "modules/"
 _SHOWN = 4
@@ -116,16 +108,17 @@ class OpenModule:
 def open_module(
     file: str, server: str | None, limits: Limits, debug: str | None = None, only: str | None = None
 ) -> Iterator[OpenModule]:
-    """``file`` is a path, a code object URI, "-" for standard input, or with a server ``modules/<sha256>``. ``debug``
-    is where its debug data stands when that is apart: a file of ``symd slim``, a ``.dwo`` file, a ``.dwp`` package, a
-    SPIR-V module with the same code, or a folder of these. The module is then all of them joined. ``only`` is the path
-    of the code object that all questions will be about: of a file that is read here nothing else is decoded."""
+    """Open a module while the context lasts. ``file`` is a path, a code object URI, "-" for standard input, or with a
+    server ``modules/<sha256>``. ``debug`` names debug data apart from the file: a file of ``symd slim``, a ``.dwo``
+    file, a ``.dwp`` package, a SPIR-V module with the same code, or a folder of these; the module is then all of them
+    joined. ``only`` is the path of the code object that all questions will be about: of a file that is read here
+    nothing else is decoded."""
     with hints_name(file), open_symbolizer(server, limits, only if debug is None else None) as symbolizer:
         yield OpenModule(symbolizer, add_with_debug(symbolizer, file, server, limits, debug), file)
 
 
 def add_with_debug(symbolizer: Symbolizer, file: str, server: str | None, limits: Limits, debug: str | None) -> str:
-    """The SHA-256 of one more module, which the symbolizer has then; ``file`` and ``debug`` as for ``open_module``."""
+    """Add a module to the symbolizer; returns its SHA-256. ``file`` and ``debug`` as for ``open_module``."""
     folder = Path(debug) if debug is not None and Path(debug).is_dir() else None
     digest = add_module(symbolizer, file, server, limits, folder, has_debug=debug is not None)
     if debug is None or folder is not None:
@@ -154,17 +147,15 @@ def add_module(
     has_debug: bool = False,
     allowed: AllowedFiles | None = None,
 ) -> str:
-    """The SHA-256 of one more module, which the symbolizer has then; ``file`` as for ``open_module``. ``folder`` is
-    where ``.dwo`` files are looked for, besides beside it. ``has_debug``: whoever asks has named its debug data, and no
-    debug file is looked for. With ``allowed`` no other file is opened, neither ``file`` nor what it names."""
+    """Add a module to the symbolizer; returns its SHA-256. ``file`` as for ``open_module``. ``.dwo`` files are looked
+    for beside it and in ``folder``. ``has_debug``: the user has named its debug data, so no debug file is looked for.
+    With ``allowed`` no other file is opened, neither ``file`` nor what it names."""
     if server and (named := module_digest(file)):
         return named
     beginning = module_beginning(file)
     if beginning and server:
         return chosen_module(symbolizer, beginning)
-    if server:
-        check_no_bare_digest(file)
-    else:
+    if not server:
         check_no_module_name(file)
     apart = server is not None  # what is read here goes there
     with working(f"reading {printable(file)}"):
@@ -176,13 +167,14 @@ def add_module(
 
 
 def add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:
-    """The SHA-256 of a module, which the symbolizer has then; errors call it ``label``."""
+    """Add a module to the symbolizer, if a daemon does not have it yet; returns its SHA-256. Errors name it by
+    ``label``."""
     if server and _may_be_asked(symbolizer, digest := sha256_of(data)):
         return digest
     try:
         return symbolizer.add(data, file_label(label)).sha256
     except ObjectNotFound:
-        raise  # about what is asked, and not about the bytes
+        raise  # it concerns the question, not the bytes
     except SymdError as error:
         raise error.prefix_where("standard input" if label == "stdin" else label) from None
 

@@ -31,7 +31,7 @@ from symd.model.answers import Answer, Answers
 from symd.model.columns import U64
 from symd.model.frame_text import printable
 from symd.model.identities import Digest
-from symd.model.summaries import ModuleSummary
+from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.query.python_names import PythonNames
 from symd.query.symbolize import QueryBudget, symbolize, symbolize_column
 from symd.system.messages import complain
@@ -46,7 +46,7 @@ def stored_index(store: str, data: bytes) -> Index | None:
     """The index of a module's bytes in a store's folder, "default" for that of the daemon that runs here; None where it
     has none that is sound. Raises ``FailedPrecondition`` where others may write in the folder, and StoreUnavailable."""
     from symd.store.files import disk, mapped  # noqa: PLC0415 - 26 ms: few ask for a store, whose catalogue is slow to import
-    from symd.store.folder import StorePaths, check_private  # noqa: PLC0415 - 24 ms: likewise
+    from symd.store.folder import StorePaths, check_private  # noqa: PLC0415 - 24 ms: few ask for a store
 
     folder = default_store() if store == "default" else Path(store)
     digest = sha256_of(data)
@@ -80,27 +80,27 @@ def file_answers(index: FileIndex, questions: Queries, path: str | None, *, as_w
     several."""
     if not isinstance(questions, Sequence):
         return symbolize_column(
-            index.whole(path).read(as_written=as_written), questions, path=path, effort=QueryBudget()
+            index.whole(path).view(as_written=as_written), questions, path=path, budget=QueryBudget()
         )
-    effort = QueryBudget()
-    meant = _by_symbols(index, questions, path, effort)
-    return _answers(index.for_queries(meant, path).read(as_written=as_written), meant, path, effort)
+    budget = QueryBudget()
+    meant = _by_symbols(index, questions, path, budget)
+    return _answers(index.for_queries(meant, path).view(as_written=as_written), meant, path, budget)
 
 
-def first_answer(index: FileIndex, query: Query, path: str | None, *, as_written: bool) -> Answer | None:
+def answer_from_partial_index(index: FileIndex, query: Query, path: str | None, *, as_written: bool) -> Answer | None:
     """The answer to one question, where less than the whole index has it; None for every other."""
-    effort = QueryBudget()
-    meant = _by_symbols(index, [query], path, effort)
+    budget = QueryBudget()
+    meant = _by_symbols(index, [query], path, budget)
     found = index.before_whole(meant, path)
-    return None if found is None else _answers(found.read(as_written=as_written), meant, path, effort)[0]
+    return None if found is None else _answers(found.view(as_written=as_written), meant, path, budget)[0]
 
 
-def _answers(index: Index, meant: Sequence[Query], path: str | None, effort: QueryBudget) -> Sequence[Answer]:
+def _answers(index: Index, meant: Sequence[Query], path: str | None, budget: QueryBudget) -> Sequence[Answer]:
     plain = index.answer(meant[0], path) if len(meant) == 1 else None
-    return symbolize(index, meant, path, effort) if plain is None else [plain]
+    return symbolize(index, meant, path, budget) if plain is None else [plain]
 
 
-def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, effort: QueryBudget) -> Sequence[Query]:
+def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, budget: QueryBudget) -> Sequence[Query]:
     """The questions, by the symbol of a function where they call it otherwise and mean that one: what has the symbol is
     then all that is decoded."""
     names = {query.kernel for query in questions if isinstance(query, ByKernel)}
@@ -109,7 +109,7 @@ def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, 
         return questions
     from symd.query.function_names import symbols_meant  # noqa: PLC0415 - 4 ms: most people name kernels
 
-    found = symbols_meant(names - symbols, symbols, effort)
+    found = symbols_meant(names - symbols, symbols, budget)
     plain = {name: each[0] for name, each in found.items() if len(each) == 1}
     return [
         ByKernel(plain[query.kernel], query.offset) if isinstance(query, ByKernel) and query.kernel in plain else query
@@ -144,9 +144,11 @@ class SmallFile:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
         return file_answers(self._index, questions, path, as_written=as_written)
 
-    def first_answer(self, query: Query, path: str | None = None, *, as_written: bool = False) -> Answer | None:
+    def answer_from_partial_index(
+        self, query: Query, path: str | None = None, *, as_written: bool = False
+    ) -> Answer | None:
         """The answer to one question, where less than the whole index has it; None where whoever asks on needs that."""
-        return first_answer(self._index, query, path, as_written=as_written)
+        return answer_from_partial_index(self._index, query, path, as_written=as_written)
 
     def spirv_with(self, kernel: str) -> str:
         return self._index.spirv_with(kernel)
@@ -154,8 +156,8 @@ class SmallFile:
     def unread(self, path: str | None) -> str:
         return self._index.unread(path)
 
-    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        return self._index.kernel_sizes(kernel, path)
+    def kernels(self, path: str | None = None) -> list[KernelSummary]:
+        return self._index.kernels(path)
 
 
 def _read(file: str, limits: Limits) -> bytes:
@@ -195,12 +197,12 @@ def is_large(file: str, limits: Limits) -> bool:
         try:
             if amdgpu.claims(data):
                 return not (dwo.skeletons(data, Budget(limits, size)) or debug_files(data, file, limits))
-            from symd.formats.containers import host_elf  # noqa: PLC0415 - 4 ms: likewise
-            from symd.formats.containers.amd import kpack  # noqa: PLC0415 - 1 ms: likewise
+            from symd.formats.containers import host_elf  # noqa: PLC0415 - 4 ms: only for large files
+            from symd.formats.containers.amd import kpack  # noqa: PLC0415 - 1 ms: only for large files
 
             return not (host_elf.claims(data) and kpack.reference(elf.parse(data, Budget(limits, size))))
         except SymdError:
-            return True  # whoever reads it next says what is wrong with it
+            return True  # its next reader reports what is wrong with it
 
 
 def _is_long(data: bytes, limits: Limits) -> bool:
@@ -213,7 +215,7 @@ def _is_long(data: bytes, limits: Limits) -> bool:
 
 
 def _size(file: str) -> int:
-    """Of a regular file; 0 of anything else."""
+    """Bytes of a regular file; 0 for anything else."""
     try:
         status = os.stat(file)  # noqa: PTH116 - pathlib is slow to load
     except (OSError, ValueError):  # the latter: a name that no file can have
@@ -223,7 +225,7 @@ def _size(file: str) -> int:
 
 @contextmanager
 def mapped_file(file: str) -> Iterator[mmap.mmap]:
-    with open(file, "rb") as stream:  # noqa: PTH123 - likewise
+    with open(file, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
         yield mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
 
 
@@ -260,8 +262,8 @@ class LocalModule:
 
     def _texts(self, files: list[str]) -> dict[str, str | None]:
         """The texts of sources: the file itself may carry some."""
-        from symd.engine.files.listing_sources import allowed_folders, texts_of, texts_on_disk  # noqa: PLC0415 - 35 ms: likewise
-        from symd.engine.files.module import open_module  # noqa: PLC0415 - 118 ms: likewise
+        from symd.engine.files.listing_sources import allowed_folders, texts_of, texts_on_disk  # noqa: PLC0415 - 35 ms: only for Python functions without names
+        from symd.engine.files.module import open_module  # noqa: PLC0415 - 118 ms: only for Python functions without names
 
         allowed = allowed_folders(*self._sources or ((Path(),), ()))
         if not os.path.isfile(self._file):  # noqa: PTH113 - what came through a pipe comes once

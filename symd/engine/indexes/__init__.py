@@ -13,7 +13,7 @@ is answered by the first that can:
    of them; the whole is made meanwhile, where there is somewhere else to make it.
 3. *Stored*: the index file that the store has under the module's digest and ``format.VERSION``. One that is damaged, or
    is not what the schema says, is made anew. The first question for one address is answered from the file, without
-   opening it (``first_answer``): what is read of it is compared with its checksums; the next one opens it.
+   opening it (``answer_from_index_file``): what is read of it is compared with its checksums; the next one opens it.
 4. *Built*: made from the module's bytes and put into the store. Whoever asks first builds; others who ask for the same
    module wait.
 
@@ -27,7 +27,7 @@ be indexed is taken out of the store again; what is remembered stays. A new ``fo
 failures alike, because both are kept under it.
 
 *Attempts* are counted before they begin, so that bytes which end the process that reads them, or this one, do so
-``MAX_ATTEMPTS`` times and not for ever: then the module is malformed, and that is remembered. Of an attempt that ended
+``MAX_ATTEMPTS`` times and not forever: then the module is malformed, and that is remembered. Of an attempt that ended
 with this process nobody knows whether the module was to blame: after so many there is one more, alone and with less
 memory. An answer or an error forgets the count.
 

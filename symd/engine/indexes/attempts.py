@@ -1,7 +1,5 @@
-"""Attempts to index a module: counted before they begin, so that bytes which end whoever reads them do so a few times
-and not for ever.
-
-A readers-writer lock: many hold it shared, or one holds it exclusively.
+"""Attempts to index a module, counted before they begin, so that bytes which end their reader do so a few times and not
+forever; and the readers-writer lock that lets the last attempt run alone.
 """
 
 from __future__ import annotations

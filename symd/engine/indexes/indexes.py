@@ -1,7 +1,9 @@
-"""The indexes of the modules in a store, from the first layer that has them (``symd.engine.indexes`` says which layers
-there are); that of a module whose file is still on its way into the store, made while the disk takes the file in; and
-modules of many code objects that are answered for in part while their indexes are made. A lock for each module among
-the threads of a process: whoever makes or removes a module's index holds it."""
+"""The indexes of the modules in a store, from the first layer that has them (``symd.engine.indexes`` lists the layers),
+under a lock for each module.
+
+``IndexAhead`` makes the index of an uploaded module while the disk still takes the file in; ``SummaryCache`` keeps
+modules of many code objects that are answered in part while their whole indexes are made.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from symd.formats.containers.file_part import LARGE
 from symd.formats.elf.constants import MAGIC
 from symd.index import VERSION, Index
 from symd.index.cache import IndexCache
-from symd.index.lookup import first_answer
+from symd.index.lookup import answer_from_index_file
 from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
@@ -53,9 +55,7 @@ class IndexAhead:
         self._error: SymdError = Unavailable("the index was not made", hint="add the module again")
 
     def __enter__(self) -> Self:
-        run = (
-            contextvars.copy_context().run
-        )  # what is done there belongs to the call that is served here, as its log and its spans say
+        run = contextvars.copy_context().run  # log lines and spans of the thread belong to the call served here
         threading.Thread(target=run, args=(self._make,), name="symd-index-ahead", daemon=True).start()
         return self
 
@@ -98,7 +98,7 @@ class Outlined(NamedTuple):
 
 
 class SummaryCache:
-    """The last few of them, by digest."""
+    """The last few modules without a whole index (``Outlined``), by digest."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Outlined] = {}
@@ -122,7 +122,7 @@ class ModuleLocks:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._released: dict[str, Future[None]] = {}
-        """By digest, for each lock that is held: done when it is released."""
+        """A future for each lock that is held, by digest; it is done when the lock is released."""
         self._thread = threading.local()
 
     @contextmanager
@@ -172,7 +172,7 @@ larger one is mapped."""
 _SMALL_MODULE_BYTES = 1 << 16
 """A module of so many bytes has its whole index as soon as a part of it."""
 _ASKED_ONCE = 1 << 12
-"""Of so many modules it is known that they were asked about."""
+"""Modules that are remembered as asked about."""
 
 
 class IndexManager:
@@ -198,9 +198,9 @@ class IndexManager:
     def whole(self, digest: str) -> Index:
         """The whole index, from the first layer that has it. Raises what is remembered of the module, or building
         it."""
-        return self.get_open(digest) or self._opened(digest, None)
+        return self.get_open(digest) or self._open_or_build(digest, None)
 
-    def first_answer(self, digest: str, query: Query) -> Answer | None:
+    def answer_from_index_file(self, digest: str, query: Query) -> Answer | None:
         """The answer from the stored index of a module that is asked about for the first time, which is not opened for
         it: to open it takes several times as long, and many a module is asked about once. None where only an open index
         has it."""
@@ -212,7 +212,7 @@ class IndexManager:
         stored = self._store.index(digest, VERSION)
         if stored is None or not self._store.is_catalogued(digest):
             return None
-        return first_answer(stored, digest, query)
+        return answer_from_index_file(stored, digest, query)
 
     def for_queries(self, digest: str, queries: Sequence[Query]) -> Index:
         """An index that answers ``queries``; where these name kernels, not the whole one when that is not made yet."""
@@ -229,7 +229,7 @@ class IndexManager:
             if not state.present:
                 self._raise_remembered(state.failure)
                 self._store.put(data, label)
-            return self._admitted(digest, data, new=not state.present)
+            return self._admit(digest, data, new=not state.present)
 
     def keep(self, upload: Upload, digest: str, label: str) -> ModuleSummary:
         """Put a module whose bytes came piece by piece into the store and index it. ``digest`` is the SHA-256 that
@@ -238,11 +238,11 @@ class IndexManager:
             state = self._store.state(digest, VERSION)
             if state.present or upload.digest != digest:
                 upload.commit(digest, label)
-                return self._admitted(digest, None, new=not state.present)
+                return self._admit(digest, None, new=not state.present)
             self._raise_remembered(state.failure)
             with self._begin_index(upload, digest) as ahead:
                 upload.commit(digest, label)
-                return self._admitted(digest, None, new=True, ahead=ahead)
+                return self._admit(digest, None, new=True, ahead=ahead)
 
     def _begin_index(self, upload: Upload, digest: str) -> AbstractContextManager[IndexAhead | None]:
         """The index of a module that is whole and hashed, begun while the disk takes it in: where somebody else makes
@@ -272,7 +272,7 @@ class IndexManager:
         Whoever asks for the module meanwhile waits, or has done this already."""
         with self._locks.held(digest):
             if self.get_open(digest) is None and self._store.index(digest, VERSION) is None:
-                self._built(digest, None)
+                self._build_once(digest, None)
             self._store.drop_older_indexes(digest, VERSION)
 
     def remove(self, digest: str) -> None:
@@ -304,16 +304,14 @@ class IndexManager:
             self._outlined.forget(digest)
             self._cache.forget(digest)
 
-    def _admitted(
-        self, digest: str, data: bytes | None, *, new: bool, ahead: IndexAhead | None = None
-    ) -> ModuleSummary:
-        """``data``: the bytes of a module that was not there before, where they are in memory; ``ahead``: its index,
-        where that was begun."""
+    def _admit(self, digest: str, data: bytes | None, *, new: bool, ahead: IndexAhead | None = None) -> ModuleSummary:
+        """Index a module that was just added and note its format; a ``new`` one that cannot be indexed is refused.
+        ``data``: its bytes, where they are in memory; ``ahead``: its index, where that was begun."""
         fresh = data if new else None
         try:
             known = None if new else self.get_open(digest)
             outline = None if known or ahead else self._outline(digest, fresh)
-            summary = (known or outline or self._opened(digest, fresh, ahead)).summary
+            summary = (known or outline or self._open_or_build(digest, fresh, ahead)).summary
             if ahead is None or not ahead.is_admitted:
                 self._store.admit(digest, summary.format)
         except SymdError as error:
@@ -322,13 +320,14 @@ class IndexManager:
             raise
         return summary
 
-    def _opened(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
-        """Stored or built, one thread at a time. Of a module that is ``fresh``, nothing is stored or remembered yet."""
+    def _open_or_build(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
+        """Open the stored index or build one, one thread at a time. ``fresh`` are the bytes of a module of which
+        nothing is stored or remembered yet."""
         with self._locks.held(digest):
             found = self.get_open(digest)
             if found is None:
-                stored = None if fresh else self._readable(digest, self._store.index(digest, VERSION))
-                found = stored or self._built(digest, fresh, ahead)
+                stored = None if fresh else self._try_open(digest, self._store.index(digest, VERSION))
+                found = stored or self._build_once(digest, fresh, ahead)
                 self._cache.put(digest, found)
                 self._outlined.forget(digest)
                 if fresh is None:
@@ -342,9 +341,9 @@ class IndexManager:
             self._cache.forget(digest)
             self._store.record(digest)  # says why, or that it has come back
 
-    def _readable(self, digest: str, stored: memoryview | None) -> Index | None:
-        """An index file opened; None when there is none, or it is damaged or another module's, which a new one
-        mends."""
+    def _try_open(self, digest: str, stored: memoryview | None) -> Index | None:
+        """Open an index file. None if there is none, or if it is damaged or another module's; a new one replaces
+        it."""
         if stored is None:
             return None
         try:
@@ -352,33 +351,38 @@ class IndexManager:
         except DataLoss:
             return None
 
-    def _built(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
+    def _build_once(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
+        """Build the index as a counted attempt, or take what another process has built. Raises a remembered failure."""
         if fresh is None:
             self._raise_remembered(self._store.failure(digest, VERSION))
-        with self._attempts.one(digest, partial(self._made_meanwhile, digest)) as attempt:
+        with self._attempts.one(digest, partial(self._built_by_other_process, digest)) as attempt:
             if attempt.made is not None:
                 return attempt.made
-            return self._made(digest, fresh, ahead if attempt.memory is None else None, attempt.memory)
+            return self._build(digest, fresh, ahead if attempt.memory is None else None, attempt.memory)
 
-    def _made(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None, memory: int | None = None) -> Index:
+    def _build(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None, memory: int | None = None) -> Index:
+        """Build the index and write it into the store, or keep that of ``ahead``. ``memory``: bytes of address space
+        for the reader."""
         if ahead is not None:
             file = ahead.index()
-            found = self._just_written(digest, file)
+            found = self._open_new(digest, file)
             ahead.is_admitted = self._store.keep_index(file, digest, VERSION, found.summary.format)
             return found
         with self._store.new_index(digest, VERSION) as file:
             self.ask(digest, MakeIndex(str(file.path), memory=memory), fresh)
-            return self._just_written(digest, file)
+            return self._open_new(digest, file)
 
-    def _just_written(self, digest: str, file: IncomingFile) -> Index:
-        found = self._readable(digest, file.mapped())
+    def _open_new(self, digest: str, file: IncomingFile) -> Index:
+        """Open an index file that was just written. Raises ``DataLoss`` where it does not read."""
+        found = self._try_open(digest, file.mapped())
         if found is None:
             raise DataLoss("the index that was just written does not read", where=digest, hint="try again")
         return found
 
-    def _made_meanwhile(self, digest: str) -> Index | None:
+    def _built_by_other_process(self, digest: str) -> Index | None:
+        """The stored index, if another process has built it; raises the failure that it remembered instead."""
         self._raise_remembered(self._store.failure(digest, VERSION))
-        return self._readable(digest, self._store.index(digest, VERSION))
+        return self._try_open(digest, self._store.index(digest, VERSION))
 
     def _outline(self, digest: str, fresh: bytes | None) -> Outlined | None:
         """The module opened and not decoded; None when it has an index, or is of few code objects."""
@@ -398,7 +402,7 @@ class IndexManager:
         made = Outlined(unpack(summary))
         self._outlined.keep(digest, made)
         if self._reader.elsewhere:
-            threading.Thread(target=self._build_meanwhile, args=(digest,), daemon=True).start()
+            threading.Thread(target=self._build_in_background, args=(digest,), daemon=True).start()
         return made
 
     def _for_some(self, digest: str, outlined: Outlined, queries: frozenset[Query]) -> Index | None:
@@ -411,8 +415,8 @@ class IndexManager:
             self._outlined.keep(digest, outlined)
         return outlined.some
 
-    def _build_meanwhile(self, digest: str) -> None:
-        """What goes wrong is remembered, or met again by whoever asks next."""
+    def _build_in_background(self, digest: str) -> None:
+        """Build an index that nobody waits for. What goes wrong is remembered, or met again by whoever asks next."""
         with suppress(SymdError):
             self.whole(digest)
 

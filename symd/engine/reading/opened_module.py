@@ -63,7 +63,7 @@ class OpenedModule:
 
     @cached_property
     def _is_large(self) -> bool:
-        """As it is, or as its compressed code objects expand."""
+        """Whether a module is large, as it is or as its compressed code objects expand."""
         if MAPPED <= len(self.data) < LARGE:
             return expanded_size(self.data, self.limits) >= LARGE
         return len(self.data) >= LARGE

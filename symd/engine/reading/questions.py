@@ -150,7 +150,7 @@ class WriteObject(WorkerRequest[int]):
 
 @dataclass(frozen=True, slots=True)
 class SectionBytes(WorkerRequest[bytes]):
-    """The bytes of the first section called ``name``, as they stand in the file of the code object at ``path``, or
+    """The bytes of the first section called ``name``, as they are in the file of the code object at ``path``, or
     (None) of the module itself. Raises ``ObjectNotFound``, and ``NotFound`` where there is no such section with bytes
     in the file."""
 
@@ -211,7 +211,7 @@ class DumpedMemory(WorkerRequest["tuple[bytes | None, ...]"]):
 
 @dataclass(frozen=True, slots=True)
 class DumpedBytes(WorkerRequest["tuple[bytes | None, ...]"]):
-    """What stands in the module, which is a GPU core dump, at these positions, in so many bytes; None where it does not
+    """What is in the module, which is a GPU core dump, at these positions, in so many bytes; None where it does not
     have all of that."""
 
     ranges: tuple[tuple[int, int], ...]

@@ -1,9 +1,12 @@
 """One question about a module's bytes, answered in another process: the function that a reader calls there, and
-questions and answers as bytes, in a form that cannot run code where it is read. The process that reads a module's bytes
-may do anything that those bytes make it do. What it answers is msgpack: numbers, texts, bytes, lists. A list that
-begins with a positive number is a value of the class that ``CLASSES`` has under that number, and its fields are what
-follows; nothing else can be named, and the constructors of these classes only keep what they are given. An array is one
-of four types of unsigned integers and its bytes. So the worst that an answer can be is wrong."""
+questions and answers as bytes that cannot run code where they are read.
+
+The process that reads a module's bytes may do anything that those bytes make it do. Its answer is msgpack: numbers,
+texts, bytes, lists. A list that begins with a positive number is a value of the class that ``CLASSES`` has under that
+number, followed by its fields; nothing else can be named, and the constructors of these classes only keep their
+arguments. An array is one of four types of unsigned integers and its bytes. So the worst that an answer can be is
+wrong.
+"""
 
 from __future__ import annotations
 

@@ -127,9 +127,9 @@ class ContainerUnpacker:
         )
         module = identify(element.data)
         if module is None:
-            from symd.formats.containers.recognised import recognised  # noqa: PLC0415 - what is read needs no word for what is not
+            from symd.formats.containers.recognized import recognized  # noqa: PLC0415 - what is read needs no word for what is not
 
-            known = recognised(element.data)
+            known = recognized(element.data)
             if known is not None:
                 raise UnknownFormat(f"this is {known[0]}", where=place, hint=known[1])
             head = element.data[:8].hex(" ") or "none, it is empty"

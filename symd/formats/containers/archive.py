@@ -20,7 +20,7 @@ _NAME_BYTES = 4096
 
 
 class _Member(NamedTuple):
-    """The content is ``data[start:end]``."""
+    """A member of an archive, whose content is ``data[start:end]``."""
 
     name: bytes
     start: int
@@ -33,7 +33,7 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """An element for every member that is not a table of the archive itself. What stands before damage is kept, with a
+    """An element for every member that is not a table of the archive itself. Members before damage are kept, with a
     note; raises Malformed when that is nothing, Unsupported for thin archives, whose members are files elsewhere."""
     if element.data[:8] == THIN:
         raise Unsupported("a thin archive only names its members", hint="give the members themselves")
@@ -53,18 +53,20 @@ def read(element: Element, budget: Budget) -> Contents:
             long_names = element.data[member.start : member.end]
             continue
         name, start = _name(element.data, member, long_names)
-        if name not in _TABLES and not _padding(name, element.data[start : member.end]):
+        if name not in _TABLES and not _is_padding(name, element.data[start : member.end]):
             budget.count_elements("archive")
             elements.append(Element(name.removesuffix("/").replace("/", "_"), element.data[start : member.end]))
     return Contents(tuple(elements), notes=tuple(notes))
 
 
-def _padding(name: str, content: bytes) -> bool:
-    """ocloc puts members of blanks between the others, so that those are aligned."""
+def _is_padding(name: str, content: bytes) -> bool:
+    """Whether a member is one of the blanks that ocloc puts between others to align them."""
     return name.startswith("pad_") and not content.strip(b" \0\n")
 
 
 def _member(data: bytes, at: int) -> _Member:
+    """The member whose header of 60 bytes is at ``at``: name (16 bytes), size (10 digits at byte 48), "`" and newline.
+    Raises Malformed."""
     head = data[at : at + 60]
     if len(head) < 60 or head[58:60] != b"`\n":
         raise Malformed(f"no archive member header stands at byte {at}")

@@ -1,5 +1,6 @@
-"""Bytes that compressed code objects of a program or an archive say they expand to: told from headers, nothing is
-expanded."""
+"""The bytes to which the compressed code objects of a program or an archive expand, as their headers state; nothing is
+expanded.
+"""
 
 from __future__ import annotations
 

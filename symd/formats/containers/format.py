@@ -1,12 +1,10 @@
-"""What a format's module offers and returns. Each module of this room that reads a format has the same three names:
+"""The three names that the module of each format in this package has, and the table of formats, which imports a module
+when its format is first asked for: a process that reads one file needs few of them.
 
 NAME                     the format's name in answers (``info --json``)
 claims(data)             a cheap look at the first bytes; never raises
 read(element, budget)    the contents: elements to open further, or one code object, which says everything that the
                          rooms below need to know of it: vendor, kind, debug and relocation scheme
-
-Readers of formats by the names of their modules: each is imported when it is asked, as a process that reads one file
-needs few of them.
 """
 
 from __future__ import annotations
@@ -66,7 +64,6 @@ class Format(Protocol):
     NAME: str
 
     def claims(self, data: bytes) -> bool: ...
-
     def read(self, element: Element, budget: Budget) -> Contents: ...
 
 

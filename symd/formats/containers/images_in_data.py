@@ -1,14 +1,11 @@
-"""ELF images for GPUs among the data of a host program: AMD's code objects and cubins that a compiler (Mojo, TVM) or a
-C array put there, at any byte, in no section of their own and in no table.
+"""ELF images for GPUs and SPIR-V modules among the data of a host program, at any byte, in no section of their own and
+in no table: code objects and cubins that a compiler (Mojo, TVM) or a C array put there, shaders of Vulkan programs.
 
-An image begins with the magic number and an ELF header of a GPU's machine, and reaches as far as its own tables do.
+An ELF image begins with the magic number and an ELF header of a GPU's machine, and reaches as far as its own tables do.
 
-SPIR-V modules among the data of a host program: Vulkan programs keep their shaders as arrays, in no section of their
-own and in no table.
-
-A module begins with its header (magic number, version, generator, a bound that is not 0, schema 0) and an OpCapability,
-and has no length. It ends behind its last OpFunctionEnd, and behind what may follow that in a module: instructions of
-non-semantic sets. The next header ends it at the latest, so that every byte is walked once.
+A SPIR-V module begins with its header (magic number, version, generator, a bound that is not 0, schema 0) and an
+OpCapability, and states no length. It ends after its last OpFunctionEnd and the instructions of non-semantic sets that
+may follow it. The next header ends it at the latest, so that every byte is walked once.
 
 Source: SPIR-V 1.6, 2.3 "Physical Layout of a SPIR-V Module and Instruction" and 2.4 "Logical Layout of a Module".
 """
@@ -32,7 +29,7 @@ from symd.formats.spirv.words import HEADER_WORDS
 _MACHINES: Final = (EM_AMDGPU, EM_CUDA, EM_INTELGT)
 _ELF_HEADER_BYTES: Final = 64
 _TABLE_BYTES_A_STEP: Final = 8
-"""Of tables, which are read for every header that may begin an image."""
+"""Bytes of tables that are a step of work; they are read for every header that may begin an image."""
 
 
 def images_in(data: FilePart, name: str, budget: Budget) -> list[slice]:

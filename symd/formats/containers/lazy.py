@@ -1,5 +1,4 @@
-"""Facts and warnings that are looked for when somebody first looks at them: one question about one address needs
-none."""
+"""Facts and warnings that are read when somebody first looks at them: a question about one address needs none."""
 
 from __future__ import annotations
 

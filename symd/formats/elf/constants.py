@@ -37,7 +37,7 @@ ET_OPENCL_DEBUG: Final = 0xFF05
 """The last of the types that NEO defines for its own files."""
 ET_ZEBIN_REL: Final = 0xFF11
 ET_ZEBIN_DYN: Final = 0xFF13
-"""The last of the zebin types; ET_ZEBIN_EXE stands between."""
+"""The last of the zebin types; ET_ZEBIN_EXE is between."""
 
 EM_NONE: Final = 0
 EM_386: Final = 3
@@ -62,7 +62,7 @@ EF_AMDGPU_FEATURE_SRAMECC_V4: Final = 0xC00
 EF_AMDGPU_GENERIC_VERSION_OFFSET: Final = 24
 EF_CUDA_SM: Final = 0xFF
 EF_CUDA_SM_OFFSET: Final = 8
-"""Where the SM stands in e_flags from ELFABIVERSION_CUDA_V2 on."""
+"""Where the SM is in e_flags from ELFABIVERSION_CUDA_V2 on."""
 EF_CUDA_VIRTUAL_SM_OFFSET: Final = 16
 EF_CUDA_ACCELERATORS_V1: Final = 0x800
 EF_CUDA_ACCELERATORS: Final = 0x8

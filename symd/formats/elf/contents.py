@@ -1,10 +1,14 @@
-"""What stands in the sections of ELF images: note records and the link to a file with the debug data, symbols and their
-names, compressed content, and which debug data there is, told from the first unit's header alone. Bounded decompression
-is for whoever else compresses, too: the size is checked against the budget before a byte is produced, and held to
-afterwards. Sources: System V ABI, chapter 5, "Note Section" (names and descriptors are padded to 4 bytes, in 64-bit
-images too), chapter 4, "Symbol Table" (Elf32_Sym, Elf64_Sym), "String Table" and "Section Compression"; binutils for
-the older ``.zdebug_`` sections; GDB's manual, "Separate Debug Files": the file's name, padded to 4 bytes, and the
-CRC-32 of its content."""
+"""The contents of ELF sections: notes, the link to a debug file, symbols and their names, compressed content, and the
+debug scheme, told from the first unit's header alone.
+
+Decompression is bounded, for other formats too: the size is checked against the budget before a byte is produced, and
+held to afterwards.
+
+Sources: System V ABI, chapter 5, "Note Section" (names and descriptors are padded to 4 bytes, in 64-bit images too),
+chapter 4, "Symbol Table" (Elf32_Sym, Elf64_Sym), "String Table" and "Section Compression"; binutils for the older
+``.zdebug_`` sections; GDB's manual, "Separate Debug Files": the file's name, padded to 4 bytes, and the CRC-32 of its
+content.
+"""
 
 from __future__ import annotations
 

@@ -62,12 +62,13 @@ _ADDRESS_SPACE_BYTES = 1 << 64
 _SYMBOL: Callable[[tuple[Any, ...]], Symbol] = partial(tuple.__new__, Symbol)
 """Makes a symbol of its fields, in half of the time."""
 _MANY_BYTES = 256 << 10
-"""Of a section in a mapped file. Fewer share their pages with other sections, which are looked at next."""
+"""Bytes of a section in a mapped file from which on its pages are given back; smaller ones share their pages with other
+sections, which are looked at next."""
 _HEADER_STEPS = 8
-"""What a section takes."""
+"""Work units charged per section header."""
 _STEPS = {SHT_SYMTAB: 1, SHT_DYNSYM: 1, SHT_NOTE: 6, SHT_CUDA_INFO: 12, SHT_ZEBIN_ZEINFO: 12}
-"""What six bytes of a section take that is gone through one value at a time: a symbol has 24, an element of a note may
-have one."""
+"""Work units charged per six bytes of a section that is read entry by entry, by section type: a symbol has 24 bytes, an
+element of a note may have one."""
 _MOST_TABLE_BYTES = 16 << 20
 """Four times what the most headers take that an image can have."""
 _OVERLAP = 8
@@ -204,7 +205,7 @@ class Elf:
 
 
 class ElfKind(NamedTuple):
-    """e_type and e_machine."""
+    """e_type and e_machine of an image."""
 
     type: int
     machine: int
@@ -218,7 +219,7 @@ def kind(data: bytes) -> ElfKind | None:
 
 @lru_cache(16)
 def _kind(head: bytes) -> ElfKind | None:
-    """Each format of ELF images asks."""
+    """``kind``, kept for the last heads: every reader of ELF images asks it of the same file."""
     return ElfKind(*struct.unpack("<HH", head[16:].ljust(4, b"\0"))) if head[:4] == MAGIC else None
 
 
@@ -254,7 +255,7 @@ def _bits(data: bytes, where: str) -> int:
 
 
 def section_headers(data: bytes, header: Header, where: str = "ELF") -> list[SectionHeader]:
-    """The section table as it stands in the file. Raises Malformed where it leaves the file."""
+    """The section table as it is in the file. Raises Malformed where it leaves the file."""
     return [*map(SectionHeader._make, _section_table(data, header, where))]
 
 
@@ -266,9 +267,8 @@ def _section_table(data: bytes, header: Header, where: str) -> list[_RawHeader]:
     if entry_size < layout.size:
         raise Malformed(f"section header size {entry_size} is smaller than {layout.size}", where=where)
     if count == 0 and offset + layout.size <= len(data):
-        count = layout.unpack_from(data, offset)[
-            5
-        ]  # more than 0xff00 sections: sh_size of the null section counts them
+        # Of more than 0xff00 sections sh_size of the null section is the count.
+        count = SectionHeader._make(layout.unpack_from(data, offset)).size
     if offset + count * entry_size > len(data):
         raise Malformed(
             f"the section table ({count} entries at byte {offset}) ends past the file's {len(data)} bytes", where=where
@@ -299,15 +299,15 @@ def section_names(data: bytes, header: Header, headers: Sequence[_RawHeader], wh
 def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[Section, ...]:
     headers = _section_table(data, header, where)
     names = section_names(data, header, headers, where)
-    steps = sum([_STEPS[each[1]] * each[5] // 6 for each in headers if each[1] in _STEPS])
-    budget.spend(_HEADER_STEPS * len(headers) + steps, where)
     if not headers:
         return ()
     # Column by column: a library of kernels has hundreds of thousands of sections.
     _, kinds, flags, addresses, offsets, sizes, links, infos, _, entry_sizes = zip(*headers, strict=True)
+    steps = sum([_STEPS[kind] * size // 6 for kind, size in zip(kinds, sizes, strict=True) if kind in _STEPS])
+    budget.spend(_HEADER_STEPS * len(headers) + steps, where)
     empty = _EMPTY_OF_MACHINE.get(header.machine, _EMPTY)
     begins = [0 if kind in empty else offset for kind, offset in zip(kinds, offsets, strict=True)]
-    ends = [0 if row[1] in empty else row[4] + row[5] for row in headers]
+    ends = [0 if kind in empty else offset + size for kind, offset, size in zip(kinds, offsets, sizes, strict=True)]
     held = sum(ends) - sum(begins)
     if max(ends) > len(data) or held > _OVERLAP * len(data) or max(map(add, addresses, sizes)) >= _ADDRESS_SPACE_BYTES:
         _check_sections(data, headers, begins, ends, names, where)
@@ -321,7 +321,7 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
 
 
 def _content(data: bytes, begin: int, end: int) -> bytes:
-    """What stands there; the pages of a mapped file need not stay in memory beside the copy, if they are many."""
+    """A copy of ``data[begin:end]``. Many pages of a mapped file are given back, as the copy takes their place."""
     mapped: object = data
     found = data[begin:end]
     if len(found) >= _MANY_BYTES and isinstance(mapped, mmap.mmap):
@@ -355,7 +355,7 @@ def _check_sections(
 
 
 def _extent(data: bytes, offset: int, size: int, where: str) -> slice:
-    """Where a section's content stands in the file."""
+    """Where a section's content is in the file."""
     if offset + size > len(data):
         raise Malformed(f"ends at byte {offset + size}, past the file's {len(data)} bytes", where=where)
     return slice(offset, offset + size)

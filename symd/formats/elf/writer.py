@@ -92,7 +92,7 @@ def stored_sections(data: bytes) -> list[OutputSection]:
 def image_of(header: Header, sections: Sequence[OutputSection], segments: Sequence[OutputSegment] = ()) -> bytes:
     """A 64-bit little-endian image with the OS ABI, type, machine, version, entry and flags of ``header``. The section
     named .shstrtab, which must be there, gets the names; a null section goes first. Raises Malformed for sections of a
-    segment between which there is less room than what stands there takes."""
+    segment between which there is less room than what is there takes."""
     table, starts = _names(sections)
     sections = [
         replace(one, content=table, size=len(table)) if one.name == SECTION_NAMES.name else one for one in sections

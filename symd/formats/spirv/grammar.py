@@ -1,17 +1,14 @@
-"""The numbers of SPIR-V's grammar that symd reads, under the specification's names: ``Op.TypeInt`` is OpTypeInt. What
-has no name here keeps its number.
+"""The numbers of SPIR-V's grammar that symd reads, under the specification's names (``Op.TypeInt`` is OpTypeInt), and
+the extended instruction sets for debug data: their instructions by number, and the operand layout of each set. A number
+without a name here stays a number.
 
-Source: SPIR-V 1.6, section 3, and the registered extensions that the names end in.
-
-Extended instruction sets for debug data: their instructions by number, and how each set that is read lays out operands.
-
-The sets share the numbers up to 35. OpenCL.DebugInfo.100 and its forerunners ("DebugInfo", which names files by
+The debug sets share the numbers up to 35. OpenCL.DebugInfo.100 and its forerunners ("DebugInfo", which names files by
 OpString and has no DebugSource, and the translator's "SPIRV.debug") write numbers such as lines as literals;
-NonSemantic.Shader.DebugInfo writes ids of constants, as non-semantic sets must, and has instructions of its own
-above 100. Its version 200, which DPC++ 2026 writes, has the column of an inlined call too.
+NonSemantic.Shader.DebugInfo writes ids of constants, as non-semantic sets must, and has instructions of its own above
+100. Its version 200, which DPC++ 2026 writes, has the column of an inlined call too.
 
-Source: the specifications of OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugInfo.100; SPIRV-LLVM-Translator for
-version 200.
+Sources: SPIR-V 1.6, section 3, and the registered extensions that the names end in; the specifications of
+OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugInfo.100; SPIRV-LLVM-Translator for version 200.
 """
 
 from __future__ import annotations

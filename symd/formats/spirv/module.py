@@ -1,11 +1,8 @@
-"""A SPIR-V module as a code object: its entry points, functions and facts.
+"""A SPIR-V module as a code object: its facts, entry points and functions, where the body of each lies, and which of
+llvm-spirv's two functions of a kernel holds its code.
 
-Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction".
-
-Functions and entry points of a SPIR-V module: where each body lies, what it is called, and which of llvm-spirv's two
-functions of a kernel holds its code.
-
-Source: SPIR-V 1.6, "Function Instructions" and "Mode-Setting Instructions" (OpEntryPoint).
+Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction", "Function Instructions" and "Mode-Setting
+Instructions" (OpEntryPoint).
 """
 
 from __future__ import annotations
@@ -124,13 +121,13 @@ def code_numbers(words: Words) -> array[int]:
 
 
 def _code(words: Words) -> bytes:
-    """Their words, end to end."""
+    """The words of several bodies, end to end."""
     stream, start, count = memoryview(words.words), words.start, words.count
     return b"".join(stream[start[number] : start[number] + count[number]] for number in code_numbers(words))
 
 
 def _declarations(words: Words) -> set[tuple[int, ...]]:
-    """What stands in front of the functions and does not describe."""
+    """What is in front of the functions and does not describe."""
     debug = {*words.debug_numbers()}
     numbers = range(min(words.where(Op.Function), default=len(words)))
     kept = (number for number in numbers if number not in debug and words.opcode[number] not in _DESCRIBING)

@@ -1,5 +1,6 @@
-"""Would a Level Zero driver take this SPIR-V module? The rules of the Level Zero SPIR-V guide, one function a rule, for
-a device described by what its driver reports. Debug operands are never judged: drivers skip them by word count."""
+"""The rules of the Level Zero SPIR-V guide, one function a rule: whether a driver would take a SPIR-V module, for a
+device described by what its driver reports. Debug operands are never judged: drivers skip them by word count.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""The device that a module is checked for: what its driver reports in ze_device_module_properties_t,
-ze_device_image_properties_t and ze_float_atomic_ext_properties_t.
+"""The device that a module is checked for: what its Level Zero driver reports of it, or for Intel's products what the
+drivers report when they simulate them, and which SPIR-V versions they were seen to build.
 
-What two generations of Intel's Level Zero driver report of the products that they can simulate
-(zeDeviceGetModuleProperties with ze_float_atomic_ext_properties_t, and zeDeviceGetImageProperties, whose limits are 0
-where there are no images), and what they were seen to build.
+The structures are ze_device_module_properties_t and ze_float_atomic_ext_properties_t (zeDeviceGetModuleProperties), and
+ze_device_image_properties_t (zeDeviceGetImageProperties), whose limits are 0 where there are no images.
 
-Asked of drivers 1.3.24595 (22.43), which reports SPIR-V 1.2, builds up to 1.4 and ends its process on more, and
-1.15.39122 (26.27), which reports 1.5 and builds 1.6.
+Products were asked of drivers 1.3.24595 (22.43), which reports SPIR-V 1.2, builds up to 1.4 and ends its process on
+more, and 1.15.39122 (26.27), which reports 1.5 and builds 1.6.
 """
 
 from __future__ import annotations

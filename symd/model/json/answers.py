@@ -1,8 +1,9 @@
-"""Answers to address queries: the answer, its frames, its candidates; of many, finished lines, in which what an answer
-shares with others, its location and its section, is written once. Breakpoint locations of a source line, or why there
-are none. Rows of line tables and listings, as finished text: a module has hundreds of thousands, so each string is
-encoded once and the rows are put together from pieces. Kernels, functions and source files found by name. Variables in
-scope at an address, and the structure of their types."""
+"""The JSON of answers: of address queries (the answer, its frames, its candidates), breakpoint locations, line tables,
+listings, names, and variables with the structure of their types.
+
+Where there may be very many rows, finished text is made: strings, locations and sections that many rows share are
+encoded once, and rows are put together from pieces.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def answer_json(query: str, answer: Answer) -> dict[str, Any]:
 
 
 def unreadable_query_json(query: str, error: str) -> dict[str, Any]:
-    """What stands in the place of an answer where the query is none."""
+    """What is in the place of an answer where the query is none."""
     return {"query": query, "error": error}
 
 
@@ -168,9 +169,12 @@ def row_chunks(table: LineTable) -> Iterator[Iterator[Sequence[int]]]:
         yield zip(*(column[start : start + ROWS_PER_TEXT].tolist() for column in columns), strict=True)
 
 
-def instruction_lines(listing: Listing, sources: Mapping[str, SourceText]) -> Iterator[str]:
+def instruction_lines(
+    listing: Listing, sources: Mapping[str, SourceText], weights: Sequence[tuple[float, float]] | None = None
+) -> Iterator[str]:
     """One line of JSON an instruction, in the order of the code; a single line with ``problem`` where there are none.
-    ``sources`` are the texts of source files, by the name that the debug data gives them."""
+    ``sources`` are the texts of source files, by the name that the debug data gives them; ``weights`` what the samples
+    of a profile at each instruction weigh, and their share of the profile, from 0 to 1."""
     if listing.problem:
         yield to_json({"object": listing.path, "target": listing.target, "problem": listing.problem}) + "\n"
         return
@@ -184,6 +188,8 @@ def instruction_lines(listing: Listing, sources: Mapping[str, SourceText]) -> It
         if location not in endings:
             endings[location] = _of_location(answer, texts)
         own = f'"size": {size}, "text": {to_json(text)}, {_of_instruction(listing, number)}'
+        if weights is not None:
+            own = f'"value": {weights[number][0]}, "share": {weights[number][1]:.6g}, {own}'
         yield f"{_of_address(answer)}, {own}, {endings[location]}}}\n"
 
 
@@ -306,7 +312,7 @@ def _type_json(info: TypeInfo, numbers: dict[int | None, int | None]) -> dict[st
 
 _BEFORE_QUERY = b'{"query": "'
 _BETWEEN_NUMBERS = b', "address": ', b", "
-"""Behind the offset in a section, and behind the address."""
+"""The JSON between the offset in a section and the address, and after the address."""
 _NOWHERE = f"null{_BETWEEN_NUMBERS[0].decode()}null{_BETWEEN_NUMBERS[1].decode()}"
 
 
@@ -325,7 +331,7 @@ class JsonLines:
 
     def answers(self, queries: Sequence[bytes], answers: Answers) -> list[Column]:
         """The line of each answer, in pieces; not yet those of ``unusual`` ones. The queries as they are written."""
-        places, written = self._places(answers.text_sections), self._written(answers.locations)
+        places, written = self._places(answers.text_sections), self._json_locations(answers.locations)
         count = len(queries)
         opening = Shared(pieces_of([_BEFORE_QUERY]), np.zeros(count, np.int64))
         kernel, number = answers.locations.kernel[answers.location], answers.text_section
@@ -343,7 +349,8 @@ class JsonLines:
         """The line of what is no query."""
         return to_json(unreadable_query_json(query, error)) + "\n"
 
-    def _written(self, table: Locations) -> _JsonLocations:
+    def _json_locations(self, table: Locations) -> _JsonLocations:
+        """The JSON of the locations of a table; that of the last table is kept."""
         if self._locations is None or self._locations.locations is not table:
             self._locations = _JsonLocations(table, self._names)
         return self._locations
@@ -416,5 +423,5 @@ class _JsonLocations(WrittenLocations):
     def end(self) -> str:
         return "]}\n"
 
-    def no_frames(self, kernel: str | None) -> str:  # noqa: ARG002 - it stands elsewhere
+    def no_frames(self, kernel: str | None) -> str:  # noqa: ARG002 - it is elsewhere
         return ""

@@ -14,7 +14,7 @@ from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, M
 
 _FACTS = KernelSummary._fields.index("facts")
 _PLACE = (*KernelSummary._fields[:_FACTS], *KernelSummary._fields[_FACTS + 1 :])
-"""What stands in front of a kernel's facts: the other fields of the record, by their names. A fact of such a name is
+"""What is in front of a kernel's facts: the other fields of the record, by their names. A fact of such a name is
 not shown."""
 _KEPT_TEXTS = 1024
 """Some hundred bytes to some thousand each."""
@@ -63,7 +63,7 @@ class _KernelTexts:
         return f"{{{', '.join(place)}, {known[1]}}}"
 
     def _facts(self, facts: dict[str, Any]) -> str:
-        """What stands between the braces. A list that comes last, as arguments do, is written by itself once it came
+        """What is between the braces. A list that comes last, as arguments do, is written by itself once it came
         before."""
         *others, (name, last) = facts.items()
         if type(last) is not list or not others:

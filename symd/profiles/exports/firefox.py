@@ -7,12 +7,9 @@ which every later front end upgrades as it loads it. ``shared`` has ``stringArra
 ``funcTable`` {name, isJS, relevantForJS, resource, source, lineNumber, columnNumber}, ``resourceTable`` {lib, name,
 host, type}, ``nativeSymbols`` {libIndex, address, name, functionSize} and ``sources`` {uuid, filename}. Inlined frames
 are frames of one address, inlineDepth 0 outermost. Times are milliseconds after ``meta.startTime``. A library is named
-by ``breakpadId``, the debug ID of its build ID; addresses count from where its first segment lies at 0, and -1 is none.
-Where ``meta.symbolicated`` is false the page asks its symbol server for the names; for a source text it asks by an
-address of any frame that has the file.
-
-Symbol servers are asked for the addresses of a profile by the code objects that they lie in: the build ID of a code
-object, or its SHA-256 where it has none, and an object address in it (``symd.formats.debug_ids``).
+by ``breakpadId``, the debug ID of its build ID, or of its SHA-256 if it has none (``symd.formats.debug_ids``);
+addresses count from where its first segment lies at 0, and -1 is none. Where ``meta.symbolicated`` is false the page
+asks its symbol server for the names; for a source text it asks by an address of any frame that has the file.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""For each row of a table of samples the location that it means: rows of one module, or of one context, are one
-question. What samples call their modules, and which module that is."""
+"""The location of each row of a table of samples: rows of one module, or of one context, are one question; and the
+module that each name in a table stands for.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class SampleModuleNames:
         self._labelled: dict[str, IdentifiedModule | Reason] | None = None
 
     def target(self, texts: TargetTexts) -> LookupTarget | Reason:
-        """What numbers count from that stand beside these texts. Without a module: from the kernel of that name in
+        """What numbers count from that are beside these texts. Without a module: from the kernel of that name in
         those that were given; or in the only one."""
         if texts.module is not None:
             return self._in(self._named(texts.module), texts)
@@ -163,7 +164,7 @@ class SampleAnswering:
         return self._answered(f"contexts/{name}", ask)
 
     def _answered(self, where: str, ask: Callable[[], U32]) -> U32 | int:
-        """The entries, or the entry of the reason why what stands at ``where`` cannot be asked."""
+        """The entries, or the entry of the reason why what is at ``where`` cannot be asked."""
         try:
             return ask()
         except ObjectNotFound:

@@ -1,10 +1,7 @@
-"""Each distinct location that answers pointed to, once, whatever table it stood in: what millions of rows need of
-strings and frames.
+"""The distinct locations of many answers, each once whatever table it came from: the strings and frames for millions of
+rows.
 
-A number for each location that follows from what it says, so that all processes, machines and runs give it the same
-one.
-
-The texts of many tables of locations, each once, with a hash that is the same everywhere.
+The number of a location is a hash of its contents, so that all processes, machines and runs give it the same one.
 """
 
 from __future__ import annotations

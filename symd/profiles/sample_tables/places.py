@@ -94,7 +94,7 @@ def _take(left: NDArray[np.bool_], columns: Sequence[TextColumn | NumberColumn |
 def _grouped(
     columns: Sequence[TextColumn | None], rows: Rows, count: int
 ) -> Iterator[tuple[tuple[str | None, ...], Rows]]:
-    """Each combination of texts that stands in ``rows`` of the columns, with the rows where it does."""
+    """Each combination of texts that is in ``rows`` of the columns, with the rows where it does."""
     size = count if isinstance(rows, slice) else len(rows)
     if not size:
         return

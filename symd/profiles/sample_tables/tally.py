@@ -1,4 +1,4 @@
-"""How many samples, of what weight, mean each location; and which source lines these fall on."""
+"""Samples and their weights summed by location, and by source line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class HotLines(NamedTuple):
 
 
 class SampleTally:
-    """Samples by entry of a registry."""
+    """Sums of samples and weights for each entry of a registry."""
 
     def __init__(self, registry: LocationRegistry) -> None:
         self._registry = registry
@@ -75,12 +75,12 @@ class SampleTally:
 
     @property
     def samples(self) -> int:
-        """All rows."""
+        """The number of all rows."""
         return int(self._samples.sum())
 
     @property
     def placeless(self) -> int:
-        """Rows that name no place."""
+        """The number of rows that name no place."""
         return int(self._samples[0]) if len(self._samples) else 0
 
     def hot_lines(self) -> HotLines:

@@ -37,7 +37,7 @@ def disassemble(
     *,
     starter: Starter | None = None,
 ) -> list[Instructions | SymdError]:
-    """For each code object its instructions, or only those of the ranges of code that ``spans`` reach into, each whole;
+    """The instructions of each code object, or those of the ranges of code that ``spans`` reach into, each range whole;
     in place of them the error that says why there are none: ToolMissing, Unsupported, NotFound, DeadlineExceeded,
     LimitExceeded, ToolFailed, ToolCrashed.
 
@@ -49,16 +49,16 @@ def disassemble(
     with ExitStack() as stack:
         starter = starter or stack.enter_context(Starter())
         budget = DisassemblyBudget(limits or Limits(), starter, check_cancelled, of_part=spans is not None)
-        return _disassembled(codes, spans, budget)
+        return _disassemble_each(codes, spans, budget)
 
 
-def _disassembled(
+def _disassemble_each(
     codes: Sequence[CodeObject], spans: Sequence[CodeSpan] | None, budget: DisassemblyBudget
 ) -> list[Instructions | SymdError]:
     results: dict[int, Instructions | SymdError] = {}
     for disassembler in DISASSEMBLERS:
         own = {number: code for number, code in enumerate(codes) if disassembler.takes(code)}
-        results |= dict(zip(own, _with_one(disassembler, list(own.values()), spans, budget), strict=True))
+        results |= dict(zip(own, _disassemble_with(disassembler, list(own.values()), spans, budget), strict=True))
     return [results[number] if number in results else _no_disassembler(code) for number, code in enumerate(codes)]
 
 
@@ -66,10 +66,10 @@ def _no_disassembler(code: CodeObject) -> SymdError:
     return Unsupported(f"{code.format} holds no machine code that symd disassembles", where=code.path)
 
 
-def _with_one(
+def _disassemble_with(
     disassembler: Disassembler, codes: Sequence[CodeObject], spans: Sequence[CodeSpan] | None, budget: DisassemblyBudget
 ) -> list[Instructions | SymdError]:
-    """All ranges of all code objects go to the disassembler together."""
+    """The instructions of each code object by one disassembler, which gets all ranges together."""
     ranges: list[list[InstructionBytes] | SymdError] = [_ranges(code, spans) for code in codes]
     together = [each for own in ranges if not isinstance(own, SymdError) for each in own]
     try:

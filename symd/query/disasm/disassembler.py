@@ -1,6 +1,7 @@
-"""The names that every disassembler's module has, what it gives back, and what one request may cost. Where
-disassemblers are installed: folders that the user names, then PATH, then where vendors put them. And which bytes of a
-code object are instructions: what its symbols cover, without padding and headers between."""
+"""The protocol of a disassembler's module, its results, and a budget for one request; the folders in which
+disassemblers are looked for (those that the user names, then PATH, then vendors' usual ones); and the bytes of a code
+object that are instructions: what its symbols cover, without padding and headers between.
+"""
 
 from __future__ import annotations
 
@@ -238,7 +239,7 @@ _FILES: Final = 16
 
 
 class Disassembler(Protocol):
-    """A module of this room that stands in its table."""
+    """A module of this room that is in its table."""
 
     NAME: str
     """What people call it."""
@@ -260,7 +261,7 @@ class Disassembler(Protocol):
 class DisassemblyBudget:
     """What is left to one request, over all the runs that it takes: seconds, bytes of address space of each, and bytes
     of text.
-    ``of_part``: the request is for a part of the code, such as a kernel, which may stand in many code objects.
+    ``of_part``: the request is for a part of the code, such as a kernel, which may be in many code objects.
     ``check_cancelled`` as for ``disassemble``."""
 
     def __init__(

@@ -46,7 +46,7 @@ GENERATIONS = {
 """iga_gen_t of iga.h by graphics core."""
 _LABEL = re.compile(r"(?<![\w.])L([0-9]+)(?![\w.])")
 _MNEMONIC = re.compile(r"\s*(?:\([^)]*\)\s*)?([a-z][a-z0-9]*)")
-"""Behind the predicate."""
+"""The mnemonic, after the predicate."""
 _END_OF_THREAD = re.compile(r"\{[^}]*\bEOT\b")
 _FLOW = {
     **dict.fromkeys(

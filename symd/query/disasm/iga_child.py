@@ -1,7 +1,7 @@
 """The process in which Intel's disassembler library runs. It is started by its path, and writes what it decoded to a
 pipe; when the library crashes, what was written before has arrived. Once the library is loaded it gives up all files
 and most system calls, where the kernel lets it: of symd it imports what that takes, and none of its packages' own
-initialisation.
+initialization.
 
 Arguments: symd's folder, the libraries to try, in order, and the descriptor of the pipe. The file ``input`` holds the
 texts: u32 generation, u32 length, bytes. The answer has, for each text, one line for each instruction,
@@ -80,8 +80,8 @@ def _texts(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _decode(loaded: Sequence[tuple[str, Any]], generation: int, text: bytes, answer: TextIO) -> None:
-    """With the first library that knows the generation. It gets whole units of 8 bytes, with room behind: given less
-    than one instruction, it reads past the end."""
+    """Decode with the first library that knows the generation. It gets whole units of 8 bytes, with room behind: given
+    less than one instruction, it reads past the end."""
     whole = len(text) // _ALIGNMENT * _ALIGNMENT
     padded = text[:whole] + bytes(2 * _ALIGNMENT)
     message = ctypes.create_string_buffer(1 << 12)

@@ -60,7 +60,7 @@ _FLOW = {
 }
 """What mnemonics begin with; that a branch to a register returns is a convention, which no encoding says."""
 _COMPUTED = ("s_setpc_b64", "s_swappc_b64", "s_cbranch_g_fork", "s_cbranch_join", "s_endpgm", "s_rfe_")
-"""Those of ``_FLOW`` without a target of their own."""
+"""The mnemonics of ``_FLOW`` without a target of their own."""
 _WAVE_CHOICE = re.compile(r"gfx1[0-9]")
 """Processors whose kernels choose between 32 and 64 lanes."""
 
@@ -191,7 +191,7 @@ def _flow_of(mnemonic: str) -> int:
 
 
 def _image(ranges: Sequence[InstructionBytes]) -> bytes:
-    """A relocatable AMDGPU image of code object version 4 whose section ``.text.N`` holds range N and stands at its
+    """A relocatable AMDGPU image of code object version 4 whose section ``.text.N`` holds range N and is at its
     offset."""
     header = Header(64, ELFOSABI_AMDGPU_HSA, ELFABIVERSION_AMDGPU_HSA_V2 + 2, ET_REL, EM_AMDGPU)
     texts = [

@@ -36,7 +36,7 @@ _FLOW = {
     **dict.fromkeys(("CALL", "CAL", "JCAL"), Flow.CALL),
     **dict.fromkeys(("EXIT", "RET", "KILL"), Flow.END),
 }
-"""By the mnemonics of NVIDIA's CUDA Binary Utilities."""
+"""Kinds of control flow by the mnemonics of NVIDIA's CUDA Binary Utilities."""
 _ADDRESS_IN_ERROR = re.compile(r"at address 0x([0-9a-f]+)")
 _UNKNOWN_ARCHITECTURE = "is not defined for option 'binary'"
 _LAST_TOOLKITS = ((75, None), (50, "12"), (35, "11"), (30, "10"), (20, "8"))
@@ -44,7 +44,8 @@ _LAST_TOOLKITS = ((75, None), (50, "12"), (35, "11"), (30, "10"), (20, "8"))
 _CARRIED_IN = {"12": "triton==3.5.1"}
 """Toolkit to the package of PyPI that has its nvdisasm (12.8); Triton 3.9 has that of CUDA 13."""
 _MAX_RUNS_PER_RANGE = 4
-"""In each further run ever more instructions are replaced, because the program refuses a text for one of them."""
+"""Runs of nvdisasm; before each further one more instructions are replaced, because it refuses a text for one of
+them."""
 _NOP = (0x7918).to_bytes(8, "little") + (0x000FC00000000000).to_bytes(8, "little")
 """NOP of Volta and later."""
 

@@ -1,5 +1,6 @@
-"""Where the answers to a batch lie, as few places: what all answers of one origin, or of one text section, have in
-common need not travel with each of them."""
+"""The places of the answers to a batch, as few as possible: what all answers of one origin, or of one text section,
+have in common travels once.
+"""
 
 from __future__ import annotations
 

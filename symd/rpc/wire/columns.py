@@ -1,11 +1,10 @@
-"""Packed columns: unsigned little-endian integers, as narrow as they go, without a Python object an entry.
+"""Packed columns (unsigned little-endian integers, as narrow as they go, without a Python object an entry), the answers
+to parts of a batch as one batch, and a count of a message's fields before it is read.
 
-Answers to the parts of a batch as answers to the whole.
+A field of two bytes becomes an object of a hundred, and a parser makes all of them in one go while nothing else runs;
+so fields are counted first, in plain Python, which lets other threads run in between.
 
-How many fields a message has, counted before it is read: a field of two bytes becomes an object of a hundred, and all
-of them are made in one go, while nothing else runs. Counting is plain Python, which lets others in between.
-
-https://protobuf.dev/programming-guides/encoding/
+Source: https://protobuf.dev/programming-guides/encoding/
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Contexts and what happened in them.
-
-Other names of modules and code objects.
-"""
+"""Contexts, their loads and events, and aliases, to messages and back."""
 
 from __future__ import annotations
 

@@ -1,10 +1,14 @@
-"""Fields of messages. What a request's decoder says of one that cannot be: the caller gets it as a violation of a
-google.rpc.BadRequest, where a field is named by its path in the request, such as "packed_queries.values". Integers of
-debug data in fields of 64 bits: damaged debug data states larger ones. Names and paths as Protocol Buffers take them:
-valid UTF-8. Seconds ↔ google.protobuf.Timestamp and Duration. Streams of messages: bytes cut into chunks that fit one,
-and messages gathered by the header that begins them. Reasons as the numbers that travel: the enum is open, and a newer
-daemon may send one that this symd has no name for. Resource names: a module is "modules/{sha256}", a context
-"contexts/{id}"; and what most requests begin with."""
+"""Fields of messages: violations, integers, texts, times, chunks, reasons and resource names.
+
+* A field that cannot be is reported to the caller as a violation of a google.rpc.BadRequest, by its path in the
+  request, such as "packed_queries.values".
+* Integers of debug data that do not fit into 64 bits, as damaged debug data states them, are left out or wrapped.
+* Names and paths are made valid UTF-8, as Protocol Buffers require.
+* Seconds are converted to google.protobuf.Timestamp and Duration and back.
+* Streams cut bytes into chunks that fit a message, and gather messages by the header that begins them.
+* Reasons travel as numbers of an open enum: a newer daemon may send one without a name here.
+* A module's resource name is "modules/{sha256}", a context's "contexts/{id}".
+"""
 
 from __future__ import annotations
 
@@ -86,7 +90,7 @@ def to_duration(seconds: float) -> Duration:
 
 
 def from_time(message: Timestamp | Duration) -> float:
-    """The seconds of either."""
+    """The seconds of a time or a duration."""
     return message.seconds + message.nanos / _NANO
 
 
@@ -125,7 +129,7 @@ _IS_KNOWN: Final = np.isin(np.arange(256), KNOWN)
 
 
 def from_reason(number: int) -> Reason:
-    """Raises ``Malformed`` where there is none."""
+    """The reason of a number on the wire, UNRECOGNIZED for one that is newer. Raises ``Malformed`` for 0."""
     if not number:
         raise _none()
     return _REASONS.get(number, Reason.UNRECOGNIZED)
@@ -155,14 +159,14 @@ RECENT = 1 << 12
 
 
 NAME_TAG: Final = 0x0A
-"""The byte that stands before field 1 of a message where it has a length, such as a text
+"""The byte that is before field 1 of a message where it has a length, such as a text
 (protobuf.dev/programming-guides/encoding). Most requests begin with it and a module's name."""
 _MODULES: Final = "modules/"
 _BATCH: Final = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x12[\x80-\xff]*[\x00-\x7f]")
-"""What stands before a batch in a request of SymbolizeStream: field 1, a number, if it has one, then the tag and the
+"""What is before a batch in a request of SymbolizeStream: field 1, a number, if it has one, then the tag and the
 length of field 2."""
 _NAME_BYTES: Final = 2 + len(_MODULES) + 64
-"""Of a module's name, with its tag and length."""
+"""Bytes of a module's name, with its tag and length."""
 
 
 def module_name(digest: str) -> str:
@@ -196,7 +200,7 @@ def _module_name(digest: str) -> str:
 
 @lru_cache(RECENT)
 def module_digest(name: str, field: str = "module") -> Digest:
-    """The digest in a module's name, which stands in the request's ``field``. Raises ``BadQuery``."""
+    """The digest in a module's name, which is in the request's ``field``. Raises ``BadQuery``."""
     digest = named_digest(name)
     if digest is None:
         raise bad_field(
@@ -208,7 +212,7 @@ def module_digest(name: str, field: str = "module") -> Digest:
 
 
 def optional_digest(name: str, field: str = "module") -> Digest | str:
-    """The digest in a module's name, which stands in the request's ``field``; "" where the name is empty. Raises
+    """The digest in a module's name, which is in the request's ``field``; "" where the name is empty. Raises
     ``BadQuery``."""
     return module_digest(name, field) if name else ""
 
@@ -230,7 +234,7 @@ def context_name(context: str) -> str:
 
 
 def context_id(name: str, field: str = "context") -> str:
-    """The id in a context's name, which stands in the request's ``field``. Raises ``BadQuery``."""
+    """The id in a context's name, which is in the request's ``field``. Raises ``BadQuery``."""
     match = CONTEXT.match(name)
     if match is None:
         raise bad_field(
@@ -242,7 +246,7 @@ def context_id(name: str, field: str = "context") -> str:
 
 
 def optional_context_id(name: str, field: str = "context") -> str:
-    """The id in a context's name, which stands in the request's ``field``; "" where the name is empty. Raises
+    """The id in a context's name, which is in the request's ``field``; "" where the name is empty. Raises
     ``BadQuery``."""
     return context_id(name, field) if name else ""
 

@@ -1,8 +1,8 @@
-"""Tables of locations as messages: a whole one, or just those of its entries that answers point to. They are written
-into the message that they belong to, because copying one is as much work as writing it.
+"""Tables of locations as messages: a whole one, or those entries that answers point to. They are written directly into
+their message, because copying one is as much work as writing it.
 
-Tables of locations that travel once: the daemon names the tables that answers point into again and again, and the
-client keeps them by name. A name follows from what the table says, so that any daemon may answer a client that has it.
+A table may travel once and be named later: its name follows from its contents, so that any daemon may answer a client
+that keeps the table under that name.
 """
 
 from __future__ import annotations

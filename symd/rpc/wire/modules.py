@@ -1,10 +1,9 @@
-"""Modules, their containers, code objects and kernels described.
+"""Descriptions of modules, containers, code objects and kernels, to messages and back; their facts as Fact messages or
+JSON text.
 
-JSON-ready facts, and Fact messages or JSON text. Order is kept, and so are integers; one that 64 bits cannot hold
-becomes text.
-
-A module's whole description in one message, as its index has it (docs/index-format.md): a fifth of the time of lists,
-and a hundredth of their bytes.
+Facts keep their order and their integers; one that does not fit into 64 bits becomes text. The packed form has a whole
+description in one message, as its index has it (docs/index-format.md): it takes a fifth of the time of lists and a
+hundredth of their bytes.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ def to_packed(summary: bytes | None) -> PackedDescription | None:
 
 
 def from_packed(message: PackedDescription) -> ModuleSummary | None:
-    """None where the version is unknown. Raises ``Malformed``."""
+    """The description in its packed form; None where the version is unknown. Raises ``Malformed``."""
     if message.version != VERSION:
         return None
 
@@ -146,7 +145,6 @@ def from_packed(message: PackedDescription) -> ModuleSummary | None:
 
 
 def _has_believable_size(packed: bytes) -> bool:
-
     try:
         return 0 <= zstandard.frame_content_size(packed) <= MOST_UNPACKED
     except zstandard.ZstdError:

@@ -1,9 +1,4 @@
-"""Queries one by one, and columns of them.
-
-A handful of answers that came as rows, as a batch of answers.
-
-Batches of addresses as they are asked.
-"""
+"""Queries and address columns to messages and back, and few answers that came as rows."""
 
 from __future__ import annotations
 
@@ -74,7 +69,7 @@ def add_query(queries: Any, query: Query) -> query_pb2.Query:
 
 
 def from_query(message: query_pb2.Query, field: str = "queries") -> Query:
-    """Raises ``BadQuery`` when no kind of address is set in the query, which stands in the request's ``field``."""
+    """Raises ``BadQuery`` when no kind of address is set in the query, which is in the request's ``field``."""
     kind = message.WhichOneof("kind")
     if kind == "address":
         return ByAddress(ObjectAddress(message.address))
@@ -92,7 +87,7 @@ def from_query(message: query_pb2.Query, field: str = "queries") -> Query:
 
 
 def from_any_query(message: query_pb2.Query, field: str = "queries") -> Query | ByDevice:
-    """A query of any kind, also of a device address, which stands in the request's ``field``. Raises ``BadQuery`` when
+    """A query of any kind, also of a device address, which is in the request's ``field``. Raises ``BadQuery`` when
     no kind is set."""
     if message.WhichOneof("kind") != "device_address":
         return from_query(message, field)

@@ -1,9 +1,7 @@
-"""Where variables live, as structure.
+"""Variables in scope, with their types and locations, to messages and back.
 
-Variables in scope, there and back.
-
-Types of variables, as structure. In messages entry 0 of the table of types says nothing, and numbers are by one higher
-than those of ``Visible.types``.
+In messages entry 0 of the table of types says nothing, so numbers of types are higher by one than those of
+``Visible.types``.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ _ENCODINGS = _words("TYPE_ENCODING_", dict(pb.TypeEncoding.items()), {"utf": "UT
 _KIND_WORDS = {number: word for word, number in _KINDS.items()}
 _ENCODING_WORDS = {number: word for word, number in _ENCODINGS.items()}
 _TAG, _ENCODING = "tag ", "encoding "
-"""What stands before the number of a kind, or an encoding, that has no word."""
+"""What is before the number of a kind, or an encoding, that has no word."""
 
 
 def to_number(number: int | None) -> int:

@@ -32,7 +32,7 @@ LOCATIONS = 1000
 """Locations in one message."""
 
 LOCATIONS_TEXT = 1 << 20
-"""Characters of texts in these, give or take one location: whoever made the module says how long they are."""
+"""Characters of texts in these, give or take one location: a module may make them of any length."""
 
 MAX_CONTEXTS = 1000
 """Contexts that one watch, or one breakpoint, may be about."""

@@ -55,7 +55,7 @@ def build_app(
 
 
 class _Entrance:
-    """What stands in front of every route."""
+    """What is in front of every route."""
 
     def __init__(self, inside: ASGIApp, authenticator: HttpAuthenticator, hosts: KnownHosts, ended: Ended) -> None:
         self._inside, self._authenticator, self._hosts, self._ended = inside, authenticator, hosts, ended

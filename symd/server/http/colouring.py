@@ -1,7 +1,9 @@
-"""Source text as runs of one colour, line by line: Pygments says what a word is, and what GPU languages add to C is
-known here. Lexers are regular expressions, and a text of 250 characters exists for which one of theirs takes longer
-than anybody lives, which would hold up every thread of the process. Texts are strangers', so where others wait
-``ColouredApart`` has a process of its own tell the colours."""
+"""Source text as runs of one color, line by line, by Pygments, with what GPU languages add to C.
+
+Pygments' lexers are regular expressions, and there is a text of 250 characters for which one of them takes longer than
+anybody lives, which would hold up every thread of the process. The texts come from strangers, so where others wait
+``ColouredApart`` colors them in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ Rows = list[list[int]]
 
 
 class Colour(IntEnum):
-    """What a run of characters is. The numbers stand in answers."""
+    """What a run of characters is. The numbers are in answers."""
 
     PLAIN = 0
     KEYWORD = 1
@@ -99,7 +101,7 @@ def answer(data: bytes, _limits: Limits, _descriptors: Sequence[int]) -> bytes:
 
 
 def coloured(file: str, text: str) -> Rows:
-    """The rows of ``text.split("\\n")``. May take for ever."""
+    """The rows of ``text.split("\\n")``. May take forever."""
     lines = text.split("\n")
     if not is_coloured(text):
         return uncoloured(file, text)
@@ -174,7 +176,7 @@ class ColouredApart:
         self._lock = threading.Lock()
 
     def __call__(self, file: str, text: str) -> Rows:
-        """As ``colouring.coloured``."""
+        """Color a text like ``colouring.coloured``."""
         if not is_coloured(text):
             return uncoloured(file, text)
         data = json.dumps([file, text]).encode()

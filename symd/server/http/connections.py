@@ -1,8 +1,10 @@
-"""Connections over HTTP, each bounded by name: how many there are, how long one may be silent, how slowly it may take
-what is sent to it; and uvicorn, which serves them on an event loop in a thread of its own, so that whoever starts and
-stops it is plain code in another thread. On how long a client may take for its part of a request: the process may stand
-still as well, stopped or suspended. What came or could be taken in that time is still to be looked at, and no fault of
-the client's; the event loop may look at its clock first, as after SIGCONT."""
+"""Connections over HTTP, each bounded: how many there are, how long one may be silent, how slowly it may take what is
+sent to it; and uvicorn, which serves them on an event loop in a thread of its own.
+
+The process itself may be stopped or suspended for a while, which is no fault of the client's: what came, or could be
+taken, in that time is looked at before a client is found late. After SIGCONT the event loop may look at its clock
+first.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ class HttpConnections:
 
     def __init__(self) -> None:
         self.closed: Callable[[str], object] = lambda _bound: None
-        """Told of each connection that is closed before its end, by which bound."""
+        """Called for each connection that is closed before its end, with the bound that closed it."""
         self._strangers: dict[HttpConnection, None] = {}
         self._visitors: set[HttpConnection] = set()
 

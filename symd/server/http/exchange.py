@@ -1,7 +1,9 @@
-"""One request over HTTP from its head to the last byte of its answer: its right, its body, the work queue, and the
-answer as it leaves; what came of it, and what it holds meanwhile. Errors of symd over HTTP are the status and a JSON
-object with the same facts that gRPC's details have. What pages of other origins may send, read and change here is
-checked here, too."""
+"""One request over HTTP from its head to the last byte of its answer: its right, its body, the work queue, the answer,
+and the resources that it holds meanwhile.
+
+An error of symd is a status and a JSON object with the facts that gRPC's details have. What pages of other origins may
+send, read and change is checked here, too.
+"""
 
 from __future__ import annotations
 
@@ -199,7 +201,7 @@ COUNTED_BYTES: Final = 64 << 10
 SLOWEST: Final = 256 << 10
 """Bytes a second that a client takes of a large answer at least, besides what it has ``WRITE_SECONDS`` for."""
 _GZIP_LEVEL: Final = 3
-"""Of 1 to 9: whoever asked waits for it."""
+"""The level, of 1 to 9: whoever asked waits for it."""
 
 
 def served(site: Site, work_queue: HttpWorkQueue, route: WebRoute) -> Iterator[Route]:

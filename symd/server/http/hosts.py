@@ -1,6 +1,8 @@
-"""The host that a server is reached by. A TCP socket that listens there, or why there can be none; and the Host header:
-a page of a stranger can give its own name the address of this machine (DNS rebinding), and its browser would then let
-it read answers. So a name has to be one of ours. An address written as numbers is nobody's name."""
+"""The TCP socket that HTTP is served on, or why there can be none, and the check of the Host header.
+
+A stranger's page can give its own name the address of this machine (DNS rebinding), and its browser would then let it
+read answers. So a name has to be one of ours; an address written as numbers is nobody's name.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ DIGITS: Final = 64
 BEYOND_ASCII: Final = 4 << 20
 """Bytes of a request with characters beyond ASCII, which take up to four bytes each."""
 _BETWEEN: Final = b" \t\r\n\0"
-"""What may stand between the signs of JSON, in UTF-16 and UTF-32 too."""
+"""What may be between the signs of JSON, in UTF-16 and UTF-32 too."""
 _HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _SHOWN: Final = 80
 
@@ -46,7 +46,7 @@ def parsed(body: bytes) -> Any:
 
 def _check_counts(body: bytes) -> None:
     """Raises LimitExceeded where a request has more of something than a true one, and reading it would hold up all
-    other threads. What stands in texts is counted too."""
+    other threads. What is in texts is counted too."""
     signs = body.translate(None, _BETWEEN)
     texts = signs.count(b'["')
     if max(signs.count(b'":'), signs.count(b"{}")) > KEYS:

@@ -136,6 +136,6 @@ def _user_of(connection: HTTPConnection) -> int | None:
 
 
 def _end(host: str, port: int) -> str:
-    """An address as it stands in the table for IPv6."""
+    """An address as it is in the table for IPv6."""
     packed = socket.inet_pton(socket.AF_INET6, host if ":" in host else f"::ffff:{host}")
     return "".join(f"{word:08X}" for word in struct.unpack("=4I", packed)) + f":{port:04X}"

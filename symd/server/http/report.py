@@ -1,6 +1,6 @@
 """The page as one file: its modules of JavaScript joined, and the answers that it would ask for laid inside.
 
-Every name and text comes from strangers. The answers stand in a block of data, in which "<" is escaped, so that nothing
+Every name and text comes from strangers. The answers are in a block of data, in which "<" is escaped, so that nothing
 inside ends it; scripts and style are named by their SHA-256 in the file's own content security policy, so that nothing
 else runs or is loaded."""
 

@@ -1,6 +1,6 @@
-"""The tools as the package ``mcp`` serves them, on standard input and output. A conversation with an assistant's
-program ends when the input has, and every question is answered: the package by itself drops the answers that are not
-written by then."""
+"""The tools as the package ``mcp`` serves them, on standard input and output. A conversation ends when the input does,
+after every question is answered; the package by itself drops the answers that are not written by then.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class _Server(MCPServer[None]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """As the package has it, which repeats the whole name of a tool that is not there."""
+        """Call a tool like the package, which repeats the whole name of a tool that is not there."""
         shown = name if len(name) <= _NAME_CHARACTERS else f"{name[:_NAME_CHARACTERS]}…"
         return await super().call_tool(shown, arguments, context)
 

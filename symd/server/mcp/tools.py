@@ -1,6 +1,7 @@
-"""The questions that an assistant asks, and their answers as JSON-ready objects that stay short: lists are cut, and say
-how much was. Why an address has the answer it has is told in words, with what to do about it: by its reason, and by the
-compiler that made the code."""
+"""The questions of an assistant, and answers as short JSON-ready objects: lists are cut, with the number of what was
+cut. An address without an exact answer is explained in words, with what to do, by its reason and by the compiler that
+made the code.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ _MEANINGS = {
     Reason.UNRECOGNIZED: "The daemon is newer than this symd, and gave a reason that this one has no name for.",
 }
 _ADVICE: dict[Reason, tuple[str, ...]] = {
-    Reason.APPROXIMATE: ("Take the line as the neighbourhood, not as the place.",),
+    Reason.APPROXIMATE: ("Take the line as the neighborhood, not as the place.",),
     Reason.CONTRADICTORY: (
         "symd symbolize --as-written shows what the rows and scopes say, unreconciled.",
         "The page contradictions.md of symd's documentation lists what compilers are known to write.",
@@ -85,7 +86,7 @@ _STRIPPED = "If it was compiled so, it was stripped since: use the file from bef
 
 
 def explanation(answer: Answer, summary: ModuleSummary) -> Explanation:
-    """What stands behind an answer of this module."""
+    """What is behind an answer of this module."""
     meaning = _MEANINGS[answer.reason]
     advice = _ADVICE.get(answer.reason, ())
     if answer.reason is Reason.NO_DEBUG_INFO:
@@ -339,7 +340,7 @@ def _text_of(place: HotPlace, texts: Mapping[str, Sequence[str]]) -> dict[str, s
 
 
 def _object(item: ObjectSummary, kernels: int) -> dict[str, Any]:
-    """With at most so many ``kernels``."""
+    """A code object as JSON, with at most so many ``kernels``."""
     return {
         "object": item.path,
         "format": item.format,

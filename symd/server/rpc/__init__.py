@@ -4,8 +4,8 @@ which decodes, asks the engine and encodes:
     from symd.server.call import Call
     from symd.server.service_context import ServiceContext
 
-    def get_thing(service: ServiceContext, request: GetThingRequest, call: Call) -> GetThingResponse:
-        return to_response(service.engine.thing(*from_request(request)))
+    def get_thing(service: ServiceContext, request: GetThingRequest, call: Call) -> Thing:
+        return to_thing(service.engine.thing(*from_request(request)))
 
 ``service`` is what the daemon consists of, ``call`` says who asks and whether they still wait (named ``_call`` where
 nobody needs it). It runs in a thread of the method's work queue; ``answering.method`` decorates it where it is neither

@@ -146,7 +146,7 @@ class _LocalLock:
 
 
 def _seconds_left(until: float) -> float:
-    """As much of it as a lock can be waited for."""
+    """The seconds for which a lock can be waited for."""
     return min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
 
 

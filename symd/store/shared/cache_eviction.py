@@ -1,6 +1,5 @@
-"""Eviction from a cache of files: the least recently used go first, and those in use stay.
-
-Whether a folder may be a cache: whatever lies in one may be removed to make room.
+"""Eviction from a cache of files: the least recently used go first, and those in use stay. A folder with other files in
+it is refused as a cache, since whatever is in one may be removed.
 """
 
 from __future__ import annotations
@@ -46,7 +45,8 @@ _FILL_LEFT: Final = 0.9
 """The part of the bound that stays full when files have to go: fewer, so that the next files need no scan of all
 others."""
 _SCAN_FRACTION: Final = 16
-"""After a sixteenth of the bound has come from this process the folder is scanned for what other processes added."""
+"""The part of the bound that this process adds before the folder is scanned for what other processes added: a
+sixteenth."""
 
 
 class _File(NamedTuple):
@@ -72,7 +72,7 @@ class CacheEviction:
         self._free = limits.free_disk
         self._lock = Lock()
         self._bytes: int | None = None
-        """At most so many are there, but for what others add; None: nobody has counted."""
+        """Bytes that are there at most, but for what others add; None: nobody has counted."""
         self._since = 0
         """Bytes that came since the last scan."""
 

@@ -298,7 +298,7 @@ class CachedFiles:
         return _Fetched(found=True, handle=handle)
 
     def _publish(self, file: IncomingFile, name: str) -> None:
-        """Give a file its name, also where a folder has it: what stands in a cache is in the object storage too. Raises
+        """Give a file its name, also where a folder has it: what is in a cache is in the object storage too. Raises
         OSError."""
         path = self._path(name)
         if path.is_dir() and not path.is_symlink():
@@ -368,7 +368,7 @@ def _damaged(name: str) -> _Fetched:
 
 
 def _held(path: Path) -> int | None:
-    """A descriptor with a shared lock on the file that stands at ``path``; None where there is none. Raises OSError."""
+    """A descriptor with a shared lock on the file that is at ``path``; None where there is none. Raises OSError."""
     while True:
         try:
             handle = open_file(path)

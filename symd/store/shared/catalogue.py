@@ -1,8 +1,11 @@
 """The catalogue in PostgreSQL, for daemons on several machines: the tables and statements of ``symd.store``, and what
-only this server has. Names and columns of the tables are those of ``symd.store.catalogue``, so that most statements are
-the same; what tables do by themselves is done by triggers, as there. Writers exclude one another, as SQLite's do: each
-transaction begins with one lock for the whole catalogue, so that budgets are counted right and the log of modules has
-the order in which things were committed. Readers never wait for them."""
+only this server has.
+
+Tables and columns have the names of ``symd.store.catalogue``, so that most statements are the same; what happens by
+itself in those tables is done by triggers here too. Writers exclude one another, like SQLite's: each transaction begins
+with one lock for the whole catalogue, so that budgets are counted right and the log of modules has the order of
+commits. Readers never wait for them.
+"""
 
 from __future__ import annotations
 
@@ -246,7 +249,7 @@ _OLDEST_SERVER: Final = 130000
 """PostgreSQL 13: gen_random_uuid."""
 _LOCK: Final = f"SELECT pg_advisory_xact_lock({WRITING})"
 _LOCK_WITHIN: Final = f"SET LOCAL lock_timeout = {{}}; {_LOCK}; SET LOCAL lock_timeout = DEFAULT"
-"""Milliseconds; 0 are for ever."""
+"""Milliseconds; 0 are forever."""
 _SIZES: Final = f"{MODULES} WHERE sha256 = ANY(?)"
 _UNWANTED: Final = "SELECT name, sha256 FROM unwanted_objects WHERE name > ? ORDER BY name LIMIT ?"
 _IS_UNWANTED: Final = "SELECT 1 FROM unwanted_objects WHERE name = ?"
@@ -269,7 +272,7 @@ class PostgresCatalogue(CatalogueQueries):
     LAST_ENTRY = "SELECT last FROM module_log"
 
     def __init__(self, server: Server, *, make: bool = True) -> None:
-        """With ``make`` the tables are made, or brought to this symd's schema; else nothing is written. Raises
+        """``make``: the tables are made, or brought to this symd's schema; else nothing is written. Raises
         ``FailedPrecondition`` for a server that this symd does not take, and a catalogue of another schema, or none,
         that it may not or cannot change."""
         self._server = server

@@ -1,11 +1,8 @@
-"""What is done for an open shared store now and then, by two threads. One tells those who listen what other daemons do
-and whether the catalogue can be reached, and writes into it when modules were used; the other removes unwanted objects.
+"""The periodic work of an open shared store, in two threads. One reports to listeners what other daemons do and whether
+the catalogue can be reached, and writes times of use of modules into it; the other removes unwanted objects.
 
-The server wakes the first (LISTEN); where the connection for that is lost another is made, and all that is open is
-looked at anew.
-
-Whether a shared store takes what is written: its catalogue answers, and this machine's disk has room for what passes
-through.
+The server wakes the first (LISTEN); if the connection for that is lost another is made, and all that is open is looked
+at anew. Writes are refused where the catalogue does not answer or this machine's disk is nearly full.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def _count(found: Inspection, each: _Object) -> None:
 
 
 class _Inspector:
-    """Safe to use from several threads."""
+    """Collects the findings of an inspection. Safe to use from several threads."""
 
     def __init__(self, catalogue: PostgresCatalogue, storage: ObjectStorage, rows: _Catalogued, folder: Path) -> None:
         self._catalogue = catalogue
@@ -146,7 +146,7 @@ class _Inspector:
         )
 
     def strays(self, names: Iterable[str]) -> Iterator[SharedFinding]:
-        """Of objects that no row named those that nobody is about to write or to remove."""
+        """The objects that no row named and that nobody is about to write or to remove."""
         for name in sorted(names):
             of = _NAME.fullmatch(name)
             if of is None:

@@ -1,9 +1,11 @@
-"""What holds the bytes of modules and indexes, and what keeps whole files of it on this machine: the protocols of both,
-an object storage that is a folder (``file:///FOLDER``: what a network file system shares between machines, and what
-tests compare with), and which one a URL names (``s3://BUCKET/PREFIX`` is the other). A name is a relative path of
-lower-case letters, digits, dots, dashes and slashes, such as ``modules/ab/<sha256>`` or ``index/<format
-version>/ab/<sha256>.idx``. It is made of a digest: whoever puts a name puts what everybody else would, and the name
-promises it of the bytes."""
+"""The protocols of an object storage and of the cache of its files on this machine; an object storage that is a folder
+(``file:///FOLDER``, such as a network file system); and the choice of a storage by its URL (``s3://BUCKET/PREFIX`` is
+the other kind).
+
+The name of an object is a relative path of lower-case letters, digits, dots, dashes and slashes, such as
+``modules/ab/<sha256>`` or ``index/<format version>/ab/<sha256>.idx``. It is made of a digest, so everybody who writes
+an object of that name writes the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +181,7 @@ class FolderStorage:
     """Each name is a file below ``root``. ``.incoming/`` has what is being written."""
 
     def __init__(self, root: Path, *, make: bool = True) -> None:
-        """Without ``make`` nothing is written, and ``InvalidInput`` is raised where there is no such folder."""
+        """If not ``make`` nothing is written, and ``InvalidInput`` is raised where there is no such folder."""
         self._root = root
         self._incoming = root / ".incoming"
         with disk(root):

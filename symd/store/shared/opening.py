@@ -26,10 +26,10 @@ def open_shared(objects: str, catalogue: str, cache: Path, limits: Limits, *, ma
     another time, or the storage has nothing of what the catalogue names; ``StoreUnavailable`` where one of them cannot
     be reached."""
     check_catalogue(catalogue)
-    from symd.store.shared.cached_files import CachedFiles  # noqa: PLC0415 - a store in a folder needs none of this
-    from symd.store.shared.object_storage import open_storage  # noqa: PLC0415 - as above
+    from symd.store.shared.cached_files import CachedFiles  # noqa: PLC0415 - only for a shared store
+    from symd.store.shared.object_storage import open_storage  # noqa: PLC0415 - only for a shared store
     from symd.store.shared.postgresql import Server  # noqa: PLC0415 - an extra
-    from symd.store.shared.store import SharedStore  # noqa: PLC0415 - as above
+    from symd.store.shared.store import SharedStore  # noqa: PLC0415 - only for a shared store
 
     storage = open_storage(objects, limits, make=make)
     _check_together(objects, storage, catalogue, limits, make=make)
@@ -43,8 +43,8 @@ def _check_together(objects: str, storage: ObjectStorage, catalogue: str, limits
     before its row, so that this is never so in between."""
     if next(storage.names("modules/"), None) is not None:
         return
-    from symd.store.shared.catalogue import PostgresCatalogue  # noqa: PLC0415 - as above
-    from symd.store.shared.postgresql import Server  # noqa: PLC0415 - as above
+    from symd.store.shared.catalogue import PostgresCatalogue  # noqa: PLC0415 - only for a shared store
+    from symd.store.shared.postgresql import Server  # noqa: PLC0415 - only for a shared store
 
     with closing(PostgresCatalogue(Server(catalogue, limits), make=make)) as opened:
         named = opened.sums()[0] - opened.damaged()
@@ -60,10 +60,10 @@ def inspect_by_urls(objects: str, catalogue: str, limits: Limits, progress: Prog
     """Look through that store (``symd.store.shared.inspection``), which is not changed. Raises as ``open_shared``
     does."""
     check_catalogue(catalogue)
-    from symd.store.shared.catalogue import PostgresCatalogue  # noqa: PLC0415 - as above
-    from symd.store.shared.inspection import inspect_shared  # noqa: PLC0415 - as above
-    from symd.store.shared.object_storage import open_storage  # noqa: PLC0415 - as above
-    from symd.store.shared.postgresql import Server  # noqa: PLC0415 - as above
+    from symd.store.shared.catalogue import PostgresCatalogue  # noqa: PLC0415 - only for a shared store
+    from symd.store.shared.inspection import inspect_shared  # noqa: PLC0415 - only for a shared store
+    from symd.store.shared.object_storage import open_storage  # noqa: PLC0415 - only for a shared store
+    from symd.store.shared.postgresql import Server  # noqa: PLC0415 - only for a shared store
 
     storage = open_storage(objects, limits, make=False)
     with closing(PostgresCatalogue(Server(catalogue, limits), make=False)) as opened:

@@ -29,7 +29,8 @@ _LOOK_SECONDS: Final = 0.1
 _IDLE_TRANSACTION_SECONDS: Final = 60
 """A daemon that stops within a transaction holds up all others; after so long the server ends it."""
 _KEEPALIVES: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
-"""After 25 seconds the server forgets a daemon whose machine is gone, and with it the daemon's locks."""
+"""Settings by which the server forgets after 25 seconds a daemon whose machine is gone, and with it the daemon's
+locks."""
 _PARAMETER: Final = re.compile(r"\?|(?<!:):([a-z_0-9]+)")
 _DAMAGE: Final = ("0A000", "22", "23", "42", "P0", "XX00")
 """How codes begin that say that the tables are not those that symd made, or their pages are damaged
@@ -40,7 +41,7 @@ _OF_VALUES: Final = (psycopg.DataError, psycopg.ProgrammingError)
 _NO_DAMAGE: Final = ("42501", "42P05")
 """Who asks may not; a pooler between the two mixed up statements."""
 _TOO_LONG: Final = "54000"
-"""Of a text that is no entry of an index."""
+"""SQLSTATE of a text that is too long for an entry of an index."""
 _HINTS: Final[tuple[tuple[str, str], ...]] = (
     ("28", "look at the user and the password: those of the URL, $PGUSER and $PGPASSWORD, or ~/.pgpass"),
     ("3D000", "make the database first (createdb), or name another"),
@@ -65,7 +66,8 @@ _CODES_OF_WORDS: Final[tuple[tuple[str, str], ...]] = (
     ("is starting up", "57P03"),
     ("is shutting down", "57P01"),
 )
-"""Of an error before there is a connection libpq tells the words alone, in English where the server speaks it."""
+"""SQLSTATE by words: of an error before there is a connection libpq gives the words alone, in English where the server
+speaks it."""
 _UNREACHABLE: Final = "look whether the server runs and can be reached; symd goes on by itself when it can"
 
 

@@ -1,25 +1,19 @@
 """An object storage behind Amazon's S3 API, of whatever maker. The only module that imports obstore, and not before
 somebody names ``s3://``.
 
-Where the server is, and who asks it, comes from the variables that Amazon's tools take: ``AWS_ENDPOINT_URL``,
-``AWS_REGION``, ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``, ``AWS_CA_BUNDLE``, and those of
-web identities, containers and instances.
+The server and the credentials come from the variables that Amazon's tools take: ``AWS_ENDPOINT_URL``, ``AWS_REGION``,
+``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``, ``AWS_CA_BUNDLE``, and those of web identities,
+containers and instances. They are checked before obstore gets them, because it panics in Rust on a URL, a key or a name
+with an invalid character, and raises none of its errors.
 
-Files are read without ranges: not every server that speaks S3 answers these as S3 does (rclone 1.75 answers 200 where
-206 belongs).
+Files are read without ranges: not every server that speaks S3 answers these as S3 does (rclone 1.75 answers 200 instead
+of 206).
 
-A server that is gone: who asks while it is learns so at once, and one at a time finds out whether it is back.
+While a server does not answer, calls fail at once, and one at a time finds out whether it is back (``CircuitBreaker``).
 
-What an S3 server, or the network before it, said no with, as an error that says what to do.
-
-obstore tells it in one text: a first line, S3's own words as XML
+obstore gives a refusal as one text: a first line, S3's own words as XML
 (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html), and the error's parts as Rust prints them. Only short
-pieces of it are repeated: the words of S3 may quote the request.
-
-What says which S3 server is asked, and as whom: the bucket, the prefix, and the variables that Amazon's tools take.
-
-They are looked at before obstore gets them: of a URL, a key or a name with a character that does not belong there it
-makes a panic in Rust, and none of its errors.
+pieces of it go into symd's errors: the words of S3 may quote the request.
 """
 
 from __future__ import annotations
@@ -307,16 +301,16 @@ class S3Storage:
         largest = self._allowed(max(limits.module_size, limits.index_size))
         self._circuit = CircuitBreaker()
         self._requests = _store(bucket, prefix, self._seconds, {"timeout": timedelta(seconds=self._answer)})
-        """For what is small."""
+        """The client for small requests."""
         parts = self._answer + PARTS_AT_A_TIME * PART / SLOWEST
         self._parts = _store(bucket, prefix, self._seconds, {"timeout": timedelta(seconds=parts)})
-        """For parts of a file, which share the way there."""
+        """The client for parts of a file, which share the bandwidth."""
         whole: ClientConfig = {
             "timeout": timedelta(seconds=largest),
             "read_timeout": timedelta(seconds=self._answer),
         }
         self._files = _store(bucket, prefix, self._seconds, whole)
-        """For whole files, which may take as long as their size needs, and not stand still."""
+        """The client for whole files, which may take as long as their size needs, and not stand still."""
 
     def check(self) -> None:
         """Ask for one name. Raises ``StoreUnavailable`` where the bucket is not there, or may not be used."""
@@ -372,7 +366,7 @@ class S3Storage:
 
     def _read(self, name: str, path: Path, most: int, begun: float) -> int:
         """One attempt to fetch a file; its bytes. The clock is looked at after each piece, so that a server that sends
-        a byte now and then does not take for ever."""
+        a byte now and then does not take forever."""
         found = obstore.get(self._files, name)
         size, got = found.meta["size"], 0
         check_size(self._of(name), size, most)

@@ -1,12 +1,9 @@
 """The store that daemons on several machines share: it keeps catalogue, object storage and the files of this machine in
 step.
 
-An object is always there before its row, and goes after it: what no row names, not yet or not any more, stands in
-``unwanted_objects`` and is removed in time (``unwanted``), whoever was killed meanwhile. Whoever writes or removes the
-objects of a module holds the module's lock, so that none goes that has come again.
-
-Objects that no row names any more: their names stand in a table until somebody has removed them, so that a kill forgets
-none.
+An object is written before its row and removed after it: the names of objects without a row are in the table
+``unwanted_objects`` until somebody has removed them, so that a kill forgets none. Whoever writes or removes the objects
+of a module holds the module's lock, so that none is removed that was added again.
 """
 
 from __future__ import annotations
@@ -105,7 +102,7 @@ class SharedStore(ModuleStore):
     def __init__(
         self, server: Server, files: FileCache, incoming: Path, limits: Limits | None = None, *, make: bool = True
     ) -> None:
-        """Without ``make`` a catalogue that is not there is none (``PostgresCatalogue``)."""
+        """If not ``make`` a missing catalogue is none (``PostgresCatalogue``)."""
         self._limits = limits or Limits()
         self._server = server
         self._files = files
@@ -316,7 +313,7 @@ class SharedStore(ModuleStore):
 
     @contextmanager
     def _noticed(self) -> Iterator[None]:
-        """After an error inside there may be something that is unwanted."""
+        """A context after whose errors housekeeping looks for unwanted objects at once."""
         try:
             yield
         except SymdError:

@@ -1,8 +1,9 @@
-"""What one store has, brought into another, of whatever kind; daemons may use both meanwhile.
+"""A transfer from one store into another, of whatever kinds, while daemons may use both.
 
-Each module comes with its index and its aliases; contexts with their loads come after all modules. What the other store
-has is not brought again: a transfer that was broken off goes on when it is begun anew. A module is compared with its
-digest on the way in."""
+Each module comes with its index and its aliases; contexts with their loads come after all modules. What the target
+already has is not sent, so an interrupted transfer goes on when it is begun anew. A module is compared with its digest
+on the way in.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +27,16 @@ from symd.store.catalogued import OLDEST
 PAGE: Final = 500
 """Modules, aliases, contexts or loads that are looked at together."""
 AT_A_TIME: Final = 4
-"""Modules that are brought at a time: most of it is waiting for others."""
+"""Modules that are copied at a time; most of the time is spent waiting for the stores."""
 _PIECE: Final = MIB
 Progress = Callable[[int, int], None]
-"""Called with the bytes of modules that are done, and of all."""
+"""Called with the bytes of the modules that are done, and of all modules."""
 
 
 @dataclass(slots=True)
 class Transferred:
-    """What came; ``there`` counts modules that the other store had. ``damaged`` did not come: their bytes are not those
-    of their names."""
+    """What was transferred; ``there`` counts modules that the target had already, ``damaged`` are modules that were
+    left out because their bytes do not have their digest."""
 
     modules: int = 0
     module_bytes: int = 0
@@ -47,10 +48,10 @@ class Transferred:
 
 
 def transfer(source: ModuleStore, target: ModuleStore, progress: Progress | None = None) -> Transferred:
-    """Bring everything of ``source`` into ``target``. Raises what either raises, ``StoreUnavailable`` most of all; what
-    came until then stays, and another call goes on from there.
+    """Copy everything of ``source`` into ``target``. Raises what either raises, ``StoreUnavailable`` above all; what
+    was copied until then stays, and another call goes on from there.
 
-    When a module was added, and used last, is not brought: in ``target`` it is as new as it is there."""
+    Times are not copied: in ``target`` a module was added, and used last, when it came."""
     running = _Transfer(source, target, progress)
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         for page in _pages(source):
@@ -69,22 +70,22 @@ class _Transfer:
         self._source = source
         self._target = target
         self._progress = progress
-        self._of = source.figures().module_bytes
+        self._total = source.figures().module_bytes
         self._seen = 0
         self._lock = Lock()
         self.done = Transferred()
 
     def module(self, record: ModuleRecord, *, new: bool) -> None:
-        """Bring a module, unless it is there, and what belongs to it. One that is gone was removed meanwhile."""
+        """Copy a module, unless it is there, and its index and aliases. One that is gone was removed meanwhile."""
         with suppress(ModuleNotFound):
-            if not new or self._bytes(record):
+            if not new or self._copy_bytes(record):
                 if new:
-                    self._index(record.sha256)
-                self._aliases(record.sha256)
+                    self._copy_index(record.sha256)
+                self._copy_aliases(record.sha256)
                 self._count(record.size, new=new)
 
     def context(self, record: ContextRecord) -> None:
-        """Bring a context and what was loaded in it."""
+        """Copy a context and its loads."""
         name = self._target.context_log.add(record.context)
         after = 0
         while page := self._source.context_log.loads(record.id, after, PAGE):
@@ -93,8 +94,8 @@ class _Transfer:
         with self._lock:
             self.done.contexts += 1
 
-    def _bytes(self, record: ModuleRecord) -> bool:
-        """Bring a module's bytes; whether they were right."""
+    def _copy_bytes(self, record: ModuleRecord) -> bool:
+        """Copy a module's bytes. Returns whether they have its digest."""
         try:
             data = self._source.data(record.sha256)
             with self._target.writer() as upload:
@@ -109,8 +110,8 @@ class _Transfer:
             self._target.admit(record.sha256, record.format)
         return True
 
-    def _index(self, digest: Digest) -> None:
-        """Bring a module's index, where there is one of this format and it is whole; else it is made again."""
+    def _copy_index(self, digest: Digest) -> None:
+        """Copy a module's index, if there is one of this format and it is sound; else it is made again."""
         stored = self._source.index(digest, VERSION)
         if stored is None:
             return
@@ -123,7 +124,7 @@ class _Transfer:
                 with self._lock:
                     self.done.indexes += 1
 
-    def _aliases(self, digest: Digest) -> None:
+    def _copy_aliases(self, digest: Digest) -> None:
         last: Alias | None = None
         while page := self._source.aliases.of(digest, last, PAGE):
             self._target.aliases.add(page)
@@ -140,7 +141,7 @@ class _Transfer:
             else:
                 self.done.there += 1
             if self._progress is not None:
-                self._progress(self._seen, self._of)
+                self._progress(self._seen, self._total)
 
 
 def _pages(store: ModuleStore) -> Iterator[Sequence[ModuleRecord]]:

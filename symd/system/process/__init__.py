@@ -3,7 +3,7 @@
 Drivers, disassemblers, the demangler and the readers of modules meet bytes that strangers made, or run code that symd
 did not write. Each runs in a process of its own, so that the worst it can do is to end that process.
 
-What a child may cost stands in ``ProcessLimits``: seconds on the clock, bytes of address space, bytes of answer, and
+What a child may cost is in ``ProcessLimits``: seconds on the clock, bytes of address space, bytes of answer, and
 where it is asked for, seconds of processor time and bytes of a file. The kernel holds the child to memory, processor
 time, file size and open files from its first instruction (``launcher``): limits that are set from outside come a moment
 late, and between fork and exec a process with threads must not run Python. This side watches the clock and the answer,

@@ -1,11 +1,10 @@
-"""What a process keeps that meets bytes of strangers: the files that it is told of, the system calls that computing
+"""Confinement of a process that meets bytes of strangers: the files that it was given, the system calls that computing
 takes (``seccomp``), and nothing else.
 
-Landlock: a process gives up, for good and for all that it starts, every file but those that it names, every TCP
-connection, and signals and abstract sockets to others. It needs no privilege.
-
-Called in the child itself, before it loads what is not to be trusted. What stays possible: learning of a file whether
-it exists and how large it is, which Landlock does not restrict.
+By Landlock a process gives up, for good and for all that it starts, every file but those that it names, every TCP
+connection, and signals and abstract sockets to others. It needs no privilege. It is called in the child itself, before
+the child loads what is not to be trusted. What stays possible: learning whether a file exists and how large it is,
+which Landlock does not restrict.
 
 Source: landlock(7), linux/landlock.h; https://docs.kernel.org/userspace-api/landlock.html.
 """
@@ -184,7 +183,6 @@ def confine(allowed: Iterable[tuple[str, LandlockAccess]], *, threads: bool = Fa
 def interpreter() -> Iterator[tuple[str, LandlockAccess]]:
     """What a Python process reads after its start: modules that are imported late, their libraries, how much memory it
     has."""
-
     package = Path(__file__).resolve().parents[2]
     modules = [path for path in sys.path if Path(path).name in _OF_PYTHON]
     library = Path(os.__file__).parent.parent  # with the libraries that came with it, beside its modules

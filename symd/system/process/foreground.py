@@ -1,11 +1,9 @@
-"""A user's own program in the foreground: with the streams, the terminal, the process group and the signals that a
-shell gave to symd.
+"""A user's own program: in the foreground with the streams, the terminal, the process group and the signals that a
+shell gave to symd, or as a dialogue that is asked a line at a time (``Dialogue``).
 
-The program is in symd's process group, so that the terminal's signals (an interrupt, a stop) reach both; symd lets them
-pass. Signals that somebody sent to symd alone are sent on. symd stops when the program stops, so that the shell sees
-its job stopped, and ``end_like`` ends it as the program ended.
-
-A program of the user's own that is asked line by line and answers each line before the next.
+A program in the foreground is in symd's process group, so that the terminal's signals (an interrupt, a stop) reach
+both; symd lets them pass. Signals that somebody sent to symd alone are sent on. symd stops when the program stops, so
+that the shell sees its job stopped, and ``end_like`` ends it as the program ended.
 """
 
 from __future__ import annotations
@@ -135,7 +133,7 @@ class ForegroundProgram:
                 return ForegroundEnding(0 if ended_by else os.WEXITSTATUS(status), ended_by)
 
     def _stop_too(self) -> None:
-        """Until somebody continues symd, which continues the program."""
+        """Stop until somebody continues symd, which continues the program."""
         os.kill(os.getpid(), signal.SIGSTOP)
         self._send(signal.SIGCONT)
 
@@ -153,7 +151,7 @@ def _started(command: Sequence[str], environment: Mapping[str, str], mask: Signa
             words,
             env=environment,
             close_fds=False,
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),  # noqa: PLW1509 - see above
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),  # noqa: PLW1509 - there is no other thread
         )
         process.returncode = 0  # it is waited for here
         return process.pid

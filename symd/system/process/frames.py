@@ -1,7 +1,6 @@
 """Messages between symd and its children on a pipe: one kind byte, the payload's length as a little-endian u64, the
-payload.
-
-A child dies with its parent, however that ends: nobody else would end one that hangs or is at work.
+payload. A child asks the kernel to end it with its parent (``die_with``), as nobody else would end one that hangs or is
+at work.
 """
 
 from __future__ import annotations

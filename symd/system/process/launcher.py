@@ -1,7 +1,9 @@
-"""Becomes a program that is held to its limits from its first instruction. It is run by its path. Arguments: the
-descriptor of a Unix socket, the length of the program's environment, the limits, and the program with its arguments.
-The environment comes on the socket, where nobody else sees it. The answer is a byte when it is there, then the number
-and the text of an error where the program cannot be started; the socket closes when the program starts.
+"""Becomes a program that is held to its limits from its first instruction. It is run by its path.
+
+Arguments: the descriptor of a Unix socket, the length of the program's environment, the limits, and the program with
+its arguments. The environment comes on the socket, where nobody else sees it. The answer is one byte once this process
+runs, then the number and the text of an error if the program cannot be started; the socket closes when the program
+starts.
 """
 
 from __future__ import annotations

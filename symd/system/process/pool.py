@@ -139,7 +139,7 @@ class Pool:
         return self._begun(at_start)
 
     def _chosen(self, at_start: ProcessLimits, subject: str) -> _Worker | None:
-        """Of the processes that wait: one that knows the subject, else the one that worked last."""
+        """The waiting process that knows the subject, else the one that worked last."""
         fitting = [worker for worker in self._idle if worker.at_start == at_start]
         if not fitting:
             return None
@@ -209,7 +209,7 @@ class Pool:
         return is_short
 
     def _start_one_ahead(self, at_start: ProcessLimits) -> None:
-        """Without the lock, so that nobody who has a process, or gives one back, waits for this one."""
+        """Start a process without the lock, so that nobody who has a process, or gives one back, waits for this one."""
         leaving: list[_Worker] = []
         try:
             leaving = [self._started(at_start)]
@@ -238,7 +238,7 @@ def _at_start(limits: ProcessLimits) -> ProcessLimits:
 
 
 @lru_cache(4)
-def _written(limits: Limits) -> bytes:
+def _serialized(limits: Limits) -> bytes:
     """The fields as a request has them. To write them takes longer than many a question; most are asked with the same
     ones."""
     return json.dumps(limits._asdict()).encode()
@@ -310,7 +310,7 @@ class _Worker:
         """The answer or None, and the limit that was passed where that is known."""
         assert self.process.stdout is not None  # noqa: S101 - asked for in _start
         self.short = not allow_processor_time(self.process.pid, call.process_limits.cpu_seconds)
-        fields = _written(call.limits)
+        fields = _serialized(call.limits)
         heads = HEAD.pack(JSON, len(fields)) + fields + HEAD.pack(BYTES, len(call.data))
         with contextlib.suppress(OSError):  # one that ended before it read all may have said why
             socket.send_fds(self.requests, [b"."], list(call.descriptors))

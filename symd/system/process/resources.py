@@ -1,9 +1,13 @@
-"""What a process of symd's has of the system. How the C library keeps its memory (glibc, mallopt(3)): above all the
-daemon's, so that what a burst of large messages took goes back to the system when they have been answered. By default
-each thread gets a part of the heap of its own, of which nothing goes back while anything above it is in use, and blocks
-like those that were freed once are no longer asked of the system; messages are allocated by gRPC's threads and freed by
-others, so that a daemon would keep several times what it needs. And why it gets no further thread: the limits that it
-has, for whoever can raise them; sources: pthread_create(3), EAGAIN; getrlimit(2); the kernel's cgroup-v2.rst, "PID"."""
+"""Resources of symd's processes: how the C library keeps their memory (glibc, mallopt(3)), and which limit refuses them
+a thread.
+
+By default each thread gets a part of the heap of its own, of which nothing goes back to the system while anything above
+it is in use, and sizes of blocks that were freed once are no longer asked of the system. gRPC's threads allocate
+messages and others free them, so a daemon would keep several times the memory that it needs after a burst of large
+messages.
+
+Sources: pthread_create(3), EAGAIN; getrlimit(2); the kernel's cgroup-v2.rst, "PID".
+"""
 
 from __future__ import annotations
 

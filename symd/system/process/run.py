@@ -1,15 +1,9 @@
-"""A child process from start to end: what it answers and what it prints are read while its time runs.
+"""A child process from start to end: its answer and its output are read while its time runs, a ``Cancellation`` ends it
+early, and ``ExitStatus`` says how it ended: by which limit, which signal, or with which exit status.
 
-Ending a child whose answer nobody wants any more.
-
-How a child process ended: by which limit, of which signal, or with which exit status.
-
-What a child takes beside memory and time, which the kernel bounds for one process: bytes and files on the disk,
-threads.
-
-The kernel bounds each file (``ProcessLimits.file_size``), not their number and not all together, for a user without
-privileges. So its parent looks now and then, every ``LOOK_SECONDS``; in between a child may pass its limits by as much
-as it can write in that time, and then it ends.
+The kernel bounds one process's memory and each file (``ProcessLimits.file_size``), not the number of files, their sum,
+or threads, for a user without privileges. So the parent looks every ``LOOK_SECONDS``; in between a child may pass its
+limits by as much as it can write in that time, and then it is ended.
 """
 
 from __future__ import annotations
@@ -208,7 +202,7 @@ _READ_BYTES: Final = 1 << 16
 _PRINTED_BYTES: Final = 1 << 20
 """How much of what a child prints beside its answer is kept: the end of it."""
 _CHECK_SECONDS: Final = 0.5
-"""Between two questions whether somebody still waits."""
+"""Seconds between two checks whether somebody still waits."""
 _LAST_WORDS: Final = 300
 """Characters."""
 

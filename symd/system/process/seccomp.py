@@ -1,21 +1,18 @@
-"""A filter of system calls: a process keeps those that computing takes (``ALLOWED``), and gives up every other, for
-good.
+"""A filter of system calls: a process keeps those of ``ALLOWED``, which computing, reading and writing files that it
+may open, and threads take, and gives up every other, for good.
 
 So limits of one process are limits of all that it does: it starts no other, has no socket, and reaches no other process
 and no file's owner, mode or times. Called in the child itself, before it meets what is not to be trusted.
 
-Source: seccomp(2), linux/filter.h, linux/seccomp.h, linux/audit.h.
-
-The system calls that a process gets by with which computes, reads and writes files that it may open, and has threads.
-
-The list says what is let through, so that a call that nobody thought of, or that a later kernel brings, is refused. It
+The list says what is let through, so that a call that nobody thought of, or that a later kernel adds, is refused. It
 was made from what both generations of Intel's drivers, IGC and CPython with NumPy were seen to call, and from what the
-C library may call in their place. What is not on it, among others: sockets; programs and processes; modes, owners,
-times and extended attributes of files; links; what acts on other processes (ptrace, pidfd, process_madvise, priorities,
-affinities, limits, SysV IPC, POSIX queues); what new code of the kernel stands behind (io_uring, bpf, perf_event_open,
-userfaultfd, keyctl); namespaces and mounts; files in memory (memfd_create), which no limit counts.
+C library may call instead. Not on it, among others: sockets; programs and processes; modes, owners, times and extended
+attributes of files; links; what acts on other processes (ptrace, pidfd, process_madvise, priorities, affinities,
+limits, SysV IPC, POSIX queues); entries to newer code of the kernel (io_uring, bpf, perf_event_open, userfaultfd,
+keyctl); namespaces and mounts; files in memory (memfd_create), which no limit counts.
 
-Source: asm/unistd_64.h (x86-64), asm-generic/unistd.h (AArch64).
+Sources: seccomp(2), linux/filter.h, linux/seccomp.h, linux/audit.h; asm/unistd_64.h (x86-64), asm-generic/unistd.h
+(AArch64).
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ _KILL: Final = 0x80000000
 _REFUSE: Final = 0x00050000 | errno.EPERM
 _ABSENT: Final = 0x00050000 | errno.ENOSYS
 _X32: Final = 0x40000000
-"""From here on x86-64 numbers are those of the x32 interface."""
+"""The number from which on x86-64 numbers are those of the x32 interface."""
 
 _CLONE_THREAD: Final = 0x00010000
 _CLONE_NAMESPACES: Final = 0x7E020000
@@ -63,7 +60,7 @@ _DRM_IOCTL: Final = ord("d") << 8
 type (asm-generic/ioctl.h)."""
 
 _MACHINES: Final[Mapping[str, tuple[int, int]]] = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""By machine: its AUDIT_ARCH value, and the position of its system call number in each pair of ``ALLOWED`` and
+"""For each machine its AUDIT_ARCH value, and the position of its system call number in each pair of ``ALLOWED`` and
 ``CHECKED``."""
 
 
@@ -116,7 +113,7 @@ def _checks(process: int, *, threads: bool, program: bool) -> Mapping[str, list[
             *_when(_IF_SET, _CLONE_NAMESPACES, _REFUSE),
             _step(_RETURN, _ALLOW if threads else _REFUSE),
         ],
-        # Its flags stand in memory, where no filter sees them: it is said not to exist, and the C library uses clone.
+        # Its flags are in memory, where no filter sees them: it is said not to exist, and the C library uses clone.
         "clone3": [_step(_RETURN, _ABSENT)],
         "execve": [_step(_RETURN, _ALLOW if program else _REFUSE)],
         "fcntl": [_load(1), *_one_of(_FCNTL)],

@@ -1,5 +1,6 @@
-"""Programs that are started confined, without the time that it takes to start a process which confines itself first:
-one small process is kept that does it (``starting``), by fork, which a process with threads must not do."""
+"""Confined programs, started faster than by a process that first confines itself: one small process is kept that starts
+them (``starting``) by fork, which a process with threads must not do.
+"""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _allowed(program: str) -> Iterator[tuple[str, LandlockAccess]]:
 
 
 def _interpreter(program: Path) -> Iterator[Path]:
-    """Of a script the program that reads it (execve(2))."""
+    """The program that reads a script (execve(2))."""
     with contextlib.suppress(OSError), program.open("rb") as stream:
         line = stream.readline(_SCRIPT_LINE)
         if line.startswith(b"#!") and (words := line[2:].split()):

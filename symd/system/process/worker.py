@@ -41,7 +41,7 @@ _ANY_SIZE: Final = (1 << 63) - 1
 _KEPT_BYTES: Final = 384 << 20
 """Resident memory with which a process is kept: beyond it a new one is cheaper than this one."""
 _QUIET_SECONDS: Final = 0.05
-"""After so long without a request garbage is looked for."""
+"""Seconds without a request after which garbage is collected."""
 _TEXT: Final = 300
 """Characters of an exception's text."""
 _TRACEBACK: Final = 20_000

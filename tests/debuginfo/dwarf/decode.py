@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symd.debuginfo.dwarf import columns
+from symd.debuginfo.dwarf import columns, unit_selection
 from symd.debuginfo.dwarf import units as units_module
 from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.units import Units, UnitSelection
+from symd.debuginfo.dwarf.unit_selection import UnitSelection
+from symd.debuginfo.dwarf.units import Units
 
 
 def read_units(sections: Mapping[str, bytes]) -> Units:
@@ -25,7 +26,7 @@ def read_scopes(sections: Mapping[str, bytes], lines: LineColumns, units: Units 
 
 def units_for_addresses(sections: Mapping[str, bytes], *addresses: int) -> UnitSelection | None:
     """The selection for these linear addresses."""
-    return units_module.units_for_addresses(DebugSections.of(sections), read_units(sections), addresses)
+    return unit_selection.units_for_addresses(DebugSections.of(sections), read_units(sections), addresses)
 
 
 def by_name(sections: DebugSections) -> dict[str, bytes]:

@@ -9,7 +9,8 @@ from symd.debuginfo import block_ranges
 from symd.debuginfo.dwarf.columns import read_lines, read_scopes, unit_ranges
 from symd.debuginfo.dwarf.forms import AbbreviationTables, Widths
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
-from symd.debuginfo.dwarf.units import external_functions, read_units, units_for_addresses
+from symd.debuginfo.dwarf.unit_selection import units_for_addresses
+from symd.debuginfo.dwarf.units import external_functions, read_units
 from symd.errors import LimitExceeded
 from symd.formats.budget import DebugBudget
 

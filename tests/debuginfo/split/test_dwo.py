@@ -60,7 +60,7 @@ def test_answers_are_those_of_llvm_with_the_package(name, tmp_path):
     text = tools.output(
         tool, f"--obj={tmp_path / 'split.co'}", "--inlines", "--no-demangle", "--output-style=JSON", *map(hex, asked)
     )
-    answers = symbolize_column(ours.index(data).read(as_written=True), np.array(asked, np.uint64))
+    answers = symbolize_column(ours.index(data).view(as_written=True), np.array(asked, np.uint64))
     compared = 0
     for answer, other in zip(answers, json.loads(text), strict=True):
         theirs = [(one["FunctionName"], one["FileName"], one["Line"], one["Column"]) for one in other["Symbol"]]

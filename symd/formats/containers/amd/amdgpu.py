@@ -1,9 +1,5 @@
-"""AMDGPU code objects, version 2 to 6, linked or relocatable, whole or pruned: target, kernels with what their
-descriptor and their metadata say, functions from symbols.
-
-Source: LLVM's AMDGPU usage guide, "ELF Code Object".
-
-Which processor an AMDGPU code object is for: e_flags, or the ISA note of a version 2 object, as a target ID.
+"""AMDGPU code objects, version 2 to 6, linked or relocatable, whole or pruned: the target ID (from e_flags, or from the
+ISA note of a version 2 object), kernels with the facts of their descriptors and metadata, functions from symbols.
 
 Source: LLVM's AMDGPU usage guide, "ELF Code Object" (e_flags) and "Target ID".
 """
@@ -63,12 +59,12 @@ def read(element: Element, budget: Budget) -> Contents:
     image, warnings = _image(element.data, budget)
     version = image.header.abi_version + 2
     notes = Notes(image)
-    symbols = cache(partial(Symbols, image))
-    kernels = LazySequence(lambda: _kernels(symbols(), notes))
-    functions = LazySequence(lambda: symbols().functions())
+    read_symbols = cache(partial(Symbols, image))
+    kernels = LazySequence(lambda: _kernels(read_symbols(), notes))
+    functions = LazySequence(lambda: read_symbols().functions())
     if element.outline:
         symbol_table(image)
-    elif not symbols().code:
+    elif not read_symbols().code:
         warnings.append("holds no symbol of any code: neither kernels nor functions can be named")
     is_relocatable = image.header.type == ET_REL
     code = CodeObject(
@@ -92,6 +88,7 @@ def read(element: Element, budget: Budget) -> Contents:
 
 
 def _image(data: bytes, budget: Budget) -> tuple[Elf, list[str]]:
+    """(the image, with sections made from the program headers if it has no section table; warnings)."""
     try:
         image = elf.parse(data, budget)
     except Malformed as error:
@@ -133,10 +130,10 @@ def _facts(image: Elf, version: int, notes: Notes) -> dict[str, Any]:
 
 
 def _kernels(symbols: Symbols, notes: Notes) -> tuple[Kernel, ...]:
-    """Kernels in the order of their place: those with a descriptor, those of version 2, those that the metadata
-    names."""
+    """The kernels by section and offset: symbols of version 2's kernel type, descriptors, and other functions that the
+    metadata names as kernels."""
     result = [
-        _at(placed, LazyMapping(partial(_old_facts, placed, symbols, notes)))
+        _kernel_at(placed, LazyMapping(partial(_old_facts, placed, symbols, notes)))
         for placed in symbols.code
         if placed.kind == STT_AMDGPU_HSA_KERNEL
     ]
@@ -144,31 +141,31 @@ def _kernels(symbols: Symbols, notes: Notes) -> tuple[Kernel, ...]:
     for name, descriptor in symbols.descriptors.items():
         facts = LazyMapping(partial(described.of, name, descriptor))
         placed = symbols.by_name.get(name)
-        kernel = _at(placed, facts) if placed else _described(name, descriptor, symbols, facts)
+        kernel = _kernel_at(placed, facts) if placed else _described(name, descriptor, symbols, facts)
         if kernel:
             result.append(kernel)
     others = symbols.by_name.keys() - {kernel.name for kernel in result}
     if others and notes.may_name(others):
         named = notes.metadata.kernels
-        result += [_at(symbols.by_name[name], facts) for name, facts in named.items() if name in others]
+        result += [_kernel_at(symbols.by_name[name], facts) for name, facts in named.items() if name in others]
     return tuple(sorted(result, key=itemgetter(1, 2, 0)))  # by section, offset and name
 
 
-def _at(placed: Placed, facts: Mapping[str, Any]) -> Kernel:
+def _kernel_at(placed: Placed, facts: Mapping[str, Any]) -> Kernel:
     return Kernel(placed.name, placed.section, placed.offset, placed.size, facts)
 
 
 def _old_facts(placed: Placed, symbols: Symbols, notes: Notes) -> dict[str, Any]:
-    """Version 2: the symbol points at amd_kernel_code_t in front of the code, and the kernel's text begins there. Of
-    several symbols with one name, one has what the metadata says."""
+    """Facts of a kernel of version 2, whose symbol points at the amd_kernel_code_t in front of its code. Of several
+    symbols with one name, one gets what the metadata says."""
     data = symbols.bytes_at(placed.section, placed.offset, metadata.CODE_SIZE)
     said = notes.metadata.kernels.get(placed.name, {}) if symbols.by_name[placed.name] is placed else {}
     return metadata.kernel_code(data) | said
 
 
 class _DescribedFacts:
-    """Later versions: what descriptor and metadata say, which is one dictionary for all kernels of which they say the
-    same."""
+    """Facts of kernels of later versions, from descriptor and metadata: one dictionary for all kernels with equal
+    facts."""
 
     def __init__(self, symbols: Symbols, notes: Notes) -> None:
         self._symbols, self._notes = symbols, notes
@@ -184,7 +181,8 @@ class _DescribedFacts:
 
 
 def _described(name: str, descriptor: Descriptor, symbols: Symbols, facts: Mapping[str, Any]) -> Kernel | None:
-    """A kernel without a function of its name, where its descriptor says that it begins."""
+    """A kernel without a function symbol of its name, at the entry that its descriptor states; None if that is no
+    code."""
     entry = metadata.entry(symbols.bytes_of(descriptor, metadata.DESCRIPTOR_SIZE))
     if entry is None or symbols.relocatable:
         return None

@@ -35,7 +35,7 @@ def _has_note(data: bytes) -> bool:
 
 def read(element: Element, budget: Budget) -> Contents:
     """An element for every code object whose bytes the file has. Raises Malformed, LimitExceeded."""
-    from symd.formats.containers.amd.core_state import Core  # noqa: PLC0415 - likewise
+    from symd.formats.containers.amd.core_state import Core  # noqa: PLC0415 - few files are dumps
 
     core = Core(element.data, budget)
     named = core.objects(budget)

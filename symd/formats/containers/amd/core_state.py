@@ -1,7 +1,10 @@
-"""Core files of ROCm programs, opened: the memory that one holds by its addresses, the state of AMD's devices (the note
-AMDGPU), and the code objects that the process had loaded. Sources: System V ABI, chapter 5, "Program Header";
-ROCdbgapi, ``os_driver.cpp`` (the note) and ``rocr_rdebug.h`` (the list of code objects, in the form of glibc's
-``r_debug``); ``kfd_ioctl.h`` for the entries; the ROCm runtime's ``amd_core_dump.cpp``."""
+"""Core files of ROCm programs: their memory by address, the state of AMD's devices (the note AMDGPU), and the code
+objects that the process had loaded.
+
+Sources: System V ABI, chapter 5, "Program Header"; ROCdbgapi, ``os_driver.cpp`` (the note) and ``rocr_rdebug.h`` (the
+list of code objects, in the form of glibc's ``r_debug``); ``kfd_ioctl.h`` for the entries; the ROCm runtime's
+``amd_core_dump.cpp``.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +153,7 @@ class CoreState(NamedTuple):
 
 class LoadedObject(NamedTuple):
     """A code object that was loaded: ``name`` is its URI, ``bias`` what is added to its addresses; ``data`` its bytes
-    where the file has them, those of its file or else as they stand in memory."""
+    where the file has them, those of its file or else as they are in memory."""
 
     name: str
     bias: int
@@ -233,7 +236,7 @@ def loaded_objects(memory: CoreMemory, state: CoreState, budget: Budget) -> Iter
 
 
 def _is_file(memory: CoreMemory, base: int) -> bool:
-    """Whether an ELF file stands there as it was read, and was not loaded there: PT_DYNAMIC's content is at its offset
+    """Whether an ELF file is there as it was read, and was not loaded there: PT_DYNAMIC's content is at its offset
     in the file, and not at its address."""
     try:
         header = elf.parse_header(memory.read(base, _IDENT_SIZE + FILE_HEADER_64.size))
@@ -309,7 +312,7 @@ def _bytes(memory: CoreMemory, name: str, bias: int, budget: Budget) -> bytes | 
 
 
 def image_in_memory(memory: CoreMemory, base: int, budget: Budget) -> bytes | None:
-    """The image that is loaded at ``base``, its segments where they stand in a file again; None where no header is
+    """The image that is loaded at ``base``, its segments where they are in a file again; None where no header is
     there. Sections, which are not loaded, are missing. Raises LimitExceeded."""
     head = memory.read(base, _IDENT_SIZE + FILE_HEADER_64.size)
     try:

@@ -1,20 +1,19 @@
-"""Kernel packs of ROCm (``.kpack``): the code objects that were taken out of host programs, by program and processor.
+"""Kernel packs of ROCm (``.kpack``): the code objects that were taken out of host programs, by program and processor;
+and the reference that a host program has to its packs.
 
-``KPAK``, u32 version, u64 offset of the table of contents, which is msgpack and reaches to the end of the file. Its
-``toc`` is {program: {processor: {type, ordinal, original_size}}}, where a program is its path and ``#`` and the number
-of its translation unit. ``compression_scheme`` says what an ordinal means: "none", an entry of ``blobs``, each {offset,
-size}; or "zstd-per-kernel", a frame at ``zstd_offset``, where a u32 count stands and then a u32 size before each frame.
+A pack: ``KPAK``, u32 version, u64 offset of the table of contents, which is msgpack and reaches to the end of the file.
+Its ``toc`` is {program: {processor: {type, ordinal, original_size}}}, where a program is its path and ``#`` and the
+number of its translation unit. ``compression_scheme`` says what an ordinal means: "none", an entry of ``blobs``, each
+{offset, size}; or "zstd-per-kernel", a frame at ``zstd_offset``, where a u32 count stands and then a u32 size before
+each frame.
 
-Source: ROCm's rocm-systems, shared/kpack: docs/multi_arch_packaging_with_kpack.md, runtime/src/toc_parser.cpp.
-
-The reference of a host program to the kernel packs that its code objects were moved to.
-
-Section ``.rocm_kpack_ref`` is a msgpack map: ``kernel_name``, under which packs list the program, and
+A reference: section ``.rocm_kpack_ref`` is a msgpack map of ``kernel_name``, under which packs list the program, and
 ``kpack_search_paths``, relative to the program's folder, in which ``@GFXARCH@`` stands for the processor. Each wrapper
 of ``.hipFatBinSegment`` (24 bytes: magic, version, address of that section, u32 number) then begins with ``HIPK``;
 ``.hip_fatbin`` stays, mostly zeros.
 
-Source: ROCm's rocm-systems, shared/kpack: python/rocm_kpack/elf/kpack_transform.py, runtime/src/loader.cpp.
+Sources: ROCm's rocm-systems, shared/kpack: docs/multi_arch_packaging_with_kpack.md, runtime/src/toc_parser.cpp and
+loader.cpp, python/rocm_kpack/elf/kpack_transform.py.
 """
 
 from __future__ import annotations
@@ -55,15 +54,16 @@ class Entry(NamedTuple):
 
 
 class Pack(NamedTuple):
-    """What a pack holds, what had to be left out, and what its table says of all of it."""
+    """The code objects of a pack; notes on what was left out; the facts of its table about the whole pack."""
 
     entries: tuple[Entry, ...]
     notes: tuple[str, ...]
     facts: dict[str, Any]
 
 
-class _Line(NamedTuple):
-    """The line of the table for one code object. ``size`` is its size once expanded, None where the table has none."""
+class _TableEntry(NamedTuple):
+    """The entry of the table for one code object. ``size`` is its expanded size in bytes, None where the table has
+    none."""
 
     program: str
     processor: str
@@ -73,7 +73,7 @@ class _Line(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The entry in words."""
+        """The entry in words, for notes."""
         return f"{self.program} for {self.processor}"
 
 
@@ -93,18 +93,17 @@ def read(element: Element, budget: Budget) -> Contents:
     return Contents(elements, notes=pack.notes, facts=pack.facts)
 
 
-def opened(data: bytes, budget: Budget, of: str | None = None) -> Pack:
-    """The code objects of a pack, or (``of``) only those of one program, whatever their numbers; others are not
-    expanded.
+def opened(data: bytes, budget: Budget, program: str | None = None) -> Pack:
+    """The code objects of a pack, or those of one ``program``, whatever their numbers; others are not expanded.
 
     A damaged one becomes a note, and so do further names of the same bytes. Raises Malformed where the table cannot be
     read, Unsupported for another version or another compression.
     """
     table = _table(data)
-    lines = [line for line in _lines(table) if of is None or line.program.rpartition("#")[0] == of]
+    lines = [line for line in _table_entries(table) if program is None or line.program.rpartition("#")[0] == program]
     places, compressed = _places(data, table, budget)
     entries, notes = list[Entry](), list[str]()
-    for line, (start, end) in _once(lines, places, _OVERLAP * len(data), notes):
+    for line, (start, end) in _without_repetition(lines, places, _OVERLAP * len(data), notes):
         try:
             content = data[start:end]
             found = _expanded(content, line, budget) if compressed else content
@@ -117,7 +116,7 @@ def opened(data: bytes, budget: Budget, of: str | None = None) -> Pack:
 
 
 def packed(entries: Iterable[Entry]) -> bytes:
-    """A pack of these, not compressed; the same bytes for the same entries."""
+    """A pack of the entries, not compressed; equal entries give equal bytes."""
     blobs, toc = bytearray(), dict[str, dict[str, Any]]()
     extents: list[dict[str, int]] = []
     start = -(-_HEADER.size // ALIGNMENT) * ALIGNMENT
@@ -150,8 +149,8 @@ def _table(data: bytes) -> dict[Any, Any]:
     return table
 
 
-def _lines(table: dict[Any, Any]) -> Iterator[_Line]:
-    """Raises Malformed for a table that is not as the format says."""
+def _table_entries(table: dict[Any, Any]) -> Iterator[_TableEntry]:
+    """The entries of the table. Raises Malformed for a table that is not as the format says."""
     for program, processors in _map(table.get("toc"), "toc").items():
         for processor, line in _map(processors, f"entry {program!r}").items():
             entry = _map(line, f"entry {program!r} for {processor!r}")
@@ -160,11 +159,11 @@ def _lines(table: dict[Any, Any]) -> Iterator[_Line]:
                 raise Malformed(
                     f"entry {program!r} for {processor!r} of the kernel pack has no ordinal that can be read"
                 )
-            yield _Line(str(program), str(processor), str(entry.get("type", CODE_OBJECT)), ordinal, size)
+            yield _TableEntry(str(program), str(processor), str(entry.get("type", CODE_OBJECT)), ordinal, size)
 
 
 def _places(data: bytes, table: dict[Any, Any], budget: Budget) -> tuple[list[tuple[int, int]], bool]:
-    """Where the bytes of each ordinal begin and end, and whether they are compressed."""
+    """(the bytes [start, end) of each ordinal, whether they are compressed)."""
     scheme = table.get("compression_scheme")
     if scheme == "none":
         blobs = table.get("blobs")
@@ -177,13 +176,13 @@ def _places(data: bytes, table: dict[Any, Any], budget: Budget) -> tuple[list[tu
     raise Unsupported(f"the kernel pack is compressed by {scheme!r}, which is not known (none and zstd-per-kernel are)")
 
 
-def _once(
-    lines: Iterable[_Line], places: list[tuple[int, int]], most: int, notes: list[str]
-) -> Iterator[tuple[_Line, tuple[int, int]]]:
-    """Each line that can be read, and where its bytes are, which may overlap up to ``most`` bytes together. Of lines
-    whose bytes begin at one place only the first: a line takes thirty bytes of the file, and opening what it names
-    thousands of times the work."""
-    first, again, held = dict[tuple[int, bool], _Line](), Counter[tuple[int, bool]](), 0
+def _without_repetition(
+    lines: Iterable[_TableEntry], places: list[tuple[int, int]], most: int, notes: list[str]
+) -> Iterator[tuple[_TableEntry, tuple[int, int]]]:
+    """(entry, its bytes [start, end)) for each entry that can be read; all together have at most ``most`` bytes. Of
+    entries whose bytes begin at one place only the first is given: an entry takes thirty bytes of the file, and opening
+    it a thousand times the work. ``notes`` gets what is left out."""
+    first, again, held = dict[tuple[int, bool], _TableEntry](), Counter[tuple[int, bool]](), 0
     for line in lines:
         if line.type != CODE_OBJECT:
             notes.append(f"left out: {line.name} is of type {line.type!r}, and only {CODE_OBJECT!r} is known")
@@ -210,14 +209,14 @@ def _once(
     )
 
 
-def _expanded(frame: bytes, line: _Line, budget: Budget) -> bytes:
+def _expanded(frame: bytes, line: _TableEntry, budget: Budget) -> bytes:
     if line.size is None:
         raise Malformed(f"the kernel pack does not say to how many bytes {line.name} expands")
     return expand_zstd(frame, line.size, budget, line.name)
 
 
 def _extent(blob: Any, data: bytes) -> tuple[int, int]:
-    """Where a blob begins and ends."""
+    """The bytes [start, end) of a blob. Raises Malformed."""
     offset, size = (_map(blob, "blob").get(key) for key in ("offset", "size"))
     if not (_is_size(offset) and _is_size(size)) or offset + size > len(data):
         raise Malformed(f"a blob of the kernel pack leaves its {len(data)} bytes")
@@ -225,7 +224,7 @@ def _extent(blob: Any, data: bytes) -> tuple[int, int]:
 
 
 def _frames(data: bytes, offset: Any, size: Any, budget: Budget) -> list[tuple[int, int]]:
-    """Where each frame begins and ends."""
+    """The bytes [start, end) of each frame. Raises Malformed."""
     if not (_is_size(offset) and _is_size(size)) or size < _U32.size or offset + size > len(data):
         raise Malformed(f"the frames of the kernel pack leave its {len(data)} bytes")
     (count,) = _U32.unpack_from(data, offset)
@@ -269,7 +268,7 @@ class KpackReference(NamedTuple):
 
 
 def reference(image: Elf) -> KpackReference | None:
-    """None where the program has its code objects itself. Raises Malformed."""
+    """The reference of a program to its kernel packs; None where it has its code objects itself. Raises Malformed."""
     section = image.by_name.get(SECTION)
     if section is None:
         return None

@@ -1,12 +1,10 @@
-"""The notes of an AMDGPU code object: the "AMD" records of version 2 with YAML metadata, the "AMDGPU" msgpack map since
-version 3. Damage costs a warning and the metadata, never the code object.
+"""What an AMDGPU code object says of its kernels: the notes ("AMD" records of version 2 with YAML metadata, the
+"AMDGPU" msgpack map since version 3), and what the hardware reads before a kernel starts (``amd_kernel_code_t`` in
+front of the code of version 2, later the 64-byte descriptor at symbol ``K.kd``).
 
-Source: LLVM's AMDGPU usage guide, "Note Records" and "Code Object Metadata".
+Damaged notes cost a warning and the metadata, never the code object.
 
-What the hardware reads before a kernel starts: ``amd_kernel_code_t`` of version 2 objects, which stands in front of the
-code, and the 64-byte kernel descriptor (symbol ``K.kd``) of later ones.
-
-Source: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "amd_kernel_code_t".
+Source: LLVM's AMDGPU usage guide, "Note Records", "Code Object Metadata", "Kernel Descriptor" and "amd_kernel_code_t".
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ class Notes:
         return metadata(self._image)
 
     def may_name(self, symbols: Collection[str]) -> bool:
-        """Whether the metadata could name one of ``symbols`` a kernel: False is certain. A msgpack string stands in the
+        """Whether the metadata could name one of ``symbols`` a kernel: False is certain. A msgpack string is in the
         note as it is, so that a few names are found quicker than the metadata is read."""
         try:
             notes = [note for _, note in self._image.notes() if note.type in (NT_AMDGPU_METADATA, NT_AMD_HSA_METADATA)]

@@ -1,7 +1,10 @@
-"""The msgpack map of an AMDGPU metadata note, taken apart, and msgpack of strangers. The arguments of a note's kernels
-are half of it, and the same bytes for all kernels of one signature; and many kernels differ in nothing else but their
-names. What is the same is read once. Source: the msgpack specification; LLVM's AMDGPU usage guide, "Code Object V3
-Metadata"."""
+"""The msgpack map of an AMDGPU metadata note as columns of kernels, and msgpack from untrusted files.
+
+The arguments of a note's kernels are half of it, and the same bytes for all kernels of one signature; many kernels
+differ in their names alone. Equal bytes are read once.
+
+Sources: the msgpack specification; LLVM's AMDGPU usage guide, "Code Object V3 Metadata".
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,13 @@ import msgpack
 from symd.errors import Malformed
 
 _KERNELS = "amdhsa.kernels"
-_, _NAME, _SYMBOL = _APART = (".args", ".name", ".symbol")
-"""The keys whose values are kept apart."""
+_APART = (".args", ".name", ".symbol")
+"""The keys of a kernel's map whose values are kept apart."""
+_, _NAME, _SYMBOL = _APART
 _NOWHERE = (0, 0, 0)
 _NOTHING = b"\xc0"
 _HEADER = struct.Struct(">BI").pack
-"""Of a list (0xdd) or a map (0xdf) of so many entries."""
+"""The header of a list (0xdd) or a map (0xdf): its entries."""
 _LISTS = (0xDC, 0xDD)
 _MAPS = (0xDE, 0xDF)
 _LONG_TEXTS = {0xD9: 1, 0xDA: 2, 0xDB: 4}
@@ -27,17 +31,17 @@ _LONG_TEXTS = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _SHORT = 2048
 """Bytes of a note, of three kernels or so, that is read as a whole in less time than it is taken apart."""
 _PATTERNS = 16
-"""Kernels are compared with so many that were taken apart last,"""
+"""Kernels that were taken apart last and with which the next one is compared."""
 _MISSED = 64
-"""and where so many in a row were like none of them, with"""
-_LESS_PATTERNS = 4
+"""Kernels in a row that are like none of those before the next ones are compared with ``_FEWER_PATTERNS`` alone."""
+_FEWER_PATTERNS = 4
 
 
 class Kernels(NamedTuple):
     """The kernels of a metadata note, as columns: ``name`` and ``symbol`` of each kernel, of whatever type and None
     where there is none, and the entry of ``kinds`` that ``kind`` numbers for it: what else its map has, and the
     number of its arguments among the ``signatures``, of whatever type. A map that has a key several times has it
-    here too: what counts is what stands apart."""
+    here too: what counts is what is apart."""
 
     kinds: list[tuple[dict[Any, Any], int]]
     signatures: list[Any]
@@ -47,7 +51,7 @@ class Kernels(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A metadata note: its ``kernels``, and ``tree``, what it says beside them."""
+    """A metadata note: its ``kernels``, and the ``tree`` of all else in it."""
 
     tree: dict[Any, Any]
     kernels: Kernels
@@ -117,7 +121,7 @@ def _note(data: bytes) -> Note:
 
 
 def _kernels(data: bytes, reader: msgpack.Unpacker) -> Kernels:
-    """The maps of the list of ``data`` at which ``reader`` stands, taken apart."""
+    """The kernels of the list of ``data`` that ``reader`` is at."""
     found = _Found(data)
     count = reader.read_array_header()
     begin = reader.tell()
@@ -136,7 +140,7 @@ def _kernels(data: bytes, reader: msgpack.Unpacker) -> Kernels:
 
 
 class _Pattern(NamedTuple):
-    """A map that was taken apart: what stands before, between and behind the values of name and symbol, and its
+    """A kernel's map that was taken apart: its bytes before, between and after the values of name and symbol, and its
     kind."""
 
     before: bytes
@@ -160,17 +164,17 @@ class _Found:
         self._symbols: list[bytes] = []
 
     def kernels(self) -> Kernels:
-        """All that were taken."""
+        """The kernels that were taken, as columns."""
         rests, signatures = _values([*self._rests]), _values([*self._signatures])
         kinds = [(rests[rest], signature) for rest, signature in self._kinds]
         return Kernels(kinds, signatures, self._kind, _values(self._names), _values(self._symbols))
 
     def take_alike(self, begin: int) -> int:
-        """Take the map at ``begin`` where only name and symbol, both texts, tell it from one that was taken apart: its
-        size, else 0. No value in msgpack is the beginning of another, so that after the same bytes and one value the
-        next byte means the same."""
+        """Take the map at ``begin`` if it differs from one that was taken apart in name and symbol alone, both texts;
+        returns its bytes, or 0 if it was not taken. No value in msgpack is the beginning of another, so that after the
+        same bytes and one value the next byte means the same."""
         data = self._data
-        patterns = self._patterns if self._missed < _MISSED else self._patterns[:_LESS_PATTERNS]
+        patterns = self._patterns if self._missed < _MISSED else self._patterns[:_FEWER_PATTERNS]
         for before, between, behind, kind in patterns:
             if data.startswith(before, begin):
                 name = begin + len(before)
@@ -188,7 +192,7 @@ class _Found:
         return 0
 
     def take_apart(self, reader: msgpack.Unpacker) -> None:
-        """Take the map at which ``reader`` stands."""
+        """Take the map that ``reader`` is at, value by value."""
         data, begin = self._data, reader.tell()
         size = reader.read_map_header()
         unpack, skip, tell = reader.unpack, reader.skip, reader.tell
@@ -231,7 +235,7 @@ def _values(encoded: Sequence[bytes]) -> list[Any]:
 
 
 def _after_text(data: bytes, at: int) -> int:
-    """Where the text ends that is encoded at ``at``; behind ``data`` where none is."""
+    """Where the text encoded at ``at`` ends; beyond the end of ``data`` if there is none."""
     head = data[at] if at < len(data) else 0
     if head & 0xE0 == 0xA0:
         return at + 1 + (head & 0x1F)
@@ -242,7 +246,8 @@ def _after_text(data: bytes, at: int) -> int:
 
 
 def _is(data: bytes, at: int, short: int, long: tuple[int, int]) -> bool:
-    """Whether a list or map stands there: its short form's first byte in the high nibble, or one of the long forms."""
+    """Whether a list or map is at ``at``: the high nibble of its first byte is ``short``, or the byte one of
+    ``long``."""
     return data[at] & 0xF0 == short or data[at] in long
 
 

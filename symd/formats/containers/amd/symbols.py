@@ -1,11 +1,10 @@
 """Symbols of AMDGPU code by place: which are functions, which are assembly labels, and how far each one reaches.
 
-Source: System V ABI, chapter 4, "Symbol Table"; LLVM's AMDGPU usage guide, "Symbols".
+Where the section table was cut off or never written, sections are made from the program headers, and symbols are found
+through PT_DYNAMIC, as ROCm's loader finds them.
 
-AMDGPU images whose section table was cut off, or never written: sections made from the program headers, symbols found
-through PT_DYNAMIC, as the ROCm loader's own dynamic tables name them.
-
-Source: System V ABI, chapter 5, "Dynamic Section" and "Hash Table"; GNU hash table as binutils and lld write it.
+Sources: System V ABI, chapter 4, "Symbol Table", and chapter 5, "Dynamic Section" and "Hash Table"; the GNU hash table
+as binutils and lld write it; LLVM's AMDGPU usage guide, "Symbols".
 """
 
 from __future__ import annotations
@@ -175,7 +174,7 @@ class Descriptor(NamedTuple):
 
 
 _Row = tuple[int, int, bool, bool, int, str, int, int]
-"""As ``SymbolTable.rows`` has it."""
+"""A symbol as ``SymbolTable.rows`` has it."""
 
 
 class Symbols:
@@ -240,7 +239,7 @@ class Symbols:
         return section.size - offset
 
     def functions(self) -> tuple[Function, ...]:
-        """Functions, and labels that stand in none: a place after a label inside a function is still that
+        """Functions, and labels that are in none: a place after a label inside a function is still that
         function's."""
         return tuple(
             [Function(name, number, at, size) for name, number, at, size, _, _, inner in self.code if not inner]

@@ -1,10 +1,9 @@
-"""The ELF image with which IGC describes one kernel: as it stands in the debug container (machine 182, one .text), or
+"""The ELF image with which IGC describes one kernel: as it is in the debug container (machine 182, one .text), or
 as the compiler dumps it when asked (machine 62, .text.KERNEL; relocatable, and no x86 code at all).
 
-Source: IGC's dumps and containers, compiler versions 1.0.12504 and 2.40.
+A dump is told from x86 code by the attributes that its abbreviation tables (DWARF 5, 7.5.3) declare.
 
-Whether abbreviation tables (DWARF 5, 7.5.3) declare an attribute, read no further than that takes. What abbreviations
-mean is the business of ``symd.debuginfo.dwarf``; here they only tell formats apart.
+Source: IGC's dumps and containers, compiler versions 1.0.12504 and 2.40.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Intel's patch-token program binary, recognised so that it is never taken for the debug container with which it shares
+"""Intel's patch-token program binary, recognized so that it is never taken for the debug container with which it shares
 magic and version. It holds code without debug data: there is nothing in it that symd answers from."""
 
 from __future__ import annotations

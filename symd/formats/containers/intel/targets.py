@@ -65,7 +65,7 @@ _CONFIGURED = {
     (30, 4): "nvl-s",
     (35, 11): "cri",
 }
-"""By architecture and release."""
+"""Names of products by architecture and release."""
 _PRODUCT_CORES = {
     "skl": "gen9",
     "tgllp": "gen12lp",

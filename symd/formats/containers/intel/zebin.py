@@ -154,13 +154,13 @@ class _Described:
 
     def __init__(self, image: elf.Elf) -> None:
         self._section = next((section for section in image.sections if section.type == SHT_ZEBIN_ZEINFO), None)
-        self._told: set[str] = set()
+        self._described: set[str] = set()
 
     def facts(self, name: str, own: dict[str, Any]) -> Mapping[str, Any]:
         """The facts of a kernel, and its ``own``. Who asks for a name again has these alone."""
-        if self._section is None or name in self._told:
+        if self._section is None or name in self._described:
             return own
-        self._told.add(name)
+        self._described.add(name)
         return LazyMapping(partial(self._of, name, own))
 
     def _of(self, name: str, own: dict[str, Any]) -> dict[str, Any]:

@@ -2,20 +2,16 @@
 host program, each at a multiple of 16 bytes, and lists them in ``.tgtimg``.
 
 ``.tgtimg`` has 16 bytes an image: u64 address, u64 size. In position-independent programs the address is 0 in the file,
-and an R_X86_64_RELATIVE relocation of ``.rela.dyn`` has it as its addend. An image may be a zstd frame, compressed ones
-beside others in one section; its size is then what it expands to, and its frame ends before the next image.
+and an R_X86_64_RELATIVE or R_AARCH64_RELATIVE relocation of ``.rela.dyn`` has it as its addend (``loaded_words``). An
+image may be a zstd frame, compressed ones beside others in one section; its size is then the expanded size, and its
+frame ends before the next image.
 
 Sections of one kind are named ``__CLANG_OFFLOAD_BUNDLE__`` and the kind; that of all kinds is ``OFFLOAD_DEVICE_CODE``,
 which begins at a multiple of 8 where nothing in it is aligned to 16.
 
-Source: llvm/lib/Frontend/Offloading/SYCLOffloadWrapper.cpp and clang-offload-wrapper of DPC++; layouts seen in the
-wheels of dpctl, dpnp, oneMKL and vllm-xpu-kernels.
-
-The 64-bit words of a host program's data as the loader makes them, for a program that is loaded at 0: in
-position-independent programs a pointer may be 0 in the file, and a relative relocation of ``.rela.dyn`` has it as its
-addend.
-
-Source: System V ABI, chapter 4, "Relocation"; the processor supplements, R_X86_64_RELATIVE and R_AARCH64_RELATIVE.
+Sources: llvm/lib/Frontend/Offloading/SYCLOffloadWrapper.cpp and clang-offload-wrapper of DPC++; layouts seen in the
+wheels of dpctl, dpnp, oneMKL and vllm-xpu-kernels; System V ABI, chapter 4, "Relocation", and the processor
+supplements.
 """
 
 from __future__ import annotations
@@ -97,12 +93,12 @@ def _listed(program: Elf, section: Section) -> list[_Extent]:
 
 
 def _by_beginnings(data: bytes) -> list[_Extent]:
-    """Where nobody lists them: an image begins wherever the first bytes of one stand at a multiple of 16, and what lies
+    """Where nobody lists them: an image begins wherever the first bytes of one are at a multiple of 16, and what lies
     between its last byte that is not 0 and the next image is padding."""
     first_words = np.frombuffer(data[: len(data) // ALIGNMENT * ALIGNMENT], "<u4").reshape(-1, ALIGNMENT // 4)[:, 0]
     starts: list[int] = (np.flatnonzero(np.isin(first_words, _FIRST_WORDS)) * ALIGNMENT).tolist()
     if not starts or starts[0]:
-        starts.insert(0, 0)  # whatever stands there is somebody's to name
+        starts.insert(0, 0)  # whatever is there is somebody's to name
     return [_Extent(start, _without_padding(data, start, end), None) for start, end in pairwise([*starts, len(data)])]
 
 

@@ -1,12 +1,9 @@
-"""The tables of a CUDA core dump: sections whose rows refer to rows of other sections, as columns.
+"""The tables of a CUDA core dump as columns, and the cubins of the modules that were loaded when it was written.
 
-``sh_link`` names the section of the parent and ``sh_info`` the row in it; drivers have made rows longer over time, and
-what an older one did not write reads as 0. A full dump of a large device has a million sections, so nothing here is
-done section by section in Python that NumPy can do at once.
-
-Source: NVIDIA's ``cudacoredump.h``, published with cuda-gdb.
-
-The modules that were loaded when a CUDA core dump was written, and the sections that have their cubins.
+Tables are sections whose rows refer to rows of other sections: ``sh_link`` names the section of the parent and
+``sh_info`` the row in it. Drivers have made rows longer over time; fields that an older one did not write read as 0. A
+full dump of a large device has a million sections, so nothing here loops over sections in Python that NumPy can do at
+once.
 
 Source: NVIDIA's ``cudacoredump.h``, published with cuda-gdb.
 """
@@ -209,7 +206,7 @@ class CoreSections:
         return zip(numbers.tolist(), self._headers["address"][numbers].tolist(), strict=True)
 
     def extent(self, section: int) -> tuple[int, int, int]:
-        """The address of a section, its size, and where it stands in the file."""
+        """The address of a section, its size, and where it is in the file."""
         header = self._headers[section]
         return int(header["address"]), int(header["size"]), int(header["offset"])
 

@@ -1,17 +1,14 @@
 """NVIDIA cubins: the ELF images that ptxas and nvlink write, one text section a function, all at address 0.
 
-Two dialects, told apart by the ABI version of the header (not by any other value): up to 7 e_version is the toolkit and
-e_flags hold the SM in the low byte; from 8 on e_version is 1, the SM is in bits 8 to 15 and section flags and sh_info
-say less. Layouts measured with ptxas 12.0 to 13.4; functions are keyed by section number, since linked images repeat
-section and symbol names.
+There are two dialects, told apart by the ABI version of the header (not by any other value): up to 7 e_version is the
+toolkit and e_flags hold the SM in the low byte; from 8 on e_version is 1, the SM is in bits 8 to 15, and section flags
+and sh_info say less. Functions are keyed by section number, since linked images repeat section and symbol names.
 
-An image that the driver relocated, as core dumps carry them, holds device addresses in its symbols and debug data: each
-of its text sections gets the address at which its code was loaded, and it counts as linked.
+A cubin that the driver relocated, as core dumps carry them, has device addresses in ``st_value`` and in its debug data,
+while ``sh_addr`` stays 0. Each of its text sections gets the address where its symbols begin, and it counts as linked.
 
-Cubins as the driver loaded them: device addresses in ``st_value`` and in the debug data, while ``sh_addr`` stays 0.
-Each text section begins where its symbols say.
-
-Source: NVIDIA's ``cudadebugger.h`` on relocated images; cuda-gdb 12.4, which reads them so.
+Sources: layouts measured with ptxas 12.0 to 13.4; NVIDIA's ``cudadebugger.h`` on relocated images; cuda-gdb 12.4, which
+reads them so.
 """
 
 from __future__ import annotations
@@ -74,10 +71,10 @@ def read(element: Element, budget: Budget) -> Contents:
     from symd.formats.containers.nvidia.cubin_facts import CubinFacts  # noqa: PLC0415 - a fresh process opens one kind of object
 
     image = elf.parse(element.data, budget, NAME)
-    of_symbols: list[str] = []
+    symbol_warnings: list[str] = []
     if image.header.type not in (*_TO_BE_LINKED, ET_EXEC):
-        of_symbols.append(f"ELF type {image.header.type:#x} is new to symd: read as if it were an executable one")
-    symbols = _symbols(image, of_symbols)
+        symbol_warnings.append(f"ELF type {image.header.type:#x} is new to symd: read as if it were an executable one")
+    symbols = _symbols(image, symbol_warnings)
     relocated = is_relocated(image, symbols)
     if relocated:
         image, symbols = placed(image, symbols)
@@ -85,8 +82,8 @@ def read(element: Element, budget: Budget) -> Contents:
     texts = {section.index: section for section in image.sections if section.executable}
     named = [(number, one) for number, one in enumerate(symbols) if one.type == STT_FUNC and one.section in texts]
     described = CubinFacts(image, kernels=any(symbol.other & STO_CUDA_ENTRY for _, symbol in named))
-    of_functions: list[str] = []
-    functions = tuple(_functions(texts, named, of_functions))
+    function_warnings: list[str] = []
+    functions = tuple(_functions(texts, named, function_warnings))
     code = CodeObject(
         path=element.path,
         bias=element.bias,
@@ -103,12 +100,13 @@ def read(element: Element, budget: Budget) -> Contents:
         address_bits=image.header.bits,
         debug=debug_scheme(image.sections),
         facts=LazyMapping(partial(_facts, image, tools, described)),
-        warnings=LazySequence(lambda: (*of_symbols, *described.warnings, *of_functions)),
+        warnings=LazySequence(lambda: (*symbol_warnings, *described.warnings, *function_warnings)),
     )
     return Contents(code_object=code)
 
 
 def _symbols(image: elf.Elf, warnings: list[str]) -> list[elf.Symbol]:
+    """The symbols by number; none, with a warning, where the image has no symbol table."""
     table = next((section for section in image.sections if section.name == ".symtab"), None)
     if table is None:
         warnings.append("no symbol table: functions are named by their sections")
@@ -122,7 +120,7 @@ file of a link."""
 
 
 def _functions(texts: Mapping[int, Section], symbols: _Numbered, warnings: list[str]) -> Iterator[Function]:
-    """Symbols of code, and one function for each text section that no symbol names."""
+    """The functions: one for each symbol of code, and one for each text section that no symbol names."""
     named, outside = set(), 0
     for _, symbol in symbols:
         room = texts[symbol.section].size - symbol.value
@@ -154,8 +152,9 @@ def _kernels(
 
 
 def _target(image: elf.Elf, tools: list[dict[str, str]], accelerated: bool, outer: str | None) -> str:
-    """ "sm_90", "sm_90a", "sm_100f". The letter is in e_flags (ABI 7: 0x800; ABI 8 of 12.x: 8), in .nv.compat, or only
-    in the options of the tool or in what the fat binary around it says. In ABI 7 the bit stands for the letter from
+    """The processor, such as "sm_90", "sm_90a" or "sm_100f"; ``outer`` is what the fat binary around it says, or None.
+    The letter is in e_flags (ABI 7: 0x800; ABI 8 of 12.x: 8), in .nv.compat, or only
+    in the options of the tool or in ``outer``. In ABI 7 the bit stands for the letter from
     sm_90 on, the first processor with such a variant: CUDA 8.0 sets it, to say something else, in cubins of sm_50 to
     sm_61 (0x3c0d3c beside 0x3c053c, where the fat binary's entry says sm_60 of both)."""
     newer = image.header.abi_version >= ELFABIVERSION_CUDA_V2
@@ -223,11 +222,12 @@ def placed(image: Elf, symbols: Sequence[Symbol]) -> tuple[Elf, list[Symbol]]:
     their section again. Sections that were not loaded are no text: their debug data has no addresses, so that it would
     mean one another's code."""
     bases = _bases(image, symbols)
-    sections = tuple(_at(section, bases.get(section.index)) for section in image.sections)
-    return image.with_sections(sections), [_counted(one, bases) for one in symbols]
+    sections = tuple(_section_at(section, bases.get(section.index)) for section in image.sections)
+    return image.with_sections(sections), [_from_section_start(one, bases) for one in symbols]
 
 
-def _at(section: Section, base: int | None) -> Section:
+def _section_at(section: Section, base: int | None) -> Section:
+    """The section at its address; code without one is marked as no code."""
     if base is not None:
         return section.changed(address=base)
     return section.changed(flags=section.flags & ~SHF_EXECINSTR) if section.executable else section
@@ -242,7 +242,7 @@ def _loaded(image: Elf, symbols: Sequence[Symbol]) -> set[int]:
         return set()
     inside, outside, unmoved = set[int](), set[int](), set[int]()
     for one in symbols:
-        text = _text(image, one)
+        text = _text_section(image, one)
         if text is None:
             continue
         if one.type == STT_SECTION and not one.value:
@@ -258,7 +258,7 @@ def _bases(image: Elf, symbols: Sequence[Symbol]) -> dict[int, int]:
     own: dict[int, int] = {}
     loaded = _loaded(image, symbols)
     for one in symbols:
-        text = _text(image, one)
+        text = _text_section(image, one)
         if text is None or one.section not in loaded or one.value + text.size >= _ADDRESS_SPACE_BYTES:
             continue
         if one.type == STT_SECTION and one.value:
@@ -273,14 +273,15 @@ def _holds(base: int, function: int | None, section: Section) -> bool:
     return function is None or base <= function <= base + section.size
 
 
-def _counted(symbol: Symbol, bases: dict[int, int]) -> Symbol:
+def _from_section_start(symbol: Symbol, bases: dict[int, int]) -> Symbol:
+    """The symbol, with its value counted from the start of its section if that was loaded."""
     base = bases.get(symbol.section)
     if base is None or symbol.value < base:
         return symbol
     return symbol._replace(value=symbol.value - base)
 
 
-def _text(image: Elf, symbol: Symbol) -> Section | None:
+def _text_section(image: Elf, symbol: Symbol) -> Section | None:
     """The text section that a symbol is defined in."""
     section = image.sections[symbol.section] if 0 < symbol.section < len(image.sections) else None
     return section if section is not None and section.executable else None

@@ -1,8 +1,12 @@
-"""What a cubin says of its kernels and of itself beside the code: registers, memory, barriers, parameters, and the
-attributes of its .nv.info sections, by name where the name is known. Sections that belong to a function (.nv.info.F,
-.nv.shared.F, .nv.constantN.F) name its text section in sh_info; that number is the key, because names repeat in linked
-images. An attribute's record is u8 format, u8 id, then one u16: nothing (1, NVAL), a byte (2, BVAL), a value (3, HVAL)
-or the count of bytes that follow (4, SVAL). Names and numbers are those that cuobjdump 13.1 prints for each id."""
+"""The facts of a cubin and its kernels: registers, memory, barriers, parameters, and the attributes of its .nv.info
+sections, by name where the name is known.
+
+Sections that belong to a function (.nv.info.F, .nv.shared.F, .nv.constantN.F) name its text section in sh_info; that
+number is the key, because names repeat in linked images. An attribute's record is u8 format, u8 id, then one u16:
+nothing (1, NVAL), a byte (2, BVAL), a value (3, HVAL) or the count of bytes that follow (4, SVAL).
+
+Source: names and numbers that cuobjdump 13.1 prints for each id.
+"""
 
 from __future__ import annotations
 
@@ -233,7 +237,7 @@ class OfKernel(NamedTuple):
 
 
 class PackedAttributes(PackedRecords):
-    """The records of a section as they stand in it: of most kernels nobody wants to see more than how many there are.
+    """The records of a section as they are in it: of most kernels nobody wants to see more than how many there are.
     ``said`` has those of them that say what ``OfKernel`` and ``by_symbol`` tell."""
 
     __slots__ = ("_data", "_names", "_of_kernel", "_where", "said")
@@ -376,7 +380,7 @@ class CubinFacts:
 
     @cached_property
     def _own(self) -> dict[int, PackedAttributes]:
-        """By text section number: the records of its functions' own .nv.info."""
+        """For each text section number, the records of its functions' own .nv.info."""
         sections = self._info_sections(own=True) if self._has_kernels else ()
         return {section.info: self._attributes(section) for section in sections}
 
@@ -403,7 +407,7 @@ class CubinFacts:
 
     @cached_property
     def _sizes(self) -> dict[int, dict[int, int]]:
-        """By symbol number: {attribute id: number}."""
+        """{attribute id: number} by symbol number."""
         return by_symbol([*self._common, *self._own.values()])
 
     @cached_property

@@ -8,8 +8,8 @@ of a concatenated entry (``--concat``, from 13.4 on: several cubins, compressed 
 size of a list; in this each image has what an entry has, but u32 offset and u64 size in what the entry expands to,
 padded to 8 bytes. Measured with fatbinary 13.0 and 13.5; the result equals what cuobjdump extracts.
 
-Fat binaries among the data of a host program: cuFFT keeps its own as arrays, in no section of their own. How long one
-is, its header says, and those of its entries have to agree.
+A fat binary may also lie among the data of a host program, in no section of its own, as cuFFT's do: its header gives
+its length, and the lengths of its entries must agree.
 """
 
 from __future__ import annotations

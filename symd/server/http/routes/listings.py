@@ -1,6 +1,7 @@
-"""The instructions of a kernel or of a code object, with the locations that they come from, as compact columns of JSON:
-what many instructions share is there once, and numbers are given as differences. And the level between source and
-machine code, where the module carries it: PTX, linked by address, or SPIR-V, linked by source line."""
+"""The instructions of a kernel or of a code object, with their locations, as compact columns of JSON: what many
+instructions share is there once, and numbers are given as differences. Also the level between source and machine code,
+if the module carries it: PTX, linked by address, or SPIR-V, linked by source line.
+"""
 
 from __future__ import annotations
 
@@ -164,7 +165,7 @@ def _level(site: Site, asked: HttpRequest) -> Reply:
 
 def _spirv_object(site: Site, digest: str, path: str, kernel: str | None) -> ObjectPath | None:
     """The SPIR-V beside a code object that has the same kernel; None for SPIR-V itself. All of its functions are shown:
-    what was inlined stands in others than the kernel."""
+    what was inlined is in others than the kernel."""
     objects = site.symbolizer.module(digest).objects
     if kernel is None or any(each.path == path and each.kind is CodeKind.SPIRV for each in objects):
         return None

@@ -1,6 +1,7 @@
-"""The page's own files (HTML, modules of JavaScript and style, which lie in the package as they are served), and what
-it asks about modules: which there are, what is inside one, one place of it with its frames and what is in scope there,
-names, a profile's samples on its instructions, and texts of source files with their colours."""
+"""The page's own files (HTML, JavaScript modules and style, served as they are in the package), and its questions about
+modules: the list of them, the contents of one, one place with its frames and what is in scope there, names, a profile's
+samples on its instructions, and source texts with their colors.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +135,7 @@ def checked(site: Site, asked: HttpRequest) -> str:
 MOST_NAMES: Final = 200
 """Names of one answer."""
 MOST_TEXT: Final = 1 << 20
-"""Characters of their texts, give or take one: whoever made the module says how long those are, and each has its code
+"""Characters of their texts, give or take one: a module may make them of any length, and each has its code
 object's path."""
 
 

@@ -53,13 +53,13 @@ def _symbolicate(site: Site, asked: HttpRequest) -> Reply:
         raise LimitExceeded(f"more than {ADDRESSES} addresses", hint="ask in several requests")
     if sum(len(job.stacks) for job in read) > ADDRESSES:
         raise LimitExceeded(f"more than {ADDRESSES} stacks", hint="ask in several requests")
-    known = _Known(site, _offsets(read), asked.check_cancelled)
-    return Reply(_joined(_written(known, read), site.limits.response_bytes, asked.check_cancelled))
+    modules = _ModuleLookup(site, _offsets(read), asked.check_cancelled)
+    return Reply(_joined(_json_pieces(modules, read), site.limits.response_bytes, asked.check_cancelled))
 
 
 def _joined(pieces: Iterator[str], most: int, check_cancelled: Callable[[], None]) -> bytes:
-    """The bytes of an answer's JSON, written as they are made: what they are made of is larger. Raises
-    LimitExceeded."""
+    """The bytes of an answer's JSON, joined as its pieces are made, because the values that they are made of take more
+    memory. Raises LimitExceeded."""
     written = bytearray()
     for piece in pieces:
         check_cancelled()
@@ -73,11 +73,15 @@ def _joined(pieces: Iterator[str], most: int, check_cancelled: Callable[[], None
     return bytes(written)
 
 
-def _written(known: _Known, jobs: Sequence[_Job]) -> Iterator[str]:
+def _json_pieces(modules: _ModuleLookup, jobs: Sequence[_Job]) -> Iterator[str]:
+    # {"results": [{"stacks": [[{"frame": 0, "module": "NAME", "module_offset": "0x40", and of a known function
+    #     "function": "NAME", "function_offset": "0x10", "function_size": "0x80", "file": "PATH", "line": 1,
+    #     "inlines": [{"function": "NAME", "file": "PATH", "line": 1}]}]],
+    #   "found_modules": {"NAME/DEBUG ID": true}, "module_errors": {"NAME/DEBUG ID": [{"name", "message"}]}}]}
     yield '{"results": ['
     for number, job in enumerate(jobs):
         yield ", " if number else ""
-        yield from _result(known, job)
+        yield from _result(modules, job)
     yield "]}"
 
 
@@ -116,14 +120,14 @@ def _frame(value: Any, libraries: int) -> tuple[int, int]:
             raise BadQuery("a frame has a module and an offset")
 
 
-def _result(known: _Known, job: _Job) -> Iterator[str]:
+def _result(modules: _ModuleLookup, job: _Job) -> Iterator[str]:
     found: dict[str, bool] = {}
     errors: dict[str, list[dict[str, str]]] = {}
     for module in dict.fromkeys(module for stack in job.stacks for module, _ in stack):
         name, identity = job.libraries[module]
         key = f"{name}/{identity}"
-        error = known.error(identity)
-        found[key] = error is None and known.has(identity)
+        error = modules.error(identity)
+        found[key] = error is None and modules.has(identity)
         if error is not None:
             errors[key] = [{"name": error.reason, "message": str(error)}]
     yield '{"stacks": ['
@@ -131,7 +135,7 @@ def _result(known: _Known, job: _Job) -> Iterator[str]:
         yield ", [" if number else "["
         for at, (module, offset) in enumerate(stack):
             name, identity = job.libraries[module]
-            shown = {"frame": at, "module": name, "module_offset": hex(offset), **known.symbol(identity, offset)}
+            shown = {"frame": at, "module": name, "module_offset": hex(offset), **modules.symbol(identity, offset)}
             yield f"{', ' if at else ''}{to_json(shown)}"
         yield "]"
     yield f'], "found_modules": {to_json(found)}'
@@ -148,8 +152,8 @@ def _offsets(jobs: Sequence[_Job]) -> dict[str, dict[int, None]]:
     return found
 
 
-def _one(site: Site, found: Sequence[NamedObject]) -> NamedObject | None:
-    """Of several that have one name the first that is shown here."""
+def _first_visible(site: Site, found: Sequence[NamedObject]) -> NamedObject | None:
+    """The first of several objects of one name that this site shows; None where it shows none."""
     return next((each for each in found if site.shows(each.digest)), None)
 
 
@@ -157,8 +161,8 @@ Code = tuple[Digest, ObjectPath | None]
 """A module, or a code object in it."""
 
 
-class _Known:
-    """What is known of all that a request asks about. Each debug ID is looked up once, and each module once, however
+class _ModuleLookup:
+    """The modules and symbols that a request asks about. Each debug ID is looked up once, and each module once, however
     often it is named. ``check_cancelled`` is called between them."""
 
     def __init__(
@@ -167,14 +171,14 @@ class _Known:
         self._site = site
         self._codes: dict[str, Code] = {}
         self._errors: dict[str, SymdError] = {}
-        self._find(offsets, check_cancelled)
+        self._resolve_debug_ids(offsets, check_cancelled)
         wanted: dict[Code, dict[int, None]] = {}
         for identity, code in self._codes.items():
             wanted.setdefault(code, {}).update(offsets[identity])
         self._symbols: dict[Code, _Symbols | SymdError] = {}
         for code, asked in wanted.items():
             check_cancelled()
-            self._symbols[code] = _symbols(site, code, [*asked])
+            self._symbols[code] = _try_symbols(site, code, [*asked])
 
     def has(self, identity: str) -> bool:
         """Whether there is a module of this debug ID."""
@@ -188,13 +192,15 @@ class _Known:
     def symbol(self, identity: str, offset: int) -> dict[str, Any]:
         """What is known of one of the offsets; nothing where no function is."""
         symbols = self._symbols.get(self._codes[identity]) if identity in self._codes else None
-        return symbols.of(offset) if isinstance(symbols, _Symbols) else {}
+        return symbols.symbol_at(offset) if isinstance(symbols, _Symbols) else {}
 
-    def _find(self, identities: Iterable[str], check_cancelled: Callable[[], None]) -> None:
+    def _resolve_debug_ids(self, identities: Iterable[str], check_cancelled: Callable[[], None]) -> None:
         named = self._site.names.of_debug_ids(identities, check_cancelled)
         for identity in identities:
             try:
-                one = _one(self._site, named[identity] if identity in named else self._site.names.of_debug_id(identity))
+                one = _first_visible(
+                    self._site, named[identity] if identity in named else self._site.names.of_debug_id(identity)
+                )
             except SymdError as error:
                 self._errors[identity] = error
                 continue
@@ -202,7 +208,7 @@ class _Known:
                 self._codes[identity] = one.digest, one.path
 
 
-def _symbols(site: Site, code: Code, offsets: Sequence[int]) -> _Symbols | SymdError:
+def _try_symbols(site: Site, code: Code, offsets: Sequence[int]) -> _Symbols | SymdError:
     """The symbols at some offsets, or what asking for them raises."""
     try:
         return _Symbols(site, code, offsets)
@@ -220,7 +226,7 @@ class _Symbols:
         self._answers = site.symbolizer.symbolize_column(digest, np.array(offsets, np.uint64), path=path)
         self._begins, self._sizes = _Extents(site, code).of(self._answers)
 
-    def of(self, offset: int) -> dict[str, Any]:
+    def symbol_at(self, offset: int) -> dict[str, Any]:
         """What is known of one of the offsets; nothing where no function is."""
         row = self._rows[offset]
         answer = self._answers[row]
@@ -308,7 +314,7 @@ def _source(site: Site, asked: HttpRequest) -> Reply:
     request = an_object(parsed(asked.body), "the request")
     identity, file = a_text(request.get("debugId"), "debugId"), a_text(request.get("file"), "file")
     offset = a_hexadecimal(request.get("moduleOffset"), "moduleOffset")
-    module = _one(site, site.names.of_debug_id(identity))
+    module = _first_visible(site, site.names.of_debug_id(identity))
     if module is None:
         return json_reply({"error": f"no module has the debug ID {identity[:80]}"})
     asked.check_cancelled()
@@ -327,7 +333,7 @@ def _assembly(site: Site, asked: HttpRequest) -> Reply:
     start, size = (a_hexadecimal(request.get(name), name) for name in ("startAddress", "size"))
     if size > LARGEST_CODE:
         raise LimitExceeded(f"{size} bytes of code, at most {LARGEST_CODE} are listed")
-    module = _one(site, _named(site, request))
+    module = _first_visible(site, _named(site, request))
     if module is None:
         return json_reply({"error": "no module has that name"})
     asked.check_cancelled()
@@ -348,7 +354,7 @@ def _assembly(site: Site, asked: HttpRequest) -> Reply:
 
 
 def _named(site: Site, request: Mapping[str, Any]) -> list[NamedObject]:
-    """By ``codeId``, which is a build ID or a digest, else by ``debugId``."""
+    """The objects that a request names by ``codeId`` (a build ID or a digest), else by ``debugId``."""
     if request.get("codeId"):
         return site.of_build_id(a_text(request["codeId"], "codeId"))
     return site.names.of_debug_id(a_text(request.get("debugId"), "debugId"))

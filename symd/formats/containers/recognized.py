@@ -1,4 +1,6 @@
-"""What a file is that no reader reads: the kinds of code that people take for modules, by their first bytes."""
+"""Files that symd knows and does not read: the kinds of code that people take for modules, told by their first
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _COMMENT = re.compile(rb"\s*//[^\n]*\n|\s*/\*.*?\*/|\s+", re.DOTALL)
 
 
-def recognised(data: bytes) -> tuple[str, str] | None:
-    """(what it is, what to do about it); None for what nobody recognises."""
+def recognized(data: bytes) -> tuple[str, str] | None:
+    """(what it is, what to do about it); None for what nobody recognizes."""
     if data[:4] == _ZIP and data[_IREE_AT : _IREE_AT + len(_IREE)] == _IREE:
         return (
             "an IREE module (.vmfb)",
