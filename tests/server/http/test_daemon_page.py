@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -53,6 +54,15 @@ def test_a_daemon_shows_what_it_has(daemon):
         page.locator(".frames .frame").first.wait_for()
         page.keyboard.press("]")
         page.locator("#details").wait_for(state="hidden")
+
+
+def test_the_bare_port_says_where_the_address_is(daemon):
+    bare = "{0.scheme}://{0.netloc}/".format(urlsplit(daemon[1]))
+    with chromium() as browser:
+        page = browser.new_page()
+        assert page.goto(bare).status == 401
+        assert "use the address that symd serve printed" in page.locator("p").inner_text()
+        page.close()
 
 
 def test_a_daemon_without_modules_says_so(daemon):
