@@ -84,6 +84,7 @@ export class LevelPane {
 
   show(at) {
     const [row] = this.ofInstruction?.get(at) ?? [];
-    if (row !== undefined) this.rows.scrollTo(row);
+    this.rows.setCurrent(row ?? -1);
+    this.rows.scrollTo(row ?? -1);
   }
 }

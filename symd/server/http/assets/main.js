@@ -20,6 +20,11 @@ const SPIRV = /^spirv/;
 const WIDE = 1600;
 const NARROW = 820;
 
+// "count" is what pprof calls a plain number.
+function unitOf({ unit }) {
+  return unit === "count" ? "" : unit;
+}
+
 class App {
   constructor() {
     this.isReport = isReport;
@@ -147,8 +152,8 @@ class App {
 
   #showRank() {
     const { places } = this.profile;
-    const number = this.rank < 0 ? "" : `${(this.rank + 1).toLocaleString("en")} of `;
-    byId("rank").textContent = places.length ? `${number}${count(places.length, "place")}` : "no samples here";
+    const all = count(places.length, "place");
+    byId("rank").textContent = this.rank < 0 ? all : `Place ${(this.rank + 1).toLocaleString("en")} of ${places.length.toLocaleString("en")}`;
     byId("next").disabled = !places.length;
   }
 
@@ -213,7 +218,7 @@ class App {
     byId("heat").hidden = !samples;
     const isSum = Boolean(samples?.is_summable) && samples.metrics.length > 1;
     if (samples) {
-      const name = (each) => `${each.name}: ${each.total.toLocaleString("en")} ${each.unit}`.trim();
+      const name = (each) => `${each.name}: ${each.total.toLocaleString("en")} ${unitOf(each)}`.trim();
       const all = { name: "All", unit: samples.metrics[0]?.unit, total: samples.metrics.reduce((sum, each) => sum + each.total, 0) };
       const options = samples.metrics.map((each, number) => element("option", { value: number }, name(each)));
       choice.replaceChildren(...(isSum ? [element("option", { value: ALL }, name(all))] : []), ...options);
@@ -224,8 +229,8 @@ class App {
 
   metricName() {
     if (!this.samples) return "samples";
-    const { name, unit } = this.samples.metrics[this.metric === ALL ? 0 : this.metric];
-    return this.metric === ALL ? unit.toLowerCase() || "samples" : `${name} ${unit}`.trim();
+    const each = this.samples.metrics[this.metric === ALL ? 0 : this.metric];
+    return this.metric === ALL ? unitOf(each).toLowerCase() || "samples" : `${each.name} ${unitOf(each)}`.trim();
   }
 
   chooseMetric(metric) {

@@ -29,7 +29,15 @@ export class Rows {
     this.box.addEventListener("pointerover", (event) => event.pointerType === "mouse" && hover(this.numberOf(event)));
     this.box.addEventListener("pointerleave", () => hover(-1));
     this.scrolled = [];
-    new ResizeObserver(() => this.show()).observe(this.box);
+    new ResizeObserver(() => this.#resized()).observe(this.box);
+  }
+
+  // A pane that was hidden, as on a phone, could not be scrolled.
+  #resized() {
+    const appears = !this.tall && this.box.clientHeight > 0;
+    this.tall = this.box.clientHeight;
+    if (appears) this.scrollTo(this.current);
+    this.show();
   }
 
   numberOf(event) {
@@ -104,7 +112,8 @@ export class Rows {
 
   scrollTo(number, { always = false } = {}) {
     if (number < 0 || (!always && this.isInSight(number))) return;
-    this.box.scrollTop = Math.max(0, number * this.height - this.box.clientHeight * 0.38);
+    const above = Math.floor((this.box.clientHeight * 0.38) / this.height);
+    this.box.scrollTop = Math.max(0, (number - above) * this.height);
     this.show();
   }
 
