@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 from symd.client import Client
 from tests.server.http.browser import chromium, opened
@@ -56,6 +57,30 @@ def test_a_daemon_shows_what_it_has(daemon):
         page.locator("#details").wait_for(state="hidden")
 
 
+def test_modules_of_one_file_name_are_told_apart(daemon):
+    """By their folders; where the whole names are the same too, by their digests."""
+    require("llvm-objdump")
+    grpc, url = daemon
+    first, second = ((ROOT / "samples" / name).read_bytes() for name in MODULES)
+    with Client(grpc) as client:
+        for data, label in (
+            (first, "/one/k.co"),
+            (second, "/two/k.co"),
+            (first + bytes(8), "same"),
+            (second + bytes(8), "same"),
+        ):
+            client.add(data, label)
+        digests = {each.sha256 for each in client.modules() if each.label == "same"}
+    with chromium() as browser, opened(browser) as it:
+        things = it.go(url).locator("#side ul").first.locator(".thing")
+        shown = {
+            (each.locator("span").inner_text(), each.locator("small").inner_text().split(" · ")[-1])
+            for each in things.all()
+        }
+    assert len(digests) == 2
+    assert shown == {("k.co", "/one/"), ("k.co", "/two/"), *(("same", digest[:12]) for digest in digests)}
+
+
 def test_the_bare_port_says_where_the_address_is(daemon):
     bare = "{0.scheme}://{0.netloc}/".format(urlsplit(daemon[1]))
     with chromium() as browser:
@@ -69,3 +94,7 @@ def test_a_daemon_without_modules_says_so(daemon):
     with chromium() as browser, opened(browser) as it:
         page = it.go(daemon[1])
         assert "symd info --server ADDRESS FILE" in page.locator("#state").inner_text()
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        page.keyboard.press("j")
+        page.keyboard.press("h")

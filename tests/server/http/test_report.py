@@ -83,6 +83,8 @@ def written(tmp_path, *options):
 def test_a_report_works_as_a_file(tmp_path, browser):
     target = written(tmp_path, "--variables", "3")
     with opened(browser) as it:
+        it.go(target.as_uri()).locator(".place-name span:text-is('raycast+0x480')").wait_for()
+    with opened(browser) as it:
         page = it.go(f"{target.as_uri()}#kernel=raycast&at=0x440")
         assert it.hosts == {""}
         assert page.locator(".frames .frame b").all_inner_texts() == ["length_squared", "raycast"]

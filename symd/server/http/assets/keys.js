@@ -37,7 +37,7 @@ export class Keys {
       if (tag === "SELECT" && !/^[/?]$/.test(event.key)) return; // it uses arrows and letters itself
       if (event.key === "Enter" && event.target.tagName === "BUTTON") return;
       const act = this.acts(app, search)[event.key];
-      if (!act) return;
+      if (!act || (!app.listing && !/^[?t]$/.test(event.key))) return;
       event.preventDefault();
       act();
     });

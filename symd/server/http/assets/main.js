@@ -106,7 +106,7 @@ class App {
   // Open what the address names; where it names no place, the hottest one.
   async follow() {
     const place = fragment.read();
-    const digest = this.modules.find((each) => place.module && each.sha256.startsWith(place.module))?.sha256 ?? this.digest ?? this.modules[0].sha256;
+    const { sha256: digest } = this.modules.find((each) => place.module && each.sha256.startsWith(place.module))?? this.modules.find((each) => each.sha256 === this.digest) ?? this.modules.find((each) => !each.failure) ?? this.modules[0];
     if (digest !== this.digest) await this.#readModule(digest);
     if (place.metric !== null && this.samples && Number(place.metric) !== this.metric) {
       this.#setMetric(Number(place.metric));
@@ -607,6 +607,7 @@ try {
 // In place of everything: what is missing, and what to type.
 function showState(text, command) {
   byId("panes").hidden = true;
+  byId("find").disabled = true;
   byId("state").replaceChildren(...missing(text, command));
   byId("state").hidden = false;
 }
