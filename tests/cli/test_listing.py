@@ -269,7 +269,7 @@ def test_a_root_is_allowed_under_both_of_its_names(tmp_path: Path) -> None:
     (tmp_path / "real" / "a.cl").write_text("text")
     allowed = allowed_folders([tmp_path / "link"], ())
     for name in ("link", "real"):
-        source = SourceText(f"{tmp_path}/{name}/a.cl", problem="the module does not carry its text")
+        source = SourceText(f"{tmp_path}/{name}/a.cl", problem="the module does not contain its text")
         assert completed(source, allowed, lambda root, path: read_below(root, path, 100)).text == "text"
 
 

@@ -39,7 +39,7 @@ export class Details {
         element("h2", { class: "place-name" }, element("span", {}, name), element("span", { class: `chip ${reason.toLowerCase()}` }, reason)),
         listing.text[at] ? element("pre", {}, listing.text[at].replace(/\s+/g, " ").trim().slice(0, 2000)) : null,
         element("p", { class: "facts" }, facts.join(" · ")),
-        this.#frames(listing.framesAt(at)),
+        ...this.#frames(listing.framesAt(at)),
       ),
       variables,
     );
@@ -47,8 +47,8 @@ export class Details {
   }
 
   #frames(frames) {
-    if (!frames.length) return element("p", { class: "hint" }, "No function or source line is known here.");
-    return element("ol", { class: "frames", "aria-label": "Frames, innermost first" }, ...frames.map((frame, depth) => this.#frame(frame, depth, frames.length)));
+    if (!frames.length) return [element("p", { class: "hint" }, "No function or source line is known here.")];
+    return [element("h2", {}, frames.length > 1 ? "Frames, innermost first" : "Frame"), element("ol", { class: "frames" }, ...frames.map((frame, depth) => this.#frame(frame, depth, frames.length)))];
   }
 
   #frame(frame, depth, number) {
