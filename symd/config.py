@@ -64,7 +64,7 @@ class Limits(NamedTuple):
     """Contexts in one store."""
     module_events: int = 100_000
     """Modules that were added, removed, loaded and unloaded that a store remembers for watches that go on after a
-    position."""
+    resume token."""
     profile_size: int = 1024 * MIB
     """Bytes of a profile once it is expanded, and of the one that is written."""
     driver_seconds: float = 120.0

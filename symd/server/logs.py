@@ -92,8 +92,10 @@ def requests_logged() -> bool:
 def note_request(call: Call, request: Any) -> None:
     """Note in the call what its request is about, if a line or a span will report it."""
     if is_reported(call):
-        call.module = getattr(request, "name", "") or getattr(request, "parent", "")
-        call.count = len(getattr(request, "queries", ())) or getattr(getattr(request, "column", None), "count", 0)
+        subject = getattr(request, "module", "") or getattr(request, "context", "")
+        call.module = subject if isinstance(subject, str) else ""
+        packed = getattr(request, "packed_queries", None)
+        call.count = len(getattr(request, "queries", ())) or getattr(packed, "count", 0)
 
 
 def is_reported(call: Call) -> bool:

@@ -348,7 +348,7 @@ def test_a_client_that_is_nobody_hears_what_to_do(access) -> None:
     with served("127.0.0.1:0", access=access("read")) as address, client(address) as it:
         with pytest.raises(Unauthenticated, match="this daemon asks who you are") as caught:
             it.server_info()
-        assert "a bearer token: put the token into $SYMD_TOKEN" in caught.value.hint
+        assert "show a bearer token, which the daemon's operator makes" in caught.value.hint
         assert caught.value.exit_code == 3
 
 
@@ -390,7 +390,7 @@ def test_tokens_are_added_and_revoked_without_a_restart(access) -> None:
 
 
 def test_a_stream_ends_at_the_next_message_when_its_token_is_revoked(access) -> None:
-    asked = s.SymbolizeStreamRequest(batch=s.SymbolizeRequest(name=f"modules/{DIGEST}"))
+    asked = s.SymbolizeStreamRequest(request=s.SymbolizeRequest(module=f"modules/{DIGEST}"))
     go_on = threading.Event()
 
     def questions():
@@ -438,7 +438,7 @@ def test_a_token_that_has_expired_is_said_to_have(access) -> None:
         pytest.raises(Unauthenticated, match="this token of ci expired at 2001-01-01T00:00:00Z") as caught,
     ):
         it.server_info()
-    assert "symd token --rotate" in caught.value.hint
+    assert "ask the operator for another one" in caught.value.hint
 
 
 def test_a_file_that_became_worse_changes_nothing(access, caplog: pytest.LogCaptureFixture) -> None:
@@ -861,7 +861,7 @@ def test_what_a_client_writes_stays_in_its_line(sock: str, caplog: pytest.LogCap
         stub = ModuleServiceStub(channel)
         for name in ("modules/\n who=root", "x" * 100_000, "\u2028\x1b[2J"):
             with pytest.raises(grpc.RpcError):
-                stub.DeleteModule(DeleteModuleRequest(name=name), timeout=20)
+                stub.DeleteModule(DeleteModuleRequest(module=name), timeout=20)
     told = lines(caplog)
     assert len(told) == 3
     assert all(line.isascii() and line.isprintable() and len(line) < 500 for line in told)
@@ -870,7 +870,7 @@ def test_what_a_client_writes_stays_in_its_line(sock: str, caplog: pytest.LogCap
 
 
 def deleted(address: str, *metadata: tuple[str, str]) -> None:
-    request = DeleteModuleRequest(name=f"modules/{DIGEST}")
+    request = DeleteModuleRequest(module=f"modules/{DIGEST}")
     with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
         ModuleServiceStub(channel).DeleteModule(request, metadata=metadata, timeout=20)
 
@@ -937,7 +937,7 @@ def test_drivers_that_cannot_be_confined_are_the_owners_unless_it_is_said(
     with served("127.0.0.1:0", access=access("read,grab")) as address, client(address, "read,grab") as it:
         with pytest.raises(FailedPrecondition, match="cannot confine drivers") as caught:
             it.grab(request)
-        assert "--grab-unconfined" in caught.value.hint
+        assert "grab-unconfined" in caught.value.hint
     with served("127.0.0.1:0", access=access("read,grab"), grab_unconfined=True) as address:
         assert may(address, "read,grab") == parse_rights("read,grab")
     with served(sock) as address:

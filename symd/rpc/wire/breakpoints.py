@@ -40,7 +40,7 @@ BREAKPOINT_BYTES, RULE_BYTES = 256, 64
 def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
     """A breakpoint as a message, without its id and its contexts. Raises ``BadQuery`` for an invalid line."""
     message = pb.Breakpoint(
-        path=utf8(breakpoint_.path),
+        code_object=utf8(breakpoint_.path),
         targets=utf8s(breakpoint_.targets),
         every_address=breakpoint_.every_address,
         path_rules=[
@@ -68,7 +68,7 @@ def from_breakpoint(message: pb.Breakpoint, name: str = "", contexts: Iterable[s
     )
     _check_count("targets", message.targets, MAX_TARGETS, "leave them out to mean all")
     _check_length("id", name)
-    _check_length("path", message.path)
+    _check_length("code_object", message.code_object)
     for target in message.targets:
         _check_length("targets", target)
     for rule in message.path_rules:
@@ -134,7 +134,7 @@ def size_of(breakpoint_: Breakpoint) -> int:
 
 def from_resolve_request(request: pb.ResolveBreakpointRequest) -> tuple[str, Breakpoint]:
     """(the module's digest, what to look for). Raises ``BadQuery``."""
-    return module_digest(request.name), from_breakpoint(request.breakpoint)
+    return module_digest(request.module), from_breakpoint(request.breakpoint)
 
 
 def _line(number: int) -> int:
@@ -151,7 +151,7 @@ def _column(number: int) -> int:
 
 def to_location(location: BreakpointLocation) -> pb.BreakpointLocation:
     return pb.BreakpointLocation(
-        path=utf8(location.path),
+        code_object=utf8(location.path),
         kernel=utf8(location.kernel),
         function=utf8(location.function),
         section=utf8(location.section),
@@ -169,7 +169,7 @@ def to_location(location: BreakpointLocation) -> pb.BreakpointLocation:
 
 def from_location(message: pb.BreakpointLocation) -> BreakpointLocation:
     return BreakpointLocation(
-        ObjectPath(message.path),
+        ObjectPath(message.code_object),
         message.kernel if message.HasField("kernel") else None,
         message.function if message.HasField("function") else None,
         message.section if message.HasField("section") else None,

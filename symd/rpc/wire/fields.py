@@ -1,7 +1,7 @@
 """Fields of messages: violations, integers, texts, times, chunks, reasons and resource names.
 
 * A field that cannot be is reported to the caller as a violation of a google.rpc.BadRequest, by its path in the
-  request, such as "column.values".
+  request, such as "packed_queries.values".
 * Integers of debug data that do not fit into 64 bits, as damaged debug data states them, are left out or wrapped.
 * Names and paths are made valid UTF-8, as Protocol Buffers require.
 * Seconds are converted to google.protobuf.Timestamp and Duration and back.
@@ -199,7 +199,7 @@ def _module_name(digest: str) -> str:
 
 
 @lru_cache(RECENT)
-def module_digest(name: str, field: str = "name") -> Digest:
+def module_digest(name: str, field: str = "module") -> Digest:
     """The digest in a module's name, which is in the request's ``field``. Raises ``BadQuery``."""
     digest = named_digest(name)
     if digest is None:
@@ -211,28 +211,29 @@ def module_digest(name: str, field: str = "name") -> Digest:
     return digest
 
 
-def optional_digest(name: str, field: str = "name") -> Digest | str:
+def optional_digest(name: str, field: str = "module") -> Digest | str:
     """The digest in a module's name, which is in the request's ``field``; "" where the name is empty. Raises
     ``BadQuery``."""
     return module_digest(name, field) if name else ""
 
 
 def digest_and_path(request: Any) -> tuple[Digest, ObjectPath | None]:
-    """The module that a request's ``name`` means, and the one code object that its ``path`` restricts it to, if any.
-    Raises ``BadQuery``."""
-    return module_digest(request.name), optional_path(request)
+    """The module that a request names, and the one code object that its ``code_object`` restricts it to, if any. Raises
+    ``BadQuery``."""
+    return module_digest(request.module), optional_path(request)
 
 
 def optional_path(message: Any) -> ObjectPath | None:
-    """The ``path`` of a message that may have one: "" names the module itself, None stands for any code object."""
-    return ObjectPath(message.path) if message.HasField("path") else None
+    """The path in ``code_object`` of a message that may have one: "" names the module itself, None stands for any code
+    object."""
+    return ObjectPath(message.code_object) if message.HasField("code_object") else None
 
 
 def context_name(context: str) -> str:
     return f"contexts/{context}"
 
 
-def context_id(name: str, field: str = "name") -> str:
+def context_id(name: str, field: str = "context") -> str:
     """The id in a context's name, which is in the request's ``field``. Raises ``BadQuery``."""
     match = CONTEXT.match(name)
     if match is None:

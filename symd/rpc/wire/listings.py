@@ -25,7 +25,7 @@ TEXT = 1 << 20
 
 
 def to_request(digest: str, part: ListingPart) -> pb.GetListingRequest:
-    request = pb.GetListingRequest(name=module_name(digest), path=part.path, target=part.target)
+    request = pb.GetListingRequest(module=module_name(digest), code_object=part.path, target=part.target)
     write_within(request, part.within)
     return request
 
@@ -51,7 +51,7 @@ def size_of(listing: Listing) -> int:
 def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
     """The messages of one code object's listing."""
     header = pb.ListingHeader(
-        path=utf8(listing.path),
+        code_object=utf8(listing.path),
         target=utf8(listing.target),
         disassembler=utf8(listing.disassembler),
         problem=utf8(listing.problem),
@@ -99,7 +99,7 @@ def _listing(chunks: Sequence[pb.GetListingResponse]) -> Listing:
     if len(code) not in (0, len(text)):
         raise Malformed("some instructions of a listing have no bytes")
     return Listing(
-        path=ObjectPath(header.path),
+        path=ObjectPath(header.code_object),
         target=header.target if header.HasField("target") else None,
         disassembler=header.disassembler,
         answers=answers,
