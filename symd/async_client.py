@@ -309,19 +309,26 @@ class AsyncClient:
         return _read(self._calls.stream(self._calls.stubs.symbols.GetLineTable, request), from_chunks)
 
     async def symbolize(
-        self, digest: ModuleName, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
+        self,
+        digest: ModuleName,
+        queries: Iterable[AnyQuery],
+        path: str | None = None,
+        *,
+        as_written: bool = False,
+        with_ranges: bool = False,
     ) -> Answers:
         """Frames for each query, in order."""
         if type(queries) is list and len(queries) == 1 and not as_written:
-            return RowAnswers((await self.symbolize_one(digest, queries[0], path),))
+            return RowAnswers((await self.symbolize_one(digest, queries[0], path, with_ranges=with_ranges),))
         path, column = checked_path(path), address_column(queries)
-        if column is not None:
+        if column is not None and not with_ranges:
             return await self.symbolize_column(digest, column, path=path, as_written=as_written)
         name, asked = checked_module_name(digest), checked_queries(queries)
-        if len(asked) <= PLAIN_PYTHON_ANSWERS:
+        if with_ranges or len(asked) <= PLAIN_PYTHON_ANSWERS:
             request = symbolize_request(name, asked, path, as_written=as_written)
+            request.with_ranges = with_ranges
             response = await self._calls.one(self._calls.stubs.symbols.Symbolize, request)
-            return RowAnswers(from_answers(response.answers, len(asked)))
+            return RowAnswers(from_answers(response.answers, len(asked), with_ranges=with_ranges))
         if all(isinstance(query, ByAddress) for query in asked):
             return await self.symbolize_column(digest, addresses_of(asked), path=path, as_written=as_written)
         found = []
@@ -333,12 +340,16 @@ class AsyncClient:
             found.append(from_columns(response.columns))
         return concatenated(found)
 
-    async def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
+    async def symbolize_one(
+        self, digest: ModuleName, query: AnyQuery, path: str | None = None, *, with_ranges: bool = False
+    ) -> Answer:
         """The frames for one query, by the shortest way there is."""
         name, query, path = checked_module_name(digest), checked_query(query), checked_path(path)
         request = symbolize_request(name, (query,), path, as_written=False)
+        if with_ranges:
+            request.with_ranges = True
         response = await self._calls.one(self._calls.stubs.symbols.Symbolize, request)
-        return from_answers(response.answers, 1)[0]
+        return from_answers(response.answers, 1, with_ranges=with_ranges)[0]
 
     async def symbolize_column(
         self,
@@ -449,17 +460,24 @@ class AsyncClient:
 
     @overload
     async def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
-        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None
+        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None, *, with_ranges: bool = False
     ) -> InScope: ...
     @overload
     async def variables(
-        self, digest: ModuleName, query: Iterable[AnyQuery | ByDevice], path: str | None = None
+        self,
+        digest: ModuleName,
+        query: Iterable[AnyQuery | ByDevice],
+        path: str | None = None,
+        *,
+        with_ranges: bool = False,
     ) -> list[InScope]: ...
     async def variables(
         self,
         digest: ModuleName,
         query: AnyQuery | ByDevice | Iterable[AnyQuery | ByDevice],
         path: str | None = None,
+        *,
+        with_ranges: bool = False,
     ) -> InScope | list[InScope]:
         """The variables in scope at one place, read where the daemon is; at several, in order, where there are several
         queries."""
@@ -469,9 +487,9 @@ class AsyncClient:
             if all(isinstance(each, ByDevice) for each in asked)
             else checked_digest(checked_name(digest))
         )
-        requests = to_variables_requests(name, asked, checked_path(path))
+        requests = to_variables_requests(name, asked, checked_path(path), with_ranges=with_ranges)
         answers = [await self._calls.one(self._calls.stubs.variables.GetVariables, request) for request in requests]
-        found = [each for answer in answers for each in from_variables_response(answer)]
+        found = [each for answer in answers for each in from_variables_response(answer, with_ranges=with_ranges)]
         return found[0] if is_one_query(query) else found
 
     def listing(

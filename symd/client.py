@@ -310,19 +310,26 @@ class Client:
         return _read(self._calls.stream(self._calls.stubs.symbols.GetLineTable, request), from_chunks)
 
     def symbolize(
-        self, digest: ModuleName, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
+        self,
+        digest: ModuleName,
+        queries: Iterable[AnyQuery],
+        path: str | None = None,
+        *,
+        as_written: bool = False,
+        with_ranges: bool = False,
     ) -> Answers:
         """Frames for each query, in order."""
         if type(queries) is list and len(queries) == 1 and not as_written:
-            return RowAnswers((self.symbolize_one(digest, queries[0], path),))
+            return RowAnswers((self.symbolize_one(digest, queries[0], path, with_ranges=with_ranges),))
         path, column = checked_path(path), address_column(queries)
-        if column is not None:
+        if column is not None and not with_ranges:
             return self.symbolize_column(digest, column, path=path, as_written=as_written)
         name, asked = checked_module_name(digest), checked_queries(queries)
-        if len(asked) <= PLAIN_PYTHON_ANSWERS:
+        if with_ranges or len(asked) <= PLAIN_PYTHON_ANSWERS:
             request = symbolize_request(name, asked, path, as_written=as_written)
+            request.with_ranges = with_ranges
             response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
-            return RowAnswers(from_answers(response.answers, len(asked)))
+            return RowAnswers(from_answers(response.answers, len(asked), with_ranges=with_ranges))
         if all(isinstance(query, ByAddress) for query in asked):
             return self.symbolize_column(digest, addresses_of(asked), path=path, as_written=as_written)
         found = []
@@ -334,12 +341,16 @@ class Client:
             found.append(from_columns(response.columns))
         return concatenated(found)
 
-    def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
+    def symbolize_one(
+        self, digest: ModuleName, query: AnyQuery, path: str | None = None, *, with_ranges: bool = False
+    ) -> Answer:
         """The frames for one query, by the shortest way there is."""
         name, query, path = checked_module_name(digest), checked_query(query), checked_path(path)
         request = symbolize_request(name, (query,), path, as_written=False)
+        if with_ranges:
+            request.with_ranges = True
         response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
-        return from_answers(response.answers, 1)[0]
+        return from_answers(response.answers, 1, with_ranges=with_ranges)[0]
 
     def symbolize_column(
         self,
@@ -450,17 +461,24 @@ class Client:
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
-        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None
+        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None, *, with_ranges: bool = False
     ) -> InScope: ...
     @overload
     def variables(
-        self, digest: ModuleName, query: Iterable[AnyQuery | ByDevice], path: str | None = None
+        self,
+        digest: ModuleName,
+        query: Iterable[AnyQuery | ByDevice],
+        path: str | None = None,
+        *,
+        with_ranges: bool = False,
     ) -> list[InScope]: ...
     def variables(
         self,
         digest: ModuleName,
         query: AnyQuery | ByDevice | Iterable[AnyQuery | ByDevice],
         path: str | None = None,
+        *,
+        with_ranges: bool = False,
     ) -> InScope | list[InScope]:
         """The variables in scope at one place, read where the daemon is; at several, in order, where there are several
         queries."""
@@ -470,9 +488,9 @@ class Client:
             if all(isinstance(each, ByDevice) for each in asked)
             else checked_digest(checked_name(digest))
         )
-        requests = to_variables_requests(name, asked, checked_path(path))
+        requests = to_variables_requests(name, asked, checked_path(path), with_ranges=with_ranges)
         answers = [self._calls.one(self._calls.stubs.variables.GetVariables, request) for request in requests]
-        found = [each for answer in answers for each in from_variables_response(answer)]
+        found = [each for answer in answers for each in from_variables_response(answer, with_ranges=with_ranges)]
         return found[0] if is_one_query(query) else found
 
     def listing(

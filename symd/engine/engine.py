@@ -99,6 +99,7 @@ from symd.model.variables import InScope, Visible
 from symd.model.waiting import never_cancelled
 from symd.model.watches import BreakpointChange, Watch
 from symd.query.breakpoints import locate
+from symd.query.code_ranges import check_ranged, ranged, ranged_one
 from symd.query.code_spans import spans
 from symd.query.lines import lines, ptx_within, stored_tables
 from symd.query.listing import Disassemble, Disassembled, listings, of_part
@@ -291,14 +292,19 @@ class Engine:
         path: str | None = None,
         *,
         as_written: bool = False,
+        with_ranges: bool = False,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
         path, column = checked_path(path), address_column(queries)
-        if column is not None:
+        if column is not None and not with_ranges:
             return self.symbolize_column(
                 digest, column, path=path, as_written=as_written, check_cancelled=check_cancelled
             )
         asked = checked_queries(queries)
+        if with_ranges:
+            check_ranged(len(asked))
+            index = self._indexes.whole(checked_name(digest)).read(as_written=as_written)
+            return ranged(index, symbolize(index, asked, path, QueryBudget(check_cancelled)), check_cancelled)
         index = self._indexes.for_queries(checked_name(digest), asked).read(as_written=as_written)
         return symbolize(index, asked, path, QueryBudget(check_cancelled))
 
@@ -308,7 +314,11 @@ class Engine:
         query: AnyQuery,
         path: str | None = None,
         check_cancelled: Callable[[], None] = never_cancelled,
+        *,
+        with_ranges: bool = False,
     ) -> Answer:
+        if with_ranges:
+            return self.symbolize(digest, (query,), path, with_ranges=True, check_cancelled=check_cancelled)[0]
         digest, asked, path = checked_name(digest), checked_query(query), checked_path(path)
         index = self._open_index(digest)
         if index is None:
@@ -370,12 +380,13 @@ class Engine:
         own: str = "",
         *,
         as_written: bool = False,
+        with_ranges: bool = False,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers:
         def opened(digest: str) -> Index:
             return self._indexes.whole(digest).read(as_written=as_written)
 
-        return self._contexts.answers(question, opened, check_cancelled, own)
+        return self._contexts.answers(question, opened, check_cancelled, own, with_ranges=with_ranges)
 
     def locate(
         self,
@@ -443,36 +454,46 @@ class Engine:
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
-        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None
+        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None, *, with_ranges: bool = False
     ) -> InScope: ...
     @overload
     def variables(
-        self, digest: ModuleName, query: Iterable[AnyQuery | ByDevice], path: str | None = None
+        self,
+        digest: ModuleName,
+        query: Iterable[AnyQuery | ByDevice],
+        path: str | None = None,
+        *,
+        with_ranges: bool = False,
     ) -> list[InScope]: ...
     def variables(
         self,
         digest: ModuleName,
         query: AnyQuery | ByDevice | Iterable[AnyQuery | ByDevice],
         path: str | None = None,
+        *,
+        with_ranges: bool = False,
     ) -> InScope | list[InScope]:
         if not is_one_query(query):
-            return [self.variables(digest, each, path) for each in checked_places(query)]  # type: ignore[arg-type]
+            every = checked_places(query)  # type: ignore[arg-type]
+            return [self.variables(digest, each, path, with_ranges=with_ranges) for each in every]
         if isinstance(query, ByDevice):
-            return self._variables_in_memory(query)
+            return self._variables_in_memory(query, with_ranges=with_ranges)
         name, path = checked_name(digest), checked_path(path)
 
         def read(within: str, section: int, offset: int) -> Visible | str:
             return self._visible_at_each(name, within, ((section, offset),))[0]
 
         asked = checked_query(query)  # type: ignore[arg-type] # one, as was asked
-        return variables(self._indexes.whole(name), asked, read, path, QueryBudget())
+        index = self._indexes.whole(name)
+        found = variables(index, asked, read, path, QueryBudget())
+        return replace(found, at=ranged_one(index, found.at)) if with_ranges else found
 
-    def _variables_in_memory(self, query: ByDevice) -> InScope:
+    def _variables_in_memory(self, query: ByDevice, *, with_ranges: bool) -> InScope:
         place = self.contexts.place(query)
         if place.query is None or place.module is None:
             return InScope(Answer(place.reason or Reason.OUTSIDE_TEXT), device_address=place.address)
         try:
-            found = self.variables(place.module, place.query, place.path)
+            found = self.variables(place.module, place.query, place.path, with_ranges=with_ranges)
         except ModuleNotFound:
             found = InScope(Answer(Reason.UNKNOWN_MODULE))
         except ObjectNotFound:

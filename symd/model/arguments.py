@@ -13,13 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import BadQuery, InvalidInput
-from symd.model.addresses import ByAddress, ByDevice, ByKernel, BySection, ObjectAddress, Query, parse_query
+from symd.model.addresses import (
+    ByAddress,
+    ByDevice,
+    ByKernel,
+    BySection,
+    ObjectAddress,
+    Query,
+    SectionRange,
+    parse_query,
+)
 from symd.model.breakpoints import PLACE_HINT, FunctionName, KernelName, LocationSpec, SourceLine, parse_place
 from symd.model.columns import I64, U32, U64, no_numbers
 from symd.model.contexts import AddressForm, ContextRecord, Origin, Times
 from symd.model.identities import named_digest
 from symd.model.kinds import kind_of, of_kind, several
-from symd.model.line_tables import MOST_AROUND, Around, CodePart, LineLevel, ListingPart, SectionRange
+from symd.model.line_tables import MOST_AROUND, Around, CodePart, LineLevel, ListingPart
 from symd.model.names import NameQuery, parse_name_query
 from symd.model.sources import PathRule
 from symd.model.summaries import ModuleRecord, ModuleSummary

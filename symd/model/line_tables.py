@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.model.addresses import Query, SectionOffset
+from symd.model.addresses import Query, SectionRange
 from symd.model.answers import Answers, TextSection
 from symd.model.columns import U8, U32, U64
 from symd.model.identities import ObjectPath
@@ -193,16 +193,6 @@ class Around:
     query: Query
     before: int = 0
     after: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SectionRange:
-    """The bytes from ``start`` up to, but not with, ``end`` of the section that has this name, or this number in the
-    section table."""
-
-    section: str | int
-    start: SectionOffset
-    end: SectionOffset
 
 
 CodePart = str | Around | SectionRange

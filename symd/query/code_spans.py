@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from symd.errors import BadQuery, KernelNotFound, NotFound, ObjectNotFound
 from symd.index import Index
 from symd.index.lookup import Start
-from symd.model.addresses import Query
+from symd.model.addresses import Query, SectionRange
 from symd.model.answers import Answer, Reason
 from symd.model.columns import U8, U32, U64
 from symd.model.debug_info import RowFlag
-from symd.model.line_tables import Around, CodePart, CodeSpan, Instructions, SectionRange
+from symd.model.line_tables import Around, CodePart, CodeSpan, Instructions
 from symd.query import function_names
 from symd.query.symbolize import QueryBudget, symbolize
 

@@ -23,7 +23,7 @@ ANSWER_FORM_ROWS: AnswerForm
 ANSWER_FORM_COLUMNS: AnswerForm
 
 class SymbolizeRequest(_message.Message):
-    __slots__ = ("name", "path", "queries", "column", "form", "keeps_tables", "known_tables", "as_written")
+    __slots__ = ("name", "path", "queries", "column", "form", "keeps_tables", "known_tables", "as_written", "with_ranges")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     QUERIES_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +32,7 @@ class SymbolizeRequest(_message.Message):
     KEEPS_TABLES_FIELD_NUMBER: _ClassVar[int]
     KNOWN_TABLES_FIELD_NUMBER: _ClassVar[int]
     AS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    WITH_RANGES_FIELD_NUMBER: _ClassVar[int]
     name: str
     path: str
     queries: _containers.RepeatedCompositeFieldContainer[_query_pb2.Query]
@@ -40,7 +41,8 @@ class SymbolizeRequest(_message.Message):
     keeps_tables: bool
     known_tables: _containers.RepeatedScalarFieldContainer[bytes]
     as_written: bool
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ..., column: _Optional[_Union[_query_pb2.QueryColumn, _Mapping]] = ..., form: _Optional[_Union[AnswerForm, str]] = ..., keeps_tables: _Optional[bool] = ..., known_tables: _Optional[_Iterable[bytes]] = ..., as_written: _Optional[bool] = ...) -> None: ...
+    with_ranges: bool
+    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ..., column: _Optional[_Union[_query_pb2.QueryColumn, _Mapping]] = ..., form: _Optional[_Union[AnswerForm, str]] = ..., keeps_tables: _Optional[bool] = ..., known_tables: _Optional[_Iterable[bytes]] = ..., as_written: _Optional[bool] = ..., with_ranges: _Optional[bool] = ...) -> None: ...
 
 class SymbolizeResponse(_message.Message):
     __slots__ = ("answers", "columns")

@@ -106,14 +106,16 @@ TYPE_ENCODING_UCS: TypeEncoding
 TYPE_ENCODING_ASCII: TypeEncoding
 
 class GetVariablesRequest(_message.Message):
-    __slots__ = ("name", "path", "queries")
+    __slots__ = ("name", "path", "queries", "with_ranges")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     QUERIES_FIELD_NUMBER: _ClassVar[int]
+    WITH_RANGES_FIELD_NUMBER: _ClassVar[int]
     name: str
     path: str
     queries: _containers.RepeatedCompositeFieldContainer[_query_pb2.Query]
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ...) -> None: ...
+    with_ranges: bool
+    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ..., with_ranges: _Optional[bool] = ...) -> None: ...
 
 class GetVariablesResponse(_message.Message):
     __slots__ = ("places",)

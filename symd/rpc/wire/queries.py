@@ -25,7 +25,7 @@ from symd.model.addresses import (
     Query,
     SectionOffset,
 )
-from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection
+from symd.model.answers import Answer, Answers, Candidate, CodeRanges, Frame, Locations, TextSection
 from symd.model.arguments import ColumnQuestion, wrong_query
 from symd.model.columns import U32, U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Origin, Times
@@ -279,6 +279,10 @@ class RowAnswers(Answers):
     def candidates(self) -> Mapping[int, tuple[Candidate, ...]]:
         return self.columns.candidates
 
+    @property
+    def ranges(self) -> Mapping[int, CodeRanges]:
+        return self.columns.ranges
+
 
 def as_columns(answers: Sequence[Answer]) -> Answers:
     """A few answers as a batch of answers, in columns; a location that several have is there several times. It works
@@ -292,8 +296,9 @@ def as_columns(answers: Sequence[Answer]) -> Answers:
     ]
     offset = [answer.section_offset or 0 for answer in answers]
     candidates = {number: answer.candidates for number, answer in enumerate(answers) if answer.candidates}
+    ranges = {number: answer.ranges for number, answer in enumerate(answers) if answer.ranges is not None}
     columns = np.array(location, np.uint32), np.array(section, np.uint32), np.array(offset, np.uint64)
-    return Answers(*columns, table.locations(), list(sections), candidates)
+    return Answers(*columns, table.locations(), list(sections), candidates, ranges)
 
 
 def _text_section(answer: Answer) -> TextSection:
@@ -344,7 +349,7 @@ class Batch(NamedTuple):
     one, or where that is not None, the ``column``, which may also be made of queries for device addresses. ``asked``
     are the queries as they came. ``as_columns`` says how the answers are wanted. ``known_tables`` are the names of the
     tables that the client has kept; None: it keeps none.
-    ``as_written``: what rows and scopes say, unreconciled."""
+    ``as_written``: what rows and scopes say, unreconciled. ``with_ranges``: answers say how far they hold."""
 
     digest: str
     path: ObjectPath | None
@@ -354,6 +359,7 @@ class Batch(NamedTuple):
     known_tables: Collection[bytes] | None
     as_written: bool
     asked: Sequence[Query | ByDevice] = ()
+    with_ranges: bool = False
 
     @property
     def one(self) -> Origin | None:
@@ -366,6 +372,9 @@ def from_request(request: SymbolizeRequest, most: int) -> Batch:
     """Raises ``LimitExceeded`` for more than ``most`` addresses before it looks at them, and ``InvalidInput``."""
     digest, path = optional_digest(request.name), optional_path(request)
     form = request.form
+    as_rows = form != ANSWER_FORM_COLUMNS and (form == ANSWER_FORM_ROWS or not request.HasField("column"))
+    if request.with_ranges and not as_rows:
+        raise wrong_field("with_ranges", "columns say no ranges", "ask for ANSWER_FORM_ROWS")
     known = request.known_tables if request.keeps_tables else None
     if not request.HasField("column"):
         check_count(len(request.queries), most)
@@ -375,14 +384,15 @@ def from_request(request: SymbolizeRequest, most: int) -> Batch:
             digest = module_digest(request.name)  # which says what is wrong
         column = None if len(plain) == len(asked) else of_queries(asked, digest, path)
         queries = plain if column is None else ()
-        return Batch(digest, path, queries, column, form == ANSWER_FORM_COLUMNS, known, request.as_written, asked)
+        settings = not as_rows, known, request.as_written, asked, request.with_ranges
+        return Batch(digest, path, queries, column, *settings)
     if request.queries:
         raise wrong_field("queries", "a batch has both queries and a column", "send one of them")
     check_count(request.column.count, most)
     if not digest and not request.column.origins:
         digest = module_digest(request.name)
-    column, as_columns = from_column(request.column, digest, path), form != ANSWER_FORM_ROWS
-    return Batch(digest, path, (), column, as_columns, known, request.as_written)
+    column = from_column(request.column, digest, path)
+    return Batch(digest, path, (), column, not as_rows, known, request.as_written, (), request.with_ranges)
 
 
 def of_queries(queries: Sequence[Query | ByDevice], digest: str, path: str | None) -> ColumnQuestion:

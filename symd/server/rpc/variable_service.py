@@ -15,7 +15,7 @@ def get_variables(service: ServiceContext, request: GetVariablesRequest, call: C
     room, response = ResponseSizeLimit(service.config.limits), GetVariablesResponse()
     for query in queries:
         check_waited_for(call)
-        found = service.engine.variables(digest, query, path)
+        found = service.engine.variables(digest, query, path, with_ranges=request.with_ranges)
         room.taken_by(found.at)
         place = to_place(found)
         room.take_variables(place.ByteSize())
