@@ -261,10 +261,12 @@ class Symbolizer(Protocol):
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
         targets: Sequence[str] = (),
+        context: ContextName = "",
     ) -> Located:
         """The addresses for a breakpoint at a place (a source line, a function, a kernel or a query), or why there are
         none (``symd.query.breakpoints.locate``). ``targets``: only in code objects for one of these, such as "gfx90a"
-        or "sm_80"."""
+        or "sm_80". ``context``: locations also say their device addresses there, where the module is loaded. A device
+        address (``ByDevice``) means the module that was there, and ``digest`` may then be ""."""
         ...
 
     def watch(
@@ -323,6 +325,7 @@ class Symbolizer(Protocol):
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``).
+        Those around a device address (``ByDevice``) are of the module that was there, and ``digest`` may then be "".
         ``check_cancelled`` is called now and then, while a disassembler runs too, and raises when nobody waits any
         more."""
         ...
@@ -503,6 +506,7 @@ class Host(Symbolizer, Protocol):
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
         targets: Sequence[str] = (),
+        context: ContextName = "",
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
         """The addresses for a breakpoint at a source line, or why there are none, as ``Symbolizer.locate`` gives

@@ -51,6 +51,7 @@ from symd.model.arguments import (
     checked_section,
     checked_targets,
     checked_within,
+    is_in_memory,
     is_one_query,
 )
 from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
@@ -99,7 +100,7 @@ from symd.rpc.wire.answers import (
     from_device_columns,
 )
 from symd.rpc.wire.breakpoints import from_answer as from_locations
-from symd.rpc.wire.breakpoints import to_breakpoint
+from symd.rpc.wire.breakpoints import to_resolve_request
 from symd.rpc.wire.columns import AnswersBuilder, check_count, concatenated
 from symd.rpc.wire.contexts import (
     from_alias,
@@ -131,7 +132,6 @@ from symd.rpc.wire.variables import to_requests as to_variables_requests
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
 from symd.v1.breakpoint_service_pb2 import (
-    ResolveBreakpointRequest,
     WatchResponse,
 )
 from symd.v1.context_service_pb2 import (
@@ -423,17 +423,18 @@ class AsyncClient:
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
         targets: Sequence[str] = (),
+        context: ContextName = "",
     ) -> Located:
         """The addresses for a breakpoint at a place, fetched page by page."""
         place, path = checked_place(where), checked_path(path)
         within = None if path is None else ObjectPath(path)
-        asked = to_breakpoint(
-            Breakpoint("", place, every_address, within, checked_rules(rules), checked_targets(targets))
-        )
-        request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
+        asked = Breakpoint("", place, every_address, within, checked_rules(rules), checked_targets(targets))
+        name = checked_name(digest) if isinstance(place, ByDevice) else checked_digest(checked_name(digest))
+        request = to_resolve_request(name, asked, checked_context_id(context))
         found = self._calls.pages(self._calls.stubs.breakpoints.ResolveBreakpoint, request)
         pages = [page async for page in found]
-        return from_locations(place, (each for page in pages for each in page.locations), pages[0].refusal)
+        locations = (each for page in pages for each in page.locations)
+        return from_locations(place, locations, pages[0].refusal, pages[0].module)
 
     def watch(
         self,
@@ -501,7 +502,9 @@ class AsyncClient:
         """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled``
         is called before it is asked."""
         check_cancelled()
-        request = to_listing_request(checked_digest(checked_name(digest)), checked_part(part))
+        part = checked_part(part)
+        name = checked_name(digest) if is_in_memory(part.within) else checked_digest(checked_name(digest))
+        request = to_listing_request(name, part)
         return _read(self._calls.stream(self._calls.stubs.listings.GetListing, request), from_listing_chunks)
 
     async def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:

@@ -16,6 +16,7 @@ from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
 from symd.cores.answering import CoreAnswering, KeptCode
 from symd.cores.stopped import DumpContents, whole
+from symd.engine.contexts.memory import LoadedCode, code_at
 from symd.engine.contexts.verbs import Contexts, StoredAliases
 from symd.engine.contexts.watches import Watcher, checked_apis
 from symd.engine.indexes import IndexManager
@@ -85,12 +86,22 @@ from symd.model.arguments import (
     checked_within,
     is_one_query,
 )
-from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
+from symd.model.breakpoints import Breakpoint, Located, Refusal, checked_breakpoints
 from symd.model.contexts import DeviceAnswers, Origin
 from symd.model.cores import CoreDump
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
+from symd.model.identities import Digest
 from symd.model.kinds import of_kind
-from symd.model.line_tables import WHOLE_MODULE, CodePart, LineLevel, LineTable, Listing, ListingPart, RowsInParts
+from symd.model.line_tables import (
+    WHOLE_MODULE,
+    Around,
+    CodePart,
+    LineLevel,
+    LineTable,
+    Listing,
+    ListingPart,
+    RowsInParts,
+)
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
@@ -150,6 +161,7 @@ class Engine:
         self._stopping = threading.Event()
         self._contexts = Contexts(store.context_log, self._indexes.whole)
         self.contexts: ServedContextVerbs = self._contexts
+        self._loaded_code = LoadedCode(self.contexts, store.context_log, self._indexes.whole)
         self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
 
     def __enter__(self) -> Self:
@@ -397,17 +409,30 @@ class Engine:
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
         targets: Sequence[str] = (),
+        context: ContextName = "",
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
-        return locate(
-            self._indexes.whole(checked_name(digest)),
-            checked_place(where),
-            checked_path(path),
+        place, path, memory = checked_place(where), checked_path(path), checked_context_id(context)
+        asked, name = place, checked_name(digest)
+        if isinstance(place, ByDevice):
+            found = self.contexts.place(place, check_cancelled)
+            if found.query is None or found.module is None:
+                if found.reason is Reason.AMBIGUOUS:
+                    code_at(self.contexts, place)  # which says so
+                return Located(place, (), Refusal.OUTSIDE_TEXT)
+            asked, name, path, memory = found.query, found.module, found.path, memory or place.context
+        located = locate(
+            self._indexes.whole(name),
+            asked,
+            path,
             every_address=every_address,
             rules=checked_rules(rules),
             targets=checked_targets(targets),
             check_cancelled=check_cancelled,
         )
+        if memory:
+            located = self._loaded_code.addressed(located, name, memory)
+        return replace(located, requested=place, module=Digest(name)) if asked is not place else located
 
     def watch(
         self,
@@ -511,7 +536,13 @@ class Engine:
         part = checked_part(part)
         if self._disassemble is None:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
-        digest = checked_name(digest)
+        digest, at = checked_name(digest), None
+        if isinstance(part.within, Around) and isinstance(part.within.query, ByDevice):
+            at = code_at(self.contexts, part.within.query)
+            digest, part = (
+                at.module or "",
+                replace(part, path=at.path, within=replace(part.within, query=at.query or part.within.query)),
+            )
         index = self._indexes.whole(digest)
         wanted = (
             None if part.within is None else tuple(spans(index, part.within, part.path, QueryBudget(check_cancelled)))
@@ -529,7 +560,11 @@ class Engine:
             found = [kept]
         if part.within is not None and wanted is not None:
             found = [of_part(each, part.within, wanted) for each in found]
-        return listings(index, found, f"modules/{digest}")
+        listed = listings(index, found, f"modules/{digest}")
+        if at is None or alone is None:
+            return listed
+        start = (at.address - alone.start) % (1 << 64)
+        return (replace(each, module=at.module, section_start=start) for each in listed)
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         digest = checked_name(digest)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from symd.errors import BadQuery, KernelNotFound, NotFound, ObjectNotFound
 from symd.index import Index
 from symd.index.lookup import Start
-from symd.model.addresses import Query, SectionRange
+from symd.model.addresses import ByDevice, Query, SectionRange
 from symd.model.answers import Answer, Reason
 from symd.model.columns import U8, U32, U64
 from symd.model.debug_info import RowFlag
@@ -37,8 +37,13 @@ def spans(index: Index, within: CodePart, path: str | None, effort: QueryBudget 
     match within:
         case str():
             return _of_function(index, within, path, effort)
-        case Around():
-            return [_of_place(index, within.query, path, effort)]
+        case Around(query):
+            if isinstance(query, ByDevice):
+                raise BadQuery(
+                    "a line table is not asked for by device address",
+                    hint="symbolize says which module holds it, and where",
+                )
+            return [_of_place(index, query, path, effort)]
         case SectionRange():
             return [_of_range(index, within, path)]
         case _ as never:

@@ -60,7 +60,7 @@ class BreakpointServiceServicer:
 
     def ResolveBreakpoint(self, request, context):
         """The addresses for a place in one module, or why there are none. A place that cannot be resolved is an answer
-        with its refusal, not an error. NOT_FOUND: reason UNKNOWN_MODULE or UNKNOWN_OBJECT.
+        with its refusal, not an error. NOT_FOUND: reason UNKNOWN_MODULE, UNKNOWN_OBJECT or UNKNOWN_CONTEXT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

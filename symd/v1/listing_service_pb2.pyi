@@ -49,18 +49,22 @@ class GetListingResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[ListingHeader, _Mapping]] = ..., rows: _Optional[_Union[ListingRows, _Mapping]] = ...) -> None: ...
 
 class ListingHeader(_message.Message):
-    __slots__ = ("path", "target", "disassembler", "problem", "instruction_count")
+    __slots__ = ("path", "target", "disassembler", "problem", "instruction_count", "module", "section_start")
     PATH_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     DISASSEMBLER_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    SECTION_START_FIELD_NUMBER: _ClassVar[int]
     path: str
     target: str
     disassembler: str
     problem: str
     instruction_count: int
-    def __init__(self, path: _Optional[str] = ..., target: _Optional[str] = ..., disassembler: _Optional[str] = ..., problem: _Optional[str] = ..., instruction_count: _Optional[int] = ...) -> None: ...
+    module: str
+    section_start: int
+    def __init__(self, path: _Optional[str] = ..., target: _Optional[str] = ..., disassembler: _Optional[str] = ..., problem: _Optional[str] = ..., instruction_count: _Optional[int] = ..., module: _Optional[str] = ..., section_start: _Optional[int] = ...) -> None: ...
 
 class ListingRows(_message.Message):
     __slots__ = ("answers", "size_bytes", "texts", "code", "flags", "target_counts", "targets")

@@ -65,7 +65,8 @@ class ListingServiceServicer:
         FAILED_PRECONDITION with TOOL_MISSING: the daemon's machine lacks the disassembler; the message says what to
         install; with TOOL_CRASHED or TOOL_FAILED: it died of this code, or refused it (metadata "tool", "module", and "signal"
         or "exit_status"). NOT_FOUND with UNKNOWN_KERNEL: there is no such function, or it has no code; with NOT_FOUND: there is no code
-        at the place or in the range. INVALID_ARGUMENT with BAD_QUERY: several functions or places could be meant.
+        at the place or in the range, or nothing is loaded at the device address; with UNKNOWN_CONTEXT: there is no such context.
+        INVALID_ARGUMENT with BAD_QUERY: several functions or places could be meant.
         DEADLINE_EXCEEDED: the disassembler takes longer than it may.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

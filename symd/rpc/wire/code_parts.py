@@ -9,7 +9,7 @@ from symd.errors import BadQuery
 from symd.model.line_tables import MOST_AROUND, Around, CodePart
 from symd.rpc.wire.answers import from_range, to_range
 from symd.rpc.wire.fields import wrong_field
-from symd.rpc.wire.queries import from_query, to_query
+from symd.rpc.wire.queries import from_any_query, to_any_query
 
 
 def write_within(request: Any, within: CodePart | None) -> None:
@@ -20,7 +20,7 @@ def write_within(request: Any, within: CodePart | None) -> None:
         except ValueError:  # also of Unicode
             raise BadQuery("this name is not UTF-8", where=within, hint="pass text that UTF-8 can say") from None
     elif isinstance(within, Around):
-        request.around.CopyFrom(to_query(within.query))
+        request.around.CopyFrom(to_any_query(within.query))
         request.before, request.after = within.before, within.after
     elif within is not None:
         request.section_range.CopyFrom(to_range(within))
@@ -41,4 +41,4 @@ def from_within(request: Any) -> CodePart | None:
     for name, count in (("before", request.before), ("after", request.after)):
         if count > MOST_AROUND:
             raise wrong_field(name, f"{count} are asked for", f"ask for at most {MOST_AROUND}")
-    return Around(from_query(request.around, "around"), request.before, request.after)
+    return Around(from_any_query(request.around, "around"), request.before, request.after)

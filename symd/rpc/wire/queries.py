@@ -101,17 +101,23 @@ def from_any_query(message: query_pb2.Query, field: str = "queries") -> Query | 
     return ByDevice(context, DeviceAddress(device.address), device.time_ns if device.HasField("time_ns") else None)
 
 
-def add_any_query(queries: Any, query: Query | ByDevice) -> None:
+def to_any_query(query: Query | ByDevice) -> query_pb2.Query:
+    """A query, also of a device address. Raises ``BadQuery`` for a number outside 64 bits."""
+    return add_any_query(SymbolizeRequest().queries, query)
+
+
+def add_any_query(queries: Any, query: Query | ByDevice) -> query_pb2.Query:
     """Append a query, also of a device address, to a field of queries. Raises ``BadQuery`` for a number outside 64 bits
     and a name that is not UTF-8."""
     if not isinstance(query, ByDevice):
-        add_query(queries, query)
-        return
+        return add_query(queries, query)
     context = context_name(query.context.removeprefix("contexts/"))
     try:
-        queries.add(device_address=query_pb2.DeviceAddress(context=context, address=query.address, time_ns=query.time))
+        where = query_pb2.DeviceAddress(context=context, address=query.address, time_ns=query.time)
+        message: query_pb2.Query = queries.add(device_address=where)
     except ValueError:
         raise BadQuery(f"{query} does not fit", hint="addresses and times have 64 bits") from None
+    return message
 
 
 def _section(message: query_pb2.SectionOffset, field: str) -> str | int:
