@@ -46,7 +46,7 @@ OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_leng
 
 def queries(digest: str, addresses: np.ndarray, form: int) -> s.SymbolizeRequest:
     asked = [q.Query(address=address) for address in addresses.tolist()]
-    return s.SymbolizeRequest(name=f"modules/{digest}", queries=asked, form=form)
+    return s.SymbolizeRequest(module=f"modules/{digest}", queries=asked, form=form)
 
 
 def batches(address: str, request: s.SymbolizeRequest) -> str:
@@ -72,14 +72,14 @@ def abuse_rows(address: str, digest: str, addresses: np.ndarray) -> str:
 
 
 def abuse_queries(address: str, digest: str, addresses: np.ndarray) -> str:
-    count = BATCH_BYTES // queries(digest, np.resize(addresses, 1000), s.ANSWER_FORM_COLUMNS).ByteSize() * 1000
-    return batches(address, queries(digest, np.resize(addresses, count), s.ANSWER_FORM_COLUMNS))
+    count = BATCH_BYTES // queries(digest, np.resize(addresses, 1000), s.ANSWER_FORM_PACKED).ByteSize() * 1000
+    return batches(address, queries(digest, np.resize(addresses, count), s.ANSWER_FORM_PACKED))
 
 
 def abuse_columns(address: str, digest: str, addresses: np.ndarray) -> str:
     values = np.resize(addresses, BATCH_BYTES // 8)
-    column = q.QueryColumn(values=values.astype("<u8").tobytes(), count=len(values))
-    return batches(address, s.SymbolizeRequest(name=f"modules/{digest}", column=column))
+    column = q.PackedQueries(values=values.astype("<u8").tobytes(), count=len(values))
+    return batches(address, s.SymbolizeRequest(module=f"modules/{digest}", packed_queries=column))
 
 
 def abuse_upload(address: str, _digest: str, _addresses: np.ndarray) -> str:
@@ -126,7 +126,7 @@ def abuse_idle(address: str, digest: str, addresses: np.ndarray) -> str:
     request = queries(digest, addresses[:1], s.ANSWER_FORM_ROWS)
 
     def one() -> Iterator[s.SymbolizeStreamRequest]:
-        yield s.SymbolizeStreamRequest(id=1, batch=request)
+        yield s.SymbolizeStreamRequest(id=1, request=request)
         over.wait()
 
     with grpc.insecure_channel(address) as channel:
@@ -142,8 +142,8 @@ def abuse_idle(address: str, digest: str, addresses: np.ndarray) -> str:
 
 def busy_request(digest: str, addresses: np.ndarray) -> s.SymbolizeRequest:
     values = np.resize(addresses, BUSY_ADDRESSES)
-    column = q.QueryColumn(values=values.astype("<u8").tobytes(), count=len(values))
-    return s.SymbolizeRequest(name=f"modules/{digest}", column=column)
+    column = q.PackedQueries(values=values.astype("<u8").tobytes(), count=len(values))
+    return s.SymbolizeRequest(module=f"modules/{digest}", packed_queries=column)
 
 
 def busy(address: str, ask: Callable[[grpc.Channel, threading.Event], int]) -> str:
@@ -177,7 +177,7 @@ def abuse_unary(address: str, digest: str, addresses: np.ndarray) -> str:
 
 
 def abuse_stream(address: str, digest: str, addresses: np.ndarray) -> str:
-    data = s.SymbolizeStreamRequest(id=1, batch=busy_request(digest, addresses)).SerializeToString()
+    data = s.SymbolizeStreamRequest(id=1, request=busy_request(digest, addresses)).SerializeToString()
 
     def ask(channel: grpc.Channel, over: threading.Event) -> int:
         batches = iter(lambda: None if over.is_set() else data, None)
@@ -187,7 +187,7 @@ def abuse_stream(address: str, digest: str, addresses: np.ndarray) -> str:
 
 
 def abuse_lines(address: str, digest: str, _addresses: np.ndarray) -> str:
-    data = s.GetLineTableRequest(name=f"modules/{digest}", level=t.LINE_LEVEL_SOURCE).SerializeToString()
+    data = s.GetLineTableRequest(module=f"modules/{digest}", level=t.LINE_LEVEL_SOURCE).SerializeToString()
 
     def ask(channel: grpc.Channel, over: threading.Event) -> int:
         method, count = channel.unary_stream("/symd.v1.SymbolService/GetLineTable"), 0

@@ -158,7 +158,7 @@ from symd.v1.module_service_pb2 import (
 )
 from symd.v1.server_service_pb2 import GetServerInfoRequest, ServerInfo
 from symd.v1.symbol_service_pb2 import (
-    ANSWER_FORM_COLUMNS,
+    ANSWER_FORM_PACKED,
     SymbolizeRequest,
     SymbolizeStreamRequest,
 )
@@ -233,9 +233,9 @@ class Client:
         digests = checked_modules(digests)
         for start in range(0, len(digests), MAX_NAMES_PER_CALL):
             names = [module_name(checked_digest(digest)) for digest in digests[start : start + MAX_NAMES_PER_CALL]]
-            request = FindMissingModulesRequest(names=names)
+            request = FindMissingModulesRequest(modules=names)
             response = self._calls.one(self._calls.stubs.modules.FindMissingModules, request)
-            missing += map(module_digest, response.names)
+            missing += map(module_digest, response.missing_modules)
         return missing
 
     def add(self, data: bytes, label: str = "") -> ModuleSummary:
@@ -268,7 +268,7 @@ class Client:
 
     def record(self, digest: ModuleName) -> ModuleRecord:
         """One module's line of the catalogue."""
-        request = GetModuleRequest(name=checked_module_name(digest))
+        request = GetModuleRequest(module=checked_module_name(digest))
         response = self._calls.one(self._calls.stubs.modules.GetModule, request)
         return from_record(response.module)
 
@@ -281,18 +281,18 @@ class Client:
 
     def remove(self, digest: ModuleName) -> None:
         """Let the daemon forget a module with its index and its aliases."""
-        request = DeleteModuleRequest(name=checked_module_name(digest))
+        request = DeleteModuleRequest(module=checked_module_name(digest))
         self._calls.one(self._calls.stubs.modules.DeleteModule, request)
 
     def module(self, digest: ModuleName) -> ModuleSummary:
         """One module described."""
-        request = GetModuleRequest(name=checked_module_name(digest), with_description=True)
+        request = GetModuleRequest(module=checked_module_name(digest), with_description=True)
         response = self._calls.one(self._calls.stubs.modules.GetModule, request)
         return self._described(response.module)
 
     def object_data(self, digest: ModuleName, path: str) -> bytes:
         """The bytes of the code object at nesting path ``path``."""
-        request = ReadCodeObjectRequest(name=checked_module_name(digest), path=checked_object(path))
+        request = ReadCodeObjectRequest(module=checked_module_name(digest), code_object=checked_object(path))
         stream = self._calls.stream(self._calls.stubs.modules.ReadCodeObject, request)
         return b"".join([response.chunk for response in stream])
 
@@ -335,10 +335,10 @@ class Client:
         found = []
         for at in range(0, len(asked), MAX_QUERIES_PER_CALL):
             request = symbolize_request(name, asked[at : at + MAX_QUERIES_PER_CALL], path, as_written=as_written)
-            request.form = ANSWER_FORM_COLUMNS
+            request.form = ANSWER_FORM_PACKED
             response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
-            check_count(response.columns.count, len(request.queries))
-            found.append(from_columns(response.columns))
+            check_count(response.packed_answers.count, len(request.queries))
+            found.append(from_columns(response.packed_answers))
         return concatenated(found)
 
     def symbolize_one(
@@ -373,16 +373,18 @@ class Client:
 
         def ask(message: SymbolizeRequest, part: U64) -> None:
             message.MergeFrom(
-                SymbolizeRequest(name=name, path=path, keeps_tables=True, known_tables=known, as_written=as_written)
+                SymbolizeRequest(
+                    module=name, code_object=path, keeps_tables=True, known_table_ids=known, as_written=as_written
+                )
             )
-            write_column(message.column, ColumnQuestion(part, (origin,)))
+            write_column(message.packed_queries, ColumnQuestion(part, (origin,)))
 
         if len(column) <= MAX_ADDRESSES_PER_CALL:
             request = SymbolizeRequest()
             ask(request, column)
             response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
             asked = ColumnQuestion(column, (origin,))
-            return from_columns(response.columns, asked, tables.take(response.columns.locations))
+            return from_columns(response.packed_answers, asked, tables.take(response.packed_answers.locations))
         ask(SymbolizeRequest(), column[:0])  # what does not fit a message is refused here, not while others are sent
         info = self.server_info()
         size = max(len(column) // MIN_BATCHES, MAX_ADDRESSES_PER_CALL)
@@ -410,9 +412,9 @@ class Client:
             size = min(MAX_ADDRESSES_PER_BATCH, info.max_batch)
         for part in question.parts(size):
             request = SymbolizeRequest(as_written=as_written)
-            write_column(request.column, part)
+            write_column(request.packed_queries, part)
             response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
-            found.append(from_device_columns(response.columns, part))
+            found.append(from_device_columns(response.packed_answers, part))
         return concatenated_device(found)
 
     def locate(
@@ -520,7 +522,7 @@ class Client:
         files, path = checked_files(files), checked_path(path)
         for start in range(0, len(files), FILES):
             some = files[start : start + FILES]
-            request = ReadSourcesRequest(name=checked_module_name(digest), path=path, files=some)
+            request = ReadSourcesRequest(module=checked_module_name(digest), code_object=path, files=some)
             chunks = self._calls.stream(self._calls.stubs.listings.ReadSources, request)
             found += from_source_chunks(list(chunks))
         return found
@@ -533,14 +535,14 @@ class Client:
         def numbered() -> Iterator[SymbolizeStreamRequest]:
             for number, part in enumerate(parts):
                 request = SymbolizeStreamRequest(id=number)
-                ask(request.batch, part)
+                ask(request.request, part)
                 yield request
 
         whole, expected = AnswersBuilder(sum(map(len, parts))), iter(parts)
         for response in self._calls.stream(self._calls.stubs.symbols.SymbolizeStream, numbered):
             if response.HasField("failure"):
                 raise from_status(response.failure)
-            columns = response.answers.columns
+            columns = response.response.packed_answers
             values = next(expected, parts[0][:0])
             whole.add(from_columns(columns, ColumnQuestion(values, ()), tables.take(columns.locations)))
         return whole.answers()
@@ -554,9 +556,9 @@ class Client:
         if described is not None:
             return described
         stubs = self._calls.stubs.modules
-        objects = self._calls.pages(stubs.ListCodeObjects, ListCodeObjectsRequest(parent=module.name))
-        kernels = self._calls.pages(stubs.ListKernels, ListKernelsRequest(parent=module.name, facts_as_json=True))
-        containers = self._calls.pages(stubs.ListContainers, ListContainersRequest(parent=module.name))
+        objects = self._calls.pages(stubs.ListCodeObjects, ListCodeObjectsRequest(module=module.name))
+        kernels = self._calls.pages(stubs.ListKernels, ListKernelsRequest(module=module.name, facts_as_json=True))
+        containers = self._calls.pages(stubs.ListContainers, ListContainersRequest(module=module.name))
         return from_module(
             module,
             [each for page in objects for each in page.code_objects],
@@ -601,7 +603,7 @@ class Contexts:
 
     def get(self, name: ContextName) -> ContextRecord:
         """One context."""
-        request = GetContextRequest(name=context_name(checked_context_id(name)))
+        request = GetContextRequest(context=context_name(checked_context_id(name)))
         response = self._calls.one(self._calls.stubs.contexts.GetContext, request)
         return from_context_record(response.context)
 
@@ -617,12 +619,12 @@ class Contexts:
 
     def remove(self, name: ContextName) -> None:
         """Forget a context with its loads, unloads and aliases."""
-        request = DeleteContextRequest(name=context_name(checked_context_id(name)))
+        request = DeleteContextRequest(context=context_name(checked_context_id(name)))
         self._calls.one(self._calls.stubs.contexts.DeleteContext, request)
 
     def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
         """Tell the daemon a batch of events in one call, and so all or nothing."""
-        request = RecordEventsRequest(name=context_name(checked_context_id(name)), events=map(to_event, events))
+        request = RecordEventsRequest(context=context_name(checked_context_id(name)), events=map(to_event, events))
         response = self._calls.one(self._calls.stubs.contexts.RecordEvents, request)
         return list(response.keys)
 
@@ -630,7 +632,7 @@ class Contexts:
         """Every load with its segments, its key and, when it has ended, its end, in the order they were told; each with
         its number. Only those after number ``after``."""
         last = checked_load_number(after)
-        request = ListLoadsRequest(parent=context_name(checked_context_id(name)))
+        request = ListLoadsRequest(context=context_name(checked_context_id(name)))
         for page in self._calls.pages(self._calls.stubs.contexts.ListLoads, request):
             for each in page.loads:
                 if each.number > last:
@@ -683,7 +685,7 @@ class Aliases:
 
     def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
         """All names of a module, by context, kind and key; only those after ``after``."""
-        request = ListAliasesRequest(parent=checked_module_name(digest))
+        request = ListAliasesRequest(module=checked_module_name(digest))
         key = alias_key(after) if after else ("", "", "")
         for page in self._calls.pages(self._calls.stubs.aliases.ListAliases, request):
             for alias in map(from_alias, page.aliases):

@@ -35,7 +35,7 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- StoreUnavailable                         the disk refused
 |   +-- WorkerDied                               the process that read the module died; says of which signal
 +-- DataLoss                DATA_LOSS            stored bytes are not what they were
-+-- PositionLost            OUT_OF_RANGE         what came after that position is no longer known: begin anew
++-- PositionLost            OUT_OF_RANGE         what came after that resume token is no longer known: begin anew
 """
 
 from __future__ import annotations
@@ -169,7 +169,9 @@ class ObjectNotFound(NotFound):
         elif paths:
             more = ", …: symd info FILE lists them" if len(paths) > _SHOWN_PATHS else ""
             hint = f"there are {', '.join(repr(each[:200]) for each in paths[:_SHOWN_PATHS])}{more}"
-        return cls(f"there is no code object {path[:200]!r}", where=where, hint=hint, metadata={"path": path[:200]})
+        return cls(
+            f"there is no code object {path[:200]!r}", where=where, hint=hint, metadata={"code_object": path[:200]}
+        )
 
 
 class KernelNotFound(NotFound):
@@ -279,11 +281,11 @@ class DataLoss(SymdError):
 
 
 class PositionLost(SymdError):
-    """A watch cannot go on after a position. ``metadata`` has ``position``, and ``limit`` where too much happened
-    since."""
+    """A watch cannot go on after a resume token. ``metadata`` has ``resume_token``, and ``limit`` where too much
+    happened since."""
 
     status = "OUT_OF_RANGE"
-    reason = "POSITION_LOST"
+    reason = "RESUME_TOKEN_LOST"
     exit_code = 1
 
 

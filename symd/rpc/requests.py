@@ -37,7 +37,7 @@ def upload_requests(header: UploadHeader, data: bytes) -> Iterator[UploadModuleR
 
 
 def symbolize_request(name: str, queries: Sequence[Query], path: str | None, *, as_written: bool) -> SymbolizeRequest:
-    ask = SymbolizeRequest(name=name, path=path, as_written=as_written)
+    ask = SymbolizeRequest(module=name, code_object=path, as_written=as_written)
     for query in queries:
         add_query(ask.queries, query)
     return ask

@@ -85,7 +85,7 @@ def answer(service: ServiceContext, request: SymbolizeRequest, response: Symboli
 
 
 def _count(request: SymbolizeRequest) -> int:
-    return request.column.count if request.HasField("column") else len(request.queries)
+    return request.packed_queries.count if request.HasField("packed_queries") else len(request.queries)
 
 
 def _answer(
@@ -300,4 +300,4 @@ def _write_columns(
     table, known = None, batch.known_tables
     if known is not None and not _is_long(found.locations, service.config.limits):
         table = service.tables.message(found.locations, len(found), known, sent)
-    write_columns(response.columns, answers, None if batch.asked else batch.column, table)
+    write_columns(response.packed_answers, answers, None if batch.asked else batch.column, table)

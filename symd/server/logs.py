@@ -97,8 +97,10 @@ def requests_logged() -> bool:
 def note_request(call: Call, request: Any) -> None:
     """Note what is asked about, where a line or a span will tell of it."""
     if is_told(call):
-        call.module = getattr(request, "name", "") or getattr(request, "parent", "")
-        call.count = len(getattr(request, "queries", ())) or getattr(getattr(request, "column", None), "count", 0)
+        subject = getattr(request, "module", "") or getattr(request, "context", "")
+        call.module = subject if isinstance(subject, str) else ""
+        packed = getattr(request, "packed_queries", None)
+        call.count = len(getattr(request, "queries", ())) or getattr(packed, "count", 0)
 
 
 def is_told(call: Call) -> bool:

@@ -139,18 +139,20 @@ class ModuleLog:
             return tuple(self._subscriptions)
 
     def _check(self, connection: Connection, position: Position) -> None:
-        metadata = {"position": str(position)}
-        hint = "watch again without a position: what is there now is told first"
+        metadata = {"resume_token": str(position)}
+        hint = "watch again without a resume token: what is there now is told first"
         last = _last(self._catalogue, connection)
         if position.log != _id(connection) or position.sequence > last:
             raise PositionLost(
-                "the position is of another store, or of this one before it was made anew", hint=hint, metadata=metadata
+                "the resume token is of another store, or of this one before it was made anew",
+                hint=hint,
+                metadata=metadata,
             )
         first = connection.execute(_FIRST).fetchone()[0]
         if position.sequence < (last if first is None else first - 1):
             kept = self._limits.module_events
             raise PositionLost(
-                f"more than {kept} modules were added, removed, loaded and unloaded since that position",
+                f"more than {kept} modules were added, removed, loaded and unloaded since that resume token",
                 hint=f"{hint}; module_events may be raised where the daemon is started",
                 metadata={**metadata, "limit": "module_events", "value": str(kept)},
             )

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsymd/v1/alias_service.proto\x12\x07symd.v1\"_\n\x05\x41lias\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0e\n\x06module\x18\x03 \x01(\t\x12\x11\n\x04path\x18\x04 \x01(\tH\x00\x88\x01\x01\x12\x0f\n\x07\x63ontext\x18\x05 \x01(\tB\x07\n\x05_path\"7\n\x14\x43reateAliasesRequest\x12\x1f\n\x07\x61liases\x18\x01 \x03(\x0b\x32\x0e.symd.v1.Alias\"\x17\n\x15\x43reateAliasesResponse\"=\n\x0fGetAliasRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x03 \x01(\t\"1\n\x10GetAliasResponse\x12\x1d\n\x05\x61lias\x18\x01 \x01(\x0b\x32\x0e.symd.v1.Alias\"K\n\x12ListAliasesRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"O\n\x13ListAliasesResponse\x12\x1f\n\x07\x61liases\x18\x01 \x03(\x0b\x32\x0e.symd.v1.Alias\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"@\n\x12\x44\x65leteAliasRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x03 \x01(\t\"\x15\n\x13\x44\x65leteAliasResponse2\xb3\x02\n\x0c\x41liasService\x12N\n\rCreateAliases\x12\x1d.symd.v1.CreateAliasesRequest\x1a\x1e.symd.v1.CreateAliasesResponse\x12?\n\x08GetAlias\x12\x18.symd.v1.GetAliasRequest\x1a\x19.symd.v1.GetAliasResponse\x12H\n\x0bListAliases\x12\x1b.symd.v1.ListAliasesRequest\x1a\x1c.symd.v1.ListAliasesResponse\x12H\n\x0b\x44\x65leteAlias\x12\x1b.symd.v1.DeleteAliasRequest\x1a\x1c.symd.v1.DeleteAliasResponseB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsymd/v1/alias_service.proto\x12\x07symd.v1\"m\n\x05\x41lias\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0e\n\x06module\x18\x03 \x01(\t\x12\x18\n\x0b\x63ode_object\x18\x04 \x01(\tH\x00\x88\x01\x01\x12\x0f\n\x07\x63ontext\x18\x05 \x01(\tB\x0e\n\x0c_code_object\"7\n\x14\x43reateAliasesRequest\x12\x1f\n\x07\x61liases\x18\x01 \x03(\x0b\x32\x0e.symd.v1.Alias\"\x17\n\x15\x43reateAliasesResponse\"=\n\x0fGetAliasRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x03 \x01(\t\"1\n\x10GetAliasResponse\x12\x1d\n\x05\x61lias\x18\x01 \x01(\x0b\x32\x0e.symd.v1.Alias\"K\n\x12ListAliasesRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"O\n\x13ListAliasesResponse\x12\x1f\n\x07\x61liases\x18\x01 \x03(\x0b\x32\x0e.symd.v1.Alias\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"@\n\x12\x44\x65leteAliasRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x03 \x01(\t\"\x15\n\x13\x44\x65leteAliasResponse2\xb3\x02\n\x0c\x41liasService\x12N\n\rCreateAliases\x12\x1d.symd.v1.CreateAliasesRequest\x1a\x1e.symd.v1.CreateAliasesResponse\x12?\n\x08GetAlias\x12\x18.symd.v1.GetAliasRequest\x1a\x19.symd.v1.GetAliasResponse\x12H\n\x0bListAliases\x12\x1b.symd.v1.ListAliasesRequest\x1a\x1c.symd.v1.ListAliasesResponse\x12H\n\x0b\x44\x65leteAlias\x12\x1b.symd.v1.DeleteAliasRequest\x1a\x1c.symd.v1.DeleteAliasResponseB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,23 +34,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
   _globals['_ALIAS']._serialized_start=40
-  _globals['_ALIAS']._serialized_end=135
-  _globals['_CREATEALIASESREQUEST']._serialized_start=137
-  _globals['_CREATEALIASESREQUEST']._serialized_end=192
-  _globals['_CREATEALIASESRESPONSE']._serialized_start=194
-  _globals['_CREATEALIASESRESPONSE']._serialized_end=217
-  _globals['_GETALIASREQUEST']._serialized_start=219
-  _globals['_GETALIASREQUEST']._serialized_end=280
-  _globals['_GETALIASRESPONSE']._serialized_start=282
-  _globals['_GETALIASRESPONSE']._serialized_end=331
-  _globals['_LISTALIASESREQUEST']._serialized_start=333
-  _globals['_LISTALIASESREQUEST']._serialized_end=408
-  _globals['_LISTALIASESRESPONSE']._serialized_start=410
-  _globals['_LISTALIASESRESPONSE']._serialized_end=489
-  _globals['_DELETEALIASREQUEST']._serialized_start=491
-  _globals['_DELETEALIASREQUEST']._serialized_end=555
-  _globals['_DELETEALIASRESPONSE']._serialized_start=557
-  _globals['_DELETEALIASRESPONSE']._serialized_end=578
-  _globals['_ALIASSERVICE']._serialized_start=581
-  _globals['_ALIASSERVICE']._serialized_end=888
+  _globals['_ALIAS']._serialized_end=149
+  _globals['_CREATEALIASESREQUEST']._serialized_start=151
+  _globals['_CREATEALIASESREQUEST']._serialized_end=206
+  _globals['_CREATEALIASESRESPONSE']._serialized_start=208
+  _globals['_CREATEALIASESRESPONSE']._serialized_end=231
+  _globals['_GETALIASREQUEST']._serialized_start=233
+  _globals['_GETALIASREQUEST']._serialized_end=294
+  _globals['_GETALIASRESPONSE']._serialized_start=296
+  _globals['_GETALIASRESPONSE']._serialized_end=345
+  _globals['_LISTALIASESREQUEST']._serialized_start=347
+  _globals['_LISTALIASESREQUEST']._serialized_end=422
+  _globals['_LISTALIASESRESPONSE']._serialized_start=424
+  _globals['_LISTALIASESRESPONSE']._serialized_end=503
+  _globals['_DELETEALIASREQUEST']._serialized_start=505
+  _globals['_DELETEALIASREQUEST']._serialized_end=569
+  _globals['_DELETEALIASRESPONSE']._serialized_start=571
+  _globals['_DELETEALIASRESPONSE']._serialized_end=592
+  _globals['_ALIASSERVICE']._serialized_start=595
+  _globals['_ALIASSERVICE']._serialized_end=902
 # @@protoc_insertion_point(module_scope)

@@ -8,18 +8,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Alias(_message.Message):
-    __slots__ = ("kind", "key", "module", "path", "context")
+    __slots__ = ("kind", "key", "module", "code_object", "context")
     KIND_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     MODULE_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_FIELD_NUMBER: _ClassVar[int]
     kind: str
     key: str
     module: str
-    path: str
+    code_object: str
     context: str
-    def __init__(self, kind: _Optional[str] = ..., key: _Optional[str] = ..., module: _Optional[str] = ..., path: _Optional[str] = ..., context: _Optional[str] = ...) -> None: ...
+    def __init__(self, kind: _Optional[str] = ..., key: _Optional[str] = ..., module: _Optional[str] = ..., code_object: _Optional[str] = ..., context: _Optional[str] = ...) -> None: ...
 
 class CreateAliasesRequest(_message.Message):
     __slots__ = ("aliases",)
@@ -48,14 +48,14 @@ class GetAliasResponse(_message.Message):
     def __init__(self, alias: _Optional[_Union[Alias, _Mapping]] = ...) -> None: ...
 
 class ListAliasesRequest(_message.Message):
-    __slots__ = ("parent", "page_size", "page_token")
-    PARENT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("module", "page_size", "page_token")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    parent: str
+    module: str
     page_size: int
     page_token: str
-    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, module: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListAliasesResponse(_message.Message):
     __slots__ = ("aliases", "next_page_token")

@@ -11,9 +11,9 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Answer(_message.Message):
-    __slots__ = ("reason", "path", "kernel", "section", "section_index", "section_offset", "address", "frames", "candidates", "module", "device_address", "device_candidates", "row")
+    __slots__ = ("reason", "code_object", "kernel", "section", "section_index", "section_offset", "address", "frames", "candidates", "module", "device_address", "device_candidates", "row")
     REASON_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -26,7 +26,7 @@ class Answer(_message.Message):
     DEVICE_CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
     reason: _location_pb2.Reason
-    path: str
+    code_object: str
     kernel: str
     section: str
     section_index: int
@@ -38,51 +38,51 @@ class Answer(_message.Message):
     device_address: int
     device_candidates: _containers.RepeatedCompositeFieldContainer[DeviceCandidate]
     row: _line_table_pb2.SectionRange
-    def __init__(self, reason: _Optional[_Union[_location_pb2.Reason, str]] = ..., path: _Optional[str] = ..., kernel: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., frames: _Optional[_Iterable[_Union[_location_pb2.Frame, _Mapping]]] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ..., module: _Optional[str] = ..., device_address: _Optional[int] = ..., device_candidates: _Optional[_Iterable[_Union[DeviceCandidate, _Mapping]]] = ..., row: _Optional[_Union[_line_table_pb2.SectionRange, _Mapping]] = ...) -> None: ...
+    def __init__(self, reason: _Optional[_Union[_location_pb2.Reason, str]] = ..., code_object: _Optional[str] = ..., kernel: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., frames: _Optional[_Iterable[_Union[_location_pb2.Frame, _Mapping]]] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ..., module: _Optional[str] = ..., device_address: _Optional[int] = ..., device_candidates: _Optional[_Iterable[_Union[DeviceCandidate, _Mapping]]] = ..., row: _Optional[_Union[_line_table_pb2.SectionRange, _Mapping]] = ...) -> None: ...
 
 class Candidate(_message.Message):
-    __slots__ = ("path", "section", "section_index", "section_offset", "kernel", "function")
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("code_object", "section", "section_index", "section_offset", "kernel", "function")
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
     SECTION_OFFSET_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
-    path: str
+    code_object: str
     section: str
     section_index: int
     section_offset: int
     kernel: str
     function: str
-    def __init__(self, path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., kernel: _Optional[str] = ..., function: _Optional[str] = ...) -> None: ...
+    def __init__(self, code_object: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., kernel: _Optional[str] = ..., function: _Optional[str] = ...) -> None: ...
 
 class Candidates(_message.Message):
-    __slots__ = ("position", "candidates")
-    POSITION_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("index", "candidates")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
-    position: int
+    index: int
     candidates: _containers.RepeatedCompositeFieldContainer[Candidate]
-    def __init__(self, position: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ...) -> None: ...
+    def __init__(self, index: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ...) -> None: ...
 
 class DeviceCandidate(_message.Message):
-    __slots__ = ("address", "module", "path", "query")
+    __slots__ = ("address", "module", "code_object", "query")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     MODULE_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     address: int
     module: str
-    path: str
+    code_object: str
     query: _query_pb2.Query
-    def __init__(self, address: _Optional[int] = ..., module: _Optional[str] = ..., path: _Optional[str] = ..., query: _Optional[_Union[_query_pb2.Query, _Mapping]] = ...) -> None: ...
+    def __init__(self, address: _Optional[int] = ..., module: _Optional[str] = ..., code_object: _Optional[str] = ..., query: _Optional[_Union[_query_pb2.Query, _Mapping]] = ...) -> None: ...
 
 class DeviceCandidates(_message.Message):
-    __slots__ = ("position", "candidates")
-    POSITION_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("index", "candidates")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
-    position: int
+    index: int
     candidates: _containers.RepeatedCompositeFieldContainer[DeviceCandidate]
-    def __init__(self, position: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[DeviceCandidate, _Mapping]]] = ...) -> None: ...
+    def __init__(self, index: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[DeviceCandidate, _Mapping]]] = ...) -> None: ...
 
 class Place(_message.Message):
     __slots__ = ("module", "text_section", "base")
@@ -94,7 +94,7 @@ class Place(_message.Message):
     base: int
     def __init__(self, module: _Optional[int] = ..., text_section: _Optional[int] = ..., base: _Optional[int] = ...) -> None: ...
 
-class AnswerColumns(_message.Message):
+class PackedAnswers(_message.Message):
     __slots__ = ("count", "location", "place", "place_by_origin", "offset", "text_sections", "locations", "candidates", "places", "modules", "device_address", "device_candidates")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]

@@ -53,12 +53,12 @@ class PathRule(_message.Message):
     def __init__(self, prefix: _Optional[str] = ..., replacement: _Optional[str] = ...) -> None: ...
 
 class Breakpoint(_message.Message):
-    __slots__ = ("line", "function", "kernel", "address", "path", "targets", "every_address", "path_rules")
+    __slots__ = ("line", "function", "kernel", "address", "code_object", "targets", "every_address", "path_rules")
     LINE_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     TARGETS_FIELD_NUMBER: _ClassVar[int]
     EVERY_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     PATH_RULES_FIELD_NUMBER: _ClassVar[int]
@@ -66,15 +66,15 @@ class Breakpoint(_message.Message):
     function: str
     kernel: str
     address: _query_pb2.Query
-    path: str
+    code_object: str
     targets: _containers.RepeatedScalarFieldContainer[str]
     every_address: bool
     path_rules: _containers.RepeatedCompositeFieldContainer[PathRule]
-    def __init__(self, line: _Optional[_Union[SourceLine, _Mapping]] = ..., function: _Optional[str] = ..., kernel: _Optional[str] = ..., address: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., path: _Optional[str] = ..., targets: _Optional[_Iterable[str]] = ..., every_address: _Optional[bool] = ..., path_rules: _Optional[_Iterable[_Union[PathRule, _Mapping]]] = ...) -> None: ...
+    def __init__(self, line: _Optional[_Union[SourceLine, _Mapping]] = ..., function: _Optional[str] = ..., kernel: _Optional[str] = ..., address: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., code_object: _Optional[str] = ..., targets: _Optional[_Iterable[str]] = ..., every_address: _Optional[bool] = ..., path_rules: _Optional[_Iterable[_Union[PathRule, _Mapping]]] = ...) -> None: ...
 
 class BreakpointLocation(_message.Message):
-    __slots__ = ("path", "kernel", "function", "section", "section_index", "section_offset", "address", "file", "line", "column", "inlined", "slid", "device_addresses")
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("code_object", "kernel", "function", "section", "section_index", "section_offset", "address", "file", "line", "column", "inlined", "slid", "device_addresses")
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
@@ -87,7 +87,7 @@ class BreakpointLocation(_message.Message):
     INLINED_FIELD_NUMBER: _ClassVar[int]
     SLID_FIELD_NUMBER: _ClassVar[int]
     DEVICE_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
-    path: str
+    code_object: str
     kernel: str
     function: str
     section: str
@@ -100,7 +100,7 @@ class BreakpointLocation(_message.Message):
     inlined: bool
     slid: bool
     device_addresses: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, path: _Optional[str] = ..., kernel: _Optional[str] = ..., function: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., inlined: _Optional[bool] = ..., slid: _Optional[bool] = ..., device_addresses: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, code_object: _Optional[str] = ..., kernel: _Optional[str] = ..., function: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., inlined: _Optional[bool] = ..., slid: _Optional[bool] = ..., device_addresses: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class BreakpointRefusal(_message.Message):
     __slots__ = ("refusal", "candidates", "last_line")
@@ -113,18 +113,18 @@ class BreakpointRefusal(_message.Message):
     def __init__(self, refusal: _Optional[_Union[Refusal, str]] = ..., candidates: _Optional[_Iterable[str]] = ..., last_line: _Optional[int] = ...) -> None: ...
 
 class ResolveBreakpointRequest(_message.Message):
-    __slots__ = ("name", "breakpoint", "page_size", "page_token", "context")
-    NAME_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("module", "breakpoint", "page_size", "page_token", "context")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
     BREAKPOINT_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_FIELD_NUMBER: _ClassVar[int]
-    name: str
+    module: str
     breakpoint: Breakpoint
     page_size: int
     page_token: str
     context: str
-    def __init__(self, name: _Optional[str] = ..., breakpoint: _Optional[_Union[Breakpoint, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., context: _Optional[str] = ...) -> None: ...
+    def __init__(self, module: _Optional[str] = ..., breakpoint: _Optional[_Union[Breakpoint, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., context: _Optional[str] = ...) -> None: ...
 
 class ResolveBreakpointResponse(_message.Message):
     __slots__ = ("locations", "refusal", "next_page_token", "module")

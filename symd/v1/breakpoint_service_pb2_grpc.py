@@ -83,7 +83,7 @@ class BreakpointServiceServicer:
         of what others do within a quarter of a second). It starts with the breakpoints whose changes were acknowledged, and sends the
         changes again that were not.
 
-        OUT_OF_RANGE: reason POSITION_LOST. What came after the token is forgotten, because more than the limit
+        OUT_OF_RANGE: reason RESUME_TOKEN_LOST. What came after the token is forgotten, because more than the limit
         module_events happened since (metadata "limit"), or the token is of another store; watch without one. The same ends a
         call whose client reads so slowly. NOT_FOUND: reason UNKNOWN_CONTEXT. RESOURCE_EXHAUSTED: too many watches are open
         already (ServerInfo.max_watches; reason BUSY). UNAVAILABLE: the daemon is stopping. UNAUTHENTICATED, PERMISSION_DENIED: also

@@ -47,34 +47,34 @@ class MapEvent(_message.Message):
     def __init__(self, load: _Optional[_Union[Load, _Mapping]] = ..., unload: _Optional[_Union[Unload, _Mapping]] = ...) -> None: ...
 
 class Load(_message.Message):
-    __slots__ = ("module", "time", "key", "unload_time", "segments", "load_base", "path")
+    __slots__ = ("module", "time_ns", "key", "unload_time_ns", "segments", "load_base", "code_object")
     MODULE_FIELD_NUMBER: _ClassVar[int]
-    TIME_FIELD_NUMBER: _ClassVar[int]
+    TIME_NS_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
-    UNLOAD_TIME_FIELD_NUMBER: _ClassVar[int]
+    UNLOAD_TIME_NS_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     LOAD_BASE_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     module: str
-    time: int
+    time_ns: int
     key: str
-    unload_time: int
+    unload_time_ns: int
     segments: _containers.RepeatedCompositeFieldContainer[Segment]
     load_base: int
-    path: str
-    def __init__(self, module: _Optional[str] = ..., time: _Optional[int] = ..., key: _Optional[str] = ..., unload_time: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., load_base: _Optional[int] = ..., path: _Optional[str] = ...) -> None: ...
+    code_object: str
+    def __init__(self, module: _Optional[str] = ..., time_ns: _Optional[int] = ..., key: _Optional[str] = ..., unload_time_ns: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., load_base: _Optional[int] = ..., code_object: _Optional[str] = ...) -> None: ...
 
 class Segment(_message.Message):
-    __slots__ = ("address", "size_bytes", "start", "path")
+    __slots__ = ("address", "size_bytes", "start", "code_object")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     address: int
     size_bytes: int
     start: _query_pb2.Query
-    path: str
-    def __init__(self, address: _Optional[int] = ..., size_bytes: _Optional[int] = ..., start: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., path: _Optional[str] = ...) -> None: ...
+    code_object: str
+    def __init__(self, address: _Optional[int] = ..., size_bytes: _Optional[int] = ..., start: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., code_object: _Optional[str] = ...) -> None: ...
 
 class LoadInContext(_message.Message):
     __slots__ = ("context", "number", "load")
@@ -87,9 +87,9 @@ class LoadInContext(_message.Message):
     def __init__(self, context: _Optional[_Union[Context, _Mapping]] = ..., number: _Optional[int] = ..., load: _Optional[_Union[Load, _Mapping]] = ...) -> None: ...
 
 class Unload(_message.Message):
-    __slots__ = ("key", "time")
+    __slots__ = ("key", "time_ns")
     KEY_FIELD_NUMBER: _ClassVar[int]
-    TIME_FIELD_NUMBER: _ClassVar[int]
+    TIME_NS_FIELD_NUMBER: _ClassVar[int]
     key: str
-    time: int
-    def __init__(self, key: _Optional[str] = ..., time: _Optional[int] = ...) -> None: ...
+    time_ns: int
+    def __init__(self, key: _Optional[str] = ..., time_ns: _Optional[int] = ...) -> None: ...

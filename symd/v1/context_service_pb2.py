@@ -26,7 +26,7 @@ _sym_db = _symbol_database.Default()
 from symd.v1 import context_pb2 as symd_dot_v1_dot_context__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsymd/v1/context_service.proto\x12\x07symd.v1\x1a\x15symd/v1/context.proto\"9\n\x14\x43reateContextRequest\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\":\n\x15\x43reateContextResponse\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\"!\n\x11GetContextRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"7\n\x12GetContextResponse\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\"<\n\x13ListContextsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"S\n\x14ListContextsResponse\x12\"\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32\x10.symd.v1.Context\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"$\n\x14\x44\x65leteContextRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteContextResponse\"F\n\x13RecordEventsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x11.symd.v1.MapEvent\"$\n\x14RecordEventsResponse\x12\x0c\n\x04keys\x18\x01 \x03(\t\"I\n\x10ListLoadsRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"S\n\x11ListLoadsResponse\x12%\n\x05loads\x18\x01 \x03(\x0b\x32\x16.symd.v1.LoadInContext\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xd5\x03\n\x0e\x43ontextService\x12N\n\rCreateContext\x12\x1d.symd.v1.CreateContextRequest\x1a\x1e.symd.v1.CreateContextResponse\x12\x45\n\nGetContext\x12\x1a.symd.v1.GetContextRequest\x1a\x1b.symd.v1.GetContextResponse\x12K\n\x0cListContexts\x12\x1c.symd.v1.ListContextsRequest\x1a\x1d.symd.v1.ListContextsResponse\x12N\n\rDeleteContext\x12\x1d.symd.v1.DeleteContextRequest\x1a\x1e.symd.v1.DeleteContextResponse\x12K\n\x0cRecordEvents\x12\x1c.symd.v1.RecordEventsRequest\x1a\x1d.symd.v1.RecordEventsResponse\x12\x42\n\tListLoads\x12\x19.symd.v1.ListLoadsRequest\x1a\x1a.symd.v1.ListLoadsResponseB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsymd/v1/context_service.proto\x12\x07symd.v1\x1a\x15symd/v1/context.proto\"9\n\x14\x43reateContextRequest\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\":\n\x15\x43reateContextResponse\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\"$\n\x11GetContextRequest\x12\x0f\n\x07\x63ontext\x18\x01 \x01(\t\"7\n\x12GetContextResponse\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\"<\n\x13ListContextsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"S\n\x14ListContextsResponse\x12\"\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32\x10.symd.v1.Context\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\'\n\x14\x44\x65leteContextRequest\x12\x0f\n\x07\x63ontext\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteContextResponse\"I\n\x13RecordEventsRequest\x12\x0f\n\x07\x63ontext\x18\x01 \x01(\t\x12!\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x11.symd.v1.MapEvent\"$\n\x14RecordEventsResponse\x12\x0c\n\x04keys\x18\x01 \x03(\t\"J\n\x10ListLoadsRequest\x12\x0f\n\x07\x63ontext\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"S\n\x11ListLoadsResponse\x12%\n\x05loads\x18\x01 \x03(\x0b\x32\x16.symd.v1.LoadInContext\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xd5\x03\n\x0e\x43ontextService\x12N\n\rCreateContext\x12\x1d.symd.v1.CreateContextRequest\x1a\x1e.symd.v1.CreateContextResponse\x12\x45\n\nGetContext\x12\x1a.symd.v1.GetContextRequest\x1a\x1b.symd.v1.GetContextResponse\x12K\n\x0cListContexts\x12\x1c.symd.v1.ListContextsRequest\x1a\x1d.symd.v1.ListContextsResponse\x12N\n\rDeleteContext\x12\x1d.symd.v1.DeleteContextRequest\x1a\x1e.symd.v1.DeleteContextResponse\x12K\n\x0cRecordEvents\x12\x1c.symd.v1.RecordEventsRequest\x1a\x1d.symd.v1.RecordEventsResponse\x12\x42\n\tListLoads\x12\x19.symd.v1.ListLoadsRequest\x1a\x1a.symd.v1.ListLoadsResponseB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,25 +39,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATECONTEXTRESPONSE']._serialized_start=124
   _globals['_CREATECONTEXTRESPONSE']._serialized_end=182
   _globals['_GETCONTEXTREQUEST']._serialized_start=184
-  _globals['_GETCONTEXTREQUEST']._serialized_end=217
-  _globals['_GETCONTEXTRESPONSE']._serialized_start=219
-  _globals['_GETCONTEXTRESPONSE']._serialized_end=274
-  _globals['_LISTCONTEXTSREQUEST']._serialized_start=276
-  _globals['_LISTCONTEXTSREQUEST']._serialized_end=336
-  _globals['_LISTCONTEXTSRESPONSE']._serialized_start=338
-  _globals['_LISTCONTEXTSRESPONSE']._serialized_end=421
-  _globals['_DELETECONTEXTREQUEST']._serialized_start=423
-  _globals['_DELETECONTEXTREQUEST']._serialized_end=459
-  _globals['_DELETECONTEXTRESPONSE']._serialized_start=461
-  _globals['_DELETECONTEXTRESPONSE']._serialized_end=484
-  _globals['_RECORDEVENTSREQUEST']._serialized_start=486
-  _globals['_RECORDEVENTSREQUEST']._serialized_end=556
-  _globals['_RECORDEVENTSRESPONSE']._serialized_start=558
-  _globals['_RECORDEVENTSRESPONSE']._serialized_end=594
-  _globals['_LISTLOADSREQUEST']._serialized_start=596
-  _globals['_LISTLOADSREQUEST']._serialized_end=669
-  _globals['_LISTLOADSRESPONSE']._serialized_start=671
-  _globals['_LISTLOADSRESPONSE']._serialized_end=754
-  _globals['_CONTEXTSERVICE']._serialized_start=757
-  _globals['_CONTEXTSERVICE']._serialized_end=1226
+  _globals['_GETCONTEXTREQUEST']._serialized_end=220
+  _globals['_GETCONTEXTRESPONSE']._serialized_start=222
+  _globals['_GETCONTEXTRESPONSE']._serialized_end=277
+  _globals['_LISTCONTEXTSREQUEST']._serialized_start=279
+  _globals['_LISTCONTEXTSREQUEST']._serialized_end=339
+  _globals['_LISTCONTEXTSRESPONSE']._serialized_start=341
+  _globals['_LISTCONTEXTSRESPONSE']._serialized_end=424
+  _globals['_DELETECONTEXTREQUEST']._serialized_start=426
+  _globals['_DELETECONTEXTREQUEST']._serialized_end=465
+  _globals['_DELETECONTEXTRESPONSE']._serialized_start=467
+  _globals['_DELETECONTEXTRESPONSE']._serialized_end=490
+  _globals['_RECORDEVENTSREQUEST']._serialized_start=492
+  _globals['_RECORDEVENTSREQUEST']._serialized_end=565
+  _globals['_RECORDEVENTSRESPONSE']._serialized_start=567
+  _globals['_RECORDEVENTSRESPONSE']._serialized_end=603
+  _globals['_LISTLOADSREQUEST']._serialized_start=605
+  _globals['_LISTLOADSREQUEST']._serialized_end=679
+  _globals['_LISTLOADSRESPONSE']._serialized_start=681
+  _globals['_LISTLOADSRESPONSE']._serialized_end=764
+  _globals['_CONTEXTSERVICE']._serialized_start=767
+  _globals['_CONTEXTSERVICE']._serialized_end=1236
 # @@protoc_insertion_point(module_scope)

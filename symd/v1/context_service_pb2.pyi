@@ -21,10 +21,10 @@ class CreateContextResponse(_message.Message):
     def __init__(self, context: _Optional[_Union[_context_pb2.Context, _Mapping]] = ...) -> None: ...
 
 class GetContextRequest(_message.Message):
-    __slots__ = ("name",)
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    __slots__ = ("context",)
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    context: str
+    def __init__(self, context: _Optional[str] = ...) -> None: ...
 
 class GetContextResponse(_message.Message):
     __slots__ = ("context",)
@@ -49,22 +49,22 @@ class ListContextsResponse(_message.Message):
     def __init__(self, contexts: _Optional[_Iterable[_Union[_context_pb2.Context, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class DeleteContextRequest(_message.Message):
-    __slots__ = ("name",)
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    __slots__ = ("context",)
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    context: str
+    def __init__(self, context: _Optional[str] = ...) -> None: ...
 
 class DeleteContextResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class RecordEventsRequest(_message.Message):
-    __slots__ = ("name", "events")
-    NAME_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("context", "events")
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
-    name: str
+    context: str
     events: _containers.RepeatedCompositeFieldContainer[_context_pb2.MapEvent]
-    def __init__(self, name: _Optional[str] = ..., events: _Optional[_Iterable[_Union[_context_pb2.MapEvent, _Mapping]]] = ...) -> None: ...
+    def __init__(self, context: _Optional[str] = ..., events: _Optional[_Iterable[_Union[_context_pb2.MapEvent, _Mapping]]] = ...) -> None: ...
 
 class RecordEventsResponse(_message.Message):
     __slots__ = ("keys",)
@@ -73,14 +73,14 @@ class RecordEventsResponse(_message.Message):
     def __init__(self, keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListLoadsRequest(_message.Message):
-    __slots__ = ("parent", "page_size", "page_token")
-    PARENT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("context", "page_size", "page_token")
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    parent: str
+    context: str
     page_size: int
     page_token: str
-    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, context: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListLoadsResponse(_message.Message):
     __slots__ = ("loads", "next_page_token")

@@ -32,7 +32,7 @@ class ContextServiceStub:
 
     context <- CreateContext      one process on one device
     RecordEvents                  loads and unloads, as they happen or later, in any order
-    Symbolize                     Query.device_address, or a QueryColumn with Origin.context: addresses as of times
+    Symbolize                     Query.device_address, or a PackedQueries with Origin.context: addresses as of times
 
     Failures look as ModuleService says. Codes of every method that takes a context's name beside those: NOT_FOUND with
     reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for an invalid name.
@@ -82,7 +82,7 @@ class ContextServiceServicer:
 
     context <- CreateContext      one process on one device
     RecordEvents                  loads and unloads, as they happen or later, in any order
-    Symbolize                     Query.device_address, or a QueryColumn with Origin.context: addresses as of times
+    Symbolize                     Query.device_address, or a PackedQueries with Origin.context: addresses as of times
 
     Failures look as ModuleService says. Codes of every method that takes a context's name beside those: NOT_FOUND with
     reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for an invalid name.
@@ -182,7 +182,7 @@ class ContextService:
 
     context <- CreateContext      one process on one device
     RecordEvents                  loads and unloads, as they happen or later, in any order
-    Symbolize                     Query.device_address, or a QueryColumn with Origin.context: addresses as of times
+    Symbolize                     Query.device_address, or a PackedQueries with Origin.context: addresses as of times
 
     Failures look as ModuleService says. Codes of every method that takes a context's name beside those: NOT_FOUND with
     reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for an invalid name.

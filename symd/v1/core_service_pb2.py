@@ -27,7 +27,7 @@ from symd.v1 import fact_pb2 as symd_dot_v1_dot_fact__pb2
 from symd.v1 import location_pb2 as symd_dot_v1_dot_location__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1asymd/v1/core_service.proto\x12\x07symd.v1\x1a\x12symd/v1/fact.proto\x1a\x16symd/v1/location.proto\"5\n\x0fReadCoreRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0cmodule_names\x18\x02 \x03(\t\"V\n\x10ReadCoreResponse\x12\x1f\n\x04\x64ump\x18\x01 \x01(\x0b\x32\x11.symd.v1.CoreDump\x12!\n\x05stack\x18\x02 \x01(\x0b\x32\x12.symd.v1.CoreStack\"\x91\x01\n\x08\x43oreDump\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\x1c\n\x05\x66\x61\x63ts\x18\x02 \x03(\x0b\x32\r.symd.v1.Fact\x12$\n\x07\x64\x65vices\x18\x03 \x03(\x0b\x32\x13.symd.v1.CoreDevice\x12\"\n\x06images\x18\x04 \x03(\x0b\x32\x12.symd.v1.CoreImage\x12\r\n\x05notes\x18\x05 \x03(\t\"R\n\nCoreDevice\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\x13\n\x06target\x18\x03 \x01(\tH\x00\x88\x01\x01\x42\t\n\x07_target\"\'\n\tCoreRange\x12\r\n\x05start\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\"\xe4\x01\n\tCoreImage\x12\r\n\x05label\x18\x01 \x01(\t\x12\x13\n\x06target\x18\x02 \x01(\tH\x00\x88\x01\x01\x12 \n\x04text\x18\x03 \x03(\x0b\x32\x12.symd.v1.CoreRange\x12\x11\n\x04path\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x18\n\x0b\x61nswered_by\x18\x05 \x01(\tH\x02\x88\x01\x01\x12\x15\n\ranswered_path\x18\x06 \x01(\t\x12\r\n\x05notes\x18\x07 \x03(\t\x12\x11\n\x04\x62ias\x18\x08 \x01(\x04H\x03\x88\x01\x01\x42\t\n\x07_targetB\x07\n\x05_pathB\x0e\n\x0c_answered_byB\x07\n\x05_bias\";\n\tCoreFault\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05label\x18\x02 \x01(\t\x12\x0f\n\x07meaning\x18\x03 \x01(\t\"\xb7\x02\n\tCoreStack\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\r\x12\x11\n\x04grid\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x13\n\x06kernel\x18\x03 \x01(\tH\x01\x88\x01\x01\x12!\n\x05\x66\x61ult\x18\x04 \x01(\x0b\x32\x12.symd.v1.CoreFault\x12\x0e\n\x06\x61\x63tive\x18\x05 \x01(\x08\x12\n\n\x02pc\x18\x06 \x01(\x04\x12\x15\n\x08\x65rror_pc\x18\x07 \x01(\x04H\x02\x88\x01\x01\x12 \n\x05\x63\x61lls\x18\x08 \x03(\x0b\x32\x11.symd.v1.CoreCall\x12 \n\x05waves\x18\t \x03(\x0b\x32\x11.symd.v1.CoreWave\x12(\n\tvariables\x18\n \x03(\x0b\x32\x15.symd.v1.CoreVariable\x12\r\n\x05notes\x18\x0b \x03(\tB\x07\n\x05_gridB\t\n\x07_kernelB\x0b\n\t_error_pc\"\xa4\x01\n\x08\x43oreCall\x12#\n\x04kind\x18\x01 \x01(\x0e\x32\x15.symd.v1.CoreCallKind\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\x04\x12!\n\x05place\x18\x03 \x01(\x0b\x32\x12.symd.v1.CorePlace\x12\x1f\n\x06reason\x18\x04 \x01(\x0e\x32\x0f.symd.v1.Reason\x12\x1e\n\x06\x66rames\x18\x05 \x03(\x0b\x32\x0e.symd.v1.Frame\"t\n\tCorePlace\x12\r\n\x05image\x18\x01 \x01(\r\x12\x15\n\rsection_index\x18\x02 \x01(\r\x12\x16\n\x0esection_offset\x18\x03 \x01(\x04\x12\x10\n\x08\x66unction\x18\x04 \x01(\t\x12\x17\n\x0f\x66unction_offset\x18\x05 \x01(\x04\",\n\tCoreIndex\x12\t\n\x01x\x18\x01 \x01(\r\x12\t\n\x01y\x18\x02 \x01(\r\x12\t\n\x01z\x18\x03 \x01(\r\"|\n\x08\x43oreWave\x12\x0c\n\x04unit\x18\x01 \x01(\r\x12\x0c\n\x04wave\x18\x02 \x01(\r\x12!\n\x05\x62lock\x18\x03 \x01(\x0b\x32\x12.symd.v1.CoreIndex\x12\r\n\x05lanes\x18\x04 \x01(\x04\x12\"\n\x06thread\x18\x05 \x01(\x0b\x32\x12.symd.v1.CoreIndex\"\x90\x01\n\x0c\x43oreVariable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x15\n\x08\x66unction\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x0f\n\x07inlined\x18\x04 \x01(\x08\x12\x10\n\x08location\x18\x05 \x01(\t\x12\r\n\x05lanes\x18\x06 \x03(\r\x12\x0e\n\x06values\x18\x07 \x03(\tB\x0b\n\t_function*}\n\x0c\x43oreCallKind\x12\x1e\n\x1a\x43ORE_CALL_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11\x43ORE_CALL_KIND_PC\x10\x01\x12\x1b\n\x17\x43ORE_CALL_KIND_ERROR_PC\x10\x02\x12\x19\n\x15\x43ORE_CALL_KIND_RETURN\x10\x03\x32P\n\x0b\x43oreService\x12\x41\n\x08ReadCore\x12\x18.symd.v1.ReadCoreRequest\x1a\x19.symd.v1.ReadCoreResponse0\x01\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1asymd/v1/core_service.proto\x12\x07symd.v1\x1a\x12symd/v1/fact.proto\x1a\x16symd/v1/location.proto\"8\n\x0fReadCoreRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x15\n\rdebug_modules\x18\x02 \x03(\t\"V\n\x10ReadCoreResponse\x12\x1f\n\x04\x64ump\x18\x01 \x01(\x0b\x32\x11.symd.v1.CoreDump\x12!\n\x05stack\x18\x02 \x01(\x0b\x32\x12.symd.v1.CoreStack\"\x91\x01\n\x08\x43oreDump\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\t\x12\x1c\n\x05\x66\x61\x63ts\x18\x02 \x03(\x0b\x32\r.symd.v1.Fact\x12$\n\x07\x64\x65vices\x18\x03 \x03(\x0b\x32\x13.symd.v1.CoreDevice\x12\"\n\x06images\x18\x04 \x03(\x0b\x32\x12.symd.v1.CoreImage\x12\r\n\x05notes\x18\x05 \x03(\t\"R\n\nCoreDevice\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\x13\n\x06target\x18\x03 \x01(\tH\x00\x88\x01\x01\x42\t\n\x07_target\"\'\n\tCoreRange\x12\r\n\x05start\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\"\xf9\x01\n\tCoreImage\x12\r\n\x05label\x18\x01 \x01(\t\x12\x13\n\x06target\x18\x02 \x01(\tH\x00\x88\x01\x01\x12 \n\x04text\x18\x03 \x03(\x0b\x32\x12.symd.v1.CoreRange\x12\x18\n\x0b\x63ode_object\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x18\n\x0b\x61nswered_by\x18\x05 \x01(\tH\x02\x88\x01\x01\x12\x1c\n\x14\x61nswered_code_object\x18\x06 \x01(\t\x12\r\n\x05notes\x18\x07 \x03(\t\x12\x11\n\x04\x62ias\x18\x08 \x01(\x04H\x03\x88\x01\x01\x42\t\n\x07_targetB\x0e\n\x0c_code_objectB\x0e\n\x0c_answered_byB\x07\n\x05_bias\";\n\tCoreFault\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05label\x18\x02 \x01(\t\x12\x0f\n\x07meaning\x18\x03 \x01(\t\"\xb7\x02\n\tCoreStack\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\r\x12\x11\n\x04grid\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x13\n\x06kernel\x18\x03 \x01(\tH\x01\x88\x01\x01\x12!\n\x05\x66\x61ult\x18\x04 \x01(\x0b\x32\x12.symd.v1.CoreFault\x12\x0e\n\x06\x61\x63tive\x18\x05 \x01(\x08\x12\n\n\x02pc\x18\x06 \x01(\x04\x12\x15\n\x08\x65rror_pc\x18\x07 \x01(\x04H\x02\x88\x01\x01\x12 \n\x05\x63\x61lls\x18\x08 \x03(\x0b\x32\x11.symd.v1.CoreCall\x12 \n\x05waves\x18\t \x03(\x0b\x32\x11.symd.v1.CoreWave\x12(\n\tvariables\x18\n \x03(\x0b\x32\x15.symd.v1.CoreVariable\x12\r\n\x05notes\x18\x0b \x03(\tB\x07\n\x05_gridB\t\n\x07_kernelB\x0b\n\t_error_pc\"\xa4\x01\n\x08\x43oreCall\x12#\n\x04kind\x18\x01 \x01(\x0e\x32\x15.symd.v1.CoreCallKind\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\x04\x12!\n\x05place\x18\x03 \x01(\x0b\x32\x12.symd.v1.CorePlace\x12\x1f\n\x06reason\x18\x04 \x01(\x0e\x32\x0f.symd.v1.Reason\x12\x1e\n\x06\x66rames\x18\x05 \x03(\x0b\x32\x0e.symd.v1.Frame\"t\n\tCorePlace\x12\r\n\x05image\x18\x01 \x01(\r\x12\x15\n\rsection_index\x18\x02 \x01(\r\x12\x16\n\x0esection_offset\x18\x03 \x01(\x04\x12\x10\n\x08\x66unction\x18\x04 \x01(\t\x12\x17\n\x0f\x66unction_offset\x18\x05 \x01(\x04\",\n\tCoreIndex\x12\t\n\x01x\x18\x01 \x01(\r\x12\t\n\x01y\x18\x02 \x01(\r\x12\t\n\x01z\x18\x03 \x01(\r\"|\n\x08\x43oreWave\x12\x0c\n\x04unit\x18\x01 \x01(\r\x12\x0c\n\x04wave\x18\x02 \x01(\r\x12!\n\x05\x62lock\x18\x03 \x01(\x0b\x32\x12.symd.v1.CoreIndex\x12\r\n\x05lanes\x18\x04 \x01(\x04\x12\"\n\x06thread\x18\x05 \x01(\x0b\x32\x12.symd.v1.CoreIndex\"\x90\x01\n\x0c\x43oreVariable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x15\n\x08\x66unction\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x0f\n\x07inlined\x18\x04 \x01(\x08\x12\x10\n\x08location\x18\x05 \x01(\t\x12\r\n\x05lanes\x18\x06 \x03(\r\x12\x0e\n\x06values\x18\x07 \x03(\tB\x0b\n\t_function*}\n\x0c\x43oreCallKind\x12\x1e\n\x1a\x43ORE_CALL_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11\x43ORE_CALL_KIND_PC\x10\x01\x12\x1b\n\x17\x43ORE_CALL_KIND_ERROR_PC\x10\x02\x12\x19\n\x15\x43ORE_CALL_KIND_RETURN\x10\x03\x32P\n\x0b\x43oreService\x12\x41\n\x08ReadCore\x12\x18.symd.v1.ReadCoreRequest\x1a\x19.symd.v1.ReadCoreResponse0\x01\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,34 +35,34 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.core_service_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
-  _globals['_CORECALLKIND']._serialized_start=1709
-  _globals['_CORECALLKIND']._serialized_end=1834
+  _globals['_CORECALLKIND']._serialized_start=1733
+  _globals['_CORECALLKIND']._serialized_end=1858
   _globals['_READCOREREQUEST']._serialized_start=83
-  _globals['_READCOREREQUEST']._serialized_end=136
-  _globals['_READCORERESPONSE']._serialized_start=138
-  _globals['_READCORERESPONSE']._serialized_end=224
-  _globals['_COREDUMP']._serialized_start=227
-  _globals['_COREDUMP']._serialized_end=372
-  _globals['_COREDEVICE']._serialized_start=374
-  _globals['_COREDEVICE']._serialized_end=456
-  _globals['_CORERANGE']._serialized_start=458
-  _globals['_CORERANGE']._serialized_end=497
-  _globals['_COREIMAGE']._serialized_start=500
-  _globals['_COREIMAGE']._serialized_end=728
-  _globals['_COREFAULT']._serialized_start=730
-  _globals['_COREFAULT']._serialized_end=789
-  _globals['_CORESTACK']._serialized_start=792
-  _globals['_CORESTACK']._serialized_end=1103
-  _globals['_CORECALL']._serialized_start=1106
-  _globals['_CORECALL']._serialized_end=1270
-  _globals['_COREPLACE']._serialized_start=1272
-  _globals['_COREPLACE']._serialized_end=1388
-  _globals['_COREINDEX']._serialized_start=1390
-  _globals['_COREINDEX']._serialized_end=1434
-  _globals['_COREWAVE']._serialized_start=1436
-  _globals['_COREWAVE']._serialized_end=1560
-  _globals['_COREVARIABLE']._serialized_start=1563
-  _globals['_COREVARIABLE']._serialized_end=1707
-  _globals['_CORESERVICE']._serialized_start=1836
-  _globals['_CORESERVICE']._serialized_end=1916
+  _globals['_READCOREREQUEST']._serialized_end=139
+  _globals['_READCORERESPONSE']._serialized_start=141
+  _globals['_READCORERESPONSE']._serialized_end=227
+  _globals['_COREDUMP']._serialized_start=230
+  _globals['_COREDUMP']._serialized_end=375
+  _globals['_COREDEVICE']._serialized_start=377
+  _globals['_COREDEVICE']._serialized_end=459
+  _globals['_CORERANGE']._serialized_start=461
+  _globals['_CORERANGE']._serialized_end=500
+  _globals['_COREIMAGE']._serialized_start=503
+  _globals['_COREIMAGE']._serialized_end=752
+  _globals['_COREFAULT']._serialized_start=754
+  _globals['_COREFAULT']._serialized_end=813
+  _globals['_CORESTACK']._serialized_start=816
+  _globals['_CORESTACK']._serialized_end=1127
+  _globals['_CORECALL']._serialized_start=1130
+  _globals['_CORECALL']._serialized_end=1294
+  _globals['_COREPLACE']._serialized_start=1296
+  _globals['_COREPLACE']._serialized_end=1412
+  _globals['_COREINDEX']._serialized_start=1414
+  _globals['_COREINDEX']._serialized_end=1458
+  _globals['_COREWAVE']._serialized_start=1460
+  _globals['_COREWAVE']._serialized_end=1584
+  _globals['_COREVARIABLE']._serialized_start=1587
+  _globals['_COREVARIABLE']._serialized_end=1731
+  _globals['_CORESERVICE']._serialized_start=1860
+  _globals['_CORESERVICE']._serialized_end=1940
 # @@protoc_insertion_point(module_scope)

@@ -22,12 +22,12 @@ CORE_CALL_KIND_ERROR_PC: CoreCallKind
 CORE_CALL_KIND_RETURN: CoreCallKind
 
 class ReadCoreRequest(_message.Message):
-    __slots__ = ("name", "module_names")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    MODULE_NAMES_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    module_names: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., module_names: _Optional[_Iterable[str]] = ...) -> None: ...
+    __slots__ = ("module", "debug_modules")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    DEBUG_MODULES_FIELD_NUMBER: _ClassVar[int]
+    module: str
+    debug_modules: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, module: _Optional[str] = ..., debug_modules: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ReadCoreResponse(_message.Message):
     __slots__ = ("dump", "stack")
@@ -70,24 +70,24 @@ class CoreRange(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class CoreImage(_message.Message):
-    __slots__ = ("label", "target", "text", "path", "answered_by", "answered_path", "notes", "bias")
+    __slots__ = ("label", "target", "text", "code_object", "answered_by", "answered_code_object", "notes", "bias")
     LABEL_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_BY_FIELD_NUMBER: _ClassVar[int]
-    ANSWERED_PATH_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
     BIAS_FIELD_NUMBER: _ClassVar[int]
     label: str
     target: str
     text: _containers.RepeatedCompositeFieldContainer[CoreRange]
-    path: str
+    code_object: str
     answered_by: str
-    answered_path: str
+    answered_code_object: str
     notes: _containers.RepeatedScalarFieldContainer[str]
     bias: int
-    def __init__(self, label: _Optional[str] = ..., target: _Optional[str] = ..., text: _Optional[_Iterable[_Union[CoreRange, _Mapping]]] = ..., path: _Optional[str] = ..., answered_by: _Optional[str] = ..., answered_path: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ..., bias: _Optional[int] = ...) -> None: ...
+    def __init__(self, label: _Optional[str] = ..., target: _Optional[str] = ..., text: _Optional[_Iterable[_Union[CoreRange, _Mapping]]] = ..., code_object: _Optional[str] = ..., answered_by: _Optional[str] = ..., answered_code_object: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ..., bias: _Optional[int] = ...) -> None: ...
 
 class CoreFault(_message.Message):
     __slots__ = ("number", "label", "meaning")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18symd/v1/line_table.proto\x12\x07symd.v1\"f\n\x0cSectionRange\x12\x16\n\x0csection_name\x18\x01 \x01(\tH\x00\x12\x17\n\rsection_index\x18\x02 \x01(\rH\x00\x12\r\n\x05start\x18\x03 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x04 \x01(\x04\x42\t\n\x07section\"R\n\x0fLineTableHeader\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x13\n\x06target\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x11\n\trow_count\x18\x03 \x01(\x04\x42\t\n\x07_target\"\xaa\x01\n\x08LineRows\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x14\n\x0ctext_section\x18\x02 \x01(\x0c\x12\x0e\n\x06offset\x18\x03 \x01(\x0c\x12\x0e\n\x06kernel\x18\x04 \x01(\x0c\x12\x10\n\x08\x66unction\x18\x05 \x01(\x0c\x12\x0c\n\x04\x66ile\x18\x06 \x01(\x0c\x12\x0c\n\x04line\x18\x07 \x01(\x0c\x12\x0e\n\x06\x63olumn\x18\x08 \x01(\x0c\x12\r\n\x05\x66lags\x18\t \x01(\x0c\x12\x0c\n\x04text\x18\n \x01(\x0c*R\n\tLineLevel\x12\x1a\n\x16LINE_LEVEL_UNSPECIFIED\x10\x00\x12\x15\n\x11LINE_LEVEL_SOURCE\x10\x01\x12\x12\n\x0eLINE_LEVEL_PTX\x10\x02\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18symd/v1/line_table.proto\x12\x07symd.v1\"f\n\x0cSectionRange\x12\x16\n\x0csection_name\x18\x01 \x01(\tH\x00\x12\x17\n\rsection_index\x18\x02 \x01(\rH\x00\x12\r\n\x05start\x18\x03 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x04 \x01(\x04\x42\t\n\x07section\"Y\n\x0fLineTableHeader\x12\x13\n\x0b\x63ode_object\x18\x01 \x01(\t\x12\x13\n\x06target\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x11\n\trow_count\x18\x03 \x01(\x04\x42\t\n\x07_target\"\xaa\x01\n\x08LineRows\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x14\n\x0ctext_section\x18\x02 \x01(\x0c\x12\x0e\n\x06offset\x18\x03 \x01(\x0c\x12\x0e\n\x06kernel\x18\x04 \x01(\x0c\x12\x10\n\x08\x66unction\x18\x05 \x01(\x0c\x12\x0c\n\x04\x66ile\x18\x06 \x01(\x0c\x12\x0c\n\x04line\x18\x07 \x01(\x0c\x12\x0e\n\x06\x63olumn\x18\x08 \x01(\x0c\x12\r\n\x05\x66lags\x18\t \x01(\x0c\x12\x0c\n\x04text\x18\n \x01(\x0c*R\n\tLineLevel\x12\x1a\n\x16LINE_LEVEL_UNSPECIFIED\x10\x00\x12\x15\n\x11LINE_LEVEL_SOURCE\x10\x01\x12\x12\n\x0eLINE_LEVEL_PTX\x10\x02\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,12 +33,12 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.line_table_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
-  _globals['_LINELEVEL']._serialized_start=398
-  _globals['_LINELEVEL']._serialized_end=480
+  _globals['_LINELEVEL']._serialized_start=405
+  _globals['_LINELEVEL']._serialized_end=487
   _globals['_SECTIONRANGE']._serialized_start=37
   _globals['_SECTIONRANGE']._serialized_end=139
   _globals['_LINETABLEHEADER']._serialized_start=141
-  _globals['_LINETABLEHEADER']._serialized_end=223
-  _globals['_LINEROWS']._serialized_start=226
-  _globals['_LINEROWS']._serialized_end=396
+  _globals['_LINETABLEHEADER']._serialized_end=230
+  _globals['_LINEROWS']._serialized_start=233
+  _globals['_LINEROWS']._serialized_end=403
 # @@protoc_insertion_point(module_scope)

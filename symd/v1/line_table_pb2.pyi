@@ -28,14 +28,14 @@ class SectionRange(_message.Message):
     def __init__(self, section_name: _Optional[str] = ..., section_index: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class LineTableHeader(_message.Message):
-    __slots__ = ("path", "target", "row_count")
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("code_object", "target", "row_count")
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
-    path: str
+    code_object: str
     target: str
     row_count: int
-    def __init__(self, path: _Optional[str] = ..., target: _Optional[str] = ..., row_count: _Optional[int] = ...) -> None: ...
+    def __init__(self, code_object: _Optional[str] = ..., target: _Optional[str] = ..., row_count: _Optional[int] = ...) -> None: ...
 
 class LineRows(_message.Message):
     __slots__ = ("count", "text_section", "offset", "kernel", "function", "file", "line", "column", "flags", "text")

@@ -21,24 +21,24 @@ SOURCE_ORIGIN_MODULE: SourceOrigin
 SOURCE_ORIGIN_DISK: SourceOrigin
 
 class GetListingRequest(_message.Message):
-    __slots__ = ("name", "path", "function", "around", "section_range", "target", "before", "after")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("module", "code_object", "function", "around", "section_range", "target", "before", "after")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     AROUND_FIELD_NUMBER: _ClassVar[int]
     SECTION_RANGE_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    path: str
+    module: str
+    code_object: str
     function: str
     around: _query_pb2.Query
     section_range: _line_table_pb2.SectionRange
     target: str
     before: int
     after: int
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., function: _Optional[str] = ..., around: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., section_range: _Optional[_Union[_line_table_pb2.SectionRange, _Mapping]] = ..., target: _Optional[str] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
+    def __init__(self, module: _Optional[str] = ..., code_object: _Optional[str] = ..., function: _Optional[str] = ..., around: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., section_range: _Optional[_Union[_line_table_pb2.SectionRange, _Mapping]] = ..., target: _Optional[str] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
 
 class GetListingResponse(_message.Message):
     __slots__ = ("header", "rows")
@@ -49,22 +49,22 @@ class GetListingResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[ListingHeader, _Mapping]] = ..., rows: _Optional[_Union[ListingRows, _Mapping]] = ...) -> None: ...
 
 class ListingHeader(_message.Message):
-    __slots__ = ("path", "target", "disassembler", "problem", "instruction_count", "module", "section_start")
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("code_object", "target", "disassembler", "problem", "instruction_count", "module", "section_start")
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     DISASSEMBLER_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTION_COUNT_FIELD_NUMBER: _ClassVar[int]
     MODULE_FIELD_NUMBER: _ClassVar[int]
     SECTION_START_FIELD_NUMBER: _ClassVar[int]
-    path: str
+    code_object: str
     target: str
     disassembler: str
     problem: str
     instruction_count: int
     module: str
     section_start: int
-    def __init__(self, path: _Optional[str] = ..., target: _Optional[str] = ..., disassembler: _Optional[str] = ..., problem: _Optional[str] = ..., instruction_count: _Optional[int] = ..., module: _Optional[str] = ..., section_start: _Optional[int] = ...) -> None: ...
+    def __init__(self, code_object: _Optional[str] = ..., target: _Optional[str] = ..., disassembler: _Optional[str] = ..., problem: _Optional[str] = ..., instruction_count: _Optional[int] = ..., module: _Optional[str] = ..., section_start: _Optional[int] = ...) -> None: ...
 
 class ListingRows(_message.Message):
     __slots__ = ("answers", "size_bytes", "texts", "code", "flags", "target_counts", "targets")
@@ -75,24 +75,24 @@ class ListingRows(_message.Message):
     FLAGS_FIELD_NUMBER: _ClassVar[int]
     TARGET_COUNTS_FIELD_NUMBER: _ClassVar[int]
     TARGETS_FIELD_NUMBER: _ClassVar[int]
-    answers: _answer_pb2.AnswerColumns
+    answers: _answer_pb2.PackedAnswers
     size_bytes: bytes
     texts: _containers.RepeatedScalarFieldContainer[str]
     code: bytes
     flags: bytes
     target_counts: bytes
     targets: bytes
-    def __init__(self, answers: _Optional[_Union[_answer_pb2.AnswerColumns, _Mapping]] = ..., size_bytes: _Optional[bytes] = ..., texts: _Optional[_Iterable[str]] = ..., code: _Optional[bytes] = ..., flags: _Optional[bytes] = ..., target_counts: _Optional[bytes] = ..., targets: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, answers: _Optional[_Union[_answer_pb2.PackedAnswers, _Mapping]] = ..., size_bytes: _Optional[bytes] = ..., texts: _Optional[_Iterable[str]] = ..., code: _Optional[bytes] = ..., flags: _Optional[bytes] = ..., target_counts: _Optional[bytes] = ..., targets: _Optional[bytes] = ...) -> None: ...
 
 class ReadSourcesRequest(_message.Message):
-    __slots__ = ("name", "path", "files")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("module", "code_object", "files")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    path: str
+    module: str
+    code_object: str
     files: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., files: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, module: _Optional[str] = ..., code_object: _Optional[str] = ..., files: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SourceFile(_message.Message):
     __slots__ = ("file", "origin", "disk_path", "md5", "problem")

@@ -65,19 +65,19 @@ class Frame(_message.Message):
     def __init__(self, function: _Optional[str] = ..., linkage_name: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., inlined: _Optional[bool] = ..., start_line: _Optional[int] = ..., code: _Optional[_Iterable[_Union[_line_table_pb2.SectionRange, _Mapping]]] = ..., declared_file: _Optional[str] = ...) -> None: ...
 
 class TextSection(_message.Message):
-    __slots__ = ("path", "section", "section_index", "address")
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("code_object", "section", "section_index", "address")
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    path: str
+    code_object: str
     section: str
     section_index: int
     address: int
-    def __init__(self, path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., address: _Optional[int] = ...) -> None: ...
+    def __init__(self, code_object: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., address: _Optional[int] = ...) -> None: ...
 
 class LocationTable(_message.Message):
-    __slots__ = ("count", "reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent", "strings", "name", "start_line")
+    __slots__ = ("count", "reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent", "strings", "id", "start_line")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
@@ -89,7 +89,7 @@ class LocationTable(_message.Message):
     INLINED_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
     STRINGS_FIELD_NUMBER: _ClassVar[int]
-    NAME_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
     START_LINE_FIELD_NUMBER: _ClassVar[int]
     count: int
     reason: bytes
@@ -102,6 +102,6 @@ class LocationTable(_message.Message):
     inlined: bytes
     parent: bytes
     strings: _containers.RepeatedScalarFieldContainer[str]
-    name: bytes
+    id: bytes
     start_line: bytes
-    def __init__(self, count: _Optional[int] = ..., reason: _Optional[bytes] = ..., kernel: _Optional[bytes] = ..., function: _Optional[bytes] = ..., linkage_name: _Optional[bytes] = ..., file: _Optional[bytes] = ..., line: _Optional[bytes] = ..., column: _Optional[bytes] = ..., inlined: _Optional[bytes] = ..., parent: _Optional[bytes] = ..., strings: _Optional[_Iterable[str]] = ..., name: _Optional[bytes] = ..., start_line: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, count: _Optional[int] = ..., reason: _Optional[bytes] = ..., kernel: _Optional[bytes] = ..., function: _Optional[bytes] = ..., linkage_name: _Optional[bytes] = ..., file: _Optional[bytes] = ..., line: _Optional[bytes] = ..., column: _Optional[bytes] = ..., inlined: _Optional[bytes] = ..., parent: _Optional[bytes] = ..., strings: _Optional[_Iterable[str]] = ..., id: _Optional[bytes] = ..., start_line: _Optional[bytes] = ...) -> None: ...

@@ -120,9 +120,9 @@ class CodeObject(_message.Message):
     def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., kind: _Optional[_Union[CodeKind, str]] = ..., target: _Optional[str] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., debug: _Optional[_Union[DebugScheme, str]] = ..., kernel_count: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Kernel(_message.Message):
-    __slots__ = ("name", "path", "section", "section_index", "section_offset", "size_bytes", "facts", "facts_json")
+    __slots__ = ("name", "code_object", "section", "section_index", "section_offset", "size_bytes", "facts", "facts_json")
     NAME_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
     SECTION_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -130,11 +130,11 @@ class Kernel(_message.Message):
     FACTS_FIELD_NUMBER: _ClassVar[int]
     FACTS_JSON_FIELD_NUMBER: _ClassVar[int]
     name: str
-    path: str
+    code_object: str
     section: str
     section_index: int
     section_offset: int
     size_bytes: int
     facts: _containers.RepeatedCompositeFieldContainer[_fact_pb2.Fact]
     facts_json: str
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ..., facts_json: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., code_object: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ..., facts_json: _Optional[str] = ...) -> None: ...

@@ -34,16 +34,16 @@ INPUT_KIND_SPIRV: InputKind
 INPUT_KIND_NATIVE: InputKind
 
 class FindMissingModulesRequest(_message.Message):
-    __slots__ = ("names",)
-    NAMES_FIELD_NUMBER: _ClassVar[int]
-    names: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
+    __slots__ = ("modules",)
+    MODULES_FIELD_NUMBER: _ClassVar[int]
+    modules: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, modules: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class FindMissingModulesResponse(_message.Message):
-    __slots__ = ("names",)
-    NAMES_FIELD_NUMBER: _ClassVar[int]
-    names: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
+    __slots__ = ("missing_modules",)
+    MISSING_MODULES_FIELD_NUMBER: _ClassVar[int]
+    missing_modules: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, missing_modules: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class UploadModuleRequest(_message.Message):
     __slots__ = ("header", "chunk")
@@ -138,12 +138,12 @@ class ListModulesResponse(_message.Message):
     def __init__(self, modules: _Optional[_Iterable[_Union[_module_pb2.Module, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class GetModuleRequest(_message.Message):
-    __slots__ = ("name", "with_description")
-    NAME_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("module", "with_description")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
     WITH_DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
-    name: str
+    module: str
     with_description: bool
-    def __init__(self, name: _Optional[str] = ..., with_description: _Optional[bool] = ...) -> None: ...
+    def __init__(self, module: _Optional[str] = ..., with_description: _Optional[bool] = ...) -> None: ...
 
 class GetModuleResponse(_message.Message):
     __slots__ = ("module",)
@@ -166,24 +166,24 @@ class UpdateModuleResponse(_message.Message):
     def __init__(self, module: _Optional[_Union[_module_pb2.Module, _Mapping]] = ...) -> None: ...
 
 class DeleteModuleRequest(_message.Message):
-    __slots__ = ("name",)
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    __slots__ = ("module",)
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    module: str
+    def __init__(self, module: _Optional[str] = ...) -> None: ...
 
 class DeleteModuleResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class ListCodeObjectsRequest(_message.Message):
-    __slots__ = ("parent", "page_size", "page_token")
-    PARENT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("module", "page_size", "page_token")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    parent: str
+    module: str
     page_size: int
     page_token: str
-    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, module: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListCodeObjectsResponse(_message.Message):
     __slots__ = ("code_objects", "next_page_token")
@@ -194,14 +194,14 @@ class ListCodeObjectsResponse(_message.Message):
     def __init__(self, code_objects: _Optional[_Iterable[_Union[_module_pb2.CodeObject, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListContainersRequest(_message.Message):
-    __slots__ = ("parent", "page_size", "page_token")
-    PARENT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("module", "page_size", "page_token")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    parent: str
+    module: str
     page_size: int
     page_token: str
-    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, module: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListContainersResponse(_message.Message):
     __slots__ = ("containers", "next_page_token")
@@ -212,18 +212,18 @@ class ListContainersResponse(_message.Message):
     def __init__(self, containers: _Optional[_Iterable[_Union[_module_pb2.Container, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListKernelsRequest(_message.Message):
-    __slots__ = ("parent", "page_size", "page_token", "path", "facts_as_json")
-    PARENT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("module", "page_size", "page_token", "code_object", "facts_as_json")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     FACTS_AS_JSON_FIELD_NUMBER: _ClassVar[int]
-    parent: str
+    module: str
     page_size: int
     page_token: str
-    path: str
+    code_object: str
     facts_as_json: bool
-    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., path: _Optional[str] = ..., facts_as_json: _Optional[bool] = ...) -> None: ...
+    def __init__(self, module: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., code_object: _Optional[str] = ..., facts_as_json: _Optional[bool] = ...) -> None: ...
 
 class ListKernelsResponse(_message.Message):
     __slots__ = ("kernels", "next_page_token")
@@ -234,12 +234,12 @@ class ListKernelsResponse(_message.Message):
     def __init__(self, kernels: _Optional[_Iterable[_Union[_module_pb2.Kernel, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ReadCodeObjectRequest(_message.Message):
-    __slots__ = ("name", "path")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    path: str
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
+    __slots__ = ("module", "code_object")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
+    module: str
+    code_object: str
+    def __init__(self, module: _Optional[str] = ..., code_object: _Optional[str] = ...) -> None: ...
 
 class ReadCodeObjectResponse(_message.Message):
     __slots__ = ("chunk",)

@@ -35,7 +35,7 @@ class ModuleServiceStub:
     Failures are the same for all services. Every one is a google.rpc.Status whose details have
 
     * a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message", "where" and "hint"
-    where there is something to say, and facts such as "module", "path" (of a code object), "limit" and "value";
+    where there is something to say, and facts such as "module", "code_object" (its path), "limit" and "value";
     an error reason (ErrorInfo.reason) is not a `Reason`, though some names occur in both;
     * with INVALID_ARGUMENT a google.rpc.BadRequest, whose violation names the request's field where one is to blame:
     the same request will never do;
@@ -126,7 +126,7 @@ class ModuleServiceServicer:
     Failures are the same for all services. Every one is a google.rpc.Status whose details have
 
     * a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message", "where" and "hint"
-    where there is something to say, and facts such as "module", "path" (of a code object), "limit" and "value";
+    where there is something to say, and facts such as "module", "code_object" (its path), "limit" and "value";
     an error reason (ErrorInfo.reason) is not a `Reason`, though some names occur in both;
     * with INVALID_ARGUMENT a google.rpc.BadRequest, whose violation names the request's field where one is to blame:
     the same request will never do;
@@ -315,7 +315,7 @@ class ModuleService:
     Failures are the same for all services. Every one is a google.rpc.Status whose details have
 
     * a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message", "where" and "hint"
-    where there is something to say, and facts such as "module", "path" (of a code object), "limit" and "value";
+    where there is something to say, and facts such as "module", "code_object" (its path), "limit" and "value";
     an error reason (ErrorInfo.reason) is not a `Reason`, though some names occur in both;
     * with INVALID_ARGUMENT a google.rpc.BadRequest, whose violation names the request's field where one is to blame:
     the same request will never do;

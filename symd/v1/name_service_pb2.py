@@ -26,7 +26,7 @@ _sym_db = _symbol_database.Default()
 from symd.v1 import fact_pb2 as symd_dot_v1_dot_fact__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1asymd/v1/name_service.proto\x12\x07symd.v1\x1a\x12symd/v1/fact.proto\"\xb9\x01\n\x10\x46indNamesRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07pattern\x18\x02 \x01(\t\x12!\n\x05match\x18\x03 \x01(\x0e\x32\x12.symd.v1.NameMatch\x12 \n\x05kinds\x18\x04 \x03(\x0e\x32\x11.symd.v1.NameKind\x12\x11\n\x04path\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x11\n\tpage_size\x18\x06 \x01(\x05\x12\x12\n\npage_token\x18\x07 \x01(\tB\x07\n\x05_path\"O\n\x11\x46indNamesResponse\x12!\n\x05items\x18\x01 \x03(\x0b\x32\x12.symd.v1.NamedItem\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xa5\x03\n\tNamedItem\x12\x1f\n\x04kind\x18\x01 \x01(\x0e\x32\x11.symd.v1.NameKind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x19\n\x0clinkage_name\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x0c\n\x04path\x18\x04 \x01(\t\x12\x14\n\x07section\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x1a\n\rsection_index\x18\x06 \x01(\rH\x02\x88\x01\x01\x12\x1b\n\x0esection_offset\x18\x07 \x01(\x04H\x03\x88\x01\x01\x12\x14\n\x07\x61\x64\x64ress\x18\x08 \x01(\x04H\x04\x88\x01\x01\x12\x12\n\nsize_bytes\x18\t \x01(\x04\x12\x16\n\x0einlined_copies\x18\n \x01(\r\x12\x1c\n\x05\x66\x61\x63ts\x18\x0b \x03(\x0b\x32\r.symd.v1.Fact\x12\x1a\n\rdeclared_file\x18\x0c \x01(\tH\x05\x88\x01\x01\x12\x15\n\rdeclared_line\x18\r \x01(\rB\x0f\n\r_linkage_nameB\n\n\x08_sectionB\x10\n\x0e_section_indexB\x11\n\x0f_section_offsetB\n\n\x08_addressB\x10\n\x0e_declared_file*g\n\x08NameKind\x12\x19\n\x15NAME_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10NAME_KIND_KERNEL\x10\x01\x12\x16\n\x12NAME_KIND_FUNCTION\x10\x02\x12\x12\n\x0eNAME_KIND_FILE\x10\x03*i\n\tNameMatch\x12\x1a\n\x16NAME_MATCH_UNSPECIFIED\x10\x00\x12\x14\n\x10NAME_MATCH_EXACT\x10\x01\x12\x15\n\x11NAME_MATCH_PREFIX\x10\x02\x12\x13\n\x0fNAME_MATCH_GLOB\x10\x03\x32Q\n\x0bNameService\x12\x42\n\tFindNames\x12\x19.symd.v1.FindNamesRequest\x1a\x1a.symd.v1.FindNamesResponseB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1asymd/v1/name_service.proto\x12\x07symd.v1\x1a\x12symd/v1/fact.proto\"\xc9\x01\n\x10\x46indNamesRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x0f\n\x07pattern\x18\x02 \x01(\t\x12!\n\x05match\x18\x03 \x01(\x0e\x32\x12.symd.v1.NameMatch\x12 \n\x05kinds\x18\x04 \x03(\x0e\x32\x11.symd.v1.NameKind\x12\x18\n\x0b\x63ode_object\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x11\n\tpage_size\x18\x06 \x01(\x05\x12\x12\n\npage_token\x18\x07 \x01(\tB\x0e\n\x0c_code_object\"O\n\x11\x46indNamesResponse\x12!\n\x05items\x18\x01 \x03(\x0b\x32\x12.symd.v1.NamedItem\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xac\x03\n\tNamedItem\x12\x1f\n\x04kind\x18\x01 \x01(\x0e\x32\x11.symd.v1.NameKind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x19\n\x0clinkage_name\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x0b\x63ode_object\x18\x04 \x01(\t\x12\x14\n\x07section\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x1a\n\rsection_index\x18\x06 \x01(\rH\x02\x88\x01\x01\x12\x1b\n\x0esection_offset\x18\x07 \x01(\x04H\x03\x88\x01\x01\x12\x14\n\x07\x61\x64\x64ress\x18\x08 \x01(\x04H\x04\x88\x01\x01\x12\x12\n\nsize_bytes\x18\t \x01(\x04\x12\x16\n\x0einlined_copies\x18\n \x01(\r\x12\x1c\n\x05\x66\x61\x63ts\x18\x0b \x03(\x0b\x32\r.symd.v1.Fact\x12\x1a\n\rdeclared_file\x18\x0c \x01(\tH\x05\x88\x01\x01\x12\x15\n\rdeclared_line\x18\r \x01(\rB\x0f\n\r_linkage_nameB\n\n\x08_sectionB\x10\n\x0e_section_indexB\x11\n\x0f_section_offsetB\n\n\x08_addressB\x10\n\x0e_declared_file*g\n\x08NameKind\x12\x19\n\x15NAME_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10NAME_KIND_KERNEL\x10\x01\x12\x16\n\x12NAME_KIND_FUNCTION\x10\x02\x12\x12\n\x0eNAME_KIND_FILE\x10\x03*i\n\tNameMatch\x12\x1a\n\x16NAME_MATCH_UNSPECIFIED\x10\x00\x12\x14\n\x10NAME_MATCH_EXACT\x10\x01\x12\x15\n\x11NAME_MATCH_PREFIX\x10\x02\x12\x13\n\x0fNAME_MATCH_GLOB\x10\x03\x32Q\n\x0bNameService\x12\x42\n\tFindNames\x12\x19.symd.v1.FindNamesRequest\x1a\x1a.symd.v1.FindNamesResponseB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,16 +34,16 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.name_service_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
-  _globals['_NAMEKIND']._serialized_start=752
-  _globals['_NAMEKIND']._serialized_end=855
-  _globals['_NAMEMATCH']._serialized_start=857
-  _globals['_NAMEMATCH']._serialized_end=962
+  _globals['_NAMEKIND']._serialized_start=775
+  _globals['_NAMEKIND']._serialized_end=878
+  _globals['_NAMEMATCH']._serialized_start=880
+  _globals['_NAMEMATCH']._serialized_end=985
   _globals['_FINDNAMESREQUEST']._serialized_start=60
-  _globals['_FINDNAMESREQUEST']._serialized_end=245
-  _globals['_FINDNAMESRESPONSE']._serialized_start=247
-  _globals['_FINDNAMESRESPONSE']._serialized_end=326
-  _globals['_NAMEDITEM']._serialized_start=329
-  _globals['_NAMEDITEM']._serialized_end=750
-  _globals['_NAMESERVICE']._serialized_start=964
-  _globals['_NAMESERVICE']._serialized_end=1045
+  _globals['_FINDNAMESREQUEST']._serialized_end=261
+  _globals['_FINDNAMESRESPONSE']._serialized_start=263
+  _globals['_FINDNAMESRESPONSE']._serialized_end=342
+  _globals['_NAMEDITEM']._serialized_start=345
+  _globals['_NAMEDITEM']._serialized_end=773
+  _globals['_NAMESERVICE']._serialized_start=987
+  _globals['_NAMESERVICE']._serialized_end=1068
 # @@protoc_insertion_point(module_scope)

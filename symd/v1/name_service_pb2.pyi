@@ -32,22 +32,22 @@ NAME_MATCH_PREFIX: NameMatch
 NAME_MATCH_GLOB: NameMatch
 
 class FindNamesRequest(_message.Message):
-    __slots__ = ("name", "pattern", "match", "kinds", "path", "page_size", "page_token")
-    NAME_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("module", "pattern", "match", "kinds", "code_object", "page_size", "page_token")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
     PATTERN_FIELD_NUMBER: _ClassVar[int]
     MATCH_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    name: str
+    module: str
     pattern: str
     match: NameMatch
     kinds: _containers.RepeatedScalarFieldContainer[NameKind]
-    path: str
+    code_object: str
     page_size: int
     page_token: str
-    def __init__(self, name: _Optional[str] = ..., pattern: _Optional[str] = ..., match: _Optional[_Union[NameMatch, str]] = ..., kinds: _Optional[_Iterable[_Union[NameKind, str]]] = ..., path: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, module: _Optional[str] = ..., pattern: _Optional[str] = ..., match: _Optional[_Union[NameMatch, str]] = ..., kinds: _Optional[_Iterable[_Union[NameKind, str]]] = ..., code_object: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class FindNamesResponse(_message.Message):
     __slots__ = ("items", "next_page_token")
@@ -58,11 +58,11 @@ class FindNamesResponse(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[NamedItem, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class NamedItem(_message.Message):
-    __slots__ = ("kind", "name", "linkage_name", "path", "section", "section_index", "section_offset", "address", "size_bytes", "inlined_copies", "facts", "declared_file", "declared_line")
+    __slots__ = ("kind", "name", "linkage_name", "code_object", "section", "section_index", "section_offset", "address", "size_bytes", "inlined_copies", "facts", "declared_file", "declared_line")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     LINKAGE_NAME_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
     SECTION_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -75,7 +75,7 @@ class NamedItem(_message.Message):
     kind: NameKind
     name: str
     linkage_name: str
-    path: str
+    code_object: str
     section: str
     section_index: int
     section_offset: int
@@ -85,4 +85,4 @@ class NamedItem(_message.Message):
     facts: _containers.RepeatedCompositeFieldContainer[_fact_pb2.Fact]
     declared_file: str
     declared_line: int
-    def __init__(self, kind: _Optional[_Union[NameKind, str]] = ..., name: _Optional[str] = ..., linkage_name: _Optional[str] = ..., path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., size_bytes: _Optional[int] = ..., inlined_copies: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ..., declared_file: _Optional[str] = ..., declared_line: _Optional[int] = ...) -> None: ...
+    def __init__(self, kind: _Optional[_Union[NameKind, str]] = ..., name: _Optional[str] = ..., linkage_name: _Optional[str] = ..., code_object: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., size_bytes: _Optional[int] = ..., inlined_copies: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ..., declared_file: _Optional[str] = ..., declared_line: _Optional[int] = ...) -> None: ...

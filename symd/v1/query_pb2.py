@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13symd/v1/query.proto\x12\x07symd.v1\"\xb6\x01\n\x05Query\x12\x11\n\x07\x61\x64\x64ress\x18\x01 \x01(\x04H\x00\x12.\n\rkernel_offset\x18\x02 \x01(\x0b\x32\x15.symd.v1.KernelOffsetH\x00\x12\x30\n\x0esection_offset\x18\x03 \x01(\x0b\x32\x16.symd.v1.SectionOffsetH\x00\x12\x30\n\x0e\x64\x65vice_address\x18\x04 \x01(\x0b\x32\x16.symd.v1.DeviceAddressH\x00\x42\x06\n\x04kind\"S\n\rDeviceAddress\x12\x0f\n\x07\x63ontext\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\x04\x12\x14\n\x07time_ns\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\n\n\x08_time_ns\".\n\x0cKernelOffset\x12\x0e\n\x06kernel\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x04\"[\n\rSectionOffset\x12\x16\n\x0csection_name\x18\x01 \x01(\tH\x00\x12\x17\n\rsection_index\x18\x02 \x01(\rH\x00\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x42\t\n\x07section\"\x94\x01\n\x0bQueryColumn\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x0e\n\x06values\x18\x02 \x01(\x0c\x12 \n\x07origins\x18\x06 \x03(\x0b\x32\x0f.symd.v1.Origin\x12\x0e\n\x06origin\x18\x07 \x01(\x0c\x12\x11\n\x07time_ns\x18\x08 \x01(\x04H\x00\x12\x12\n\x08times_ns\x18\t \x01(\x0cH\x00\x42\x07\n\x05\x61s_ofJ\x04\x08\x03\x10\x06\"\xb5\x01\n\x06Origin\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x11\n\x04path\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x10\n\x06kernel\x18\x03 \x01(\tH\x00\x12\x16\n\x0csection_name\x18\x04 \x01(\tH\x00\x12\x17\n\rsection_index\x18\x05 \x01(\rH\x00\x12\x11\n\x07\x63ontext\x18\x06 \x01(\tH\x00\x12\r\n\x05shift\x18\x07 \x01(\r\x12\x12\n\nknown_bits\x18\x08 \x01(\rB\x06\n\x04kindB\x07\n\x05_pathB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13symd/v1/query.proto\x12\x07symd.v1\"\xba\x01\n\x05Query\x12\x11\n\x07\x61\x64\x64ress\x18\x01 \x01(\x04H\x00\x12\x32\n\x0f\x66unction_offset\x18\x02 \x01(\x0b\x32\x17.symd.v1.FunctionOffsetH\x00\x12\x30\n\x0esection_offset\x18\x03 \x01(\x0b\x32\x16.symd.v1.SectionOffsetH\x00\x12\x30\n\x0e\x64\x65vice_address\x18\x04 \x01(\x0b\x32\x16.symd.v1.DeviceAddressH\x00\x42\x06\n\x04kind\"S\n\rDeviceAddress\x12\x0f\n\x07\x63ontext\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\x04\x12\x14\n\x07time_ns\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\n\n\x08_time_ns\"2\n\x0e\x46unctionOffset\x12\x10\n\x08\x66unction\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x04\"[\n\rSectionOffset\x12\x16\n\x0csection_name\x18\x01 \x01(\tH\x00\x12\x17\n\rsection_index\x18\x02 \x01(\rH\x00\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x42\t\n\x07section\"\x96\x01\n\rPackedQueries\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x0e\n\x06values\x18\x02 \x01(\x0c\x12 \n\x07origins\x18\x06 \x03(\x0b\x32\x0f.symd.v1.Origin\x12\x0e\n\x06origin\x18\x07 \x01(\x0c\x12\x11\n\x07time_ns\x18\x08 \x01(\x04H\x00\x12\x12\n\x08times_ns\x18\t \x01(\x0cH\x00\x42\x07\n\x05\x61s_ofJ\x04\x08\x03\x10\x06\"\xc5\x01\n\x06Origin\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x18\n\x0b\x63ode_object\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x12\n\x08\x66unction\x18\x03 \x01(\tH\x00\x12\x16\n\x0csection_name\x18\x04 \x01(\tH\x00\x12\x17\n\rsection_index\x18\x05 \x01(\rH\x00\x12\x11\n\x07\x63ontext\x18\x06 \x01(\tH\x00\x12\r\n\x05shift\x18\x07 \x01(\r\x12\x12\n\nknown_bits\x18\x08 \x01(\rB\x06\n\x04kindB\x0e\n\x0c_code_objectB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,15 +34,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
   _globals['_QUERY']._serialized_start=33
-  _globals['_QUERY']._serialized_end=215
-  _globals['_DEVICEADDRESS']._serialized_start=217
-  _globals['_DEVICEADDRESS']._serialized_end=300
-  _globals['_KERNELOFFSET']._serialized_start=302
-  _globals['_KERNELOFFSET']._serialized_end=348
-  _globals['_SECTIONOFFSET']._serialized_start=350
-  _globals['_SECTIONOFFSET']._serialized_end=441
-  _globals['_QUERYCOLUMN']._serialized_start=444
-  _globals['_QUERYCOLUMN']._serialized_end=592
-  _globals['_ORIGIN']._serialized_start=595
-  _globals['_ORIGIN']._serialized_end=776
+  _globals['_QUERY']._serialized_end=219
+  _globals['_DEVICEADDRESS']._serialized_start=221
+  _globals['_DEVICEADDRESS']._serialized_end=304
+  _globals['_FUNCTIONOFFSET']._serialized_start=306
+  _globals['_FUNCTIONOFFSET']._serialized_end=356
+  _globals['_SECTIONOFFSET']._serialized_start=358
+  _globals['_SECTIONOFFSET']._serialized_end=449
+  _globals['_PACKEDQUERIES']._serialized_start=452
+  _globals['_PACKEDQUERIES']._serialized_end=602
+  _globals['_ORIGIN']._serialized_start=605
+  _globals['_ORIGIN']._serialized_end=802
 # @@protoc_insertion_point(module_scope)

@@ -8,16 +8,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Query(_message.Message):
-    __slots__ = ("address", "kernel_offset", "section_offset", "device_address")
+    __slots__ = ("address", "function_offset", "section_offset", "device_address")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_OFFSET_FIELD_NUMBER: _ClassVar[int]
     SECTION_OFFSET_FIELD_NUMBER: _ClassVar[int]
     DEVICE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     address: int
-    kernel_offset: KernelOffset
+    function_offset: FunctionOffset
     section_offset: SectionOffset
     device_address: DeviceAddress
-    def __init__(self, address: _Optional[int] = ..., kernel_offset: _Optional[_Union[KernelOffset, _Mapping]] = ..., section_offset: _Optional[_Union[SectionOffset, _Mapping]] = ..., device_address: _Optional[_Union[DeviceAddress, _Mapping]] = ...) -> None: ...
+    def __init__(self, address: _Optional[int] = ..., function_offset: _Optional[_Union[FunctionOffset, _Mapping]] = ..., section_offset: _Optional[_Union[SectionOffset, _Mapping]] = ..., device_address: _Optional[_Union[DeviceAddress, _Mapping]] = ...) -> None: ...
 
 class DeviceAddress(_message.Message):
     __slots__ = ("context", "address", "time_ns")
@@ -29,13 +29,13 @@ class DeviceAddress(_message.Message):
     time_ns: int
     def __init__(self, context: _Optional[str] = ..., address: _Optional[int] = ..., time_ns: _Optional[int] = ...) -> None: ...
 
-class KernelOffset(_message.Message):
-    __slots__ = ("kernel", "offset")
-    KERNEL_FIELD_NUMBER: _ClassVar[int]
+class FunctionOffset(_message.Message):
+    __slots__ = ("function", "offset")
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
-    kernel: str
+    function: str
     offset: int
-    def __init__(self, kernel: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+    def __init__(self, function: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class SectionOffset(_message.Message):
     __slots__ = ("section_name", "section_index", "offset")
@@ -47,7 +47,7 @@ class SectionOffset(_message.Message):
     offset: int
     def __init__(self, section_name: _Optional[str] = ..., section_index: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
 
-class QueryColumn(_message.Message):
+class PackedQueries(_message.Message):
     __slots__ = ("count", "values", "origins", "origin", "time_ns", "times_ns")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
@@ -64,21 +64,21 @@ class QueryColumn(_message.Message):
     def __init__(self, count: _Optional[int] = ..., values: _Optional[bytes] = ..., origins: _Optional[_Iterable[_Union[Origin, _Mapping]]] = ..., origin: _Optional[bytes] = ..., time_ns: _Optional[int] = ..., times_ns: _Optional[bytes] = ...) -> None: ...
 
 class Origin(_message.Message):
-    __slots__ = ("module", "path", "kernel", "section_name", "section_index", "context", "shift", "known_bits")
+    __slots__ = ("module", "code_object", "function", "section_name", "section_index", "context", "shift", "known_bits")
     MODULE_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_NAME_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_FIELD_NUMBER: _ClassVar[int]
     SHIFT_FIELD_NUMBER: _ClassVar[int]
     KNOWN_BITS_FIELD_NUMBER: _ClassVar[int]
     module: str
-    path: str
-    kernel: str
+    code_object: str
+    function: str
     section_name: str
     section_index: int
     context: str
     shift: int
     known_bits: int
-    def __init__(self, module: _Optional[str] = ..., path: _Optional[str] = ..., kernel: _Optional[str] = ..., section_name: _Optional[str] = ..., section_index: _Optional[int] = ..., context: _Optional[str] = ..., shift: _Optional[int] = ..., known_bits: _Optional[int] = ...) -> None: ...
+    def __init__(self, module: _Optional[str] = ..., code_object: _Optional[str] = ..., function: _Optional[str] = ..., section_name: _Optional[str] = ..., section_index: _Optional[int] = ..., context: _Optional[str] = ..., shift: _Optional[int] = ..., known_bits: _Optional[int] = ...) -> None: ...

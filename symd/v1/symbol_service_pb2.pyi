@@ -17,78 +17,78 @@ class AnswerForm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     ANSWER_FORM_UNSPECIFIED: _ClassVar[AnswerForm]
     ANSWER_FORM_ROWS: _ClassVar[AnswerForm]
-    ANSWER_FORM_COLUMNS: _ClassVar[AnswerForm]
+    ANSWER_FORM_PACKED: _ClassVar[AnswerForm]
 ANSWER_FORM_UNSPECIFIED: AnswerForm
 ANSWER_FORM_ROWS: AnswerForm
-ANSWER_FORM_COLUMNS: AnswerForm
+ANSWER_FORM_PACKED: AnswerForm
 
 class SymbolizeRequest(_message.Message):
-    __slots__ = ("name", "path", "queries", "column", "form", "keeps_tables", "known_tables", "as_written", "with_ranges")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("module", "code_object", "queries", "packed_queries", "form", "keeps_tables", "known_table_ids", "as_written", "with_ranges")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     QUERIES_FIELD_NUMBER: _ClassVar[int]
-    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    PACKED_QUERIES_FIELD_NUMBER: _ClassVar[int]
     FORM_FIELD_NUMBER: _ClassVar[int]
     KEEPS_TABLES_FIELD_NUMBER: _ClassVar[int]
-    KNOWN_TABLES_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_TABLE_IDS_FIELD_NUMBER: _ClassVar[int]
     AS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     WITH_RANGES_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    path: str
+    module: str
+    code_object: str
     queries: _containers.RepeatedCompositeFieldContainer[_query_pb2.Query]
-    column: _query_pb2.QueryColumn
+    packed_queries: _query_pb2.PackedQueries
     form: AnswerForm
     keeps_tables: bool
-    known_tables: _containers.RepeatedScalarFieldContainer[bytes]
+    known_table_ids: _containers.RepeatedScalarFieldContainer[bytes]
     as_written: bool
     with_ranges: bool
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ..., column: _Optional[_Union[_query_pb2.QueryColumn, _Mapping]] = ..., form: _Optional[_Union[AnswerForm, str]] = ..., keeps_tables: _Optional[bool] = ..., known_tables: _Optional[_Iterable[bytes]] = ..., as_written: _Optional[bool] = ..., with_ranges: _Optional[bool] = ...) -> None: ...
+    def __init__(self, module: _Optional[str] = ..., code_object: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ..., packed_queries: _Optional[_Union[_query_pb2.PackedQueries, _Mapping]] = ..., form: _Optional[_Union[AnswerForm, str]] = ..., keeps_tables: _Optional[bool] = ..., known_table_ids: _Optional[_Iterable[bytes]] = ..., as_written: _Optional[bool] = ..., with_ranges: _Optional[bool] = ...) -> None: ...
 
 class SymbolizeResponse(_message.Message):
-    __slots__ = ("answers", "columns")
+    __slots__ = ("answers", "packed_answers")
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
-    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    PACKED_ANSWERS_FIELD_NUMBER: _ClassVar[int]
     answers: _containers.RepeatedCompositeFieldContainer[_answer_pb2.Answer]
-    columns: _answer_pb2.AnswerColumns
-    def __init__(self, answers: _Optional[_Iterable[_Union[_answer_pb2.Answer, _Mapping]]] = ..., columns: _Optional[_Union[_answer_pb2.AnswerColumns, _Mapping]] = ...) -> None: ...
+    packed_answers: _answer_pb2.PackedAnswers
+    def __init__(self, answers: _Optional[_Iterable[_Union[_answer_pb2.Answer, _Mapping]]] = ..., packed_answers: _Optional[_Union[_answer_pb2.PackedAnswers, _Mapping]] = ...) -> None: ...
 
 class SymbolizeStreamRequest(_message.Message):
-    __slots__ = ("id", "batch")
+    __slots__ = ("id", "request")
     ID_FIELD_NUMBER: _ClassVar[int]
-    BATCH_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
     id: int
-    batch: SymbolizeRequest
-    def __init__(self, id: _Optional[int] = ..., batch: _Optional[_Union[SymbolizeRequest, _Mapping]] = ...) -> None: ...
+    request: SymbolizeRequest
+    def __init__(self, id: _Optional[int] = ..., request: _Optional[_Union[SymbolizeRequest, _Mapping]] = ...) -> None: ...
 
 class SymbolizeStreamResponse(_message.Message):
-    __slots__ = ("id", "answers", "failure")
+    __slots__ = ("id", "response", "failure")
     ID_FIELD_NUMBER: _ClassVar[int]
-    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     id: int
-    answers: SymbolizeResponse
+    response: SymbolizeResponse
     failure: _status_pb2.Status
-    def __init__(self, id: _Optional[int] = ..., answers: _Optional[_Union[SymbolizeResponse, _Mapping]] = ..., failure: _Optional[_Union[_status_pb2.Status, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., response: _Optional[_Union[SymbolizeResponse, _Mapping]] = ..., failure: _Optional[_Union[_status_pb2.Status, _Mapping]] = ...) -> None: ...
 
 class GetLineTableRequest(_message.Message):
-    __slots__ = ("name", "path", "level", "function", "around", "section_range", "before", "after")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("module", "code_object", "level", "function", "around", "section_range", "before", "after")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     AROUND_FIELD_NUMBER: _ClassVar[int]
     SECTION_RANGE_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    path: str
+    module: str
+    code_object: str
     level: _line_table_pb2.LineLevel
     function: str
     around: _query_pb2.Query
     section_range: _line_table_pb2.SectionRange
     before: int
     after: int
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., level: _Optional[_Union[_line_table_pb2.LineLevel, str]] = ..., function: _Optional[str] = ..., around: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., section_range: _Optional[_Union[_line_table_pb2.SectionRange, _Mapping]] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
+    def __init__(self, module: _Optional[str] = ..., code_object: _Optional[str] = ..., level: _Optional[_Union[_line_table_pb2.LineLevel, str]] = ..., function: _Optional[str] = ..., around: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., section_range: _Optional[_Union[_line_table_pb2.SectionRange, _Mapping]] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
 
 class GetLineTableResponse(_message.Message):
     __slots__ = ("header", "text_sections", "strings", "rows")

@@ -78,7 +78,7 @@ class SymbolServiceServicer:
         more to look for than `name_search_letters` and `question_seconds` allow; or truncated device addresses could stand for too
         many places.
 
-        One request takes all modules: a profile is one QueryColumn whose origins are its kernels or contexts, and a stack as many
+        One request takes all modules: a profile is one PackedQueries whose origins are its kernels or contexts, and a stack as many
         queries of device addresses as it has frames.
 
         Many gRPC libraries take messages of at most 4 MiB unless told otherwise: answers that are spelled out reach that at about

@@ -115,7 +115,7 @@ def test_places_and_names_come_in_pages(both: Both) -> None:
     with grpc.insecure_channel(both.address, options=[("grpc.default_authority", "localhost")]) as channel:
         breakpoints, names = BreakpointServiceStub(channel), NameServiceStub(channel)
         asked = to_breakpoint(Breakpoint("", SourceLine("blur.cl", 8)))
-        request = ResolveBreakpointRequest(name=f"modules/{digest}", breakpoint=asked, page_size=3)
+        request = ResolveBreakpointRequest(module=f"modules/{digest}", breakpoint=asked, page_size=3)
         first = breakpoints.ResolveBreakpoint(request)
         request.page_token = first.next_page_token
         second = breakpoints.ResolveBreakpoint(request)
@@ -124,7 +124,7 @@ def test_places_and_names_come_in_pages(both: Both) -> None:
         with pytest.raises(grpc.RpcError) as refused:
             breakpoints.ResolveBreakpoint(request)
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-        find = FindNamesRequest(name=f"modules/{digest}", pattern="*", match=3, page_size=2)
+        find = FindNamesRequest(module=f"modules/{digest}", pattern="*", match=3, page_size=2)
         first = names.FindNames(find)
         find.page_token = first.next_page_token
         second = names.FindNames(find)

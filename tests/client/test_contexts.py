@@ -33,7 +33,7 @@ from symd.store import Store
 from symd.v1 import context_pb2 as messages
 from symd.v1 import context_service_pb2
 from symd.v1.context_pb2 import MapEvent
-from symd.v1.query_pb2 import Origin, QueryColumn
+from symd.v1.query_pb2 import Origin, PackedQueries
 from symd.v1.symbol_service_pb2 import SymbolizeRequest
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -441,7 +441,7 @@ def test_the_map_is_there_after_a_restart_and_follows_another_process(tmp_path):
 
 MESSAGES = {
     "an event that says nothing": ("RecordEvents", {"events": [MapEvent()]}),
-    "a module without a name": ("RecordEvents", {"events": [MapEvent(load=messages.Load(time=1))]}),
+    "a module without a name": ("RecordEvents", {"events": [MapEvent(load=messages.Load(time_ns=1))]}),
     "a segment without a place": (
         "RecordEvents",
         {
@@ -457,7 +457,7 @@ MESSAGES = {
 def test_messages_that_no_client_of_ours_sends_are_refused(parts, method, fields):
     client = parts["client"]
     name = "contexts/" + client.contexts.add(Context("hostile"))
-    request = getattr(context_service_pb2, f"{method}Request")(name=name, **fields)
+    request = getattr(context_service_pb2, f"{method}Request")(context=name, **fields)
     with pytest.raises(BadQuery):
         client._calls.one(getattr(client._calls.stubs.contexts, method), request)
 
@@ -484,7 +484,7 @@ def test_columns_that_no_client_of_ours_sends_are_refused(parts, fields):
         if name in fields:
             setattr(origin, name, fields[name])
     rest = {name: value for name, value in fields.items() if name not in ("shift", "context")}
-    request = SymbolizeRequest(column=QueryColumn(origins=[origin], **rest))
+    request = SymbolizeRequest(packed_queries=PackedQueries(origins=[origin], **rest))
     with pytest.raises(BadQuery):
         client._calls.one(client._calls.stubs.symbols.Symbolize, request)
 
@@ -492,10 +492,12 @@ def test_columns_that_no_client_of_ours_sends_are_refused(parts, fields):
 def test_more_addresses_than_the_limit_and_wrong_tokens_are_refused(parts):
     client = parts["client"]
     name = "contexts/" + client.contexts.add(Context("hostile"))
-    request = SymbolizeRequest(column=QueryColumn(origins=[Origin(context=name)], count=300_001, values=bytes(300_001)))
+    request = SymbolizeRequest(
+        packed_queries=PackedQueries(origins=[Origin(context=name)], count=300_001, values=bytes(300_001))
+    )
     with pytest.raises(LimitExceeded, match="300001"):
         client._calls.one(client._calls.stubs.symbols.Symbolize, request)
-    other_list = context_service_pb2.ListLoadsRequest(parent=name)
+    other_list = context_service_pb2.ListLoadsRequest(context=name)
     other_list.page_token = to_token("modules", 1)
     with pytest.raises(BadQuery):
         client._calls.one(client._calls.stubs.contexts.ListLoads, other_list)

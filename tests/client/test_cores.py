@@ -91,7 +91,7 @@ def test_every_field_comes_back():
 
 def test_requests_and_streams_that_make_no_sense():
     with pytest.raises(BadQuery, match="more than 100"):
-        from_request(ReadCoreRequest(name="modules/" + "1" * 64, module_names=["modules/" + "2" * 64] * 101))
+        from_request(ReadCoreRequest(module="modules/" + "1" * 64, debug_modules=["modules/" + "2" * 64] * 101))
     with pytest.raises(Malformed):
         from_parts([ReadCoreResponse(stack=CoreStackMessage())])
     with pytest.raises(Malformed):

@@ -235,7 +235,7 @@ def test_too_old_a_position_is_said_by_name(served: Served) -> None:
     with client.watch(resume_token=position) as watch, pytest.raises(PositionLost, match="more than 3 modules") as lost:
         next(watch)
     assert lost.value.metadata["limit"] == "module_events"
-    assert "without a position" in lost.value.hint
+    assert "without a resume token" in lost.value.hint
 
 
 def test_one_who_does_not_read_is_ended_by_name_and_holds_up_nobody(served: Served) -> None:

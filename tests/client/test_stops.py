@@ -26,7 +26,7 @@ from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.store import Store
 from symd.v1 import query_pb2
-from symd.v1.symbol_service_pb2 import ANSWER_FORM_COLUMNS, SymbolizeRequest
+from symd.v1.symbol_service_pb2 import ANSWER_FORM_PACKED, SymbolizeRequest
 from tests.tools import require
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -127,8 +127,8 @@ def test_a_stack_over_two_modules_is_told_with_ranges_in_one_call(parts: dict[st
     response = client._calls.one(client._calls.stubs.symbols.Symbolize, asked)
     assert [from_ranged_answer(each) for each in response.answers] == [*own, Answer(Reason.OUTSIDE_TEXT)]
     assert [each.module for each in response.answers] == [*(f"modules/{digest}" for digest in digests), ""]
-    asked.form = ANSWER_FORM_COLUMNS
-    with pytest.raises(InvalidInput, match="columns say no ranges"):
+    asked.form = ANSWER_FORM_PACKED
+    with pytest.raises(InvalidInput, match="packed answers say no ranges"):
         client._calls.one(client._calls.stubs.symbols.Symbolize, asked)
 
 

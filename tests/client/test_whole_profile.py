@@ -21,7 +21,7 @@ from symd.server.config import Config
 from symd.server.listening import listening
 from symd.server.server import build_daemon
 from symd.store import Store
-from symd.v1.query_pb2 import DeviceAddress, KernelOffset, Query, QueryColumn
+from symd.v1.query_pb2 import DeviceAddress, FunctionOffset, PackedQueries, Query
 from symd.v1.query_pb2 import Origin as OriginMessage
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeStreamRequest
 from symd.v1.variable_service_pb2 import GetVariablesRequest
@@ -258,8 +258,8 @@ def test_a_stack_of_device_addresses_is_one_call_whose_answers_say_their_modules
     wanted = engine.symbolize_one(raycast, ByKernel("raycast", 0x368))
     assert [frame.function for frame in answers[1].frames] == [frame.function for frame in wanted.frames]
     assert (answers[1].section_offset, answers[1].kernel) == (wanted.section_offset, "raycast")
-    mixed = [asked[1], Query(kernel_offset=KernelOffset(kernel="vadd", offset=0x1B0))]
-    both = client._calls.one(method, SymbolizeRequest(name=f"modules/{vadd}", queries=mixed)).answers
+    mixed = [asked[1], Query(function_offset=FunctionOffset(function="vadd", offset=0x1B0))]
+    both = client._calls.one(method, SymbolizeRequest(module=f"modules/{vadd}", queries=mixed)).answers
     assert both[0] == answers[1]
     assert both[1].kernel == "vadd"
     assert not both[1].HasField("device_address")
@@ -293,20 +293,22 @@ def test_a_stream_takes_device_addresses_and_each_answer_takes_few_bytes(parts, 
     """Four bytes an answer are what lets a million of them pass a client's limit of 4 MiB."""
     client, count = parts["client"], 100_000
     values = HEAP + np.arange(count, dtype=np.uint64) % np.uint64(0x300)
-    column = QueryColumn(count=count, values=values.tobytes(), origins=[OriginMessage(context=stopped)])
-    requests = [SymbolizeStreamRequest(id=number, batch=SymbolizeRequest(column=column)) for number in range(3)]
+    column = PackedQueries(count=count, values=values.tobytes(), origins=[OriginMessage(context=stopped)])
+    requests = [
+        SymbolizeStreamRequest(id=number, request=SymbolizeRequest(packed_queries=column)) for number in range(3)
+    ]
     responses = list(client._calls.stream(client._calls.stubs.symbols.SymbolizeStream, lambda: iter(requests)))
     assert [each.id for each in responses] == [0, 1, 2]
-    assert [each.answers.columns.count for each in responses] == [count] * 3
+    assert [each.response.packed_answers.count for each in responses] == [count] * 3
     assert all(each.ByteSize() < 4 * count for each in responses)
-    assert not responses[0].answers.columns.device_address
-    kernel = OriginMessage(module=f"modules/{modules[0].sha256}", kernel="vadd")
-    two = QueryColumn(
+    assert not responses[0].response.packed_answers.device_address
+    kernel = OriginMessage(module=f"modules/{modules[0].sha256}", function="vadd")
+    two = PackedQueries(
         count=count, values=bytes(2 * count), origins=[kernel, kernel], origin=bytes([0, 1]) * (count // 2)
     )
-    response = client._calls.one(client._calls.stubs.symbols.Symbolize, SymbolizeRequest(column=two))
+    response = client._calls.one(client._calls.stubs.symbols.Symbolize, SymbolizeRequest(packed_queries=two))
     assert response.ByteSize() < 2 * count
-    assert response.columns.place_by_origin
+    assert response.packed_answers.place_by_origin
 
 
 def test_whole_addresses_come_where_they_are_not_the_requests(symd):
@@ -334,15 +336,17 @@ def test_origins_that_cannot_be_are_refused(symd, origins, origin, said):
 
 def test_the_module_that_a_request_names_fails_the_call_and_one_that_an_origin_names_its_addresses(parts, modules):
     client = parts["client"]
-    column = QueryColumn(count=2, origins=[OriginMessage(kernel="k"), OriginMessage(section_index=1)], origin=b"\0\1")
+    column = PackedQueries(
+        count=2, origins=[OriginMessage(function="k"), OriginMessage(section_index=1)], origin=b"\0\1"
+    )
     method = client._calls.stubs.symbols.Symbolize
     with pytest.raises(ModuleNotFound):
-        client._calls.one(method, SymbolizeRequest(name=f"modules/{NOBODY}", column=column))
+        client._calls.one(method, SymbolizeRequest(module=f"modules/{NOBODY}", packed_queries=column))
     name = f"modules/{modules[0].sha256}"
     with pytest.raises(ObjectNotFound):
-        client._calls.one(method, SymbolizeRequest(name=name, path="not/there", column=column))
+        client._calls.one(method, SymbolizeRequest(module=name, code_object="not/there", packed_queries=column))
     column.origins[1].module = f"modules/{NOBODY}"
-    columns = client._calls.one(method, SymbolizeRequest(name=name, column=column)).columns
+    columns = client._calls.one(method, SymbolizeRequest(module=name, packed_queries=column)).packed_answers
     assert [columns.locations.reason[number] for number in columns.location] == [
         Reason.UNKNOWN_KERNEL,
         Reason.UNKNOWN_MODULE,
@@ -352,11 +356,11 @@ def test_the_module_that_a_request_names_fails_the_call_and_one_that_an_origin_n
 def test_sections_of_queries_in_memory_and_of_modules_answer_in_columns(parts, modules, stopped):
     """Queries one by one, of which some are in device memory, also come as columns."""
     client = parts["client"]
-    request = SymbolizeRequest(name=f"modules/{modules[1].sha256}", form=2)
+    request = SymbolizeRequest(module=f"modules/{modules[1].sha256}", form=2)
     request.queries.extend(
-        [at(stopped, HEAP + 0x10368), Query(kernel_offset=KernelOffset(kernel="raycast", offset=0x368))]
+        [at(stopped, HEAP + 0x10368), Query(function_offset=FunctionOffset(function="raycast", offset=0x368))]
     )
-    columns = client._calls.one(client._calls.stubs.symbols.Symbolize, request).columns
+    columns = client._calls.one(client._calls.stubs.symbols.Symbolize, request).packed_answers
     assert (columns.count, columns.location[0]) == (2, columns.location[1])
     assert list(columns.modules) == ["", f"modules/{modules[1].sha256}"]
     assert BySection(columns.text_sections[1].section_index, 0x368) == BySection(

@@ -127,7 +127,7 @@ def test_a_query_for_a_kernel_that_is_not_there(daemon: Daemon) -> None:
 
 
 def test_a_name_that_is_no_module(daemon: Daemon) -> None:
-    request = symbol_service_pb2.SymbolizeRequest(name="modules/../../etc/passwd")
+    request = symbol_service_pb2.SymbolizeRequest(module="modules/../../etc/passwd")
     with grpc.insecure_channel(daemon.address) as channel:
         stub = symbol_service_pb2_grpc.SymbolServiceStub(channel)
         with pytest.raises(grpc.RpcError) as caught:

@@ -33,7 +33,7 @@ def read(daemon: Daemon, digest: str, number: int) -> tuple[str, int]:
     options = (("grpc.use_local_subchannel_pool", 1), ("symd.number", number))
     with grpc.insecure_channel(daemon.address, options) as channel:
         try:
-            parts = CoreServiceStub(channel).ReadCore(ReadCoreRequest(name=f"modules/{digest}"), timeout=300)
+            parts = CoreServiceStub(channel).ReadCore(ReadCoreRequest(module=f"modules/{digest}"), timeout=300)
             return "OK", sum(len(part.stack.calls) for part in parts)
         except grpc.RpcError as error:
             return f"{error.code().name}: {error.details()}", 0

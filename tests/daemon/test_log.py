@@ -38,8 +38,8 @@ def test_clients_that_go_away_before_their_answer_leave_no_traceback(tmp_path: P
     with serving(tmp_path) as daemon:
         with daemon.client() as client:
             digest = client.add(MODULE).sha256
-        query = q.Query(kernel_offset=q.KernelOffset(kernel="raycast", offset=0x368))
-        question = message(s.SymbolizeRequest(name=f"modules/{digest}", queries=[query] * 50).SerializeToString())
+        query = q.Query(function_offset=q.FunctionOffset(function="raycast", offset=0x368))
+        question = message(s.SymbolizeRequest(module=f"modules/{digest}", queries=[query] * 50).SerializeToString())
         for _ in range(20):
             with Connection(daemon.address, window=0) as peer:
                 peer.send(peer.call("symd.v1.SymbolService.Symbolize"), question, end=True)

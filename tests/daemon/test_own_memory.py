@@ -62,8 +62,8 @@ def test_beside_many_large_batches(tmp_path: Path, outside: int) -> None:
     with beside_a_neighbour(tmp_path) as (daemon, _, address):
         values = np.full(1_250_000, address, "<u8")
         values[:outside] = 1
-        column = q.QueryColumn(values=values.tobytes(), count=len(values))
-        request = s.SymbolizeRequest(name=f"modules/{DIGEST}", column=column)
+        column = q.PackedQueries(values=values.tobytes(), count=len(values))
+        request = s.SymbolizeRequest(module=f"modules/{DIGEST}", packed_queries=column)
 
         def ask(number: int) -> str:
             options = (("grpc.use_local_subchannel_pool", 1), ("symd.number", number))
@@ -82,8 +82,8 @@ def test_beside_many_large_batches(tmp_path: Path, outside: int) -> None:
 
 def test_refused_batches_leave_nothing_behind(tmp_path: Path) -> None:
     with serving(tmp_path, "--limit", "client_bytes_in_flight=1000000") as daemon:
-        column = q.QueryColumn(values=bytes(10_000_000), count=1_250_000)
-        request = s.SymbolizeRequest(name=f"modules/{DIGEST}", column=column)
+        column = q.PackedQueries(values=bytes(10_000_000), count=1_250_000)
+        request = s.SymbolizeRequest(module=f"modules/{DIGEST}", packed_queries=column)
         before = own_memory(daemon)
         for _ in range(30):
             with grpc.insecure_channel(daemon.address) as channel, pytest.raises(grpc.RpcError) as caught:

@@ -50,8 +50,8 @@ LIMITS = Limits()
 
 
 def _page(request: module_service_pb2.ListKernelsRequest) -> None:
-    fields.module_digest(request.parent, "parent")
-    slice_page(range(100), request.parent, request.page_size, request.page_token, lambda at: Query(address=at))
+    fields.module_digest(request.module)
+    slice_page(range(100), request.module, request.page_size, request.page_token, lambda at: Query(address=at))
 
 
 DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (

@@ -18,8 +18,8 @@ from symd.model.answers import Answer, CodeRanges, Reason
 from symd.query.code_ranges import MOST_RANGED
 from symd.rpc.wire.queries import from_request
 from symd.store import Store
-from symd.v1.query_pb2 import Query, QueryColumn
-from symd.v1.symbol_service_pb2 import ANSWER_FORM_COLUMNS, ANSWER_FORM_ROWS, SymbolizeRequest
+from symd.v1.query_pb2 import PackedQueries, Query
+from symd.v1.symbol_service_pb2 import ANSWER_FORM_PACKED, ANSWER_FORM_ROWS, SymbolizeRequest
 from tests.agreement.dwarfdump_dies import Die, Tree
 from tests.agreement.llvm import Row, line_tables
 from tests.query.disasm.objects import SAMPLES
@@ -182,10 +182,10 @@ def test_a_part_of_a_larger_batch_is_told_with_ranges_only_up_to_a_limit(engine:
 def test_columns_have_no_ranges() -> None:
     name = "modules/" + "0" * 64
     for request in (
-        SymbolizeRequest(name=name, column=QueryColumn(count=1), with_ranges=True),
-        SymbolizeRequest(name=name, queries=[Query(address=1)], form=ANSWER_FORM_COLUMNS, with_ranges=True),
+        SymbolizeRequest(module=name, packed_queries=PackedQueries(count=1), with_ranges=True),
+        SymbolizeRequest(module=name, queries=[Query(address=1)], form=ANSWER_FORM_PACKED, with_ranges=True),
     ):
-        with pytest.raises(InvalidInput, match="columns say no ranges"):
+        with pytest.raises(InvalidInput, match="packed answers say no ranges"):
             from_request(request, 10)
-    rows = SymbolizeRequest(name=name, column=QueryColumn(count=1), form=ANSWER_FORM_ROWS, with_ranges=True)
+    rows = SymbolizeRequest(module=name, packed_queries=PackedQueries(count=1), form=ANSWER_FORM_ROWS, with_ranges=True)
     assert from_request(rows, 10).with_ranges

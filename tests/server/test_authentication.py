@@ -390,7 +390,7 @@ def test_tokens_are_added_and_revoked_without_a_restart(access) -> None:
 
 
 def test_a_stream_ends_at_the_next_message_when_its_token_is_revoked(access) -> None:
-    asked = s.SymbolizeStreamRequest(batch=s.SymbolizeRequest(name=f"modules/{DIGEST}"))
+    asked = s.SymbolizeStreamRequest(request=s.SymbolizeRequest(module=f"modules/{DIGEST}"))
     go_on = threading.Event()
 
     def questions():
@@ -861,7 +861,7 @@ def test_what_a_client_writes_stays_in_its_line(sock: str, caplog: pytest.LogCap
         stub = ModuleServiceStub(channel)
         for name in ("modules/\n who=root", "x" * 100_000, "\u2028\x1b[2J"):
             with pytest.raises(grpc.RpcError):
-                stub.DeleteModule(DeleteModuleRequest(name=name), timeout=20)
+                stub.DeleteModule(DeleteModuleRequest(module=name), timeout=20)
     told = lines(caplog)
     assert len(told) == 3
     assert all(line.isascii() and line.isprintable() and len(line) < 500 for line in told)
@@ -870,7 +870,7 @@ def test_what_a_client_writes_stays_in_its_line(sock: str, caplog: pytest.LogCap
 
 
 def deleted(address: str, *metadata: tuple[str, str]) -> None:
-    request = DeleteModuleRequest(name=f"modules/{DIGEST}")
+    request = DeleteModuleRequest(module=f"modules/{DIGEST}")
     with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
         ModuleServiceStub(channel).DeleteModule(request, metadata=metadata, timeout=20)
 

@@ -39,7 +39,7 @@ from tests.server.http2 import Connection, message
 from tests.server.test_calls import refusal, upload
 
 NAME = f"modules/{DIGEST}"
-ONE = s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])
+ONE = s.SymbolizeRequest(module=NAME, queries=[q.Query(address=0x150)])
 SYMBOLIZE, STREAM = "symd.v1.SymbolService.Symbolize", "symd.v1.SymbolService.SymbolizeStream"
 UPLOAD, LINES = "symd.v1.ModuleService.UploadModule", "symd.v1.SymbolService.GetLineTable"
 
@@ -147,7 +147,7 @@ def test_idle_streams_leave_room_for_uploads_and_are_ended(tmp_path):
         over = threading.Event()
 
         def idle():
-            yield s.SymbolizeStreamRequest(id=1, batch=ONE)
+            yield s.SymbolizeStreamRequest(id=1, request=ONE)
             over.wait(60)
 
         calls = [symbols.SymbolizeStream(idle()) for _ in range(3)]
@@ -167,7 +167,7 @@ def test_a_stream_is_not_idle_while_the_daemon_works(tmp_path):
         engine = daemon.engine
 
         def batches():
-            yield s.SymbolizeStreamRequest(id=1, batch=ONE)
+            yield s.SymbolizeStreamRequest(id=1, request=ONE)
             assert engine.hold.wait(ANSWERED_WITHIN)
 
         engine.hold.clear()
@@ -177,8 +177,8 @@ def test_a_stream_is_not_idle_while_the_daemon_works(tmp_path):
         answers.cancel()
 
 
-COLUMN = q.QueryColumn(values=np.full(10_000, 0x150, "<u8").tobytes(), count=10_000)
-LARGE = s.SymbolizeRequest(name=NAME, column=COLUMN)
+COLUMN = q.PackedQueries(values=np.full(10_000, 0x150, "<u8").tobytes(), count=10_000)
+LARGE = s.SymbolizeRequest(module=NAME, packed_queries=COLUMN)
 """More than 64 KiB: a large batch."""
 STREAMS = 40
 
@@ -205,14 +205,14 @@ def test_batches_of_streams_take_their_turns_among_those_of_calls(tmp_path):
         symbols, queue = SymbolServiceStub(channel), daemon.work_queues[Work.BATCH]
         with held_batches(daemon) as (at_work, go_on):
             streams = [
-                symbols.SymbolizeStream(iter([s.SymbolizeStreamRequest(id=number, batch=LARGE)]))
+                symbols.SymbolizeStream(iter([s.SymbolizeStreamRequest(id=number, request=LARGE)]))
                 for number in range(STREAMS)
             ]
             assert eventually(lambda: (queue.running, queue.waiting) == (2, STREAMS - 2), 20)
             call = symbols.Symbolize.future(LARGE)
             assert eventually(lambda: queue.waiting == STREAMS - 1)
             assert symbols.Symbolize(ONE, timeout=ANSWERED_WITHIN).answers[0].frames
-            lines = symbols.GetLineTable(s.GetLineTableRequest(name=NAME))
+            lines = symbols.GetLineTable(s.GetLineTableRequest(module=NAME))
             assert eventually(lambda: queue.waiting == STREAMS)
             assert len(at_work) == 2
             lines.cancel()
@@ -221,7 +221,7 @@ def test_batches_of_streams_take_their_turns_among_those_of_calls(tmp_path):
             go_on.set()
             answers = [next(stream) for stream in streams]
         assert [each.id for each in answers] == list(range(STREAMS - 1))
-        assert all(each.HasField("answers") for each in answers)
+        assert all(each.HasField("response") for each in answers)
         assert call.result(ANSWERED_WITHIN).HasField("columns")
         assert eventually(lambda: (queue.running, queue.waiting) == (0, 0))
 
@@ -232,9 +232,9 @@ def test_a_batch_of_a_stream_that_finds_no_room_is_refused_and_the_stream_goes_o
         symbols, queue, again = SymbolServiceStub(channel), daemon.work_queues[Work.BATCH], threading.Event()
 
         def twice():
-            yield s.SymbolizeStreamRequest(id=1, batch=LARGE)
+            yield s.SymbolizeStreamRequest(id=1, request=LARGE)
             assert again.wait(ANSWERED_WITHIN)
-            yield s.SymbolizeStreamRequest(id=2, batch=LARGE)
+            yield s.SymbolizeStreamRequest(id=2, request=LARGE)
 
         with held_batches(daemon) as (_, go_on):
             calls = [symbols.Symbolize.future(LARGE) for _ in range(2)]
@@ -246,7 +246,7 @@ def test_a_batch_of_a_stream_that_finds_no_room_is_refused_and_the_stream_goes_o
             again.set()
             answered = next(stream)
         assert (refused.id, refused.failure.code) == (1, grpc.StatusCode.RESOURCE_EXHAUSTED.value[0])
-        assert (answered.id, answered.WhichOneof("outcome")) == (2, "answers")
+        assert (answered.id, answered.WhichOneof("outcome")) == (2, "response")
 
 
 def test_an_upload_that_stops_half_way_is_ended_and_leaves_its_place(tmp_path):
@@ -278,7 +278,7 @@ def test_uploads_beyond_the_bound_are_refused_while_streams_go_on(tmp_path):
         assert eventually(lambda: daemon.work_queues[Work.UPLOAD].running == 1)
         code, reason, metadata = refusal(lambda: modules.UploadModule(upload(GOOD)))
         assert (code, reason, metadata["limit"]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "BUSY", "uploads")
-        stream = SymbolServiceStub(channel).SymbolizeStream(iter([s.SymbolizeStreamRequest(id=7, batch=ONE)]))
+        stream = SymbolServiceStub(channel).SymbolizeStream(iter([s.SymbolizeStreamRequest(id=7, request=ONE)]))
         assert [each.id for each in stream] == [7]
         over.set()
         assert first.result(ANSWERED_WITHIN).module.name == NAME
@@ -311,7 +311,7 @@ def test_a_client_that_takes_no_response_leaves_its_place(tmp_path):
         neighbour(address),
         Connection(address, window=0) as connection,
     ):
-        request = message(s.GetLineTableRequest(name=NAME).SerializeToString())
+        request = message(s.GetLineTableRequest(module=NAME).SerializeToString())
         for _ in range(3):
             connection.send(connection.call(LINES), request, end=True)
         assert eventually(lambda: daemon.work_queues[Work.STREAM].running == 3)
@@ -381,9 +381,9 @@ def test_no_question_waits_behind_changes_of_the_catalogue(tmp_path):
         daemon.engine.remove = lambda _digest: lock.wait(ANSWERED_WITHIN)
         modules, large = (
             ModuleServiceStub(channel),
-            s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)] * 9_000),
+            s.SymbolizeRequest(module=NAME, queries=[q.Query(address=0x150)] * 9_000),
         )
-        calls = [modules.DeleteModule.future(m.DeleteModuleRequest(name=NAME)) for _ in range(20)]
+        calls = [modules.DeleteModule.future(m.DeleteModuleRequest(module=NAME)) for _ in range(20)]
         assert eventually(lambda: daemon.work_queues[Work.WRITE].running == 1)  # a client's share
         assert modules.ListModules(m.ListModulesRequest(), timeout=ANSWERED_WITHIN).modules[0].name == NAME
         assert SymbolServiceStub(channel).Symbolize(large, timeout=ANSWERED_WITHIN).answers
@@ -412,7 +412,7 @@ def test_many_questions_beyond_the_queue_are_refused_by_name(tmp_path):
 
 def test_bytes_in_flight_are_bounded_and_given_back(tmp_path):
     values = bytes(4_000_000)
-    batch = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=values, count=1_000_000))
+    batch = s.SymbolizeRequest(module=NAME, packed_queries=q.PackedQueries(values=values, count=1_000_000))
     limits = {"bytes_in_flight": 10_000_000}
     with served(tmp_path, **limits) as (address, daemon), neighbour(address) as channel:
         daemon.engine.symbolize_column = lambda *_, **__: (
@@ -439,31 +439,31 @@ def test_bytes_in_flight_are_bounded_and_given_back(tmp_path):
 
 
 def test_a_streams_bytes_are_given_back(tmp_path):
-    column = q.QueryColumn(values=bytes(400_000), count=100_000)
-    batch = s.SymbolizeRequest(name=NAME, column=column)
+    column = q.PackedQueries(values=bytes(400_000), count=100_000)
+    batch = s.SymbolizeRequest(module=NAME, packed_queries=column)
     with served(tmp_path, bytes_in_flight=1_000_000) as (address, daemon), grpc.insecure_channel(address) as channel:
         daemon.engine.symbolize_column = lambda *_, **__: daemon.engine.symbolize(DIGEST, [])
-        requests = (s.SymbolizeStreamRequest(id=number, batch=batch) for number in range(20))
+        requests = (s.SymbolizeStreamRequest(id=number, request=batch) for number in range(20))
         assert len(list(SymbolServiceStub(channel).SymbolizeStream(requests))) == 20
         assert eventually(lambda: daemon.flight.total == 0)
     with (
         served(tmp_path, client_bytes_in_flight=300_000) as (address, daemon),
         grpc.insecure_channel(address) as channel,
     ):
-        stream = SymbolServiceStub(channel).SymbolizeStream(iter([s.SymbolizeStreamRequest(id=1, batch=batch)]))
+        stream = SymbolServiceStub(channel).SymbolizeStream(iter([s.SymbolizeStreamRequest(id=1, request=batch)]))
         assert refusal(lambda: next(stream))[2]["limit"] == "client_bytes_in_flight"
 
 
 @pytest.mark.parametrize(
     ("limits", "request_", "name"),
     [
-        ({"request_fields": 1000}, s.SymbolizeRequest(name=NAME, queries=[q.Query(address=1 << 60)] * 110_000), "request_fields"),
-        ({"row_answers": 9}, s.SymbolizeRequest(name=NAME, queries=[q.Query(address=1)] * 10), "row_answers"),
-        ({"response_bytes": 400}, s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)] * 7), "response_bytes"),
-        ({"response_bytes": 4000}, s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)] * 70), "response_bytes"),
+        ({"request_fields": 1000}, s.SymbolizeRequest(module=NAME, queries=[q.Query(address=1 << 60)] * 110_000), "request_fields"),
+        ({"row_answers": 9}, s.SymbolizeRequest(module=NAME, queries=[q.Query(address=1)] * 10), "row_answers"),
+        ({"response_bytes": 400}, s.SymbolizeRequest(module=NAME, queries=[q.Query(address=0x150)] * 7), "response_bytes"),
+        ({"response_bytes": 4000}, s.SymbolizeRequest(module=NAME, queries=[q.Query(address=0x150)] * 70), "response_bytes"),
         (
             {"response_bytes": 100},
-            s.SymbolizeRequest(name=NAME, form=s.ANSWER_FORM_COLUMNS, queries=[q.Query(address=at) for at in range(99)]),
+            s.SymbolizeRequest(module=NAME, form=s.ANSWER_FORM_PACKED, queries=[q.Query(address=at) for at in range(99)]),
             "response_bytes",
         ),
     ],
@@ -484,7 +484,7 @@ def test_candidates_are_counted_before_they_are_written(tmp_path, monkeypatch):
         ambiguous = replace(answers, candidates=dict.fromkeys(range(2), several))
         daemon.engine.symbolize_column = lambda *_, **__: ambiguous
         monkeypatch.setattr(batches, "write_columns", lambda *_: pytest.fail("written"))
-        request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=bytes(16), count=2))
+        request = s.SymbolizeRequest(module=NAME, packed_queries=q.PackedQueries(values=bytes(16), count=2))
         code, _, metadata = refusal(lambda: SymbolServiceStub(channel).Symbolize(request, timeout=ANSWERED_WITHIN))
         assert (code, metadata["limit"]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "response_bytes")
     room = batches.ResponseSizeLimit(Limits(response_bytes=1000))
@@ -514,7 +514,7 @@ def test_an_answer_of_long_texts_is_not_written_on_the_loop(tmp_path, monkeypatc
         daemon.engine.answer_at_once = daemon.engine.symbolize_one = lambda *_, **__: longer
         hold = BytesInFlight.hold
         monkeypatch.setattr(BytesInFlight, "hold", lambda *held: counted.append(held[-1]) or hold(*held))
-        request = s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])
+        request = s.SymbolizeRequest(module=NAME, queries=[q.Query(address=0x150)])
         SymbolServiceStub(channel).Symbolize(request, timeout=ANSWERED_WITHIN)
     assert max(counted) > 70_000
 
@@ -572,7 +572,7 @@ def look_for_names(*_given, check_cancelled, **_how):
         time.sleep(0.001)
 
 
-ONE_COLUMN = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=bytes(8), count=1))
+ONE_COLUMN = s.SymbolizeRequest(module=NAME, packed_queries=q.PackedQueries(values=bytes(8), count=1))
 
 
 def test_a_batch_that_looks_for_names_takes_so_long_at_most(tmp_path):
@@ -587,7 +587,7 @@ def test_a_batch_that_looks_for_names_ends_with_its_call(tmp_path, streamed):
     with served(tmp_path, question_seconds=600.0) as (address, daemon), neighbour(address) as channel:
         daemon.engine.symbolize_column = look_for_names
         symbols, queue = SymbolServiceStub(channel), daemon.work_queues[Work.STREAM if streamed else Work.QUESTION]
-        one = s.SymbolizeStreamRequest(id=1, batch=ONE_COLUMN)
+        one = s.SymbolizeStreamRequest(id=1, request=ONE_COLUMN)
         call = symbols.SymbolizeStream(iter([one])) if streamed else symbols.Symbolize.future(ONE_COLUMN)
         assert eventually(lambda: queue.running == 1)
         call.cancel()
@@ -596,7 +596,7 @@ def test_a_batch_that_looks_for_names_ends_with_its_call(tmp_path, streamed):
 
 def test_a_large_request_that_is_no_batch_is_refused_before_it_is_read(tmp_path):
     with served(tmp_path, request_bytes=100_000) as (address, _), neighbour(address) as channel:
-        request = m.FindMissingModulesRequest(names=["modules/" + "0" * 64] * 2000)
+        request = m.FindMissingModulesRequest(modules=["modules/" + "0" * 64] * 2000)
         code, _, metadata = refusal(lambda: ModuleServiceStub(channel).FindMissingModules(request))
         assert (code, metadata["limit"]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "request_bytes")
 

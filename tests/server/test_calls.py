@@ -78,12 +78,12 @@ def upload(data, digest=None, size=None, chunk=1 << 20, label="a.bin"):
 
 
 def test_an_upload_is_asked_for_sent_and_then_there(modules, running):
-    ask = m.FindMissingModulesRequest(names=["modules/" + "0" * 64, NAME])
-    assert list(modules.FindMissingModules(ask).names) == list(ask.names)
+    ask = m.FindMissingModulesRequest(modules=["modules/" + "0" * 64, NAME])
+    assert list(modules.FindMissingModules(ask).missing_modules) == list(ask.modules)
     module = modules.UploadModule(upload(GOOD, chunk=1000)).module
     assert (module.name, module.size_bytes, module.format, module.label) == (NAME, len(GOOD), "igc-debug", "a.bin")
     assert (module.contents.code_object_count, module.contents.kernel_count) == (2, 1)
-    assert list(modules.FindMissingModules(ask).names) == ["modules/" + "0" * 64]
+    assert list(modules.FindMissingModules(ask).missing_modules) == ["modules/" + "0" * 64]
     assert running.engine.data[DIGEST] == GOOD
     assert running.engine.labels[DIGEST] == "a.bin"
 
@@ -143,12 +143,12 @@ def test_an_upload_that_is_cancelled_leaves_nothing_and_frees_its_slot(modules, 
 
 def test_containers_come_in_pages_with_their_facts(modules, running):
     running.engine.add(GOOD)
-    assert modules.GetModule(m.GetModuleRequest(name=NAME)).module.contents.container_count == 2
-    first = modules.ListContainers(m.ListContainersRequest(parent=NAME, page_size=1))
+    assert modules.GetModule(m.GetModuleRequest(module=NAME)).module.contents.container_count == 2
+    first = modules.ListContainers(m.ListContainersRequest(module=NAME, page_size=1))
     assert [(each.path, each.format, each.facts[0].name) for each in first.containers] == [
         ("", "igc-debug", "kernel_count")
     ]
-    ask = m.ListContainersRequest(parent=NAME, page_size=1, page_token=first.next_page_token)
+    ask = m.ListContainersRequest(module=NAME, page_size=1, page_token=first.next_page_token)
     second = modules.ListContainers(ask)
     assert ([each.path for each in second.containers], second.next_page_token) == (["inner"], "")
 
@@ -245,7 +245,7 @@ def test_a_module_gets_another_label_and_nothing_else_of_it_can_be_changed(modul
     asked = module_pb2.Module(name=NAME, label="after")
     changed = modules.UpdateModule(m.UpdateModuleRequest(module=asked, update_mask=FieldMask(paths=["label"]))).module
     assert (changed.label, changed.size_bytes, changed.HasField("contents")) == ("after", len(GOOD), False)
-    assert modules.GetModule(m.GetModuleRequest(name=NAME)).module.label == "after"
+    assert modules.GetModule(m.GetModuleRequest(module=NAME)).module.label == "after"
     modules.UpdateModule(m.UpdateModuleRequest(module=module_pb2.Module(name=NAME)))
     assert [each.label for each in modules.ListModules(m.ListModulesRequest()).modules] == [""]
     wrong = m.UpdateModuleRequest(module=asked, update_mask=FieldMask(paths=["label", "format"]))
@@ -256,18 +256,18 @@ def test_a_module_gets_another_label_and_nothing_else_of_it_can_be_changed(modul
 
 def test_a_module_that_is_deleted_is_gone(modules, running):
     running.engine.add(GOOD)
-    modules.DeleteModule(m.DeleteModuleRequest(name=NAME))
+    modules.DeleteModule(m.DeleteModuleRequest(module=NAME))
     for call in (modules.DeleteModule, modules.GetModule):
-        assert refusal(lambda call=call: call(m.GetModuleRequest(name=NAME)))[:2] == (C.NOT_FOUND, "UNKNOWN_MODULE")
-    assert list(modules.FindMissingModules(m.FindMissingModulesRequest(names=[NAME])).names) == [NAME]
+        assert refusal(lambda call=call: call(m.GetModuleRequest(module=NAME)))[:2] == (C.NOT_FOUND, "UNKNOWN_MODULE")
+    assert list(modules.FindMissingModules(m.FindMissingModulesRequest(modules=[NAME])).missing_modules) == [NAME]
 
 
 def test_a_module_that_cannot_be_read_says_why(modules, running):
     name = "modules/" + running.engine.add(UNREADABLE).sha256
-    module = modules.GetModule(m.GetModuleRequest(name=name)).module
+    module = modules.GetModule(m.GetModuleRequest(module=name)).module
     error = from_status(module.failure)
     assert (module.HasField("contents"), error.reason, error.where) == (False, "MALFORMED", "fake.bin")
-    wrong = m.ListCodeObjectsRequest(parent=name)
+    wrong = m.ListCodeObjectsRequest(module=name)
     assert refusal(lambda: modules.ListCodeObjects(wrong))[:2] == (C.INVALID_ARGUMENT, "MALFORMED")
 
 
@@ -284,12 +284,12 @@ def test_a_refusal_names_the_field(modules, symbols):
     assert blamed(lambda: modules.ListModules(m.ListModulesRequest(page_size=-1))) == ["page_size"]
     foreign = {"page_token": "x"}
     assert blamed(lambda: modules.ListModules(m.ListModulesRequest(**foreign))) == ["page_token"]
-    assert blamed(lambda: modules.ListKernels(m.ListKernelsRequest(parent="x"))) == ["parent"]
-    assert blamed(lambda: modules.FindMissingModules(m.FindMissingModulesRequest(names=["x"]))) == ["names"]
+    assert blamed(lambda: modules.ListKernels(m.ListKernelsRequest(module="x"))) == ["module"]
+    assert blamed(lambda: modules.FindMissingModules(m.FindMissingModulesRequest(modules=["x"]))) == ["modules"]
     assert blamed(lambda: list(modules.GrabModule(m.GrabModuleRequest()))) == ["api"]
-    assert blamed(lambda: symbols.Symbolize(s.SymbolizeRequest(name=NAME, queries=[q.Query()]))) == ["queries"]
-    column = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=b"123", count=1))
-    assert blamed(lambda: symbols.Symbolize(column)) == ["column.values"]
+    assert blamed(lambda: symbols.Symbolize(s.SymbolizeRequest(module=NAME, queries=[q.Query()]))) == ["queries"]
+    column = s.SymbolizeRequest(module=NAME, packed_queries=q.PackedQueries(values=b"123", count=1))
+    assert blamed(lambda: symbols.Symbolize(column)) == ["packed_queries.values"]
 
 
 def test_a_page_is_not_shifted_by_what_is_removed(modules, running):
@@ -322,38 +322,38 @@ def test_a_wrong_page_is_refused(modules, fields):
 
 def test_a_module_is_described_with_its_code_objects_and_kernels(modules, running):
     running.engine.add(GOOD)
-    module = modules.GetModule(m.GetModuleRequest(name=NAME)).module
+    module = modules.GetModule(m.GetModuleRequest(module=NAME)).module
     assert list(module.contents.notes) == ["take care"]
-    objects = modules.ListCodeObjects(m.ListCodeObjectsRequest(parent=NAME, page_size=1))
+    objects = modules.ListCodeObjects(m.ListCodeObjectsRequest(module=NAME, page_size=1))
     assert [(each.path, each.target, each.debug, each.kind) for each in objects.code_objects] == [
         ("", "dg2", module_pb2.DEBUG_SCHEME_DWARF_4, module_pb2.CODE_KIND_MACHINE)
     ]
     token = objects.next_page_token
-    objects = modules.ListCodeObjects(m.ListCodeObjectsRequest(parent=NAME, page_token=token))
+    objects = modules.ListCodeObjects(m.ListCodeObjectsRequest(module=NAME, page_token=token))
     assert [(each.path, each.HasField("target")) for each in objects.code_objects] == [("inner/1", False)]
     assert objects.next_page_token == ""
-    (kernel,) = modules.ListKernels(m.ListKernelsRequest(parent=NAME)).kernels
+    (kernel,) = modules.ListKernels(m.ListKernelsRequest(module=NAME)).kernels
     assert (kernel.name, kernel.section, kernel.section_index, kernel.section_offset) == ("vadd", ".text.vadd", 2, 16)
     assert {fact.name: fact.value.WhichOneof("kind") for fact in kernel.facts} == {
         "simd_width": "integer", "arguments": "list", "ratio": "number", "big": "large", "g": "boolean",
     }  # fmt: skip
-    (as_json,) = modules.ListKernels(m.ListKernelsRequest(parent=NAME, facts_as_json=True)).kernels
+    (as_json,) = modules.ListKernels(m.ListKernelsRequest(module=NAME, facts_as_json=True)).kernels
     assert json.loads(as_json.facts_json) == from_facts(kernel.facts)
     assert (kernel.facts_json, list(as_json.facts)) == ("", [])
-    assert not modules.ListKernels(m.ListKernelsRequest(parent=NAME, path="inner/1")).kernels
-    wrong = m.ListKernelsRequest(parent=NAME, path="elsewhere")
+    assert not modules.ListKernels(m.ListKernelsRequest(module=NAME, code_object="inner/1")).kernels
+    wrong = m.ListKernelsRequest(module=NAME, code_object="elsewhere")
     assert refusal(lambda: modules.ListKernels(wrong))[:2] == (C.NOT_FOUND, "UNKNOWN_OBJECT")
-    foreign = m.ListKernelsRequest(parent=NAME, page_token=token)
+    foreign = m.ListKernelsRequest(module=NAME, page_token=token)
     assert refusal(lambda: modules.ListKernels(foreign))[:2] == (C.INVALID_ARGUMENT, "BAD_QUERY")
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda stub, name: stub.GetModule(m.GetModuleRequest(name=name)),
-        lambda stub, name: stub.ListCodeObjects(m.ListCodeObjectsRequest(parent=name)),
-        lambda stub, name: stub.ListKernels(m.ListKernelsRequest(parent=name)),
-        lambda stub, name: list(stub.ReadCodeObject(m.ReadCodeObjectRequest(name=name))),
+        lambda stub, name: stub.GetModule(m.GetModuleRequest(module=name)),
+        lambda stub, name: stub.ListCodeObjects(m.ListCodeObjectsRequest(module=name)),
+        lambda stub, name: stub.ListKernels(m.ListKernelsRequest(module=name)),
+        lambda stub, name: list(stub.ReadCodeObject(m.ReadCodeObjectRequest(module=name))),
     ],
 )
 def test_a_module_that_is_not_there_is_not_found_and_a_wrong_name_is_invalid(modules, ask):
@@ -367,10 +367,10 @@ def test_a_module_that_is_not_there_is_not_found_and_a_wrong_name_is_invalid(mod
 def test_an_object_comes_in_chunks(modules, running):
     data = b"FAKE" + bytes(2_500_000)
     name = "modules/" + running.engine.add(data).sha256
-    chunks = [each.chunk for each in modules.ReadCodeObject(m.ReadCodeObjectRequest(name=name))]
+    chunks = [each.chunk for each in modules.ReadCodeObject(m.ReadCodeObjectRequest(module=name))]
     assert b"".join(chunks) == data
     assert [len(chunk) for chunk in chunks] == [1 << 20, 1 << 20, len(data) - (2 << 20)]
-    wrong = m.ReadCodeObjectRequest(name=name, path="x")
+    wrong = m.ReadCodeObjectRequest(module=name, code_object="x")
     assert refusal(lambda: list(modules.ReadCodeObject(wrong)))[:2] == (C.NOT_FOUND, "UNKNOWN_OBJECT")
 
 
@@ -436,14 +436,14 @@ def test_a_grab_that_fails_says_why(modules, request_, code, reason):
 
 def test_one_address_is_answered_in_rows(symbols):
     queries = [
-        q.Query(kernel_offset=q.KernelOffset(kernel="vadd", offset=0x40)),
+        q.Query(function_offset=q.FunctionOffset(function="vadd", offset=0x40)),
         q.Query(section_offset=q.SectionOffset(section_index=2, offset=0x3F)),
         q.Query(address=0x190),
         q.Query(address=1 << 63),
-        q.Query(kernel_offset=q.KernelOffset(kernel="nobody")),
+        q.Query(function_offset=q.FunctionOffset(function="nobody")),
         q.Query(address=AMBIGUOUS),
     ]
-    answers = symbols.Symbolize(s.SymbolizeRequest(name=NAME, queries=queries)).answers
+    answers = symbols.Symbolize(s.SymbolizeRequest(module=NAME, queries=queries)).answers
     assert [answer.reason for answer in answers] == [1, 1, 4, 5, 8, 7]
     assert [frame.function for frame in answers[0].frames] == ["helper", "vadd"]
     assert [(frame.function, frame.line) for frame in answers[1].frames] == [("vadd", 8)]
@@ -454,8 +454,10 @@ def test_one_address_is_answered_in_rows(symbols):
 
 def test_a_column_is_answered_in_columns(symbols):
     values = np.arange(0, 0x400, dtype="<u8")
-    request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=values.tobytes(), count=len(values)))
-    columns = symbols.Symbolize(request).columns
+    request = s.SymbolizeRequest(
+        module=NAME, packed_queries=q.PackedQueries(values=values.tobytes(), count=len(values))
+    )
+    columns = symbols.Symbolize(request).packed_answers
     answers = from_columns(columns, ColumnQuestion(values, ()))
     assert [answer.reason.name for answer in answers].count("EXACT") == 0x80
     assert answers[0x150].frames[0].function == "helper"
@@ -472,42 +474,50 @@ def test_a_client_that_keeps_no_tables_gets_each_answers_own(symbols, running):
     one = np.ones(2000, np.uint32)
     answers = Answers(one, one, one.astype(np.uint64), locations, PLACES)
     running.engine.symbolize_column = lambda *_, **__: answers
-    request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=bytes(8 * 2000), count=2000))
-    assert [symbols.Symbolize(request).columns.locations.count for _ in range(3)] == [2, 2, 2]
+    request = s.SymbolizeRequest(module=NAME, packed_queries=q.PackedQueries(values=bytes(8 * 2000), count=2000))
+    assert [symbols.Symbolize(request).packed_answers.locations.count for _ in range(3)] == [2, 2, 2]
     request.keeps_tables = True
-    assert symbols.Symbolize(request).columns.locations.count == 2  # met for the first time
-    whole = symbols.Symbolize(request).columns.locations
+    assert symbols.Symbolize(request).packed_answers.locations.count == 2  # met for the first time
+    whole = symbols.Symbolize(request).packed_answers.locations
     assert whole.count == 2000
-    request.known_tables.append(whole.name)
-    assert symbols.Symbolize(request).columns.locations == type(whole)(name=whole.name)
+    request.known_table_ids.append(whole.id)
+    assert symbols.Symbolize(request).packed_answers.locations == type(whole)(id=whole.id)
 
 
 def test_queries_are_answered_in_columns_when_asked(symbols):
-    request = s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)], form=s.ANSWER_FORM_COLUMNS)
+    request = s.SymbolizeRequest(module=NAME, queries=[q.Query(address=0x150)], form=s.ANSWER_FORM_PACKED)
     response = symbols.Symbolize(request)
     assert not response.answers
-    assert from_columns(response.columns)[0].frames[0].line == 3
+    assert from_columns(response.packed_answers)[0].frames[0].line == 3
 
 
 @pytest.mark.parametrize(
     ("request_", "code", "reason"),
     [
-        (s.SymbolizeRequest(name="modules/" + "0" * 64), C.NOT_FOUND, "UNKNOWN_MODULE"),
+        (s.SymbolizeRequest(module="modules/" + "0" * 64), C.NOT_FOUND, "UNKNOWN_MODULE"),
         (s.SymbolizeRequest(), C.INVALID_ARGUMENT, "BAD_QUERY"),
-        (s.SymbolizeRequest(name=NAME, queries=[q.Query()]), C.INVALID_ARGUMENT, "BAD_QUERY"),
-        (s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=b"123")), C.INVALID_ARGUMENT, "BAD_QUERY"),
-        (s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=b"123", count=1)), C.INVALID_ARGUMENT, "BAD_QUERY"),
+        (s.SymbolizeRequest(module=NAME, queries=[q.Query()]), C.INVALID_ARGUMENT, "BAD_QUERY"),
         (
-            s.SymbolizeRequest(name=NAME, queries=[q.Query(address=1)], column=q.QueryColumn(count=1)),
+            s.SymbolizeRequest(module=NAME, packed_queries=q.PackedQueries(values=b"123")),
+            C.INVALID_ARGUMENT,
+            "BAD_QUERY",
+        ),
+        (
+            s.SymbolizeRequest(module=NAME, packed_queries=q.PackedQueries(values=b"123", count=1)),
+            C.INVALID_ARGUMENT,
+            "BAD_QUERY",
+        ),
+        (
+            s.SymbolizeRequest(module=NAME, queries=[q.Query(address=1)], packed_queries=q.PackedQueries(count=1)),
             C.INVALID_ARGUMENT,
             "INVALID_INPUT",
         ),
         (
-            s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=bytes(5001), count=5001)),
+            s.SymbolizeRequest(module=NAME, packed_queries=q.PackedQueries(values=bytes(5001), count=5001)),
             C.RESOURCE_EXHAUSTED,
             "LIMIT_EXCEEDED",
         ),
-        (s.SymbolizeRequest(name=NAME, queries=[q.Query(address=1)] * 5001), C.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED"),
+        (s.SymbolizeRequest(module=NAME, queries=[q.Query(address=1)] * 5001), C.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED"),
     ],
 )
 def test_a_batch_that_cannot_be_served_is_refused_by_name(symbols, request_, code, reason):
@@ -515,7 +525,7 @@ def test_a_batch_that_cannot_be_served_is_refused_by_name(symbols, request_, cod
 
 
 def test_a_defect_is_internal_with_an_id_and_leaks_nothing(symbols, caplog):
-    request = s.SymbolizeRequest(name=NAME, queries=[q.Query(kernel_offset=q.KernelOffset(kernel="boom"))])
+    request = s.SymbolizeRequest(module=NAME, queries=[q.Query(function_offset=q.FunctionOffset(function="boom"))])
     code, reason, metadata = refusal(lambda: symbols.Symbolize(request))
     assert (code, reason) == (C.INTERNAL, "INTERNAL")
     assert "secret" not in str(metadata)
@@ -525,20 +535,20 @@ def test_a_defect_is_internal_with_an_id_and_leaks_nothing(symbols, caplog):
 
 
 def test_a_message_of_any_length_still_arrives_as_a_refusal(symbols):
-    request = s.SymbolizeRequest(name=NAME, queries=[q.Query(kernel_offset=q.KernelOffset(kernel="nowhere"))])
+    request = s.SymbolizeRequest(module=NAME, queries=[q.Query(function_offset=q.FunctionOffset(function="nowhere"))])
     assert refusal(lambda: symbols.Symbolize(request))[:2] == (C.NOT_FOUND, "UNKNOWN_KERNEL")
 
 
 def test_a_stream_answers_each_batch_with_its_id_and_outlives_a_bad_one(symbols):
     def batches():
         for number, name in enumerate([NAME, "modules/" + "0" * 64, "?", NAME]):
-            batch = s.SymbolizeRequest(name=name, queries=[q.Query(address=0x150)])
-            yield s.SymbolizeStreamRequest(id=100 + number, batch=batch)
+            batch = s.SymbolizeRequest(module=name, queries=[q.Query(address=0x150)])
+            yield s.SymbolizeStreamRequest(id=100 + number, request=batch)
 
     responses = list(symbols.SymbolizeStream(batches()))
     assert [response.id for response in responses] == [100, 101, 102, 103]
-    assert [response.WhichOneof("outcome") for response in responses] == ["answers", "failure", "failure", "answers"]
-    assert responses[3].answers.answers[0].frames[0].function == "helper"
+    assert [response.WhichOneof("outcome") for response in responses] == ["response", "failure", "failure", "response"]
+    assert responses[3].response.answers[0].frames[0].function == "helper"
     missing, wrong = from_status(responses[1].failure), from_status(responses[2].failure)
     assert (responses[1].failure.code, type(missing)) == (C.NOT_FOUND.value[0], ModuleNotFound)
     assert (missing.hint, type(wrong)) == ("send it first", BadQuery)
@@ -548,14 +558,14 @@ def test_streams_beyond_the_bound_are_refused_while_single_calls_go_on(symbols, 
     ends = [threading.Event() for _ in range(3)]
 
     def idle(end):
-        yield s.SymbolizeStreamRequest(id=1, batch=s.SymbolizeRequest(name=NAME))
+        yield s.SymbolizeStreamRequest(id=1, request=s.SymbolizeRequest(module=NAME))
         end.wait(10)
 
     calls = [symbols.SymbolizeStream(idle(end)) for end in ends]
     for call in calls:
         next(call)
     assert refusal(lambda: list(symbols.SymbolizeStream(iter(()))))[:2] == (C.RESOURCE_EXHAUSTED, "BUSY")
-    assert symbols.Symbolize(s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])).answers
+    assert symbols.Symbolize(s.SymbolizeRequest(module=NAME, queries=[q.Query(address=0x150)])).answers
     for end in ends:
         end.set()
     for call in calls:
@@ -564,20 +574,20 @@ def test_streams_beyond_the_bound_are_refused_while_single_calls_go_on(symbols, 
 
 
 def test_a_line_table_comes_in_chunks_below_the_default_limit(symbols):
-    chunks = list(symbols.GetLineTable(s.GetLineTableRequest(name=NAME)))
+    chunks = list(symbols.GetLineTable(s.GetLineTableRequest(module=NAME)))
     headers = [chunk.header for chunk in chunks if chunk.HasField("header")]
-    assert [(each.path, each.row_count) for each in headers] == [("", 150_000), ("inner/1", 0)]
+    assert [(each.code_object, each.row_count) for each in headers] == [("", 150_000), ("inner/1", 0)]
     assert sum(chunk.rows.count for chunk in chunks) == 150_000
     first = next(chunk.rows for chunk in chunks if chunk.rows.count)
     width = len(first.line) // first.count
     assert np.frombuffer(first.line, f"<u{width}").tolist() == [at % 5000 for at in range(first.count)]
-    missing = s.GetLineTableRequest(name="modules/" + "0" * 64)
+    missing = s.GetLineTableRequest(module="modules/" + "0" * 64)
     assert refusal(lambda: list(symbols.GetLineTable(missing)))[:2] == (C.NOT_FOUND, "UNKNOWN_MODULE")
 
 
 def test_a_deadline_that_passes_ends_the_call_and_not_the_daemon(symbols, running):
     running.engine.hold.clear()
-    request = s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])
+    request = s.SymbolizeRequest(module=NAME, queries=[q.Query(address=0x150)])
     with pytest.raises(grpc.RpcError) as caught:
         symbols.Symbolize(request, timeout=0.2)
     assert caught.value.code() is C.DEADLINE_EXCEEDED
@@ -610,11 +620,11 @@ def test_the_daemon_tells_its_limits(channel):
 def test_a_message_beyond_the_limit_is_refused(symbols, running):
     options = [("grpc.max_send_message_length", -1)]
     with grpc.insecure_channel(running.address, options=options) as wide:
-        request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=bytes(65 << 20)))
+        request = s.SymbolizeRequest(module=NAME, packed_queries=q.PackedQueries(values=bytes(65 << 20)))
         with pytest.raises(grpc.RpcError) as caught:
             SymbolServiceStub(wide).Symbolize(request)
     assert caught.value.code() is C.RESOURCE_EXHAUSTED
-    assert symbols.Symbolize(s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])).answers
+    assert symbols.Symbolize(s.SymbolizeRequest(module=NAME, queries=[q.Query(address=0x150)])).answers
 
 
 def test_what_is_read_on_the_event_loop_is_small(channel):

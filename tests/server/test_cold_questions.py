@@ -53,7 +53,7 @@ class Held(InProcessReader):
 
 def question(data: bytes) -> s.SymbolizeRequest:
     name = f"modules/{hashlib.sha256(data).hexdigest()}"
-    return s.SymbolizeRequest(name=name, queries=[q.Query(address=0x10)])
+    return s.SymbolizeRequest(module=name, queries=[q.Query(address=0x10)])
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_loads_that_wait_for_an_index_hold_no_thread_of_the_writes(slow) -> None
     asked = SymbolServiceStub(channel).Symbolize.future(question(SLOW), timeout=SECONDS)
     assert reader.began.wait(SECONDS)
     load = Load(module=f"modules/{hashlib.sha256(SLOW).hexdigest()}", load_base=0x1000)
-    request = c.RecordEventsRequest(name=made.context.name, events=[MapEvent(load=load)])
+    request = c.RecordEventsRequest(context=made.context.name, events=[MapEvent(load=load)])
     calls = [contexts.RecordEvents.future(request, timeout=SECONDS) for _ in range(20)]
     assert eventually(lambda: (queue.running, queue.waiting) == (0, 20))
     reader.go_on.set()

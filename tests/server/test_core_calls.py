@@ -24,7 +24,7 @@ from symd.v1.variable_service_pb2 import GetVariablesRequest
 from symd.v1.variable_service_pb2_grpc import VariableServiceStub
 from tests.server.fakes import FakeEngine
 
-REQUEST = ReadCoreRequest(name="modules/" + "1" * 64)
+REQUEST = ReadCoreRequest(module="modules/" + "1" * 64)
 
 
 class Reading(FakeEngine):
@@ -99,7 +99,7 @@ def test_an_answer_of_long_names_beside_variables_is_not_written(tmp_path, monke
     engine.variables = lambda *_: InScope(at)
     config = Config(limits=Limits(response_bytes=10_000), store=tmp_path, address=f"unix:{tmp_path}/s")
     daemon = build_daemon(engine, config)
-    request = GetVariablesRequest(name=REQUEST.name, queries=[Query(address=0x150)])
+    request = GetVariablesRequest(module=REQUEST.module, queries=[Query(address=0x150)])
     with listening(daemon.server, config.address) as address, grpc.insecure_channel(address) as channel:
         daemon.server.start()
         with pytest.raises(grpc.RpcError) as caught:

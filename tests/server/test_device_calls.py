@@ -14,7 +14,7 @@ from symd.model.contexts import Context
 from symd.server.call import Call, CallEnded
 from symd.server.rpc.symbol_service import symbolize
 from symd.store import Store
-from symd.v1.query_pb2 import Origin, QueryColumn
+from symd.v1.query_pb2 import Origin, PackedQueries
 from symd.v1.symbol_service_pb2 import SymbolizeRequest
 
 
@@ -24,7 +24,7 @@ def asked(tmp_path):
     with Store(tmp_path) as store:
         engine = Engine(store)
         origin = Origin(context=f"contexts/{engine.contexts.add(Context(host='here'))}")
-        request = SymbolizeRequest(column=QueryColumn(origins=[origin], values=bytes(8), count=1))
+        request = SymbolizeRequest(packed_queries=PackedQueries(origins=[origin], values=bytes(8), count=1))
 
         def ask(seconds: float, call: Call) -> int:
             service = SimpleNamespace(
@@ -32,7 +32,7 @@ def asked(tmp_path):
                 config=SimpleNamespace(limits=Limits(question_seconds=seconds)),
                 addresses_at_work=SimpleNamespace(acquired=lambda _: nullcontext()),
             )
-            return symbolize(service, request, call).columns.count
+            return symbolize(service, request, call).packed_answers.count
 
         yield ask
 

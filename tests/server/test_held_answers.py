@@ -35,7 +35,7 @@ def answers(engine):
 
 @pytest.mark.parametrize(
     ("method", "request_"),
-    [(SOURCES, ls.ReadSourcesRequest(name=NAME, files=["a.cl"])), (LISTING, ls.GetListingRequest(name=NAME))],
+    [(SOURCES, ls.ReadSourcesRequest(module=NAME, files=["a.cl"])), (LISTING, ls.GetListingRequest(module=NAME))],
 )
 def test_what_a_slow_client_is_still_to_be_sent_is_counted(tmp_path, method, request_):
     with served(tmp_path, client_bytes_in_flight=10_000_000) as (address, daemon), ExitStack() as stack:
@@ -45,7 +45,7 @@ def test_what_a_slow_client_is_still_to_be_sent_is_counted(tmp_path, method, req
         assert eventually(lambda: 4_000_000 <= daemon.flight.total <= 20_000_000)
         daemon.engine.sources = lambda *_: [SourceText("a.cl", "x" * 9_000_000, Origin.MODULE)]
         with grpc.insecure_channel(address) as channel:
-            read = ListingServiceStub(channel).ReadSources(ls.ReadSourcesRequest(name=NAME, files=["a.cl"]))
+            read = ListingServiceStub(channel).ReadSources(ls.ReadSourcesRequest(module=NAME, files=["a.cl"]))
             assert refusal(lambda: list(read))[2]["limit"] == "client_bytes_in_flight"
             assert SymbolServiceStub(channel).Symbolize(ONE, timeout=10).answers
         slow.socket.close()
@@ -64,7 +64,7 @@ def test_texts_of_sources_are_made_a_few_at_a_time(tmp_path):
         daemon.engine.sources = sources
         daemon.engine.hold.clear()
         stub = ListingServiceStub(channel)
-        calls = [stub.ReadSources(ls.ReadSourcesRequest(name=NAME, files=["a.cl"])) for _ in range(2)]
+        calls = [stub.ReadSources(ls.ReadSourcesRequest(module=NAME, files=["a.cl"])) for _ in range(2)]
         assert eventually(lambda: begun == [1])
         daemon.engine.hold.set()
         assert [bool(list(call)) for call in calls] == [True, True]
@@ -72,13 +72,13 @@ def test_texts_of_sources_are_made_a_few_at_a_time(tmp_path):
 
 
 def test_the_messages_of_a_stream_are_counted_until_they_are_taken(tmp_path):
-    column = q.QueryColumn(values=np.arange(50_000, dtype="<u8").tobytes(), count=50_000)
-    batch = s.SymbolizeRequest(name=NAME, column=column)
+    column = q.PackedQueries(values=np.arange(50_000, dtype="<u8").tobytes(), count=50_000)
+    batch = s.SymbolizeRequest(module=NAME, packed_queries=column)
     with served(tmp_path) as (address, daemon), ExitStack() as stack:
         slow = stack.enter_context(Connection(address, window=0))
         stream = slow.call(STREAM)
         for number in range(2):
-            body = message(s.SymbolizeStreamRequest(id=number, batch=batch).SerializeToString())
+            body = message(s.SymbolizeStreamRequest(id=number, request=batch).SerializeToString())
             slow.push(stream, body)
         least = 300_000  # of two messages of 400,000 bytes: answered, each still holds its answer
         assert eventually(lambda: daemon.flight.total > least)
@@ -87,11 +87,11 @@ def test_the_messages_of_a_stream_are_counted_until_they_are_taken(tmp_path):
 
 
 def test_streams_go_on_one_message_at_a_time_where_there_is_no_room_for_more(tmp_path):
-    column = q.QueryColumn(values=np.arange(50_000, dtype="<u8").tobytes(), count=50_000)
-    batch = s.SymbolizeRequest(name=NAME, column=column)
+    column = q.PackedQueries(values=np.arange(50_000, dtype="<u8").tobytes(), count=50_000)
+    batch = s.SymbolizeRequest(module=NAME, packed_queries=column)
     with served(tmp_path, bytes_in_flight=1_300_000, client_bytes_in_flight=1_300_000) as (address, daemon):
         with grpc.insecure_channel(address) as channel:
-            requests = (s.SymbolizeStreamRequest(id=number, batch=batch) for number in range(12))
+            requests = (s.SymbolizeStreamRequest(id=number, request=batch) for number in range(12))
             found = [each.id for each in SymbolServiceStub(channel).SymbolizeStream(requests, timeout=60)]
         assert found == list(range(12))
         assert eventually(lambda: daemon.flight.total == 0)

@@ -32,7 +32,7 @@ from tests.server.fakes import DIGEST, FakeEngine
 NAME = f"modules/{DIGEST}"
 LONG = 120.0
 """Seconds, against hanging."""
-BATCH = s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])
+BATCH = s.SymbolizeRequest(module=NAME, queries=[q.Query(address=0x150)])
 
 
 def start(address, grace="5", **how):
@@ -155,7 +155,7 @@ def test_a_signal_ends_it_well_while_a_stream_is_open(path, number):
         over = threading.Event()
 
         def batches():
-            yield s.SymbolizeStreamRequest(id=1, batch=BATCH)
+            yield s.SymbolizeStreamRequest(id=1, request=BATCH)
             over.wait()  # longer than the daemon is waited for
 
         stream = SymbolServiceStub(channel).SymbolizeStream(batches())
@@ -206,7 +206,7 @@ def test_a_stream_that_goes_on_is_told_that_the_daemon_stops(path):
             for number in range(5):
                 if number == 4:
                     is_stopping.wait()
-                yield s.SymbolizeStreamRequest(id=number, batch=BATCH)
+                yield s.SymbolizeStreamRequest(id=number, request=BATCH)
             is_over.wait()
 
         health = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=""))

@@ -56,7 +56,7 @@ def test_rows_are_decoded_when_their_chunk_is_sent(tmp_path, monkeypatch):
             stored_lines=lambda *asked: [Watched(each, sizes) for each in engine.stored_lines(*asked)],
         )
         service: Any = SimpleNamespace(engine=watched, work_queues=WORK_QUEUES)
-        request, chunks, rows = GetLineTableRequest(name=f"modules/{digest}"), [], 0
+        request, chunks, rows = GetLineTableRequest(module=f"modules/{digest}"), [], 0
         for chunk in symbol_service.get_line_table(service, request, CALL):
             chunks.append(chunk)
             rows += chunk.rows.count
@@ -75,6 +75,6 @@ def test_lines_of_ptx_are_counted_until_they_are_taken():
     engine, flight = FakeEngine(), BytesInFlight(Limits(client_bytes_in_flight=1 << 20))
     engine.add(GOOD)
     service: Any = SimpleNamespace(engine=engine, flight=flight, work_queues=WORK_QUEUES)
-    request = GetLineTableRequest(name=f"modules/{DIGEST}", level=t.LINE_LEVEL_PTX)
+    request = GetLineTableRequest(module=f"modules/{DIGEST}", level=t.LINE_LEVEL_PTX)
     with pytest.raises(Busy, match="this client"):
         list(symbol_service.get_line_table(service, request, CALL))

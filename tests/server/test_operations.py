@@ -73,7 +73,7 @@ def test_calls_are_counted_by_method_and_outcome(counted):
     with pytest.raises(ModuleNotFound):
         client.record("0" * 64)
     with grpc.insecure_channel(client.address) as channel:
-        batch = s.SymbolizeRequest(name=f"modules/{DIGEST}", queries=[{}] * 600_000)
+        batch = s.SymbolizeRequest(module=f"modules/{DIGEST}", queries=[{}] * 600_000)
         refusal(lambda: SymbolServiceStub(channel).Symbolize(batch))
     method = ("method", "symd.v1.SymbolService.Symbolize")
     assert eventually(lambda: told(metrics.page())["symd_call_seconds_count", method] == 4)

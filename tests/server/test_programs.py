@@ -36,13 +36,13 @@ name = f"modules/{digest}"
 with grpc.insecure_channel(address) as channel:
     modules = module_service_pb2_grpc.ModuleServiceStub(channel)
     symbols = symbol_service_pb2_grpc.SymbolServiceStub(channel)
-    assert list(modules.FindMissingModules(m.FindMissingModulesRequest(names=[name])).names) == [name]
+    assert list(modules.FindMissingModules(m.FindMissingModulesRequest(modules=[name])).missing_modules) == [name]
     parts = [m.UploadModuleRequest(header=m.UploadHeader(sha256=digest, size_bytes=len(data), label="plain"))]
     parts += [m.UploadModuleRequest(chunk=data[at : at + 1000]) for at in range(0, len(data), 1000)]
     assert modules.UploadModule(iter(parts)).module.name == name
-    for kernel in modules.ListKernels(m.ListKernelsRequest(parent=name)).kernels:
-        query = q.Query(kernel_offset=q.KernelOffset(kernel=kernel.name, offset=0x40))
-        for answer in symbols.Symbolize(s.SymbolizeRequest(name=name, queries=[query])).answers:
+    for kernel in modules.ListKernels(m.ListKernelsRequest(module=name)).kernels:
+        query = q.Query(function_offset=q.FunctionOffset(function=kernel.name, offset=0x40))
+        for answer in symbols.Symbolize(s.SymbolizeRequest(module=name, queries=[query])).answers:
             for frame in answer.frames:
                 reason = l.Reason.Name(answer.reason)
                 print(kernel.name, reason, frame.function, frame.file, frame.line, frame.column, frame.inlined)
@@ -138,9 +138,9 @@ def test_a_client_that_knows_reflection_alone_gets_frames(channel, reflected, ru
     running.engine.add(GOOD, "by hand")
     _, pool = reflected
     (module,) = call(channel, pool, "symd.v1.ModuleService.ListModules").modules
-    (kernel,) = call(channel, pool, "symd.v1.ModuleService.ListKernels", parent=module.name).kernels
-    queries = [{"kernel_offset": {"kernel": kernel.name, "offset": 0x40}}, {"address": 1 << 40}]
-    answers = call(channel, pool, "symd.v1.SymbolService.Symbolize", name=module.name, queries=queries).answers
+    (kernel,) = call(channel, pool, "symd.v1.ModuleService.ListKernels", module=module.name).kernels
+    queries = [{"function_offset": {"function": kernel.name, "offset": 0x40}}, {"address": 1 << 40}]
+    answers = call(channel, pool, "symd.v1.SymbolService.Symbolize", module=module.name, queries=queries).answers
     reasons = pool.FindEnumTypeByName("symd.v1.Reason").values_by_number
     assert [reasons[answer.reason].name for answer in answers] == ["REASON_EXACT", "REASON_OUTSIDE_TEXT"]
     assert [(frame.function, frame.line, frame.inlined) for frame in answers[0].frames] == [

@@ -23,7 +23,7 @@ def asked(tmp_path):
     """What asks, by the seconds that a question may take and a call."""
     with Engine(Store(tmp_path)) as engine:
         digest = engine.add(SAMPLE.read_bytes()).sha256
-        request = ResolveBreakpointRequest(name=f"modules/{digest}")
+        request = ResolveBreakpointRequest(module=f"modules/{digest}")
         request.breakpoint.line.file, request.breakpoint.line.line = "vadd.cl", 5
 
         def ask(seconds: float, call: Call) -> int:

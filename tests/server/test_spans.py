@@ -97,7 +97,7 @@ def test_an_error_is_told_and_is_a_fault_only_where_it_is_the_daemons(address, t
         stub = ModuleServiceStub(channel)
         for name in (f"modules/{'0' * 64}", "nonsense"):
             with pytest.raises(grpc.RpcError):
-                stub.GetModule(GetModuleRequest(name=name), timeout=20)
+                stub.GetModule(GetModuleRequest(module=name), timeout=20)
     missing, nonsense = finished(told, 2)
     assert missing.attributes["rpc.response.status_code"] == "NOT_FOUND"
     assert missing.attributes["error.type"] == "UNKNOWN_MODULE"
@@ -110,7 +110,7 @@ def test_an_error_is_told_and_is_a_fault_only_where_it_is_the_daemons(address, t
 def test_a_defect_is_a_fault(address, told, monkeypatch):
     monkeypatch.setattr(FakeEngine, "module", lambda _self, _digest: 1 // 0)
     with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
-        ModuleServiceStub(channel).GetModule(GetModuleRequest(name=f"modules/{DIGEST}"), timeout=20)
+        ModuleServiceStub(channel).GetModule(GetModuleRequest(module=f"modules/{DIGEST}"), timeout=20)
     (span,) = finished(told, 1)
     assert (span.attributes["rpc.response.status_code"], span.status.status_code) == ("INTERNAL", StatusCode.ERROR)
 

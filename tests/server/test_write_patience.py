@@ -43,12 +43,12 @@ def test_a_change_waits_for_the_lock_no_longer_than_its_caller(tmp_path: Path, m
             module = Module(name=name, label="another")
             changes = [
                 (contexts.CreateContext, c.CreateContextRequest(context=Context(host="other"))),
-                (contexts.RecordEvents, c.RecordEventsRequest(name=made, events=[MapEvent(unload=Unload(key="k", time=1))])),
-                (contexts.DeleteContext, c.DeleteContextRequest(name=made)),
+                (contexts.RecordEvents, c.RecordEventsRequest(context=made, events=[MapEvent(unload=Unload(key="k", time_ns=1))])),
+                (contexts.DeleteContext, c.DeleteContextRequest(context=made)),
                 (aliases.CreateAliases, a.CreateAliasesRequest(aliases=[alias])),
                 (aliases.DeleteAlias, a.DeleteAliasRequest(kind="kind", key="key")),
                 (modules.UpdateModule, m.UpdateModuleRequest(module=module, update_mask=FieldMask(paths=["label"]))),
-                (modules.DeleteModule, m.DeleteModuleRequest(name=name)),
+                (modules.DeleteModule, m.DeleteModuleRequest(module=name)),
             ]  # fmt: skip
             with other._catalogue.writing():
                 calls = [method.future(request, timeout=1) for method, request in changes]

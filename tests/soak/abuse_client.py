@@ -182,7 +182,7 @@ class AbusiveClient:
         with channel.connect(self.address, channel.default_credentials()) as connection:
             call = connection.unary_unary("/symd.v1.SymbolService/Symbolize")
             try:
-                call(self.dice.randbytes(40) + SymbolizeRequest(name="modules/x").SerializeToString(), timeout=10)
+                call(self.dice.randbytes(40) + SymbolizeRequest(module="modules/x").SerializeToString(), timeout=10)
             except grpc.RpcError as error:
                 if error.code().name in ("UNKNOWN", "INTERNAL"):
                     self.told.add("wrong", f"wrong: {error.code()} for bytes that are no message: {error.details()}")

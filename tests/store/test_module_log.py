@@ -119,7 +119,7 @@ def test_a_position_that_is_too_old_is_refused_by_name(open_store: Opened) -> No
     store.admit(store.put(b"sixth"), "format")
     with pytest.raises(PositionLost, match="more than 5 modules") as refused:
         store.module_log.after(begin, 100)
-    assert refused.value.metadata == {"position": str(begin), "limit": "module_events", "value": "5"}
+    assert refused.value.metadata == {"resume_token": str(begin), "limit": "module_events", "value": "5"}
 
 
 @pytest.mark.parametrize("text", ["0" * 16 + "-0", "future"])

@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
     auto stub = symd::v1::SymbolService::NewStub(
         grpc::CreateCustomChannel(argv[1], grpc::InsecureChannelCredentials(), options));
     symd::v1::SymbolizeRequest request;
-    request.set_name(std::string("modules/") + argv[2]);
+    request.set_module(std::string("modules/") + argv[2]);
     request.add_queries()->set_address(std::stoull(argv[3], nullptr, 0));
     symd::v1::SymbolizeResponse response;
     grpc::ClientContext context;

@@ -25,7 +25,7 @@ func main() {
 		log.Fatal(err)
 	}
 	query := &symd.Query{Kind: &symd.Query_Address{Address: address}}
-	request := &symd.SymbolizeRequest{Name: "modules/" + os.Args[2], Queries: []*symd.Query{query}}
+	request := &symd.SymbolizeRequest{Module: "modules/" + os.Args[2], Queries: []*symd.Query{query}}
 	response, err := symd.NewSymbolServiceClient(channel).Symbolize(context.Background(), request)
 	if err != nil {
 		log.Fatal(err)

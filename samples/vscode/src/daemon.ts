@@ -48,8 +48,8 @@ export class Daemon {
   async add(bytes: Uint8Array, label: string): Promise<string> {
     const sha256 = createHash("sha256").update(bytes).digest("hex");
     const name = `modules/${sha256}`;
-    const { names } = await answer<{ names: string[] }>((done) => this.modules.findMissingModules({ names: [name] }, done));
-    if (names.length > 0) {
+    const { missingModules } = await answer<{ missingModules: string[] }>((done) => this.modules.findMissingModules({ modules: [name] }, done));
+    if (missingModules.length > 0) {
       await answer((done) => {
         const call = this.modules.uploadModule(done);
         call.write({ header: { sha256, sizeBytes: BigInt(bytes.length), label, withDescription: false } });
@@ -63,7 +63,7 @@ export class Daemon {
   /** The code of every source line of a module. */
   async lines(name: string): Promise<Lines> {
     const table = new LineTable();
-    for await (const chunk of this.symbols.getLineTable({ name, path: undefined, level: LineLevel.LINE_LEVEL_SOURCE, before: 0, after: 0 })) {
+    for await (const chunk of this.symbols.getLineTable({ module: name, codeObject: undefined, level: LineLevel.LINE_LEVEL_SOURCE, before: 0, after: 0 })) {
       table.take(chunk as GetLineTableResponse);
     }
     return table.lines;
@@ -74,9 +74,9 @@ export class Daemon {
     const locations: BreakpointLocation[] = [];
     let pageToken = "";
     do {
-      const breakpoint = { line: { file, line, column: 0 }, path: undefined, targets: [], everyAddress: false, pathRules };
+      const breakpoint = { line: { file, line, column: 0 }, codeObject: undefined, targets: [], everyAddress: false, pathRules };
       const page = await answer<{ locations: BreakpointLocation[]; refusal?: { refusal: Refusal; lastLine: number }; nextPageToken: string }>(
-        (done) => this.breakpoints.resolveBreakpoint({ name, breakpoint, pageSize: 0, pageToken }, done));
+        (done) => this.breakpoints.resolveBreakpoint({ module: name, breakpoint, pageSize: 0, pageToken }, done));
       if (page.refusal) return refusalText(page.refusal.refusal, page.refusal.lastLine);
       locations.push(...page.locations);
       pageToken = page.nextPageToken;

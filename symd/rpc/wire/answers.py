@@ -39,7 +39,7 @@ def add_answer(rows: Any, answer: Answer) -> answer_pb2.Answer:
     try:
         row: answer_pb2.Answer = rows.add(
             reason=answer.reason,
-            path=answer.path,
+            code_object=answer.path,
             kernel=answer.kernel,
             section=answer.section,
             section_index=answer.section_index,
@@ -132,7 +132,7 @@ def _encodable(answer: Answer) -> Answer:
 
 
 def from_answer(message: answer_pb2.Answer) -> Answer:
-    """The answer. What has an address has a path and a section number too, no name is empty, and what has no
+    """The answer. What has an address has a code object and a section number too, no name is empty, and what has no
     address alone has candidates, so that little need be asked."""
     reason = from_reason(message.reason)
     kernel, frames = message.kernel or None, tuple([from_frame(frame) for frame in message.frames])
@@ -141,7 +141,7 @@ def from_answer(message: answer_pb2.Answer) -> Answer:
         return Answer(reason, kernel=kernel, frames=frames, candidates=candidates)
     offset, address = SectionOffset(message.section_offset), ObjectAddress(message.address)
     section, number = message.section or None, message.section_index
-    return Answer(reason, ObjectPath(message.path), kernel, section, number, offset, address, frames)
+    return Answer(reason, ObjectPath(message.code_object), kernel, section, number, offset, address, frames)
 
 
 def from_frame(message: location_pb2.Frame) -> Frame:
@@ -158,7 +158,7 @@ def from_frame(message: location_pb2.Frame) -> Frame:
 
 def to_candidate(candidate: Candidate) -> answer_pb2.Candidate:
     return answer_pb2.Candidate(
-        path=utf8(candidate.path),
+        code_object=utf8(candidate.path),
         section=utf8(candidate.section),
         section_index=candidate.section_index,
         section_offset=candidate.section_offset,
@@ -169,7 +169,7 @@ def to_candidate(candidate: Candidate) -> answer_pb2.Candidate:
 
 def from_candidate(message: answer_pb2.Candidate) -> Candidate:
     return Candidate(
-        ObjectPath(message.path),
+        ObjectPath(message.code_object),
         message.section if message.HasField("section") else None,
         message.section_index,
         SectionOffset(message.section_offset),
@@ -180,7 +180,7 @@ def from_candidate(message: answer_pb2.Candidate) -> Candidate:
 
 def to_text_section(section: TextSection) -> location_pb2.TextSection:
     return location_pb2.TextSection(
-        path=utf8(section.path),
+        code_object=utf8(section.path),
         section=utf8(section.section),
         section_index=section.section_index,
         address=section.address,
@@ -189,19 +189,19 @@ def to_text_section(section: TextSection) -> location_pb2.TextSection:
 
 def from_text_section(message: location_pb2.TextSection) -> TextSection:
     section = message.section if message.HasField("section") else None
-    return TextSection(ObjectPath(message.path), section, message.section_index, message.address)
+    return TextSection(ObjectPath(message.code_object), section, message.section_index, message.address)
 
 
-def to_columns(answers: Answers, question: ColumnQuestion | None = None) -> answer_pb2.AnswerColumns:
+def to_columns(answers: Answers, question: ColumnQuestion | None = None) -> answer_pb2.PackedAnswers:
     """The answers as columns; ``question`` is the column that was asked, where one was, so that offsets that follow
     from it need not travel."""
-    message = answer_pb2.AnswerColumns()
+    message = answer_pb2.PackedAnswers()
     write_columns(message, answers, question)
     return message
 
 
 def write_columns(
-    message: answer_pb2.AnswerColumns,
+    message: answer_pb2.PackedAnswers,
     answers: Answers | DeviceAnswers,
     question: ColumnQuestion | None = None,
     table: bytes | None = None,
@@ -230,7 +230,7 @@ def write_columns(
 
 
 def _write_columns(
-    message: answer_pb2.AnswerColumns,
+    message: answer_pb2.PackedAnswers,
     answers: Answers,
     question: ColumnQuestion | None,
     module: U32 | None,
@@ -251,19 +251,19 @@ def _write_columns(
 
 
 def _write_places(
-    message: answer_pb2.AnswerColumns, sections: Sequence[int], modules: Sequence[int], bases: Sequence[int] | None
+    message: answer_pb2.PackedAnswers, sections: Sequence[int], modules: Sequence[int], bases: Sequence[int] | None
 ) -> None:
     message.places.add()  # entry 0
     for number, (section, module) in enumerate(zip(sections, modules, strict=True)):
         message.places.add(module=module, text_section=section, base=bases[number] if bases is not None else 0)
 
 
-def _write_device(message: answer_pb2.AnswerColumns, answers: DeviceAnswers, question: ColumnQuestion | None) -> None:
+def _write_device(message: answer_pb2.PackedAnswers, answers: DeviceAnswers, question: ColumnQuestion | None) -> None:
     whole = None if question is None else _shifted(question)
     if answers.address is not whole and not (whole is not None and np.array_equal(answers.address, whole)):
         message.device_address = pack(answers.address)
-    for position, candidates in answers.candidates.items():
-        message.device_candidates.add(position=position, candidates=map(_to_device_candidate, candidates))
+    for index, candidates in answers.candidates.items():
+        message.device_candidates.add(index=index, candidates=map(_to_device_candidate, candidates))
 
 
 def _shifted(question: ColumnQuestion) -> U64:
@@ -282,7 +282,7 @@ def from_answers(messages: Sequence[answer_pb2.Answer], asked: int, *, with_rang
 
 
 def from_columns(
-    message: answer_pb2.AnswerColumns, question: ColumnQuestion | None = None, table: Locations | None = None
+    message: answer_pb2.PackedAnswers, question: ColumnQuestion | None = None, table: Locations | None = None
 ) -> Answers:
     """The answers; ``question`` is the column that was asked, ``table`` the one that the message names, where it names
     one. Raises ``Malformed`` when columns and counts disagree, or a number stands for nothing."""
@@ -290,7 +290,7 @@ def from_columns(
 
 
 def _read_columns(
-    message: answer_pb2.AnswerColumns, question: ColumnQuestion | None, table: Locations | None
+    message: answer_pb2.PackedAnswers, question: ColumnQuestion | None, table: Locations | None
 ) -> tuple[Answers, U32]:
     """The answers, and for each the number of its place."""
     count = message.count
@@ -304,7 +304,7 @@ def _read_columns(
         offset = _from_bases(message, question.values, place, section)
     check_below(section[:1] if section.strides == (0,) else section, max(len(message.text_sections), 1), "text section")
     sections = tuple(map(from_text_section, message.text_sections[1:]))
-    candidates = {entry.position: tuple(map(from_candidate, entry.candidates)) for entry in message.candidates}
+    candidates = {entry.index: tuple(map(from_candidate, entry.candidates)) for entry in message.candidates}
     location = unpack(message.location, count, np.uint32)
     locations = from_table(message.locations) if table is None else table
     check_below(location, len(locations), "location")
@@ -314,7 +314,7 @@ def _read_columns(
 
 
 def from_device_columns(
-    message: answer_pb2.AnswerColumns, question: ColumnQuestion, table: Locations | None = None
+    message: answer_pb2.PackedAnswers, question: ColumnQuestion, table: Locations | None = None
 ) -> DeviceAnswers:
     """The answers to a column of device addresses, or of several modules; otherwise as ``from_columns``."""
     answers, place = _read_columns(message, question, table)
@@ -326,11 +326,11 @@ def from_device_columns(
         module,
         unpack(whole, message.count, np.uint64) if whole else _shifted(question),
         [module_digest(name) for name in message.modules[1:]],
-        {each.position: tuple(map(_from_device_candidate, each.candidates)) for each in message.device_candidates},
+        {each.index: tuple(map(_from_device_candidate, each.candidates)) for each in message.device_candidates},
     )
 
 
-def _places_of(message: answer_pb2.AnswerColumns, question: ColumnQuestion | None) -> U32:
+def _places_of(message: answer_pb2.PackedAnswers, question: ColumnQuestion | None) -> U32:
     """For each answer the number of its place; where all have one, an array that takes no memory. Raises
     ``Malformed``."""
     count = message.count
@@ -346,7 +346,7 @@ def _places_of(message: answer_pb2.AnswerColumns, question: ColumnQuestion | Non
     return by_origin[question.origin]
 
 
-def _of_places(message: answer_pb2.AnswerColumns, place: U32, numbers: Sequence[int]) -> U32:
+def _of_places(message: answer_pb2.PackedAnswers, place: U32, numbers: Sequence[int]) -> U32:
     """For each answer what its place has among ``numbers``."""
     table = np.array(numbers or [0], np.uint32)
     if not message.count or place.strides != (0,):
@@ -354,7 +354,7 @@ def _of_places(message: answer_pb2.AnswerColumns, place: U32, numbers: Sequence[
     return np.broadcast_to(table[place[0]], message.count)
 
 
-def _from_bases(message: answer_pb2.AnswerColumns, values: U64, place: U32, section: U32) -> U64:
+def _from_bases(message: answer_pb2.PackedAnswers, values: U64, place: U32, section: U32) -> U64:
     """Section offsets where places say what they count from."""
     bases = np.array([each.base for each in message.places] or [0], np.uint64)
     everywhere = len(place) and place.strides == (0,)
@@ -374,14 +374,14 @@ def used_text_sections(answers: Answers) -> NDArray[np.intp]:
     return np.flatnonzero(used)
 
 
-def _write_sections(message: answer_pb2.AnswerColumns, sections: Sequence[TextSection]) -> None:
+def _write_sections(message: answer_pb2.PackedAnswers, sections: Sequence[TextSection]) -> None:
     """Fill the table of text sections; it stays empty where no answer lies in one."""
     if sections:
         message.text_sections.add()  # entry 0
         message.text_sections.extend(map(to_text_section, sections))
 
 
-def _write_few(message: answer_pb2.AnswerColumns, answers: Answers) -> None:
+def _write_few(message: answer_pb2.PackedAnswers, answers: Answers) -> None:
     """Write a handful of answers into an empty message: nothing here is done per table, and numbers travel as wide as
     the reader keeps them."""
     kept, sections = Numbering({0: 0}), Numbering({0: 0})
@@ -410,15 +410,15 @@ def _with_parents(number: int, parents: U32, kept: Numbering) -> int:
 
 
 def _candidates(answers: Answers) -> Iterator[answer_pb2.Candidates]:
-    for position, candidates in answers.candidates.items():
-        yield answer_pb2.Candidates(position=position, candidates=map(to_candidate, candidates))
+    for index, candidates in answers.candidates.items():
+        yield answer_pb2.Candidates(index=index, candidates=map(to_candidate, candidates))
 
 
 def _to_device_candidate(candidate: DeviceCandidate) -> answer_pb2.DeviceCandidate:
     return answer_pb2.DeviceCandidate(
         address=candidate.address,
         module=module_name(candidate.module),
-        path=utf8(candidate.path),
+        code_object=utf8(candidate.path),
         query=to_query(candidate.query),
     )
 

@@ -50,7 +50,7 @@ BREAKPOINT_BYTES, RULE_BYTES = 256, 64
 def to_resolve_request(digest: str, breakpoint_: Breakpoint, context: str) -> pb.ResolveBreakpointRequest:
     """The request for a breakpoint's places. Raises ``BadQuery``."""
     return pb.ResolveBreakpointRequest(
-        name=module_name(digest) if digest else "",
+        module=module_name(digest) if digest else "",
         breakpoint=to_breakpoint(breakpoint_),
         context=context_name(context) if context else "",
     )
@@ -59,7 +59,7 @@ def to_resolve_request(digest: str, breakpoint_: Breakpoint, context: str) -> pb
 def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
     """A breakpoint as a message, without its id and its contexts. Raises ``BadQuery`` for an invalid line."""
     message = pb.Breakpoint(
-        path=utf8(breakpoint_.path),
+        code_object=utf8(breakpoint_.path),
         targets=utf8s(breakpoint_.targets),
         every_address=breakpoint_.every_address,
         path_rules=[
@@ -87,7 +87,7 @@ def from_breakpoint(message: pb.Breakpoint, name: str = "", contexts: Iterable[s
     )
     _check_count("targets", message.targets, MAX_TARGETS, "leave them out to mean all")
     _check_length("id", name)
-    _check_length("path", message.path)
+    _check_length("code_object", message.code_object)
     for target in message.targets:
         _check_length("targets", target)
     for rule in message.path_rules:
@@ -155,7 +155,7 @@ def from_resolve_request(request: pb.ResolveBreakpointRequest) -> tuple[str, Bre
     """(the module's digest or "", what to look for, the context's id or ""). Raises ``BadQuery``."""
     asked = from_breakpoint(request.breakpoint)
     in_memory = isinstance(asked.where, ByDevice)
-    digest = optional_digest(request.name) if in_memory else module_digest(request.name)
+    digest = optional_digest(request.module) if in_memory else module_digest(request.module)
     return digest, asked, context_id(request.context, "context") if request.context else ""
 
 
@@ -173,7 +173,7 @@ def _column(number: int) -> int:
 
 def to_location(location: BreakpointLocation) -> pb.BreakpointLocation:
     return pb.BreakpointLocation(
-        path=utf8(location.path),
+        code_object=utf8(location.path),
         kernel=utf8(location.kernel),
         function=utf8(location.function),
         section=utf8(location.section),
@@ -191,7 +191,7 @@ def to_location(location: BreakpointLocation) -> pb.BreakpointLocation:
 
 def from_location(message: pb.BreakpointLocation) -> BreakpointLocation:
     return BreakpointLocation(
-        ObjectPath(message.path),
+        ObjectPath(message.code_object),
         message.kernel if message.HasField("kernel") else None,
         message.function if message.HasField("function") else None,
         message.section if message.HasField("section") else None,

@@ -79,7 +79,7 @@ def to_context_record(record: ContextRecord) -> context_pb2.Context:
 
 def from_context_record(message: context_pb2.Context) -> ContextRecord:
     create_time = from_time(message.create_time)
-    return ContextRecord(context_id(message.name), from_context(message), create_time)
+    return ContextRecord(context_id(message.name, "context.name"), from_context(message), create_time)
 
 
 def to_event(event: Load | Unload) -> context_pb2.MapEvent:
@@ -87,7 +87,7 @@ def to_event(event: Load | Unload) -> context_pb2.MapEvent:
     of_kind(event, (Load, Unload), EVENT_HINT)
     if isinstance(event, Load):
         return context_pb2.MapEvent(load=to_load(event))
-    return _fitting(lambda: context_pb2.MapEvent(unload=context_pb2.Unload(key=utf8(event.key), time=event.time)))
+    return _fitting(lambda: context_pb2.MapEvent(unload=context_pb2.Unload(key=utf8(event.key), time_ns=event.time)))
 
 
 def from_event(message: context_pb2.MapEvent) -> Load | Unload:
@@ -96,7 +96,7 @@ def from_event(message: context_pb2.MapEvent) -> Load | Unload:
         case "load":
             return from_load(message.load)
         case "unload":
-            return Unload(message.unload.key, message.unload.time)
+            return Unload(message.unload.key, message.unload.time_ns)
     raise bad_field("events", "an event says nothing", "set load or unload")
 
 
@@ -104,12 +104,12 @@ def to_load(load: Load) -> context_pb2.Load:
     return _fitting(
         lambda: context_pb2.Load(
             module=module_name(load.module),
-            time=load.time,
+            time_ns=load.time,
             key=utf8(load.key),
-            unload_time=load.unload_time,
+            unload_time_ns=load.unload_time,
             segments=map(_to_segment, load.segments),
             load_base=load.load_base,
-            path=utf8(load.path),
+            code_object=utf8(load.path),
         )
     )
 
@@ -117,12 +117,12 @@ def to_load(load: Load) -> context_pb2.Load:
 def from_load(message: context_pb2.Load) -> Load:
     return Load(
         module_digest(message.module, "events.load.module"),
-        message.time,
+        message.time_ns,
         tuple(map(_from_segment, message.segments)),
         message.load_base if message.HasField("load_base") else None,
         optional_path(message),
         message.key,
-        message.unload_time if message.HasField("unload_time") else None,
+        message.unload_time_ns if message.HasField("unload_time_ns") else None,
     )
 
 
@@ -138,12 +138,12 @@ def from_load_in_context(message: context_pb2.LoadInContext) -> LoadInContext:
 
 def from_record_request(request: RecordEventsRequest) -> tuple[str, list[Load | Unload]]:
     """(the context's id, what happened). Raises ``BadQuery``."""
-    return context_id(request.name), [from_event(message) for message in request.events]
+    return context_id(request.context), [from_event(message) for message in request.events]
 
 
 def _to_segment(segment: Segment) -> context_pb2.Segment:
     return context_pb2.Segment(
-        address=segment.address, size_bytes=segment.size, start=to_query(segment.start), path=utf8(segment.path)
+        address=segment.address, size_bytes=segment.size, start=to_query(segment.start), code_object=utf8(segment.path)
     )
 
 
@@ -171,7 +171,7 @@ def to_alias(alias: Alias) -> pb.Alias:
         kind=kind,
         key=key,
         module=module_name(alias.module),
-        path=utf8(alias.path),
+        code_object=utf8(alias.path),
         context=optional_context_name(context),
     )
 

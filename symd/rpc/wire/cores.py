@@ -37,14 +37,14 @@ _KIND_WORDS = {number: kind for kind, number in _KINDS.items()}
 
 
 def to_request(digest: str, modules: Sequence[str]) -> pb.ReadCoreRequest:
-    return pb.ReadCoreRequest(name=checked_module_name(digest), module_names=map(checked_module_name, modules))
+    return pb.ReadCoreRequest(module=checked_module_name(digest), debug_modules=map(checked_module_name, modules))
 
 
 def from_request(request: pb.ReadCoreRequest) -> tuple[str, list[str]]:
     """(the dump's digest, those of further modules). Raises ``BadQuery``."""
-    if len(request.module_names) > MOST_MODULES:
-        raise bad_field("module_names", f"more than {MOST_MODULES} modules")
-    return module_digest(request.name), [module_digest(name, "module_names") for name in request.module_names]
+    if len(request.debug_modules) > MOST_MODULES:
+        raise bad_field("debug_modules", f"more than {MOST_MODULES} modules")
+    return module_digest(request.module), [module_digest(name, "debug_modules") for name in request.debug_modules]
 
 
 def to_parts(dump: CoreDump) -> Iterator[pb.ReadCoreResponse]:
@@ -100,9 +100,9 @@ def _to_image(image: CoreImage) -> pb.CoreImage:
         label=utf8(image.name),
         target=utf8(image.target),
         text=[pb.CoreRange(start=start, end=end) for start, end in image.text],
-        path=utf8(image.path),
+        code_object=utf8(image.path),
         answered_by=module_name(image.answered_by) if image.answered_by else image.answered_by,
-        answered_path=utf8(image.answered_path),
+        answered_code_object=utf8(image.answered_path),
         notes=utf8s(image.notes),
         bias=image.bias,
     )
@@ -114,9 +114,9 @@ def _from_image(message: pb.CoreImage) -> CoreImage:
         message.label,
         _present(message, "target"),
         tuple((each.start, each.end) for each in message.text),
-        _present(message, "path"),
+        _present(message, "code_object"),
         module_digest(by) if by else by,
-        message.answered_path,
+        message.answered_code_object,
         tuple(message.notes),
         message.bias if message.HasField("bias") else None,
     )

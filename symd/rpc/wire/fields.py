@@ -1,8 +1,8 @@
 """Fields of messages. What a request's decoder says of one that cannot be: the caller gets it as a violation of a
-google.rpc.BadRequest, where a field is named by its path in the request, such as "column.values". Integers of debug
-data in fields of 64 bits: damaged debug data states larger ones. Names and paths as Protocol Buffers take them: valid
-UTF-8. Seconds ↔ google.protobuf.Timestamp and Duration. Streams of messages: bytes cut into chunks that fit one, and
-messages gathered by the header that begins them. Reasons as the numbers that travel: the enum is open, and a newer
+google.rpc.BadRequest, where a field is named by its path in the request, such as "packed_queries.values". Integers of
+debug data in fields of 64 bits: damaged debug data states larger ones. Names and paths as Protocol Buffers take them:
+valid UTF-8. Seconds ↔ google.protobuf.Timestamp and Duration. Streams of messages: bytes cut into chunks that fit one,
+and messages gathered by the header that begins them. Reasons as the numbers that travel: the enum is open, and a newer
 daemon may send one that this symd has no name for. Resource names: a module is "modules/{sha256}", a context
 "contexts/{id}"; and what most requests begin with."""
 
@@ -195,7 +195,7 @@ def _module_name(digest: str) -> str:
 
 
 @lru_cache(RECENT)
-def module_digest(name: str, field: str = "name") -> Digest:
+def module_digest(name: str, field: str = "module") -> Digest:
     """The digest in a module's name, which stands in the request's ``field``. Raises ``BadQuery``."""
     digest = named_digest(name)
     if digest is None:
@@ -207,28 +207,29 @@ def module_digest(name: str, field: str = "name") -> Digest:
     return digest
 
 
-def optional_digest(name: str, field: str = "name") -> Digest | str:
+def optional_digest(name: str, field: str = "module") -> Digest | str:
     """The digest in a module's name, which stands in the request's ``field``; "" where the name is empty. Raises
     ``BadQuery``."""
     return module_digest(name, field) if name else ""
 
 
 def digest_and_path(request: Any) -> tuple[Digest, ObjectPath | None]:
-    """The module that a request's ``name`` means, and the one code object that its ``path`` restricts it to, if any.
-    Raises ``BadQuery``."""
-    return module_digest(request.name), optional_path(request)
+    """The module that a request names, and the one code object that its ``code_object`` restricts it to, if any. Raises
+    ``BadQuery``."""
+    return module_digest(request.module), optional_path(request)
 
 
 def optional_path(message: Any) -> ObjectPath | None:
-    """The ``path`` of a message that may have one: "" names the module itself, None stands for any code object."""
-    return ObjectPath(message.path) if message.HasField("path") else None
+    """The path in ``code_object`` of a message that may have one: "" names the module itself, None stands for any code
+    object."""
+    return ObjectPath(message.code_object) if message.HasField("code_object") else None
 
 
 def context_name(context: str) -> str:
     return f"contexts/{context}"
 
 
-def context_id(name: str, field: str = "name") -> str:
+def context_id(name: str, field: str = "context") -> str:
     """The id in a context's name, which stands in the request's ``field``. Raises ``BadQuery``."""
     match = CONTEXT.match(name)
     if match is None:

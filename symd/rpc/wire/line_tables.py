@@ -46,7 +46,9 @@ LEVELS: Mapping[int, LineLevel] = {
 def to_request(
     digest: str, path: str | None, level: LineLevel, within: CodePart | None
 ) -> symbol_service_pb2.GetLineTableRequest:
-    request = symbol_service_pb2.GetLineTableRequest(name=module_name(digest), path=path, level=to_level(level))
+    request = symbol_service_pb2.GetLineTableRequest(
+        module=module_name(digest), code_object=path, level=to_level(level)
+    )
     write_within(request, within)
     return request
 
@@ -68,7 +70,9 @@ def to_level(level: LineLevel) -> line_table_pb2.LineLevel:
 
 def to_chunks(table: RowsInParts) -> Iterator[symbol_service_pb2.GetLineTableResponse]:
     """The messages of one table."""
-    header = line_table_pb2.LineTableHeader(path=utf8(table.path), target=utf8(table.target), row_count=len(table))
+    header = line_table_pb2.LineTableHeader(
+        code_object=utf8(table.path), target=utf8(table.target), row_count=len(table)
+    )
     yield symbol_service_pb2.GetLineTableResponse(header=header)
     sections = [location_pb2.TextSection(), *map(to_text_section, table.text_sections)]
     for start in range(0, len(sections), SECTIONS):
@@ -109,7 +113,7 @@ def _table(chunks: Sequence[symbol_service_pb2.GetLineTableResponse]) -> LineTab
     for name in columns.keys() & _TEXTS:
         check_below(columns[name], len(strings), f"string for the {name}")
     return LineTable(
-        path=ObjectPath(header.path),
+        path=ObjectPath(header.code_object),
         target=header.target if header.HasField("target") else None,
         text_sections=sections,
         strings=strings,

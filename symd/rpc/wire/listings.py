@@ -36,7 +36,7 @@ TEXT = 1 << 20
 
 def to_request(digest: str, part: ListingPart) -> pb.GetListingRequest:
     name = module_name(digest) if digest else ""
-    request = pb.GetListingRequest(name=name, path=part.path, target=part.target)
+    request = pb.GetListingRequest(module=name, code_object=part.path, target=part.target)
     write_within(request, part.within)
     return request
 
@@ -44,7 +44,7 @@ def to_request(digest: str, part: ListingPart) -> pb.GetListingRequest:
 def from_request(request: pb.GetListingRequest) -> tuple[str, ListingPart]:
     """(the module's digest or "", what of it). Raises ``InvalidInput``."""
     within = from_within(request)
-    digest = optional_digest(request.name) if is_in_memory(within) else module_digest(request.name)
+    digest = optional_digest(request.module) if is_in_memory(within) else module_digest(request.module)
     target = request.target if request.HasField("target") else None
     return digest, ListingPart(optional_path(request), within, target)
 
@@ -63,7 +63,7 @@ def size_of(listing: Listing) -> int:
 def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
     """The messages of one code object's listing."""
     header = pb.ListingHeader(
-        path=utf8(listing.path),
+        code_object=utf8(listing.path),
         target=utf8(listing.target),
         disassembler=utf8(listing.disassembler),
         problem=utf8(listing.problem),
@@ -113,7 +113,7 @@ def _listing(chunks: Sequence[pb.GetListingResponse]) -> Listing:
     if len(code) not in (0, len(text)):
         raise Malformed("some instructions of a listing have no bytes")
     return Listing(
-        path=ObjectPath(header.path),
+        path=ObjectPath(header.code_object),
         target=header.target if header.HasField("target") else None,
         disassembler=header.disassembler,
         answers=answers,

@@ -144,7 +144,7 @@ class NamedTable:
         write_table(message, locations)
         content = message.SerializeToString(deterministic=True)
         name = hashlib.blake2b(content, digest_size=NAME_BYTES).digest()
-        name_only = location_pb2.LocationTable(name=name).SerializeToString()
+        name_only = location_pb2.LocationTable(id=name).SerializeToString()
         return cls(name, content + name_only, name_only)  # messages one after another are read as their union
 
 
@@ -262,14 +262,14 @@ class TableReceiver:
 
     def take(self, message: location_pb2.LocationTable) -> Locations:
         """The table that the message has or names. Raises ``Malformed``."""
-        if not message.name:
+        if not message.id:
             return from_table(message)
-        known = self.known.get(message.name)
+        known = self.known.get(message.id)
         if known is None:
             if not message.count:
                 raise Malformed("an answer points into a table of locations that never came")
-            known = self.known[message.name] = from_table(message)
-            self.kept.keep(self.module, message.name, known)
+            known = self.known[message.id] = from_table(message)
+            self.kept.keep(self.module, message.id, known)
         return known
 
 

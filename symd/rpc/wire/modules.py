@@ -314,7 +314,7 @@ def to_kernel(kernel: KernelSummary, path: str, *, as_json: bool = False) -> mod
     text = facts_text(kernel.facts) if as_json else ""
     return module_pb2.Kernel(
         name=utf8(kernel.name),
-        path=utf8(path),
+        code_object=utf8(path),
         section=utf8(kernel.section),
         section_index=kernel.section_index,
         section_offset=kernel.offset,

@@ -11,11 +11,11 @@ from symd.v1 import name_service_pb2 as pb
 
 def to_request(digest: str, wanted: NameQuery, path: str | None) -> pb.FindNamesRequest:
     return pb.FindNamesRequest(
-        name=module_name(digest),
+        module=module_name(digest),
         pattern=utf8(wanted.pattern),
         match=int(wanted.match),  # type: ignore[arg-type] # the enum's numbers are Match's own
         kinds=sorted(map(int, wanted.kinds)),  # type: ignore[arg-type] # and these are NameKind's
-        path=utf8(path),
+        code_object=utf8(path),
     )
 
 
@@ -38,7 +38,7 @@ def to_item(found: NamedItem) -> pb.NamedItem:
         kind=int(found.kind),  # type: ignore[arg-type] # the enum's numbers are NameKind's own
         name=utf8(found.name),
         linkage_name=utf8(found.linkage_name),
-        path=utf8(found.path),
+        code_object=utf8(found.path),
         section=utf8(found.section),
         section_index=found.section_index,
         section_offset=found.section_offset,
@@ -56,7 +56,7 @@ def from_item(message: pb.NamedItem) -> NamedItem:
     return NamedItem(
         NameKind(message.kind),
         message.name,
-        ObjectPath(message.path),
+        ObjectPath(message.code_object),
         known.get("linkage_name"),
         known.get("section"),
         known.get("section_index"),

@@ -42,7 +42,7 @@ from symd.rpc.wire.fields import (
     wrong_field,
 )
 from symd.v1 import query_pb2
-from symd.v1.symbol_service_pb2 import ANSWER_FORM_COLUMNS, ANSWER_FORM_ROWS, SymbolizeRequest
+from symd.v1.symbol_service_pb2 import ANSWER_FORM_PACKED, ANSWER_FORM_ROWS, SymbolizeRequest
 
 
 def to_query(query: Query) -> query_pb2.Query:
@@ -57,7 +57,7 @@ def add_query(queries: Any, query: Query) -> query_pb2.Query:
         if isinstance(query, ByAddress):
             message: query_pb2.Query = queries.add(address=query.address)
         elif isinstance(query, ByKernel):
-            message = queries.add(kernel_offset=query_pb2.KernelOffset(kernel=query.kernel, offset=query.offset))
+            message = queries.add(function_offset=query_pb2.FunctionOffset(function=query.kernel, offset=query.offset))
         elif not isinstance(query, BySection):
             raise wrong_query(query)
         elif isinstance(query.section, str):
@@ -78,17 +78,17 @@ def from_query(message: query_pb2.Query, field: str = "queries") -> Query:
     kind = message.WhichOneof("kind")
     if kind == "address":
         return ByAddress(ObjectAddress(message.address))
-    if kind == "kernel_offset":
-        in_kernel = message.kernel_offset
-        return ByKernel(in_kernel.kernel, KernelOffset(in_kernel.offset))
+    if kind == "function_offset":
+        in_function = message.function_offset
+        return ByKernel(in_function.function, KernelOffset(in_function.offset))
     if kind == "section_offset":
         in_section = message.section_offset
         return BySection(_section(in_section, field), SectionOffset(in_section.offset))
     if kind == "device_address":
         raise bad_field(
-            field, "a device address cannot be asked for here", "ask by address, kernel_offset or section_offset"
+            field, "a device address cannot be asked for here", "ask by address, function_offset or section_offset"
         )
-    raise bad_field(field, "a query has no address", "set address, kernel_offset, section_offset or device_address")
+    raise bad_field(field, "a query has no address", "set address, function_offset, section_offset or device_address")
 
 
 def from_any_query(message: query_pb2.Query, field: str = "queries") -> Query | ByDevice:
@@ -129,7 +129,7 @@ def _section(message: query_pb2.SectionOffset, field: str) -> str | int:
     raise bad_field(field, "a section offset names no section", "set section_name or section_index")
 
 
-def write_column(message: query_pb2.QueryColumn, question: ColumnQuestion) -> None:
+def write_column(message: query_pb2.PackedQueries, question: ColumnQuestion) -> None:
     """A column with its origins into an empty message, its numbers as narrow as they go. Raises ``BadQuery`` for a name
     or number that cannot be."""
     message.count = len(question.values)
@@ -153,11 +153,11 @@ def _write_origin(message: query_pb2.Origin, origin: Origin) -> None:
         if origin.module:
             message.module = module_name(checked_digest(origin.module))
         if origin.path is not None:
-            message.path = origin.path
+            message.code_object = origin.path
         if origin.context:
             message.context = context_name(origin.context)
         elif origin.kernel is not None:
-            message.kernel = origin.kernel
+            message.function = origin.kernel
         elif isinstance(origin.section, str):
             message.section_name = origin.section
         elif origin.section is not None:
@@ -168,30 +168,32 @@ def _write_origin(message: query_pb2.Origin, origin: Origin) -> None:
         raise BadQuery(f"{origin} does not fit", hint="names are UTF-8, numbers have 32 bits") from None
 
 
-def from_column(message: query_pb2.QueryColumn, digest: str = "", path: ObjectPath | None = None) -> ColumnQuestion:
+def from_column(message: query_pb2.PackedQueries, digest: str = "", path: ObjectPath | None = None) -> ColumnQuestion:
     """The column of a request that names the module ``digest`` ("": none) and its code object at ``path``. Raises
     ``BadQuery`` when the bytes are no column of so many numbers, or a number has no origin."""
-    values = from_numbers(message.values, message.count, "column.values")
+    values = from_numbers(message.values, message.count, "packed_queries.values")
     origins = [_from_origin(each, digest, path) for each in message.origins] or [Origin(digest, path)]
     origin = None
     if message.origin:
-        origin = from_numbers(message.origin, message.count, "column.origin").astype(np.uint32)
+        origin = from_numbers(message.origin, message.count, "packed_queries.origin").astype(np.uint32)
         top = int(origin.max()) if len(origin) else 0
         if top >= len(origins):
             raise bad_field(
-                "column.origin", f"there is no origin {top}: there are {len(origins)}", "number them from 0"
+                "packed_queries.origin", f"there is no origin {top}: there are {len(origins)}", "number them from 0"
             )
     return ColumnQuestion(values, origins, origin if len(origins) > 1 else None, _times(message))
 
 
-def _times(message: query_pb2.QueryColumn) -> Times:
+def _times(message: query_pb2.PackedQueries) -> Times:
     match message.WhichOneof("as_of"):
         case "time_ns":
             return message.time_ns
         case "times_ns":
-            times = from_numbers(message.times_ns, message.count, "column.times_ns").view(np.int64)
+            times = from_numbers(message.times_ns, message.count, "packed_queries.times_ns").view(np.int64)
             if len(times) and int(times.min()) < 0:
-                raise bad_field("column.times_ns", "a time is above 2^63 - 1", "times are nanoseconds, up to 2^63 - 2")
+                raise bad_field(
+                    "packed_queries.times_ns", "a time is above 2^63 - 1", "times are nanoseconds, up to 2^63 - 2"
+                )
             return times
     return None
 
@@ -200,20 +202,20 @@ def _from_origin(message: query_pb2.Origin, digest: str, path: ObjectPath | None
     kind = message.WhichOneof("kind")
     if kind == "context":
         form = AddressForm(message.shift, message.known_bits or WHOLE_ADDRESS.known_bits)
-        return Origin(context=context_id(message.context, "column.origins.context"), form=form)
+        return Origin(context=context_id(message.context, "packed_queries.origins.context"), form=form)
     within = optional_path(message)
     if message.module:
-        module = module_digest(message.module, "column.origins.module")
+        module = module_digest(message.module, "packed_queries.origins.module")
     elif not digest:
         raise wrong_field(
-            "name", "the request names no module, and an origin neither a module nor a context", "name one"
+            "module", "the request names no module, and an origin neither a module nor a context", "name one"
         )
     else:
         module, within = Digest(digest), path if within is None else within
     if kind is None:
         return Origin(module, within)
-    if kind == "kernel":
-        return Origin(module, within, kernel=message.kernel)
+    if kind == "function":
+        return Origin(module, within, kernel=message.function)
     return Origin(module, within, section=message.section_name if kind == "section_name" else message.section_index)
 
 
@@ -376,28 +378,28 @@ class Batch(NamedTuple):
 
 def from_request(request: SymbolizeRequest, most: int) -> Batch:
     """Raises ``LimitExceeded`` for more than ``most`` addresses before it looks at them, and ``InvalidInput``."""
-    digest, path = optional_digest(request.name), optional_path(request)
+    digest, path = optional_digest(request.module), optional_path(request)
     form = request.form
-    as_rows = form != ANSWER_FORM_COLUMNS and (form == ANSWER_FORM_ROWS or not request.HasField("column"))
+    as_rows = form != ANSWER_FORM_PACKED and (form == ANSWER_FORM_ROWS or not request.HasField("packed_queries"))
     if request.with_ranges and not as_rows:
-        raise wrong_field("with_ranges", "columns say no ranges", "ask for ANSWER_FORM_ROWS")
-    known = request.known_tables if request.keeps_tables else None
-    if not request.HasField("column"):
+        raise wrong_field("with_ranges", "packed answers say no ranges", "ask for ANSWER_FORM_ROWS")
+    known = request.known_table_ids if request.keeps_tables else None
+    if not request.HasField("packed_queries"):
         check_count(len(request.queries), most)
         asked = [from_any_query(message) for message in request.queries]
         plain = [query for query in asked if not isinstance(query, ByDevice)]
         if not digest and (plain or not asked):
-            digest = module_digest(request.name)  # which says what is wrong
+            digest = module_digest(request.module)  # which says what is wrong
         column = None if len(plain) == len(asked) else of_queries(asked, digest, path)
         queries = plain if column is None else ()
         settings = not as_rows, known, request.as_written, asked, request.with_ranges
         return Batch(digest, path, queries, column, *settings)
     if request.queries:
-        raise wrong_field("queries", "a batch has both queries and a column", "send one of them")
-    check_count(request.column.count, most)
-    if not digest and not request.column.origins:
-        digest = module_digest(request.name)
-    column = from_column(request.column, digest, path)
+        raise wrong_field("queries", "a batch has both queries and packed_queries", "send one of them")
+    check_count(request.packed_queries.count, most)
+    if not digest and not request.packed_queries.origins:
+        digest = module_digest(request.module)
+    column = from_column(request.packed_queries, digest, path)
     return Batch(digest, path, (), column, not as_rows, known, request.as_written, (), request.with_ranges)
 
 

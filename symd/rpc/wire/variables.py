@@ -281,7 +281,7 @@ def to_requests(
     all are in device memory."""
     for start in range(0, len(queries), MOST_PLACES):
         name = module_name(digest) if digest else ""
-        request = pb.GetVariablesRequest(name=name, path=path, with_ranges=with_ranges)
+        request = pb.GetVariablesRequest(module=name, code_object=path, with_ranges=with_ranges)
         for each in queries[start : start + MOST_PLACES]:
             add_any_query(request.queries, each)
         yield request
@@ -295,7 +295,7 @@ def from_request(request: pb.GetVariablesRequest) -> tuple[str, list[Query | ByD
         raise wrong_field("queries", what, hint=f"ask about 1 to {MOST_PLACES} addresses at a time")
     queries = [from_any_query(each) for each in request.queries]
     in_memory = all(isinstance(each, ByDevice) for each in queries)
-    digest = optional_digest(request.name) if in_memory else module_digest(request.name)
+    digest = optional_digest(request.module) if in_memory else module_digest(request.module)
     return digest, queries, optional_path(request)
 
 

@@ -43,7 +43,7 @@ def get_alias(service: ServiceContext, request: GetAliasRequest, _call: Call) ->
 
 def list_aliases(service: ServiceContext, request: ListAliasesRequest, _call: Call) -> ListAliasesResponse:
     """A token names the last alias seen."""
-    digest, of = module_digest(request.parent, "parent"), f"{request.parent}/aliases"
+    digest, of = module_digest(request.module), f"{request.module}/aliases"
     after = _after(digest, from_token(request.page_token, of, list, []))
     page = filled(service.engine.aliases.of(digest, after), request.page_size, to_alias)
     token = to_token(of, [page.last.context, page.last.kind, page.last.key]) if page.last else ""

@@ -44,7 +44,7 @@ def create_context(service: ServiceContext, request: CreateContextRequest, call:
 
 
 def get_context(service: ServiceContext, request: GetContextRequest, _call: Call) -> GetContextResponse:
-    return GetContextResponse(context=to_context_record(service.engine.contexts.get(context_id(request.name))))
+    return GetContextResponse(context=to_context_record(service.engine.contexts.get(context_id(request.context))))
 
 
 LIST = "contexts"
@@ -75,14 +75,14 @@ def _after(service: ServiceContext, position: list[str | float]) -> Iterator[Con
 
 @method(work=Work.WRITE)
 def delete_context(service: ServiceContext, request: DeleteContextRequest, call: Call) -> DeleteContextResponse:
-    call.subject = request.name
-    service.engine.contexts.remove(context_id(request.name))
+    call.subject = request.context
+    service.engine.contexts.remove(context_id(request.context))
     return DeleteContextResponse()
 
 
 @method(work=Work.WRITE)
 def record_events(service: ServiceContext, request: RecordEventsRequest, call: Call) -> RecordEventsResponse:
-    call.subject = request.name
+    call.subject = request.context
     keys = service.engine.contexts.record(*from_record_request(request))
     return RecordEventsResponse(keys=keys)
 
@@ -92,12 +92,12 @@ TOP = 1 << 63
 
 def list_loads(service: ServiceContext, request: ListLoadsRequest, _call: Call) -> ListLoadsResponse:
     """A token is the number of the last load seen."""
-    of = f"{request.parent}/loads"
+    of = f"{request.context}/loads"
     after = from_token(request.page_token, of, int, 0)
     if not 0 <= after < TOP:
         raise bad_token()
-    loads = service.engine.contexts.loads(context_id(request.parent, "parent"), after)
-    context = Context(name=request.parent)
+    loads = service.engine.contexts.loads(context_id(request.context), after)
+    context = Context(name=request.context)
     page = filled(
         loads, request.page_size, lambda each: LoadInContext(context=context, number=each[0], load=to_load(each[1]))
     )

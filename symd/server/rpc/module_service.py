@@ -72,9 +72,9 @@ from symd.v1.module_service_pb2 import (
 def find_missing_modules(
     service: ServiceContext, request: FindMissingModulesRequest, _call: Call
 ) -> FindMissingModulesResponse:
-    digests = [module_digest(name, "names") for name in request.names]
+    digests = [module_digest(name, "modules") for name in request.modules]
     missing = service.engine.missing(digests)
-    return FindMissingModulesResponse(names=map(module_name, missing))
+    return FindMissingModulesResponse(missing_modules=map(module_name, missing))
 
 
 @method(work=Work.UPLOAD)
@@ -201,7 +201,7 @@ def _seen(token: str) -> tuple[float, str]:
 
 def get_module(service: ServiceContext, request: GetModuleRequest, _call: Call) -> GetModuleResponse:
     """A module that cannot be read is answered with why."""
-    record = service.engine.record(module_digest(request.name))
+    record = service.engine.record(module_digest(request.module))
     try:
         summary = service.engine.module(record.sha256)
     except (InvalidInput, LimitExceeded, Unsupported) as error:
@@ -219,14 +219,14 @@ def update_module(service: ServiceContext, request: UpdateModuleRequest, call: C
 
 @method(work=Work.WRITE)
 def delete_module(service: ServiceContext, request: DeleteModuleRequest, call: Call) -> DeleteModuleResponse:
-    call.subject = request.name
-    service.engine.remove(module_digest(request.name))
+    call.subject = request.module
+    service.engine.remove(module_digest(request.module))
     return DeleteModuleResponse()
 
 
 def list_code_objects(service: ServiceContext, request: ListCodeObjectsRequest, _call: Call) -> bytes:
-    found = service.engine.module(module_digest(request.parent, "parent")).objects
-    of = f"{request.parent}/objects"
+    found = service.engine.module(module_digest(request.module)).objects
+    of = f"{request.module}/objects"
     return written_page(found, of, request.page_size, request.page_token, _respond)
 
 
@@ -235,8 +235,8 @@ def _respond(items: Sequence[ObjectSummary], token: str) -> ListCodeObjectsRespo
 
 
 def list_containers(service: ServiceContext, request: ListContainersRequest, _call: Call) -> bytes:
-    found = service.engine.module(module_digest(request.parent, "parent")).containers
-    of = f"{request.parent}/containers"
+    found = service.engine.module(module_digest(request.module)).containers
+    of = f"{request.module}/containers"
     return written_page(found, of, request.page_size, request.page_token, _containers_page)
 
 
@@ -245,7 +245,7 @@ def _containers_page(items: Sequence[ContainerSummary], token: str) -> ListConta
 
 
 def list_kernels(service: ServiceContext, request: ListKernelsRequest, _call: Call) -> bytes:
-    module = service.engine.module(module_digest(request.parent, "parent"))
+    module = service.engine.module(module_digest(request.module))
     path = optional_path(request)
     as_json = request.facts_as_json
 
@@ -253,7 +253,7 @@ def list_kernels(service: ServiceContext, request: ListKernelsRequest, _call: Ca
         found = [to_kernel(kernel, of_object, as_json=as_json) for of_object, kernel in kernels]
         return ListKernelsResponse(kernels=found, next_page_token=token)
 
-    of = f"{request.parent}/kernels/{path}"
+    of = f"{request.module}/kernels/{path}"
     return written_page(_kernels(module, path), of, request.page_size, request.page_token, respond)
 
 
@@ -290,6 +290,6 @@ class _Kernels(Sequence[tuple[str, KernelSummary]]):
 def read_code_object(
     service: ServiceContext, request: ReadCodeObjectRequest, call: Call
 ) -> Iterator[ReadCodeObjectResponse]:
-    asking = partial(service.engine.object_pieces, module_digest(request.name), request.path, UPLOAD_CHUNK)
+    asking = partial(service.engine.object_pieces, module_digest(request.module), request.code_object, UPLOAD_CHUNK)
     for chunk in while_wanted(service.work_queues[Work.LARGE].run_for(call, asking), call):
         yield ReadCodeObjectResponse(chunk=chunk)

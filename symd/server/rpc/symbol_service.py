@@ -43,8 +43,8 @@ def symbolize_stream(service: ServiceContext, request: SymbolizeStreamRequest, c
     """Batch in, answer out; a batch that cannot be served does not end the stream."""
     response = SymbolizeStreamResponse(id=request.id)
     try:
-        response.answers.SetInParent()
-        answer(service, request.batch, response.answers, call)
+        response.response.SetInParent()
+        answer(service, request.request, response.response, call)
     except SymdError as error:
         return _failed_batch(request, error)
     return response

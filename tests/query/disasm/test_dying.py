@@ -63,7 +63,7 @@ def put(tools: Path, script: str, name: str = "llvm-objdump") -> None:
 def refusal(daemon: Web, module: str) -> tuple[str, error_details_pb2.ErrorInfo, str]:
     """The status of GetListing, its ErrorInfo and its message, as a client of gRPC's alone has them."""
     with grpc.insecure_channel(daemon.address) as channel, pytest.raises(grpc.RpcError) as caught:
-        [*ListingServiceStub(channel).GetListing(GetListingRequest(name=module), timeout=PATIENCE)]
+        [*ListingServiceStub(channel).GetListing(GetListingRequest(module=module), timeout=PATIENCE)]
     status = rpc_status.from_call(caught.value)
     assert status is not None
     info = error_details_pb2.ErrorInfo()

@@ -45,7 +45,7 @@ def question(values):
 def travelled(answers, values=None):
     """Through bytes, as on a socket."""
     data = to_columns(answers, question(values)).SerializeToString()
-    return from_columns(answer_pb2.AnswerColumns.FromString(data), question(values))
+    return from_columns(answer_pb2.PackedAnswers.FromString(data), question(values))
 
 
 ADDRESSES = st.one_of(st.integers(0, 0x400), st.just(AMBIGUOUS), st.integers(0, 2**64 - 1))
@@ -112,7 +112,7 @@ def test_offsets_that_do_not_follow_travel():
 
 def test_a_row_spells_out_what_the_columns_number():
     row = to_answer(asked(0x150)[0])
-    assert (row.reason, row.path, row.kernel, row.section) == (Reason.EXACT, "", "vadd", ".text.vadd")
+    assert (row.reason, row.code_object, row.kernel, row.section) == (Reason.EXACT, "", "vadd", ".text.vadd")
     assert (row.section_index, row.section_offset, row.address) == (2, 0x50, 0x150)
     assert [(f.function, f.line, f.inlined) for f in row.frames] == [("helper", 3, True), ("vadd", 10, False)]
     assert not row.frames[1].HasField("linkage_name")
@@ -177,7 +177,7 @@ def test_a_table_whose_callers_end_is_taken_in_any_order(count, data):
     assert from_table(table).parent.tolist() == parents
 
 
-def told_wrongly(at: str, number: int) -> answer_pb2.AnswerColumns:
+def told_wrongly(at: str, number: int) -> answer_pb2.PackedAnswers:
     """Answers whose column ``at`` has this number in its last place."""
     message = to_columns(asked(0x100, 0x150, 0x190, 1, 0x100, 0x150, 0x190, 1, 2))
     of = message if at in ("location", "place") else message.locations
@@ -244,7 +244,7 @@ def test_wherever_answers_lie_each_arrives_in_its_module_section_and_offset(rows
     answers = Answers(np.ones(len(rows), np.uint32), section, offset, LOCATIONS, sections)
     before = DeviceAnswers(answers, module, values, ["a" * 64, "b" * 64, "c" * 64])
     asked_for = ColumnQuestion(values, [Origin(DIGEST, None, str(number)) for number in range(4)], origin)
-    message = answer_pb2.AnswerColumns.FromString(to_columns(before, asked_for).SerializeToString())
+    message = answer_pb2.PackedAnswers.FromString(to_columns(before, asked_for).SerializeToString())
     assert list(from_device_columns(message, asked_for)) == list(before)
 
 

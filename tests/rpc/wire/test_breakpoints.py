@@ -140,11 +140,11 @@ def test_a_refusal_of_a_later_version_is_refused() -> None:
 @pytest.mark.parametrize("fields", [{"match": 9}, {"kinds": [0]}, {"kinds": [9]}])
 def test_ways_to_match_that_there_are_not_are_refused(fields: dict[str, object]) -> None:
     with pytest.raises(BadQuery):
-        from_request(name_service_pb2.FindNamesRequest(name=NAME, pattern="a", **fields))  # type: ignore[arg-type] # likewise
+        from_request(name_service_pb2.FindNamesRequest(module=NAME, pattern="a", **fields))  # type: ignore[arg-type] # likewise
 
 
 def test_no_match_is_an_exact_one() -> None:
-    request = name_service_pb2.FindNamesRequest(name=NAME, pattern="a", path="")
+    request = name_service_pb2.FindNamesRequest(module=NAME, pattern="a", code_object="")
     assert from_request(request) == ("0" * 64, NameQuery("a", Match.EXACT), "")
 
 

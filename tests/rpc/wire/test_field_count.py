@@ -17,7 +17,7 @@ def _count_all(monkeypatch):
 
 
 def queries(count):
-    return s.SymbolizeRequest(name="n", queries=[q.Query(address=1 << (number % 64)) for number in range(count)])
+    return s.SymbolizeRequest(module="n", queries=[q.Query(address=1 << (number % 64)) for number in range(count)])
 
 
 @pytest.mark.parametrize("count", [0, 1, 99])
@@ -29,15 +29,15 @@ def test_each_query_is_a_field_and_its_address_another(count):
 
 
 def test_a_batch_in_a_message_of_a_stream_is_counted_too():
-    data = s.SymbolizeStreamRequest(id=1 << 40, batch=queries(50)).SerializeToString()
+    data = s.SymbolizeStreamRequest(id=1 << 40, request=queries(50)).SerializeToString()
     check_fields(data, s.SymbolizeStreamRequest.DESCRIPTOR, 103)
     with pytest.raises(LimitExceeded):
         check_fields(data, s.SymbolizeStreamRequest.DESCRIPTOR, 102)
 
 
 def test_a_column_of_any_length_is_three_fields():
-    column = q.QueryColumn(values=bytes(5_000_000), count=1_000_000)
-    check_fields(s.SymbolizeRequest(column=column).SerializeToString(), s.SymbolizeRequest.DESCRIPTOR, 3)
+    column = q.PackedQueries(values=bytes(5_000_000), count=1_000_000)
+    check_fields(s.SymbolizeRequest(packed_queries=column).SerializeToString(), s.SymbolizeRequest.DESCRIPTOR, 3)
 
 
 def test_numbers_of_fixed_width_are_stepped_over():

@@ -47,18 +47,18 @@ class Daemon:
 
     def message(self, given, known=(), sent=None):
         message = self.tables.message(given.locations, len(given), known, set() if sent is None else sent)
-        written = answer_pb2.AnswerColumns()
+        written = answer_pb2.PackedAnswers()
         write_columns(written, given, ColumnQuestion(given.offset, ()), message)
-        return answer_pb2.AnswerColumns.FromString(written.SerializeToString())
+        return answer_pb2.PackedAnswers.FromString(written.SerializeToString())
 
 
 def test_a_table_that_is_met_again_comes_whole_and_then_by_name():
     daemon, kept, given = Daemon(), TableCache(), answers(table())
     first, second = daemon.message(given), daemon.message(given)
-    assert (first.locations.name, first.locations.count < MIN_NAMED_ENTRIES) == (b"", True)
-    assert (len(second.locations.name), second.locations.count) == (16, MIN_NAMED_ENTRIES)
-    third = daemon.message(given, known=[second.locations.name])
-    assert third.locations == location_pb2.LocationTable(name=second.locations.name)
+    assert (first.locations.id, first.locations.count < MIN_NAMED_ENTRIES) == (b"", True)
+    assert (len(second.locations.id), second.locations.count) == (16, MIN_NAMED_ENTRIES)
+    third = daemon.message(given, known=[second.locations.id])
+    assert third.locations == location_pb2.LocationTable(id=second.locations.id)
     call = kept.of("module")
     parts = [
         from_columns(each, ColumnQuestion(given.offset, ()), call.take(each.locations))
@@ -74,11 +74,11 @@ def test_a_table_that_is_met_again_comes_whole_and_then_by_name():
 
 def test_a_table_that_is_shared_comes_whole_with_the_first_large_batch_and_then_by_name():
     daemon, shared = Daemon(), replace(table(MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS), shared=True)
-    assert daemon.message(answers(shared, MIN_NAMED_ENTRIES - 1)).locations.name == b""
+    assert daemon.message(answers(shared, MIN_NAMED_ENTRIES - 1)).locations.id == b""
     first = daemon.message(answers(shared)).locations
-    assert (len(first.name), first.count) == (16, MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS)
-    few = daemon.message(answers(shared, 9), known=[first.name]).locations
-    assert few == location_pb2.LocationTable(name=first.name)
+    assert (len(first.id), first.count) == (16, MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS)
+    few = daemon.message(answers(shared, 9), known=[first.id]).locations
+    assert few == location_pb2.LocationTable(id=first.id)
 
 
 def test_a_later_call_starts_with_the_tables_that_came():
@@ -100,23 +100,23 @@ def test_in_a_stream_a_named_table_comes_once():
 def test_a_small_batch_does_not_bring_a_large_table():
     daemon, large = Daemon(), table(MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS)
     daemon.message(answers(large))
-    name = daemon.message(answers(large)).locations.name
+    name = daemon.message(answers(large)).locations.id
     few = answers(large, MIN_NAMED_ENTRIES - 1)
     message = daemon.message(few)
-    assert (message.locations.name, message.locations.count < 2 * MIN_NAMED_ENTRIES) == (b"", True)
-    assert daemon.message(few, known=[name]).locations == location_pb2.LocationTable(name=name)
+    assert (message.locations.id, message.locations.count < 2 * MIN_NAMED_ENTRIES) == (b"", True)
+    assert daemon.message(few, known=[name]).locations == location_pb2.LocationTable(id=name)
 
 
 def test_equal_tables_that_are_not_the_same_have_no_name():
     daemon = Daemon()
     for _ in range(3):
-        assert daemon.message(answers(table())).locations.name == b""
+        assert daemon.message(answers(table())).locations.id == b""
         gc.collect()
 
 
 def test_a_small_table_has_no_name():
     daemon, given = Daemon(), answers(table(MIN_NAMED_ENTRIES - 1))
-    assert {daemon.message(given).locations.name for _ in range(3)} == {b""}
+    assert {daemon.message(given).locations.id for _ in range(3)} == {b""}
 
 
 def test_a_table_that_is_gone_is_forgotten():
@@ -135,9 +135,9 @@ def test_names_beyond_the_budget_are_forgotten_the_oldest_first():
     names = []
     for given in givens:
         daemon.message(given)
-        names.append(daemon.message(given).locations.name)
+        names.append(daemon.message(given).locations.id)
     assert [daemon.message(given, known=names).locations.count for given in (givens[2], givens[1])] == [0, 0]
-    assert daemon.message(givens[0], known=names).locations.name == b""
+    assert daemon.message(givens[0], known=names).locations.id == b""
 
 
 def test_the_client_keeps_no_more_than_its_budget():
@@ -151,7 +151,7 @@ def test_the_client_keeps_no_more_than_its_budget():
 
 def test_a_name_that_never_came_with_a_table_is_malformed():
     with pytest.raises(Malformed, match="never came"):
-        TableCache().of("module").take(location_pb2.LocationTable(name=b"nobody"))
+        TableCache().of("module").take(location_pb2.LocationTable(id=b"nobody"))
 
 
 def test_a_name_follows_from_the_content_so_that_any_daemon_answers_a_client_that_has_the_table():
@@ -159,11 +159,9 @@ def test_a_name_follows_from_the_content_so_that_any_daemon_answers_a_client_tha
     shared = [replace(table(MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS), shared=True) for _ in range(2)]
     first = one.message(answers(shared[0])).locations
     assert first.count == MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS
-    assert other.message(answers(shared[1]), known=[first.name]).locations == location_pb2.LocationTable(
-        name=first.name
-    )
+    assert other.message(answers(shared[1]), known=[first.id]).locations == location_pb2.LocationTable(id=first.id)
     few = answers(replace(table(MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS), shared=True), 9)
-    assert Daemon().message(few, known=[first.name]).locations == location_pb2.LocationTable(name=first.name)
+    assert Daemon().message(few, known=[first.id]).locations == location_pb2.LocationTable(id=first.id)
 
 
 @pytest.mark.parametrize("name", [*COLUMNS, "strings"])
@@ -171,5 +169,5 @@ def test_tables_that_differ_in_anything_have_different_names(name):
     plain = replace(table(), shared=True)
     column = getattr(plain, name)
     changed = (*column[:-1], "/src/b.cl") if name == "strings" else np.concatenate([column[:-1], column[-1:] ^ 1])
-    names = {Daemon().message(answers(each)).locations.name for each in (plain, replace(plain, **{name: changed}))}
+    names = {Daemon().message(answers(each)).locations.id for each in (plain, replace(plain, **{name: changed}))}
     assert len(names) == 2

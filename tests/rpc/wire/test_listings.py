@@ -108,7 +108,7 @@ def test_a_part_comes_back():
 )
 def test_a_part_that_cannot_be_is_blamed_on_its_field(fields, field):
     with pytest.raises(InvalidInput) as refused:
-        listings.from_request(pb.GetListingRequest(name=f"modules/{'a' * 64}", **fields))
+        listings.from_request(pb.GetListingRequest(module=f"modules/{'a' * 64}", **fields))
     assert refused.value.metadata["field"] == field
 
 

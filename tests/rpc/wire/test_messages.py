@@ -185,9 +185,9 @@ def test_a_query_without_an_address_is_refused(message):
 )
 def test_a_column_of_queries_comes_back(numbers, which):
     column = ColumnQuestion(np.array(numbers, np.uint64), [Origin("", None, *which)])
-    message = query_pb2.QueryColumn()
+    message = query_pb2.PackedQueries()
     write_column(message, column)
-    back = from_column(query_pb2.QueryColumn.FromString(message.SerializeToString()), DIGEST)
+    back = from_column(query_pb2.PackedQueries.FromString(message.SerializeToString()), DIGEST)
     assert back.values.tolist() == numbers
     assert back.origins == [Origin(DIGEST, None, *which)]
     assert message.count == len(numbers)
@@ -214,9 +214,9 @@ def test_a_column_of_several_origins_comes_back(rows, timed):
         )
     )
     times = {"none": None, "one": 7, "each": each}[timed]
-    message = query_pb2.QueryColumn()
+    message = query_pb2.PackedQueries()
     write_column(message, ColumnQuestion(values, ORIGINS, origin, times))
-    back = from_column(query_pb2.QueryColumn.FromString(message.SerializeToString()))
+    back = from_column(query_pb2.PackedQueries.FromString(message.SerializeToString()))
     assert (back.values.tolist(), list(back.origins)) == (values.tolist(), ORIGINS)
     assert back.numbers.tolist() == origin.tolist()
     assert np.array_equal(back.times, times) if timed == "each" else back.times == times
@@ -225,11 +225,14 @@ def test_a_column_of_several_origins_comes_back(rows, timed):
 @pytest.mark.parametrize(
     ("message", "field"),
     [
-        (query_pb2.QueryColumn(count=1, origins=[query_pb2.Origin(kernel="k")]), "name"),
-        (query_pb2.QueryColumn(count=1, origins=[query_pb2.Origin(module="modules/x")]), "column.origins.module"),
-        (query_pb2.QueryColumn(count=1, origins=[query_pb2.Origin(context="x")]), "column.origins.context"),
-        (query_pb2.QueryColumn(count=1, origin=b"\1"), "column.origin"),
-        (query_pb2.QueryColumn(count=2, origin=b"\1"), "column.origin"),
+        (query_pb2.PackedQueries(count=1, origins=[query_pb2.Origin(function="k")]), "module"),
+        (
+            query_pb2.PackedQueries(count=1, origins=[query_pb2.Origin(module="modules/x")]),
+            "packed_queries.origins.module",
+        ),
+        (query_pb2.PackedQueries(count=1, origins=[query_pb2.Origin(context="x")]), "packed_queries.origins.context"),
+        (query_pb2.PackedQueries(count=1, origin=b"\1"), "packed_queries.origin"),
+        (query_pb2.PackedQueries(count=2, origin=b"\1"), "packed_queries.origin"),
     ],
 )
 def test_an_origin_that_cannot_be_is_refused_and_its_field_named(message, field):
@@ -251,23 +254,23 @@ def test_a_device_address_comes_back_where_it_may_be_asked_for(time):
 @pytest.mark.parametrize(
     "message",
     [
-        query_pb2.QueryColumn(values=b"1234567"),
-        query_pb2.QueryColumn(values=b"12345", count=4),
-        query_pb2.QueryColumn(values=b"123", count=1),
-        query_pb2.QueryColumn(values=bytes(16), count=1),
+        query_pb2.PackedQueries(values=b"1234567"),
+        query_pb2.PackedQueries(values=b"12345", count=4),
+        query_pb2.PackedQueries(values=b"123", count=1),
+        query_pb2.PackedQueries(values=bytes(16), count=1),
     ],
 )
 def test_a_column_that_cannot_be_is_refused_and_its_field_named(message):
     with pytest.raises(BadQuery) as caught:
         from_column(message)
-    assert caught.value.metadata["field"] == "column.values"
+    assert caught.value.metadata["field"] == "packed_queries.values"
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_a_column_is_as_wide_as_its_count_says_and_an_empty_one_is_zeros(width):
-    message = query_pb2.QueryColumn(values=(255).to_bytes(width, "little") * 3, count=3)
+    message = query_pb2.PackedQueries(values=(255).to_bytes(width, "little") * 3, count=3)
     assert from_column(message).values.tolist() == [255] * 3
-    assert from_column(query_pb2.QueryColumn(count=3)).values.tolist() == [0, 0, 0]
+    assert from_column(query_pb2.PackedQueries(count=3)).values.tolist() == [0, 0, 0]
 
 
 def test_line_tables_come_back_from_their_chunks():
@@ -301,7 +304,7 @@ def test_a_row_that_names_what_never_came_is_malformed(name):
 
 def test_a_level_comes_back_and_an_unknown_one_is_refused():
     def level(number):
-        request = symbol_service_pb2.GetLineTableRequest(name="modules/" + "0" * 64, level=number)
+        request = symbol_service_pb2.GetLineTableRequest(module="modules/" + "0" * 64, level=number)
         return from_line_request(request)[2]
 
     assert [level(to_level(each)) for each in LineLevel] == list(LineLevel)

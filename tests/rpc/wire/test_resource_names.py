@@ -15,24 +15,24 @@ DIGEST = "ab" * 32
 
 @pytest.mark.parametrize("kind", [GetListingRequest, ReadCodeObjectRequest, SymbolizeRequest])
 def test_a_request_begins_with_its_module(kind) -> None:
-    request = kind(name=module_name(DIGEST), path="kernel/0")
+    request = kind(module=module_name(DIGEST), code_object="kernel/0")
     assert leading_digest(request.SerializeToString()) == DIGEST
 
 
 @pytest.mark.parametrize("number", [0, 1, 10, 300, (1 << 64) - 1])
 @pytest.mark.parametrize("count", [0, 1, 100, 100_000])
 def test_a_request_of_a_stream_begins_with_its_batchs_module(number: int, count: int) -> None:
-    batch = SymbolizeRequest(name=module_name(DIGEST), queries=[Query(address=1)] * count)
-    assert leading_digest_of_batch(SymbolizeStreamRequest(id=number, batch=batch).SerializeToString()) == DIGEST
+    batch = SymbolizeRequest(module=module_name(DIGEST), queries=[Query(address=1)] * count)
+    assert leading_digest_of_batch(SymbolizeStreamRequest(id=number, request=batch).SerializeToString()) == DIGEST
 
 
 def test_a_request_of_a_stream_without_a_name_begins_with_none() -> None:
-    requests = (SymbolizeStreamRequest(id=1), SymbolizeStreamRequest(batch=SymbolizeRequest()))
+    requests = (SymbolizeStreamRequest(id=1), SymbolizeStreamRequest(request=SymbolizeRequest()))
     assert [leading_digest_of_batch(each.SerializeToString()) for each in requests] == [None, None]
 
 
 def test_a_name_that_is_no_digest_is_left_to_whoever_decodes_the_request() -> None:
-    assert leading_digest(SymbolizeRequest(name="modules/1").SerializeToString()) == "1"
+    assert leading_digest(SymbolizeRequest(module="modules/1").SerializeToString()) == "1"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_name_that_is_no_digest_is_left_to_whoever_decodes_the_request() -> No
         b"",
         b"\x0a",
         b"\x12\x48modules/" + DIGEST.encode(),
-        SymbolizeRequest(name="contexts/1").SerializeToString(),
+        SymbolizeRequest(module="contexts/1").SerializeToString(),
         ListModulesRequest(page_size=3).SerializeToString(),
     ],
 )
