@@ -38,12 +38,10 @@ from symd.engine.reading.questions import (
     WriteObject,
 )
 from symd.engine.recent_code import RecentCode
+from symd.engine.scopes import ScopeReader
 from symd.errors import (
-    OF_ONE_MODULE,
     DriverMissing,
-    ModuleNotFound,
     NoDebugData,
-    ObjectNotFound,
     StoreUnavailable,
     SymdError,
     ToolMissing,
@@ -110,14 +108,13 @@ from symd.model.variables import InScope, Visible
 from symd.model.waiting import never_cancelled
 from symd.model.watches import BreakpointChange, Watch
 from symd.query.breakpoints import locate
-from symd.query.code_ranges import check_ranged, ranged, ranged_one
+from symd.query.code_ranges import check_ranged, ranged
 from symd.query.code_spans import spans
 from symd.query.lines import lines, ptx_within, stored_tables
 from symd.query.listing import Disassemble, Disassembled, listings, of_part
 from symd.query.names import find_names
 from symd.query.source_text import with_named
 from symd.query.symbolize import QueryBudget, symbolize, symbolize_column
-from symd.query.variables import variables
 from symd.store import ModuleStore, Upload
 from symd.store.catalogued import OLDEST
 
@@ -161,6 +158,7 @@ class Engine:
         self._stopping = threading.Event()
         self._contexts = Contexts(store.context_log, self._indexes.whole)
         self.contexts: ServedContextVerbs = self._contexts
+        self._scopes = ScopeReader(self.contexts, self._indexes)
         self._loaded_code = LoadedCode(self.contexts, store.context_log, self._indexes.whole)
         self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
 
@@ -498,34 +496,10 @@ class Engine:
         *,
         with_ranges: bool = False,
     ) -> InScope | list[InScope]:
-        if not is_one_query(query):
-            every = checked_places(query)  # type: ignore[arg-type]
-            return [self.variables(digest, each, path, with_ranges=with_ranges) for each in every]
-        if isinstance(query, ByDevice):
-            return self._variables_in_memory(query, with_ranges=with_ranges)
+        every = checked_places((query,) if is_one_query(query) else query)  # type: ignore[arg-type]
         name, path = checked_name(digest), checked_path(path)
-
-        def read(within: str, section: int, offset: int) -> Visible | str:
-            return self._visible_at_each(name, within, ((section, offset),))[0]
-
-        asked = checked_query(query)  # type: ignore[arg-type] # one, as was asked
-        index = self._indexes.whole(name)
-        found = variables(index, asked, read, path, QueryBudget())
-        return replace(found, at=ranged_one(index, found.at)) if with_ranges else found
-
-    def _variables_in_memory(self, query: ByDevice, *, with_ranges: bool) -> InScope:
-        place = self.contexts.place(query)
-        if place.query is None or place.module is None:
-            return InScope(Answer(place.reason or Reason.OUTSIDE_TEXT), device_address=place.address)
-        try:
-            found = self.variables(place.module, place.query, place.path, with_ranges=with_ranges)
-        except ModuleNotFound:
-            found = InScope(Answer(Reason.UNKNOWN_MODULE))
-        except ObjectNotFound:
-            found = InScope(Answer(Reason.UNKNOWN_KERNEL))
-        except OF_ONE_MODULE:
-            found = InScope(Answer(Reason.MALFORMED))
-        return replace(found, module=place.module, device_address=place.address)
+        found = self._scopes.at_each(name, every, path, with_ranges=with_ranges)
+        return found[0] if is_one_query(query) else found
 
     def listing(
         self,
