@@ -108,7 +108,7 @@ from symd.model.variables import InScope, Visible
 from symd.model.waiting import never_cancelled
 from symd.model.watches import BreakpointChange, Watch
 from symd.query.breakpoints import locate
-from symd.query.code_ranges import check_ranged, ranged
+from symd.query.code_ranges import check_ranged, ranged, ranged_one
 from symd.query.code_spans import spans
 from symd.query.lines import lines, ptx_within, stored_tables
 from symd.query.listing import Disassemble, Disassembled, listings, of_part
@@ -327,9 +327,11 @@ class Engine:
         *,
         with_ranges: bool = False,
     ) -> Answer:
-        if with_ranges:
-            return self.symbolize(digest, (query,), path, with_ranges=True, check_cancelled=check_cancelled)[0]
         digest, asked, path = checked_name(digest), checked_query(query), checked_path(path)
+        if with_ranges:
+            whole = self._indexes.whole(digest)
+            found = _answer(whole, asked, path) or symbolize(whole, (asked,), path, QueryBudget(check_cancelled))[0]
+            return ranged_one(whole, found)
         index = self._open_index(digest)
         if index is None:
             first = self.first_answer(digest, asked, path)

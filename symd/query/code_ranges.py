@@ -104,7 +104,8 @@ class _CodeFinder:
         around = self._index.derived.around
         inside, at = np.zeros(len(owners), np.bool_), owners
         while at.any():  # what is around an owner comes before it
-            inside |= np.isin(at, list(own))
+            for each in own:
+                inside |= at == each
             at = around[at].astype(np.intp)
         held = np.concatenate([[False], inside[which], [False]])
         edges = np.flatnonzero(held[1:] != held[:-1])

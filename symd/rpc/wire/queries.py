@@ -379,10 +379,7 @@ class Batch(NamedTuple):
 def from_request(request: SymbolizeRequest, most: int) -> Batch:
     """Raises ``LimitExceeded`` for more than ``most`` addresses before it looks at them, and ``InvalidInput``."""
     digest, path = optional_digest(request.module), optional_path(request)
-    form = request.form
-    as_rows = form != ANSWER_FORM_PACKED and (form == ANSWER_FORM_ROWS or not request.HasField("packed_queries"))
-    if request.with_ranges and not as_rows:
-        raise wrong_field("with_ranges", "packed answers say no ranges", "ask for ANSWER_FORM_ROWS")
+    form, with_ranges = request.form, request.with_ranges
     known = request.known_table_ids if request.keeps_tables else None
     if not request.HasField("packed_queries"):
         check_count(len(request.queries), most)
@@ -391,16 +388,19 @@ def from_request(request: SymbolizeRequest, most: int) -> Batch:
         if not digest and (plain or not asked):
             digest = module_digest(request.module)  # which says what is wrong
         column = None if len(plain) == len(asked) else of_queries(asked, digest, path)
-        queries = plain if column is None else ()
-        settings = not as_rows, known, request.as_written, asked, request.with_ranges
-        return Batch(digest, path, queries, column, *settings)
-    if request.queries:
-        raise wrong_field("queries", "a batch has both queries and packed_queries", "send one of them")
-    check_count(request.packed_queries.count, most)
-    if not digest and not request.packed_queries.origins:
-        digest = module_digest(request.module)
-    column = from_column(request.packed_queries, digest, path)
-    return Batch(digest, path, (), column, not as_rows, known, request.as_written, (), request.with_ranges)
+        queries, packed = plain if column is None else (), form == ANSWER_FORM_PACKED
+        batch = Batch(digest, path, queries, column, packed, known, request.as_written, asked, with_ranges)
+    else:
+        if request.queries:
+            raise wrong_field("queries", "a batch has both queries and packed_queries", "send one of them")
+        check_count(request.packed_queries.count, most)
+        if not digest and not request.packed_queries.origins:
+            digest = module_digest(request.module)
+        column, packed = from_column(request.packed_queries, digest, path), form != ANSWER_FORM_ROWS
+        batch = Batch(digest, path, (), column, packed, known, request.as_written, (), with_ranges)
+    if with_ranges and packed:
+        raise wrong_field("with_ranges", "packed answers say no ranges", "ask for ANSWER_FORM_ROWS")
+    return batch
 
 
 def of_queries(queries: Sequence[Query | ByDevice], digest: str, path: str | None) -> ColumnQuestion:
