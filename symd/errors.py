@@ -163,11 +163,11 @@ class ObjectNotFound(NotFound):
         where they are known."""
         # whoever names an architecture means one of those that have it in their path
         paths = sorted(dict.fromkeys(there), key=lambda each: path not in each)
-        hint = "symd info FILE lists them"
+        hint = ""
         if paths == [""]:
             hint = "the module is one itself: leave the path out"
         elif paths:
-            more = ", …: symd info FILE lists them" if len(paths) > _SHOWN_PATHS else ""
+            more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
             hint = f"there are {', '.join(repr(each[:200]) for each in paths[:_SHOWN_PATHS])}{more}"
         return cls(
             f"there is no code object {path[:200]!r}", where=where, hint=hint, metadata={"code_object": path[:200]}

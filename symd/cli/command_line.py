@@ -11,7 +11,7 @@ import re
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import NoReturn, TextIO
@@ -385,6 +385,17 @@ def _takes_nothing(stream: TextIO) -> bool:
     return fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
 
 
+_TYPED: Mapping[str, str] = {
+    "what a program builds or loads while it runs is captured while it does": (
+        "symd run -- PROGRAM takes what a program builds or loads while it runs"
+    ),
+    "source is compiled first, with -g; a profile or a log is no module": (
+        "source is compiled first, with -g; symd profile takes profiles, symd annotate logs"
+    ),
+}
+"""Hints of errors, which clients in other languages get too, and what can be typed instead."""
+
+
 def _explain(error: SymdError | click.ClickException) -> int:
     """Say what was wrong, and give the exit code."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -393,6 +404,7 @@ def _explain(error: SymdError | click.ClickException) -> int:
     if isinstance(error, click.ClickException):
         complain(_usage(error))
         return MISUSED
+    error.hint = _TYPED.get(error.hint, error.hint)
     complain(str(error))
     if isinstance(error, BuildFailed) and error.build_log:
         write_build_log(error.build_log)

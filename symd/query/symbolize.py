@@ -43,7 +43,7 @@ class QueryBudget:
         if self._left < 0:
             raise LimitExceeded(
                 f"to find the functions by the names asked for, more than {NAME_SEARCH_LETTERS} characters of names would have to be spelled out",
-                hint="ask by linkage names, as `symd names` lists them; or for one code object",
+                hint="ask by linkage names, or in one code object",
                 metadata={"limit": "name_search_letters", "value": str(NAME_SEARCH_LETTERS)},
             )
 

@@ -84,7 +84,7 @@ class Access:
         if found.has_expired:
             raise Unauthenticated(
                 f"this token of {found.name} expired at {time_text(found.expires)}",
-                hint="ask the operator for another one (symd token --rotate)",
+                hint="ask the operator for another one",
             )
         return found.name, found.rights
 

@@ -251,7 +251,7 @@ class Authenticator:
             found = self.access.value().of_token(shown.token)
             if found is None:
                 raise Unauthenticated(
-                    "this token is wrong, revoked or another daemon's", hint="ask the operator for another (symd token)"
+                    "this token is wrong, revoked or another daemon's", hint="ask the operator for another"
                 )
             return Principal(*found)
         if shown.certificate is not None:
@@ -264,8 +264,8 @@ class Authenticator:
             ]
             raise Unauthenticated(
                 "this daemon asks who you are",
-                hint=f"show {' or '.join(ways) or 'a token'}: put the token into $SYMD_TOKEN, or the name of its file into $SYMD_TOKEN_FILE; "
-                "the daemon's operator makes them (symd token)",
+                hint=f"show {' or '.join(ways) or 'a token'}, which the daemon's operator makes; a token goes into the header authorization, "
+                "after Bearer, and symd's own clients take it from $SYMD_TOKEN or the file $SYMD_TOKEN_FILE",
             )
         return Principal(ANONYMOUS, self.listen.anonymous_rights)
 

@@ -707,7 +707,7 @@ def damage(path: Path, name: str, fault: str) -> DataLoss:
     return DataLoss(
         f"the catalogue is damaged: {fault}",
         where=str(path),
-        hint="symd store repair, or the next start, puts the last good copy in its place and adds the modules that are not in it",
+        hint="a repair of the store, or its next start, puts the last good copy in its place and adds the modules that are not in it",
         metadata={"file": str(path), "sqlite": name, "fault": fault},
     )
 

@@ -82,7 +82,7 @@ _NO_STORE: Final = (
 )
 CATALOGUE_NAME: Final = re.compile(r"catalogue(?:-([1-9][0-9]{0,8}))?\.sqlite")
 """The names of a catalogue's file, with the number of one that replaced another."""
-_ADD: Final = "add it first: symd info --server ADDRESS FILE, Client.add or UploadModule"
+_ADD: Final = "add it first: UploadModule, or Client.add in Python"
 
 
 def not_found(digest: str) -> ModuleNotFound:

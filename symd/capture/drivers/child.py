@@ -66,7 +66,7 @@ def _confine(root: str | None) -> None:
     except OSError as error:
         raise FailedPrecondition(
             f"the driver's process cannot be confined: {error}",
-            hint="symd serve --grab-unconfined runs drivers without",
+            hint="a daemon that is started with grab-unconfined runs drivers without",
         ) from error
 
 

@@ -70,7 +70,7 @@ class Driver(Protocol):
 def no_device(api: Api, failed: str, call: str, simulated: str | None) -> DriverMissing:
     """The error for a call that found no driver or no device."""
     if simulated is None:
-        hint = f"--simulate dg2 needs no device; symd doctor says whether a driver is here, else {api.install}"
+        hint = f"to simulate a product such as dg2 takes no device; where no driver is here, {api.install}"
     else:
         hint = f"{api.install}; or this driver does not simulate {simulated!r}"
     return DriverMissing(failed, hint=hint, metadata={"call": call})

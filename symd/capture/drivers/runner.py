@@ -207,11 +207,7 @@ def _driver_request(request: GrabRequest, limits: Limits, drivers: Mapping[str, 
 def _root(name: str, drivers: Mapping[str, str]) -> str | None:
     """The folder of the driver of that name, None for the system's."""
     if name and name not in drivers:
-        known = (
-            f"one of {', '.join(sorted(drivers))}"
-            if drivers
-            else "none is configured (symd serve --driver NAME=FOLDER)"
-        )
+        known = f"one of {', '.join(sorted(drivers))}" if drivers else "none is configured"
         raise DriverNotConfigured(f"there is no driver {name!r}", hint=f"{known}; without a name it is the system's")
     return drivers[name] if name else None
 
@@ -238,7 +234,7 @@ def _check(request: GrabRequest, limits: Limits) -> None:
     if request.timeout > max(limits.driver_seconds, _USUAL_SECONDS):
         raise LimitExceeded(
             f"a timeout of {request.timeout:g} seconds is more than driver_seconds, {limits.driver_seconds:g}",
-            hint="ask for less, or allow more with --limit driver_seconds=SECONDS",
+            hint="ask for less, or raise the limit driver_seconds",
             metadata={"limit": "driver_seconds"},
         )
 

@@ -223,7 +223,7 @@ class _Sizer:
         sizes = self._sizes(segment.start, segment.path)
         if not sizes:
             raise KernelNotFound(
-                f"the module has no text for {segment.start}", hint="symd info FILE lists kernels and sections"
+                f"the module has no text for {segment.start}", hint="name a kernel or a section that it has"
             )
         if len(sizes) > 1 or sizes[0] <= 0:
             raise BadQuery(f"what is at {segment.start} is not one text", hint="give the size, or the code object")

@@ -7,13 +7,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from shlex import quote
 from threading import Event, Thread
 from typing import TextIO
 
-from symd.errors import Malformed, SymdError
+from symd.errors import KernelNotFound, Malformed, ObjectNotFound, SymdError
 
 AFTER_SECONDS, EVERY_SECONDS = 1.0, 0.5
 _CLEAR = "\r\x1b[K"
@@ -58,13 +58,21 @@ _ENDS_EARLY = r"the file ends inside|past (the \w+'s )?\d"
 """How readers say that something would stand behind the end."""
 
 
+_COMMANDS: Mapping[type[SymdError], str] = {
+    KernelNotFound: "symd names FILE --kind kernel '*' lists them",
+    ObjectNotFound: "symd info FILE lists them",
+}
+"""What to type after an error that has no hint: errors travel to clients in other languages, commands do not."""
+
+
 @contextmanager
 def hints_name(file: str) -> Iterator[None]:
-    """Errors from here have ``file`` in the place of FILE behind a verb, unless that is standard input, which was read;
-    those about its end say what to do."""
+    """Errors from here say which command helps where they say nothing else, and have ``file`` in the place of FILE
+    behind a verb, unless that is standard input, which was read; those about its end say what to do."""
     try:
         yield
     except SymdError as error:
+        error.hint = error.hint or _COMMANDS.get(type(error), "")
         if error.hint and file != "-":
             error.hint = _named(error.hint, file)
         elif isinstance(error, Malformed) and _ends_early(error.message):

@@ -88,7 +88,7 @@ def kernel_names(symbolizer: Symbolizer, digest: str, name: str, path: str | Non
     answer = symbolizer.symbolize_one(digest, ByKernel(name, KernelOffset(0)), path)
     if answer.reason is Reason.UNKNOWN_KERNEL:
         in_spirv = symbolizer.module(digest).spirv_hint(name) if path is None else ""
-        hint = in_spirv or did_you_mean(answer) or "symd names FILE --kind kernel '*' lists them"
+        hint = in_spirv or did_you_mean(answer)
         raise KernelNotFound(f"there is no kernel {name!r}", hint=hint)
     return frozenset(filter(None, (answer.kernel, *(each.kernel for each in answer.candidates))))
 

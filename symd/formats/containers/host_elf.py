@@ -114,7 +114,7 @@ def _hint(image: elf.Elf) -> str:
     if not image.sections:
         return "its section table was cut off, and device code is found by section"
     return (
-        "symd run -- PROGRAM takes what a program builds or loads while it runs" if image.header.type != ET_REL else ""
+        "what a program builds or loads while it runs is captured while it does" if image.header.type != ET_REL else ""
     )
 
 

@@ -53,7 +53,7 @@ def recognised(data: bytes) -> tuple[str, str] | None:
     if is_ptx(data):
         return "PTX text", "it has no machine code yet: ptxas makes a cubin of it"
     if is_text(data):
-        return "a text file", "source is compiled first, with -g; symd profile takes profiles, symd annotate logs"
+        return "a text file", "source is compiled first, with -g; a profile or a log is no module"
     return None
 
 

@@ -158,7 +158,7 @@ def _check_confined(service: ServiceContext, call: Call) -> None:
     if not (call.is_owner or service.config.listen.grab_unconfined or confinement.available()):
         raise FailedPrecondition(
             "this machine's kernel cannot confine drivers, so they run for the daemon's user alone",
-            hint="a kernel with Landlock (Linux 5.13 and later), or symd serve --grab-unconfined",
+            hint="run the daemon on a kernel with Landlock (Linux 5.13 and later), or start it with grab-unconfined",
         )
 
 

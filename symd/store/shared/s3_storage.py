@@ -188,7 +188,7 @@ def cut_off(where: str, got: int, size: int) -> S3Refusal:
 def too_slow(where: str, size: int, seconds: float) -> S3Refusal:
     """The error for a file of ``size`` bytes that took more than ``seconds``."""
     message = f"the object storage did not send {size} bytes within {seconds:g} s"
-    return S3Refusal(_error(message, where, "wait longer with --limit storage_seconds=SECONDS"), again=False)
+    return S3Refusal(_error(message, where, "storage_seconds may be raised where the daemon is started"), again=False)
 
 
 def _cause(text: str) -> str:

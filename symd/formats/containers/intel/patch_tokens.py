@@ -22,5 +22,5 @@ def read(element: Element, budget: Budget) -> Contents:
     raise Unsupported(
         "is a patch-token program binary, which carries no debug data",
         where="IGC program binary",
-        hint="build with -g and take the debug data (symd grab), or the .dbg file that ocloc writes beside it",
+        hint="build with -g and grab the debug data, or take the .dbg file that ocloc writes beside it",
     )
