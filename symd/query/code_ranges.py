@@ -17,17 +17,17 @@ from symd.model.columns import U64
 from symd.model.debug_info import RowFlag
 from symd.model.waiting import never_cancelled
 
-MOST_RANGED = 4096
+RANGED_ANSWERS = 4096
 """Answers of one batch that are told with ranges: each is worked out by itself."""
 
 
 def check_ranged(count: int) -> None:
     """Raises LimitExceeded for a batch of more answers than are told with ranges."""
-    if count > MOST_RANGED:
+    if count > RANGED_ANSWERS:
         raise LimitExceeded(
-            f"ranges are wanted for {count} addresses, at most {MOST_RANGED} are told with them",
+            f"ranges are wanted for {count} addresses, at most {RANGED_ANSWERS} are told with them",
             hint="ask for fewer at a time, or without ranges",
-            metadata={"limit": "ranged_answers", "value": str(MOST_RANGED)},
+            metadata={"limit": "ranged_answers", "value": str(RANGED_ANSWERS)},
         )
 
 

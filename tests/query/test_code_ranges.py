@@ -15,7 +15,7 @@ from symd.engine.engine import Engine
 from symd.errors import InvalidInput, LimitExceeded
 from symd.model.addresses import ByAddress, BySection, ObjectAddress, SectionOffset, SectionRange
 from symd.model.answers import Answer, CodeRanges, Reason
-from symd.query.code_ranges import MOST_RANGED
+from symd.query.code_ranges import RANGED_ANSWERS
 from symd.rpc.wire.queries import from_request
 from symd.store import Store
 from symd.v1.query_pb2 import PackedQueries, Query
@@ -109,8 +109,8 @@ def everywhere(engine: Engine, digest: str, path: Path) -> Iterator[Answer]:
         for at in (*range(0, high - low, 20), high - low - 1)
     }
     addresses = sorted(starts)
-    for first in range(0, len(addresses), MOST_RANGED):
-        asked = [ByAddress(ObjectAddress(each)) for each in addresses[first : first + MOST_RANGED]]
+    for first in range(0, len(addresses), RANGED_ANSWERS):
+        asked = [ByAddress(ObjectAddress(each)) for each in addresses[first : first + RANGED_ANSWERS]]
         yield from engine.symbolize(digest, asked, with_ranges=True)
 
 
@@ -176,7 +176,7 @@ def test_code_without_a_line_table_has_its_functions_alone(engine: Engine) -> No
 def test_a_part_of_a_larger_batch_is_told_with_ranges_only_up_to_a_limit(engine: Engine) -> None:
     digest = engine.add(FILES["amd"].read_bytes()).sha256
     with pytest.raises(LimitExceeded, match="4097 addresses"):
-        engine.symbolize(digest, range(MOST_RANGED + 1), with_ranges=True)
+        engine.symbolize(digest, range(RANGED_ANSWERS + 1), with_ranges=True)
 
 
 def test_columns_have_no_ranges() -> None:
