@@ -1,4 +1,5 @@
-"""Writes docs/api from the comments of protos/symd/v1: a page for each file. `make docs` runs it.
+"""Writes docs/api from the comments of protos/symd/v1: a page for each file; what all have in common is protos/style.md, whose
+copy is a page too. `make docs` runs it.
 
 With a folder as argument the pages are written there instead, so that a test can compare.
 """
@@ -6,6 +7,7 @@ With a folder as argument the pages are written there instead, so that a test ca
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +29,7 @@ from grpc_tools import protoc
 ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "protos"
 PAGES = ROOT / "docs" / "api"
+STYLE: Final = "style.md"
 PACKAGE: Final = ".symd.v1."
 _MESSAGE, _ENUM, _SERVICE = 4, 5, 6
 """Field numbers of FileDescriptorProto, of which paths of comments are made (descriptor.proto, SourceCodeInfo)."""
@@ -46,6 +49,7 @@ def main(arguments: list[str]) -> int:
     for file in files:
         page = Page(file, homes)
         (into / f"{Path(file.name).stem}.md").write_text(page.text())
+    shutil.copy(PROTOS / STYLE, into)
     (into / "index.md").write_text(_index(files))
     return 0
 
@@ -202,9 +206,12 @@ def _index(files: Sequence[FileDescriptorProto]) -> str:
     lines = [
         "# gRPC API",
         "",
-        "Made of the comments in `protos/symd/v1` by `tools/api_pages.py`; change them there. The rules for failures, pages and limits stand with",
-        "[ModuleService](module_service.md#moduleservice), those for columns and tables with [LocationTable](location.md#locationtable).",
+        "Generated from the comments in `protos/symd/v1` by `tools/api_pages.py`; change them there.",
         "The daemon also serves reflection and the standard health service.",
+        "",
+        "| rules | |",
+        "|---|---|",
+        f"| [Style]({STYLE}) | names, units, absent fields, packed arrays, pages, and every error with what to do |",
         "",
         "| service | methods |",
         "|---|---|",

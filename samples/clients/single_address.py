@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 from pathlib import Path
 
 from symd import Client
+from symd.errors import SymdError
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
 
@@ -36,6 +38,16 @@ def main() -> None:
         print(describe(symd.symbolize(module.sha256, [query])[0]))
 
 
+def run() -> int:
+    """What fails says why; ``error.reason`` is ErrorInfo's, by which programs tell failures apart."""
+    try:
+        main()
+    except SymdError as error:
+        print(f"{error.reason}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads no further, as head, ends this without a traceback
-    main()
+    raise SystemExit(run())

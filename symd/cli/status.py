@@ -109,7 +109,7 @@ def size_text(size: int) -> str:
 
 def _amount(limit: Limit) -> float:
     """Bytes, a count, or seconds."""
-    return limit.amount if limit.HasField("amount") else limit.time.ToTimedelta().total_seconds()
+    return limit.amount if limit.HasField("amount") else limit.duration.ToTimedelta().total_seconds()
 
 
 @click.command(

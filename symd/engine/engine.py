@@ -540,7 +540,7 @@ class Engine:
         if at is None or alone is None:
             return listed
         start = (at.address - alone.start) % (1 << 64)
-        return (replace(each, module=at.module, section_start=start) for each in listed)
+        return (replace(each, module=at.module, section_device_address=start) for each in listed)
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         digest = checked_name(digest)

@@ -233,7 +233,7 @@ class Listing:
     disassembler's, with targets as queries. ``code`` has the bytes of each, ``flow`` its ``Flow`` bits, ``targets``
     where it branches or calls to, in bytes from the start of its section; what is empty is not known. Where there are
     no instructions, ``problem`` says why. What was asked for by device address has the ``module`` that is there, and
-    ``section_start``, the device address of the first byte of the section, modulo 2^64.
+    ``section_device_address``, the device address of the first byte of the section, modulo 2^64.
     """
 
     path: ObjectPath
@@ -247,7 +247,7 @@ class Listing:
     flow: Sequence[int] = field(default=(), repr=False)
     targets: Sequence[tuple[int, ...]] = field(default=(), repr=False)
     module: Digest | None = None
-    section_start: int | None = None
+    section_device_address: int | None = None
 
     def __len__(self) -> int:
         return len(self.size)

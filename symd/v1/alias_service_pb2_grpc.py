@@ -27,16 +27,17 @@ if _version_not_supported:
 
 
 class AliasServiceStub:
-    """Other names of modules and code objects, resolvable in both directions. symd gives them no meaning: kinds are words
-    that clients agree on. Those in use:
+    """Manages other names for modules and code objects. An alias can be looked up by name, or listed by module.
 
-    build-id        the ELF note, in hexadecimal digits
-    cupti-crc       cubinCrc of CUPTI's records; no checksum of the file, so it has to be told
-    amd-uri         a code object's URI, as the loader reports it; unique in a process
-    code-object-id  rocprofiler's; unique in a process
-    handle          the driver's; unique in a process, while it lives
+    Symd attaches no meaning to an alias. Clients agree on the kinds; these are in use:
 
-    Failures look as ModuleService says.
+    build-id        the build ID of the ELF file, in hexadecimal digits
+    cupti-crc       cubinCrc in CUPTI's records; it is not a checksum of the file, so it cannot be computed
+    amd-uri         the URI of a code object, as the loader reports it; unique within a process
+    code-object-id  the ID that rocprofiler assigns; unique within a process
+    handle          the driver's handle; unique within a process for as long as the object exists
+
+    ModuleService describes how calls fail.
     """
 
     def __init__(self, channel):
@@ -68,43 +69,49 @@ class AliasServiceStub:
 
 
 class AliasServiceServicer:
-    """Other names of modules and code objects, resolvable in both directions. symd gives them no meaning: kinds are words
-    that clients agree on. Those in use:
+    """Manages other names for modules and code objects. An alias can be looked up by name, or listed by module.
 
-    build-id        the ELF note, in hexadecimal digits
-    cupti-crc       cubinCrc of CUPTI's records; no checksum of the file, so it has to be told
-    amd-uri         a code object's URI, as the loader reports it; unique in a process
-    code-object-id  rocprofiler's; unique in a process
-    handle          the driver's; unique in a process, while it lives
+    Symd attaches no meaning to an alias. Clients agree on the kinds; these are in use:
 
-    Failures look as ModuleService says.
+    build-id        the build ID of the ELF file, in hexadecimal digits
+    cupti-crc       cubinCrc in CUPTI's records; it is not a checksum of the file, so it cannot be computed
+    amd-uri         the URI of a code object, as the loader reports it; unique within a process
+    code-object-id  the ID that rocprofiler assigns; unique within a process
+    handle          the driver's handle; unique within a process for as long as the object exists
+
+    ModuleService describes how calls fail.
     """
 
     def CreateAliases(self, request, context):
-        """Makes names known: all, or when the call fails none. Idempotent: never ALREADY_EXISTS; a name that had another
-        meaning has the new one.
-        NOT_FOUND: reason UNKNOWN_MODULE or UNKNOWN_CONTEXT.
+        """Creates aliases: either all of them, or none if the call fails. An alias that already exists is replaced, so the
+        call never fails with ALREADY_EXISTS and can be repeated.
+
+        NOT_FOUND with reason UNKNOWN_MODULE or UNKNOWN_CONTEXT: the module or context of an alias does not exist.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetAlias(self, request, context):
-        """What a name means: in the context or else everywhere. NOT_FOUND with reason UNKNOWN_ALIAS: nobody told.
+        """Looks up an alias, first in the given context and then globally.
+
+        NOT_FOUND with reason UNKNOWN_ALIAS: there is no such alias.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListAliases(self, request, context):
-        """All names of a module, by context, kind and key.
+        """Lists the aliases of a module, ordered by context, kind, and key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteAlias(self, request, context):
-        """Forgets a name. NOT_FOUND with reason UNKNOWN_ALIAS: nobody told it, there.
+        """Deletes an alias.
+
+        NOT_FOUND with reason UNKNOWN_ALIAS: there is no such alias in that context.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -142,16 +149,17 @@ def add_AliasServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AliasService:
-    """Other names of modules and code objects, resolvable in both directions. symd gives them no meaning: kinds are words
-    that clients agree on. Those in use:
+    """Manages other names for modules and code objects. An alias can be looked up by name, or listed by module.
 
-    build-id        the ELF note, in hexadecimal digits
-    cupti-crc       cubinCrc of CUPTI's records; no checksum of the file, so it has to be told
-    amd-uri         a code object's URI, as the loader reports it; unique in a process
-    code-object-id  rocprofiler's; unique in a process
-    handle          the driver's; unique in a process, while it lives
+    Symd attaches no meaning to an alias. Clients agree on the kinds; these are in use:
 
-    Failures look as ModuleService says.
+    build-id        the build ID of the ELF file, in hexadecimal digits
+    cupti-crc       cubinCrc in CUPTI's records; it is not a checksum of the file, so it cannot be computed
+    amd-uri         the URI of a code object, as the loader reports it; unique within a process
+    code-object-id  the ID that rocprofiler assigns; unique within a process
+    handle          the driver's handle; unique within a process for as long as the object exists
+
+    ModuleService describes how calls fail.
     """
 
     @staticmethod

@@ -27,10 +27,10 @@ if _version_not_supported:
 
 
 class BreakpointServiceStub:
-    """Says where a breakpoint for a source line, a function, a kernel or an address can go, in modules that are there and in
-    those that come, and tells what happens to modules.
+    """Resolves breakpoints to addresses, in modules that are in the store and in modules that arrive later, and reports
+    what happens to modules.
 
-    Failures look as ModuleService says.
+    ModuleService describes how calls fail.
     """
 
     def __init__(self, channel):
@@ -52,42 +52,46 @@ class BreakpointServiceStub:
 
 
 class BreakpointServiceServicer:
-    """Says where a breakpoint for a source line, a function, a kernel or an address can go, in modules that are there and in
-    those that come, and tells what happens to modules.
+    """Resolves breakpoints to addresses, in modules that are in the store and in modules that arrive later, and reports
+    what happens to modules.
 
-    Failures look as ModuleService says.
+    ModuleService describes how calls fail.
     """
 
     def ResolveBreakpoint(self, request, context):
-        """The addresses for a place in one module, or why there are none. A place that cannot be resolved is an answer
-        with its refusal, not an error. NOT_FOUND: reason UNKNOWN_MODULE, UNKNOWN_OBJECT or UNKNOWN_CONTEXT.
+        """Resolves a breakpoint in one module. A breakpoint that has no address is not an error: the response has a refusal.
+
+        NOT_FOUND with reason UNKNOWN_MODULE, UNKNOWN_OBJECT or UNKNOWN_CONTEXT: there is no such module, code object or
+        context. INVALID_ARGUMENT with reason BAD_QUERY: several loads contain the device address.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request_iterator, context):
-        """What happens to modules, and where breakpoints land in them, in one order, until the call is cancelled.
+        """Reports what happens to modules and where breakpoints resolve in them, in one order, until the call is canceled.
 
-        The client sends `start` first. Then come the modules that are there, oldest first, and the loads that have not ended,
-        each followed by what it answers to the breakpoints; then `watching`; then what happens, whoever does it, as soon as it has
-        happened. While that goes on, the client adds and removes breakpoints (`change`): one that is added is answered for what is there,
-        then the change is acknowledged, and from then on it is answered as the others are. A client that has nothing to change may close
-        its side; the watch goes on.
+        The client sends `start` first. The daemon first reports the modules in the store, oldest first, and the loads that
+        have not ended; each is followed by its answers to the breakpoints. Then it sends `watching`. From then on it
+        reports every event as soon as it has happened, whoever caused it. Meanwhile the client can add and remove
+        breakpoints with `change`. A new breakpoint is answered for everything that is there, then the change is
+        acknowledged, and from then on the breakpoint is treated like the others. A client that has no changes to make can
+        close its side of the stream; the watch continues.
 
-        Of a watch of some contexts or interfaces only what is loaded there is told: neither modules that are added or removed nor
-        what they answer before they are loaded.
+        A watch that is limited to some contexts or driver APIs reports only what is loaded there. It does not report
+        modules that are added or removed, nor their answers before they are loaded.
 
-        A message with a `resume_token` ends what belongs together. A call with the last token that was dealt with goes on after it: nothing is
-        left out and nothing told twice, also when the daemon was killed meanwhile, or by another daemon that shares the store (which hears
-        of what others do within a quarter of a second). It starts with the breakpoints whose changes were acknowledged, and sends the
-        changes again that were not.
+        A message with a `resume_token` completes an event. To resume, start a watch with the last token that you have
+        processed: no event is lost or repeated, even if the daemon was killed in between, or if you resume at another
+        daemon over the same store. (A daemon learns what other daemons did within a quarter of a second.) Start the new
+        watch with the breakpoints whose changes were acknowledged, and send the changes again that were not.
 
-        OUT_OF_RANGE: reason RESUME_TOKEN_LOST. What came after the token is forgotten, because more than the limit
-        module_events happened since (metadata "limit"), or the token is of another store; watch without one. The same ends a
-        call whose client reads so slowly. NOT_FOUND: reason UNKNOWN_CONTEXT. RESOURCE_EXHAUSTED: too many watches are open
-        already (ServerInfo.max_watches; reason BUSY). UNAVAILABLE: the daemon is stopping. UNAUTHENTICATED, PERMISSION_DENIED: also
-        later, within about a second after the client's token was revoked or has expired, or its right was taken away.
+        OUT_OF_RANGE with reason RESUME_TOKEN_LOST: the events after the token are no longer known, because there were more
+        than the limit `module_events` (metadata "limit"), or the token belongs to another store. Start a watch without a
+        token. A client that reads too slowly gets the same error. NOT_FOUND with reason UNKNOWN_CONTEXT: a context does
+        not exist. RESOURCE_EXHAUSTED with reason BUSY: the client already has ServerInfo.max_watches open. UNAVAILABLE:
+        the daemon is stopping. UNAUTHENTICATED or PERMISSION_DENIED: also within about a second after the client's token
+        expired or was revoked, or its right was withdrawn.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -115,10 +119,10 @@ def add_BreakpointServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class BreakpointService:
-    """Says where a breakpoint for a source line, a function, a kernel or an address can go, in modules that are there and in
-    those that come, and tells what happens to modules.
+    """Resolves breakpoints to addresses, in modules that are in the store and in modules that arrive later, and reports
+    what happens to modules.
 
-    Failures look as ModuleService says.
+    ModuleService describes how calls fail.
     """
 
     @staticmethod

@@ -27,15 +27,15 @@ if _version_not_supported:
 
 
 class ContextServiceStub:
-    """Knows which module was where in device memory, when, so that SymbolService and VariableService can answer what a device
-    address was at a time.
+    """Records which module was where in device memory and when, so that SymbolService and VariableService can resolve
+    device addresses as of any time.
 
-    context <- CreateContext      one process on one device
+    CreateContext                 one process on one device
     RecordEvents                  loads and unloads, as they happen or later, in any order
-    Symbolize                     Query.device_address, or a PackedQueries with Origin.context: addresses as of times
+    Symbolize                     Query.device_address, or PackedQueries with Origin.context
 
-    Failures look as ModuleService says. Codes of every method that takes a context's name beside those: NOT_FOUND with
-    reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for an invalid name.
+    ModuleService describes how calls fail. In addition, every method that takes the name of a context can fail with
+    NOT_FOUND with reason UNKNOWN_CONTEXT.
     """
 
     def __init__(self, channel):
@@ -77,59 +77,60 @@ class ContextServiceStub:
 
 
 class ContextServiceServicer:
-    """Knows which module was where in device memory, when, so that SymbolService and VariableService can answer what a device
-    address was at a time.
+    """Records which module was where in device memory and when, so that SymbolService and VariableService can resolve
+    device addresses as of any time.
 
-    context <- CreateContext      one process on one device
+    CreateContext                 one process on one device
     RecordEvents                  loads and unloads, as they happen or later, in any order
-    Symbolize                     Query.device_address, or a PackedQueries with Origin.context: addresses as of times
+    Symbolize                     Query.device_address, or PackedQueries with Origin.context
 
-    Failures look as ModuleService says. Codes of every method that takes a context's name beside those: NOT_FOUND with
-    reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for an invalid name.
+    ModuleService describes how calls fail. In addition, every method that takes the name of a context can fail with
+    NOT_FOUND with reason UNKNOWN_CONTEXT.
     """
 
     def CreateContext(self, request, context):
-        """Makes a context known. Idempotent: never ALREADY_EXISTS; one that is known already stays as it is.
+        """Creates a context. If it already exists, it stays as it is: the call never fails with ALREADY_EXISTS and can be
+        repeated.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetContext(self, request, context):
-        """One context.
+        """Gets a context.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListContexts(self, request, context):
-        """Every context, oldest first.
+        """Lists all contexts, oldest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteContext(self, request, context):
-        """Forgets a context with its events and its aliases.
+        """Deletes a context with its events and its aliases.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RecordEvents(self, request, context):
-        """Keeps events: all, or when the call fails none. An event that was told before changes nothing, so a call may be
-        repeated. When it returns, events survive a crash of the daemon.
+        """Records events: either all of them, or none if the call fails. Recording an event twice has no effect, so the call
+        can be repeated. Once it has returned, the events survive a crash of the daemon.
 
-        INVALID_ARGUMENT: times, addresses or sizes that cannot be; segments of one load that overlap. NOT_FOUND: a module,
-        code object or kernel that must say its size is not there. RESOURCE_EXHAUSTED: the context would have too many
-        segments.
+        INVALID_ARGUMENT: a time, address, or size is impossible, or segments of one load overlap. NOT_FOUND: a segment has
+        no size, and its module, code object, or function does not exist. RESOURCE_EXHAUSTED: the context would have too
+        many segments.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListLoads(self, request, context):
-        """The loads of a context, in the order they were told.
+        """Lists the loads of a context, in the order in which they were recorded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -177,15 +178,15 @@ def add_ContextServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ContextService:
-    """Knows which module was where in device memory, when, so that SymbolService and VariableService can answer what a device
-    address was at a time.
+    """Records which module was where in device memory and when, so that SymbolService and VariableService can resolve
+    device addresses as of any time.
 
-    context <- CreateContext      one process on one device
+    CreateContext                 one process on one device
     RecordEvents                  loads and unloads, as they happen or later, in any order
-    Symbolize                     Query.device_address, or a PackedQueries with Origin.context: addresses as of times
+    Symbolize                     Query.device_address, or PackedQueries with Origin.context
 
-    Failures look as ModuleService says. Codes of every method that takes a context's name beside those: NOT_FOUND with
-    reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for an invalid name.
+    ModuleService describes how calls fail. In addition, every method that takes the name of a context can fail with
+    NOT_FOUND with reason UNKNOWN_CONTEXT.
     """
 
     @staticmethod

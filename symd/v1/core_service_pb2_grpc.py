@@ -27,10 +27,10 @@ if _version_not_supported:
 
 
 class CoreServiceStub:
-    """Says what every warp or wave of a GPU core dump was doing. The dump is a module: upload it as any other.
+    """Reads GPU core dumps: what every warp or wave was doing. A core dump is a module; upload it like any other.
 
-    Failures look as ModuleService says. Codes beside those: NOT_FOUND with reason UNKNOWN_MODULE; INVALID_ARGUMENT with
-    INVALID_INPUT when the module is no core dump, with MALFORMED when it cannot be read.
+    ModuleService describes how calls fail. In addition: NOT_FOUND with reason UNKNOWN_MODULE; INVALID_ARGUMENT with
+    reason INVALID_INPUT if the module is not a core dump, and with reason MALFORMED if it cannot be read.
     """
 
     def __init__(self, channel):
@@ -47,14 +47,15 @@ class CoreServiceStub:
 
 
 class CoreServiceServicer:
-    """Says what every warp or wave of a GPU core dump was doing. The dump is a module: upload it as any other.
+    """Reads GPU core dumps: what every warp or wave was doing. A core dump is a module; upload it like any other.
 
-    Failures look as ModuleService says. Codes beside those: NOT_FOUND with reason UNKNOWN_MODULE; INVALID_ARGUMENT with
-    INVALID_INPUT when the module is no core dump, with MALFORMED when it cannot be read.
+    ModuleService describes how calls fail. In addition: NOT_FOUND with reason UNKNOWN_MODULE; INVALID_ARGUMENT with
+    reason INVALID_INPUT if the module is not a core dump, and with reason MALFORMED if it cannot be read.
     """
 
     def ReadCore(self, request, context):
-        """The dump, then each of its stacks: those with faults first, then those that were executing, then those that waited.
+        """Reads a core dump. Returns a description of the dump and then its stacks: first those with a fault, then those of
+        lanes that were executing, then those of lanes that were waiting.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -77,10 +78,10 @@ def add_CoreServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CoreService:
-    """Says what every warp or wave of a GPU core dump was doing. The dump is a module: upload it as any other.
+    """Reads GPU core dumps: what every warp or wave was doing. A core dump is a module; upload it like any other.
 
-    Failures look as ModuleService says. Codes beside those: NOT_FOUND with reason UNKNOWN_MODULE; INVALID_ARGUMENT with
-    INVALID_INPUT when the module is no core dump, with MALFORMED when it cannot be read.
+    ModuleService describes how calls fail. In addition: NOT_FOUND with reason UNKNOWN_MODULE; INVALID_ARGUMENT with
+    reason INVALID_INPUT if the module is not a core dump, and with reason MALFORMED if it cannot be read.
     """
 
     @staticmethod

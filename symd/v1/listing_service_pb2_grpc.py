@@ -27,10 +27,10 @@ if _version_not_supported:
 
 
 class ListingServiceStub:
-    """Shows source beside instructions, and the source itself.
+    """Returns disassembly with source locations, and source files.
 
-    Failures look as ModuleService says. Codes of every method beside those: NOT_FOUND with reason UNKNOWN_MODULE or
-    UNKNOWN_OBJECT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
+    ModuleService describes how calls fail. In addition: NOT_FOUND with reason UNKNOWN_MODULE or UNKNOWN_OBJECT;
+    INVALID_ARGUMENT with reason MALFORMED or UNKNOWN_FORMAT if the module cannot be read.
     """
 
     def __init__(self, channel):
@@ -52,32 +52,33 @@ class ListingServiceStub:
 
 
 class ListingServiceServicer:
-    """Shows source beside instructions, and the source itself.
+    """Returns disassembly with source locations, and source files.
 
-    Failures look as ModuleService says. Codes of every method beside those: NOT_FOUND with reason UNKNOWN_MODULE or
-    UNKNOWN_OBJECT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
+    ModuleService describes how calls fail. In addition: NOT_FOUND with reason UNKNOWN_MODULE or UNKNOWN_OBJECT;
+    INVALID_ARGUMENT with reason MALFORMED or UNKNOWN_FORMAT if the module cannot be read.
     """
 
     def GetListing(self, request, context):
-        """The instructions of a module, code object after code object, each instruction once and with the frames that it
-        comes from: for each code object a header, then its instructions in the order of the code.
+        """Disassembles a module. For each code object the stream has a header and then the instructions, in code order, each
+        once and with its frames.
 
-        FAILED_PRECONDITION with TOOL_MISSING: the daemon's machine lacks the disassembler; the message says what to
-        install; with TOOL_CRASHED or TOOL_FAILED: it died of this code, or refused it (metadata "tool", "module", and "signal"
-        or "exit_status"). NOT_FOUND with UNKNOWN_KERNEL: there is no such function, or it has no code; with NOT_FOUND: there is no code
-        at the place or in the range, or nothing is loaded at the device address; with UNKNOWN_CONTEXT: there is no such context.
-        INVALID_ARGUMENT with BAD_QUERY: several functions or places could be meant.
-        DEADLINE_EXCEEDED: the disassembler takes longer than it may.
+        FAILED_PRECONDITION with reason TOOL_MISSING: the daemon's machine does not have the disassembler; the message says
+        what to install. FAILED_PRECONDITION with reason TOOL_CRASHED or TOOL_FAILED: the disassembler crashed on the code,
+        or rejected it (metadata "tool", "module", and "signal" or "exit_status"). NOT_FOUND with reason UNKNOWN_KERNEL:
+        the function does not exist or has no code. NOT_FOUND with reason NOT_FOUND: there is no code at the place or in
+        the range, or nothing is loaded at the device address. NOT_FOUND with reason UNKNOWN_CONTEXT: there is no such
+        context. INVALID_ARGUMENT with reason BAD_QUERY: the function or place is ambiguous. DEADLINE_EXCEEDED: the
+        disassembler took too long.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadSources(self, request, context):
-        """The texts of source files, in the order asked: of each a header, then its text in pieces. A file whose text nobody
-        has is answered by a header that says why.
+        """Reads source files, in the order of the request. For each file the stream has a header and then the text in chunks.
+        The header of a file that cannot be found says why.
 
-        The daemon takes texts from the module, and from its own disk only below the folders that it was allowed to read.
+        Text comes from the module, or from the daemon's disk if the file is in a directory that the daemon may read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -105,10 +106,10 @@ def add_ListingServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ListingService:
-    """Shows source beside instructions, and the source itself.
+    """Returns disassembly with source locations, and source files.
 
-    Failures look as ModuleService says. Codes of every method beside those: NOT_FOUND with reason UNKNOWN_MODULE or
-    UNKNOWN_OBJECT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
+    ModuleService describes how calls fail. In addition: NOT_FOUND with reason UNKNOWN_MODULE or UNKNOWN_OBJECT;
+    INVALID_ARGUMENT with reason MALFORMED or UNKNOWN_FORMAT if the module cannot be read.
     """
 
     @staticmethod

@@ -27,31 +27,35 @@ if _version_not_supported:
 
 
 class ModuleServiceStub:
-    """Brings modules in and describes them.
+    """Stores and describes modules.
 
-    A module is named "modules/{sha256}" after its bytes, so it can be asked for before it is sent: FindMissingModules,
-    then UploadModule for what is missing. Uploading what is there already changes nothing.
+    A module is named "modules/{sha256}" after its content, so a client can ask for it before sending it: call
+    FindMissingModules, then UploadModule for each module that is missing. Uploading a module that is already there has
+    no effect.
 
-    Failures are the same for all services. Every one is a google.rpc.Status whose details have
+    Calls of all services fail in the same way. Every error is a google.rpc.Status with these details:
 
-    * a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message", "where" and "hint"
-    where there is something to say, and facts such as "module", "code_object" (its path), "limit" and "value";
-    an error reason (ErrorInfo.reason) is not a `Reason`, though some names occur in both;
-    * with INVALID_ARGUMENT a google.rpc.BadRequest, whose violation names the request's field where one is to blame:
-    the same request will never do;
-    * where the same request may do later, a google.rpc.RetryInfo. Without one, ask again only when something changed.
+    * A google.rpc.ErrorInfo with domain "symd" and one of the reasons in style.md. Its metadata has "message",
+    "where", and "hint" where they apply, and facts such as "module", "code_object", "limit", and "value". These
+    reasons are not values of the enum `Reason`, although some names occur in both.
+    * With INVALID_ARGUMENT, a google.rpc.BadRequest that names the field of the request, if one is to blame. The same
+    request will never succeed.
+    * If the same request may succeed later, a google.rpc.RetryInfo. Without one, retry only after something has
+    changed.
 
-    Codes that every method may return beside its own: INVALID_ARGUMENT (a name or a field that does not parse: reason
-    BAD_QUERY or INVALID_INPUT), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (reason LIMIT_EXCEEDED: a limit of ServerInfo would
-    be passed, never with RetryInfo; reason BUSY: too many streams or watches are open, always with RetryInfo), UNAVAILABLE
-    (the disk refused, or the daemon is stopping), DATA_LOSS (stored bytes are not what they were), INTERNAL (a defect of
-    symd; its log has the id that the message names), UNAUTHENTICATED (over TCP: send the header "authorization" with
-    "Bearer " and a token), PERMISSION_DENIED (ErrorInfo's metadata "right" names the right that the method takes).
+    Every method can return these codes in addition to its own: INVALID_ARGUMENT with reason BAD_QUERY or INVALID_INPUT
+    (a name or field is invalid); DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED with reason LIMIT_EXCEEDED (the request would
+    exceed a limit in ServerInfo; never with RetryInfo) or BUSY (too many streams or watches are open; always with
+    RetryInfo); UNAVAILABLE (the disk failed, or the daemon is stopping); DATA_LOSS (stored bytes have changed); INTERNAL
+    (a defect in symd; the daemon's log has the ID in the message); UNAUTHENTICATED (over TCP, send the header
+    "authorization" with "Bearer " and a token); PERMISSION_DENIED (the metadata "right" of ErrorInfo names the missing
+    right).
 
-    Lists come in pages, all in the same way: `page_size` is at most how many entries are wanted (0: 1000; what is above
-    ServerInfo.max_page_size counts as that), `page_token` is empty for the first page and then the `next_page_token` of the
-    page before, of the same list with the same filters. An empty `next_page_token` marks the last page. A page that would be
-    larger than 3 MiB has fewer entries than wanted, and one at least. A token stays good when entries come and go: none is told twice, and none that stays is left out.
+    All lists are paged in the same way. `page_size` is the maximum number of entries (0: 1000; values above
+    ServerInfo.max_page_size are reduced to it). `page_token` is empty for the first page, and otherwise the
+    `next_page_token` of the previous page of the same list with the same filters. An empty `next_page_token` marks the
+    last page. A page that would exceed 3 MiB has fewer entries, but at least one. Tokens remain valid when entries are
+    added and removed: no entry is returned twice, and no entry that stays is skipped.
     """
 
     def __init__(self, channel):
@@ -118,123 +122,138 @@ class ModuleServiceStub:
 
 
 class ModuleServiceServicer:
-    """Brings modules in and describes them.
+    """Stores and describes modules.
 
-    A module is named "modules/{sha256}" after its bytes, so it can be asked for before it is sent: FindMissingModules,
-    then UploadModule for what is missing. Uploading what is there already changes nothing.
+    A module is named "modules/{sha256}" after its content, so a client can ask for it before sending it: call
+    FindMissingModules, then UploadModule for each module that is missing. Uploading a module that is already there has
+    no effect.
 
-    Failures are the same for all services. Every one is a google.rpc.Status whose details have
+    Calls of all services fail in the same way. Every error is a google.rpc.Status with these details:
 
-    * a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message", "where" and "hint"
-    where there is something to say, and facts such as "module", "code_object" (its path), "limit" and "value";
-    an error reason (ErrorInfo.reason) is not a `Reason`, though some names occur in both;
-    * with INVALID_ARGUMENT a google.rpc.BadRequest, whose violation names the request's field where one is to blame:
-    the same request will never do;
-    * where the same request may do later, a google.rpc.RetryInfo. Without one, ask again only when something changed.
+    * A google.rpc.ErrorInfo with domain "symd" and one of the reasons in style.md. Its metadata has "message",
+    "where", and "hint" where they apply, and facts such as "module", "code_object", "limit", and "value". These
+    reasons are not values of the enum `Reason`, although some names occur in both.
+    * With INVALID_ARGUMENT, a google.rpc.BadRequest that names the field of the request, if one is to blame. The same
+    request will never succeed.
+    * If the same request may succeed later, a google.rpc.RetryInfo. Without one, retry only after something has
+    changed.
 
-    Codes that every method may return beside its own: INVALID_ARGUMENT (a name or a field that does not parse: reason
-    BAD_QUERY or INVALID_INPUT), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (reason LIMIT_EXCEEDED: a limit of ServerInfo would
-    be passed, never with RetryInfo; reason BUSY: too many streams or watches are open, always with RetryInfo), UNAVAILABLE
-    (the disk refused, or the daemon is stopping), DATA_LOSS (stored bytes are not what they were), INTERNAL (a defect of
-    symd; its log has the id that the message names), UNAUTHENTICATED (over TCP: send the header "authorization" with
-    "Bearer " and a token), PERMISSION_DENIED (ErrorInfo's metadata "right" names the right that the method takes).
+    Every method can return these codes in addition to its own: INVALID_ARGUMENT with reason BAD_QUERY or INVALID_INPUT
+    (a name or field is invalid); DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED with reason LIMIT_EXCEEDED (the request would
+    exceed a limit in ServerInfo; never with RetryInfo) or BUSY (too many streams or watches are open; always with
+    RetryInfo); UNAVAILABLE (the disk failed, or the daemon is stopping); DATA_LOSS (stored bytes have changed); INTERNAL
+    (a defect in symd; the daemon's log has the ID in the message); UNAUTHENTICATED (over TCP, send the header
+    "authorization" with "Bearer " and a token); PERMISSION_DENIED (the metadata "right" of ErrorInfo names the missing
+    right).
 
-    Lists come in pages, all in the same way: `page_size` is at most how many entries are wanted (0: 1000; what is above
-    ServerInfo.max_page_size counts as that), `page_token` is empty for the first page and then the `next_page_token` of the
-    page before, of the same list with the same filters. An empty `next_page_token` marks the last page. A page that would be
-    larger than 3 MiB has fewer entries than wanted, and one at least. A token stays good when entries come and go: none is told twice, and none that stays is left out.
+    All lists are paged in the same way. `page_size` is the maximum number of entries (0: 1000; values above
+    ServerInfo.max_page_size are reduced to it). `page_token` is empty for the first page, and otherwise the
+    `next_page_token` of the previous page of the same list with the same filters. An empty `next_page_token` marks the
+    last page. A page that would exceed 3 MiB has fewer entries, but at least one. Tokens remain valid when entries are
+    added and removed: no entry is returned twice, and no entry that stays is skipped.
     """
 
     def FindMissingModules(self, request, context):
-        """Says which of these modules are not in the store: those that it does not know, and those whose bytes it has lost, as
-        far as their number tells. A loss of the last two seconds may not be seen yet. While the daemon's catalogue or disk
-        cannot be asked, none is where the index of each is open, because questions about these are answered; else
-        UNAVAILABLE, as while an object storage that it uses cannot be asked.
+        """Returns which modules are not in the store, including those whose bytes are known to be lost. A loss in the last
+        two seconds may not be noticed yet. While the daemon cannot reach its catalog or disk, no module counts as missing
+        if the indexes of all of them are open, because queries about them can be answered.
+
+        UNAVAILABLE: the catalog, the disk, or an object storage cannot be reached.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UploadModule(self, request_iterator, context):
-        """Stores a module and indexes it. The first message is the header, the others are chunks in order. Nothing is kept
-        of an upload that is cancelled, breaks off, or whose bytes are not the announced ones.
+        """Stores and indexes a module. Send the header first, then the chunks in order. Nothing is kept of an upload that is
+        canceled, breaks off, or does not match its header.
 
-        INVALID_ARGUMENT: reason HASH_MISMATCH (not the announced bytes), UNKNOWN_FORMAT (no reader claims them),
-        MALFORMED (they contradict their format). RESOURCE_EXHAUSTED: the module or a chunk is too large.
-        UNIMPLEMENTED: understood, and not something symd reads.
+        INVALID_ARGUMENT with reason HASH_MISMATCH: the bytes do not match the header. INVALID_ARGUMENT with reason
+        UNKNOWN_FORMAT: the format is not recognized. INVALID_ARGUMENT with reason MALFORMED: the module contradicts its
+        format. RESOURCE_EXHAUSTED: the module or a chunk is too large. UNIMPLEMENTED: symd recognizes the format, but does
+        not read it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GrabModule(self, request, context):
-        """Builds or loads a module with a real driver of the daemon's machine, takes its debug data and stores that. Answers
-        with the build log in pieces, then the result, then the bytes if they were asked for.
+        """Builds or loads a module with a driver on the daemon's machine, and stores its debug data. Returns the build log in
+        chunks, then the result, then the bytes if the request asks for them.
 
-        INVALID_ARGUMENT: reason BUILD_FAILED (the driver's compiler refused; the log came before). FAILED_PRECONDITION:
-        DRIVER_MISSING (a library or a device is not there), NO_DEBUG_DATA (the driver has none for this module), DRIVER_FAILED
-        (a call returned an error), DRIVER_CRASHED (the driver died; metadata "signal" and "call").
-        DEADLINE_EXCEEDED: DRIVER_TIMEOUT (the driver was ended).
+        INVALID_ARGUMENT with reason BUILD_FAILED: the driver's compiler rejected the program; the log was sent before.
+        FAILED_PRECONDITION with reason DRIVER_MISSING: a library or device is missing. FAILED_PRECONDITION with reason
+        NO_DEBUG_DATA: the driver has no debug data for this module. FAILED_PRECONDITION with reason DRIVER_FAILED: a call
+        of the driver returned an error. FAILED_PRECONDITION with reason DRIVER_CRASHED: the driver crashed (metadata
+        "signal" and "call"). DEADLINE_EXCEEDED with reason DRIVER_TIMEOUT: the driver took too long and was stopped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListModules(self, request, context):
-        """The catalogue, oldest first: modules without their contents.
+        """Lists all modules, oldest first, without their contents.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetModule(self, request, context):
-        """One module with its contents or, where it cannot be read, its failure. NOT_FOUND: reason UNKNOWN_MODULE.
+        """Gets a module with its contents or, if it cannot be read, its failure.
+
+        NOT_FOUND with reason UNKNOWN_MODULE: there is no such module.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateModule(self, request, context):
-        """Changes what people may change of a module: its label. Answers with the module as ListModules does. NOT_FOUND: reason
-        UNKNOWN_MODULE. INVALID_ARGUMENT: the mask names anything else.
+        """Updates the label of a module. Returns the module as ListModules does.
+
+        NOT_FOUND with reason UNKNOWN_MODULE: there is no such module. INVALID_ARGUMENT: the mask names another field.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteModule(self, request, context):
-        """Forgets a module with its index and its aliases. Loads of the module in contexts stay; addresses in them are answered
-        REASON_UNKNOWN_MODULE until the module is brought again. NOT_FOUND: reason UNKNOWN_MODULE.
+        """Deletes a module with its index and its aliases. Loads of the module remain in their contexts; queries for
+        addresses in them are answered with REASON_UNKNOWN_MODULE until the module is uploaded again.
+
+        NOT_FOUND with reason UNKNOWN_MODULE: there is no such module.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCodeObjects(self, request, context):
-        """The code objects of one module, in the order of the file. NOT_FOUND: reason UNKNOWN_MODULE. INVALID_ARGUMENT:
-        MALFORMED or UNKNOWN_FORMAT, when the module cannot be read.
+        """Lists the code objects of a module, in file order.
+
+        NOT_FOUND with reason UNKNOWN_MODULE: there is no such module. INVALID_ARGUMENT with reason MALFORMED or
+        UNKNOWN_FORMAT: the module cannot be read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListContainers(self, request, context):
-        """The containers of one module, in the order in which they were opened. Codes as for ListCodeObjects.
+        """Lists the containers of a module, each before what it contains. Fails as ListCodeObjects does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListKernels(self, request, context):
-        """The kernels of one module or of one code object, in the order of the file. Codes as for ListCodeObjects; NOT_FOUND
-        with reason UNKNOWN_OBJECT when there is no such code object.
+        """Lists the kernels of a module or of one code object, in file order. Fails as ListCodeObjects does.
+
+        NOT_FOUND with reason UNKNOWN_OBJECT: there is no such code object.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadCodeObject(self, request, context):
-        """The bytes of one code object, in order. Codes as for ListKernels.
+        """Reads the bytes of a code object, in order. Fails as ListKernels does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -307,31 +326,35 @@ def add_ModuleServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ModuleService:
-    """Brings modules in and describes them.
+    """Stores and describes modules.
 
-    A module is named "modules/{sha256}" after its bytes, so it can be asked for before it is sent: FindMissingModules,
-    then UploadModule for what is missing. Uploading what is there already changes nothing.
+    A module is named "modules/{sha256}" after its content, so a client can ask for it before sending it: call
+    FindMissingModules, then UploadModule for each module that is missing. Uploading a module that is already there has
+    no effect.
 
-    Failures are the same for all services. Every one is a google.rpc.Status whose details have
+    Calls of all services fail in the same way. Every error is a google.rpc.Status with these details:
 
-    * a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message", "where" and "hint"
-    where there is something to say, and facts such as "module", "code_object" (its path), "limit" and "value";
-    an error reason (ErrorInfo.reason) is not a `Reason`, though some names occur in both;
-    * with INVALID_ARGUMENT a google.rpc.BadRequest, whose violation names the request's field where one is to blame:
-    the same request will never do;
-    * where the same request may do later, a google.rpc.RetryInfo. Without one, ask again only when something changed.
+    * A google.rpc.ErrorInfo with domain "symd" and one of the reasons in style.md. Its metadata has "message",
+    "where", and "hint" where they apply, and facts such as "module", "code_object", "limit", and "value". These
+    reasons are not values of the enum `Reason`, although some names occur in both.
+    * With INVALID_ARGUMENT, a google.rpc.BadRequest that names the field of the request, if one is to blame. The same
+    request will never succeed.
+    * If the same request may succeed later, a google.rpc.RetryInfo. Without one, retry only after something has
+    changed.
 
-    Codes that every method may return beside its own: INVALID_ARGUMENT (a name or a field that does not parse: reason
-    BAD_QUERY or INVALID_INPUT), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (reason LIMIT_EXCEEDED: a limit of ServerInfo would
-    be passed, never with RetryInfo; reason BUSY: too many streams or watches are open, always with RetryInfo), UNAVAILABLE
-    (the disk refused, or the daemon is stopping), DATA_LOSS (stored bytes are not what they were), INTERNAL (a defect of
-    symd; its log has the id that the message names), UNAUTHENTICATED (over TCP: send the header "authorization" with
-    "Bearer " and a token), PERMISSION_DENIED (ErrorInfo's metadata "right" names the right that the method takes).
+    Every method can return these codes in addition to its own: INVALID_ARGUMENT with reason BAD_QUERY or INVALID_INPUT
+    (a name or field is invalid); DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED with reason LIMIT_EXCEEDED (the request would
+    exceed a limit in ServerInfo; never with RetryInfo) or BUSY (too many streams or watches are open; always with
+    RetryInfo); UNAVAILABLE (the disk failed, or the daemon is stopping); DATA_LOSS (stored bytes have changed); INTERNAL
+    (a defect in symd; the daemon's log has the ID in the message); UNAUTHENTICATED (over TCP, send the header
+    "authorization" with "Bearer " and a token); PERMISSION_DENIED (the metadata "right" of ErrorInfo names the missing
+    right).
 
-    Lists come in pages, all in the same way: `page_size` is at most how many entries are wanted (0: 1000; what is above
-    ServerInfo.max_page_size counts as that), `page_token` is empty for the first page and then the `next_page_token` of the
-    page before, of the same list with the same filters. An empty `next_page_token` marks the last page. A page that would be
-    larger than 3 MiB has fewer entries than wanted, and one at least. A token stays good when entries come and go: none is told twice, and none that stays is left out.
+    All lists are paged in the same way. `page_size` is the maximum number of entries (0: 1000; values above
+    ServerInfo.max_page_size are reduced to it). `page_token` is empty for the first page, and otherwise the
+    `next_page_token` of the previous page of the same list with the same filters. An empty `next_page_token` marks the
+    last page. A page that would exceed 3 MiB has fewer entries, but at least one. Tokens remain valid when entries are
+    added and removed: no entry is returned twice, and no entry that stays is skipped.
     """
 
     @staticmethod

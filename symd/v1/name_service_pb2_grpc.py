@@ -27,9 +27,9 @@ if _version_not_supported:
 
 
 class NameServiceStub:
-    """Finds kernels, functions and source files by name.
+    """Finds kernels, functions, and source files by name.
 
-    ModuleService describes how failures look.
+    ModuleService describes how calls fail.
     """
 
     def __init__(self, channel):
@@ -46,16 +46,18 @@ class NameServiceStub:
 
 
 class NameServiceServicer:
-    """Finds kernels, functions and source files by name.
+    """Finds kernels, functions, and source files by name.
 
-    ModuleService describes how failures look.
+    ModuleService describes how calls fail.
     """
 
     def FindNames(self, request, context):
-        """Kernels, then functions, then files, each by code objects in the order of the module. In one object functions with
-        code of their own come first, in the order of its debug data and then of its symbols; those that exist only inlined,
-        and files, are sorted by name. NOT_FOUND: reason UNKNOWN_MODULE or UNKNOWN_OBJECT. INVALID_ARGUMENT: an empty pattern, or one
-        of more than 1000 characters.
+        """Finds names in a module. Returns kernels, then functions, then files, each grouped by code object in the order of
+        the module. Within a code object, functions with code of their own come first, in the order of the debug data and
+        then of the symbols. Functions that exist only as inlined copies, and files, are sorted by name.
+
+        NOT_FOUND with reason UNKNOWN_MODULE or UNKNOWN_OBJECT: there is no such module or code object. INVALID_ARGUMENT:
+        the pattern is empty or longer than 1000 characters.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -78,9 +80,9 @@ def add_NameServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class NameService:
-    """Finds kernels, functions and source files by name.
+    """Finds kernels, functions, and source files by name.
 
-    ModuleService describes how failures look.
+    ModuleService describes how calls fail.
     """
 
     @staticmethod

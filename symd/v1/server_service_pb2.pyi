@@ -70,11 +70,11 @@ class DisassemblerInfo(_message.Message):
     def __init__(self, name: _Optional[str] = ..., installed: _Optional[bool] = ...) -> None: ...
 
 class Limit(_message.Message):
-    __slots__ = ("name", "amount", "time")
+    __slots__ = ("name", "amount", "duration")
     NAME_FIELD_NUMBER: _ClassVar[int]
     AMOUNT_FIELD_NUMBER: _ClassVar[int]
-    TIME_FIELD_NUMBER: _ClassVar[int]
+    DURATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     amount: int
-    time: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., amount: _Optional[int] = ..., time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    duration: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., amount: _Optional[int] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...

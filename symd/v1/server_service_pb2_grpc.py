@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class ServerServiceStub:
-    """Describes this daemon: its version, its capabilities and its limits. Clients need not find limits by exceeding them.
+    """Describes the daemon: its version, its capabilities, and its limits.
     """
 
     def __init__(self, channel):
@@ -44,11 +44,11 @@ class ServerServiceStub:
 
 
 class ServerServiceServicer:
-    """Describes this daemon: its version, its capabilities and its limits. Clients need not find limits by exceeding them.
+    """Describes the daemon: its version, its capabilities, and its limits.
     """
 
     def GetServerInfo(self, request, context):
-        """Version, capabilities and limits.
+        """Gets the version, capabilities, and limits of the daemon.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -71,7 +71,7 @@ def add_ServerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ServerService:
-    """Describes this daemon: its version, its capabilities and its limits. Clients need not find limits by exceeding them.
+    """Describes the daemon: its version, its capabilities, and its limits.
     """
 
     @staticmethod

@@ -27,15 +27,18 @@ if _version_not_supported:
 
 
 class SymbolServiceStub:
-    """Answers which source line an instruction is.
+    """Resolves instructions to source lines.
 
-    A call fails only when it cannot be served at all; an address without an answer is data with its Reason. Failures
-    look as ModuleService says. Codes of every method beside those: NOT_FOUND with reason UNKNOWN_MODULE or
-    UNKNOWN_OBJECT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read. They are about the module
-    that the request names, and UNKNOWN_CONTEXT about a context; of a module that an origin names, or that a device address is
-    in, each address says so: UNKNOWN_MODULE, MALFORMED also where reading it died or took too long. A device address has other
-    reasons, too: OUTSIDE_TEXT also means that nothing was ever mapped there; UNLOADED that something was, earlier or later;
-    AMBIGUOUS also that several loads could be meant.
+    A call fails only if it cannot be served at all. An address that has no source line is an answer with a Reason, not
+    an error.
+
+    ModuleService describes how calls fail. In addition: NOT_FOUND with reason UNKNOWN_MODULE or UNKNOWN_OBJECT (there is
+    no such module or code object) or UNKNOWN_CONTEXT; INVALID_ARGUMENT with reason MALFORMED or UNKNOWN_FORMAT (the
+    module cannot be read). These apply to the module and the contexts that the request names. For a module that an
+    origin names, or that a device address is in, each answer says so instead: REASON_UNKNOWN_MODULE, or
+    REASON_MALFORMED, which also means that reading the module crashed or took too long. For device addresses, some
+    reasons have a wider meaning: REASON_OUTSIDE_TEXT, also that nothing was ever loaded there; REASON_UNLOADED, that
+    something was, at another time; REASON_AMBIGUOUS, also that several loads match.
     """
 
     def __init__(self, channel):
@@ -62,46 +65,52 @@ class SymbolServiceStub:
 
 
 class SymbolServiceServicer:
-    """Answers which source line an instruction is.
+    """Resolves instructions to source lines.
 
-    A call fails only when it cannot be served at all; an address without an answer is data with its Reason. Failures
-    look as ModuleService says. Codes of every method beside those: NOT_FOUND with reason UNKNOWN_MODULE or
-    UNKNOWN_OBJECT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read. They are about the module
-    that the request names, and UNKNOWN_CONTEXT about a context; of a module that an origin names, or that a device address is
-    in, each address says so: UNKNOWN_MODULE, MALFORMED also where reading it died or took too long. A device address has other
-    reasons, too: OUTSIDE_TEXT also means that nothing was ever mapped there; UNLOADED that something was, earlier or later;
-    AMBIGUOUS also that several loads could be meant.
+    A call fails only if it cannot be served at all. An address that has no source line is an answer with a Reason, not
+    an error.
+
+    ModuleService describes how calls fail. In addition: NOT_FOUND with reason UNKNOWN_MODULE or UNKNOWN_OBJECT (there is
+    no such module or code object) or UNKNOWN_CONTEXT; INVALID_ARGUMENT with reason MALFORMED or UNKNOWN_FORMAT (the
+    module cannot be read). These apply to the module and the contexts that the request names. For a module that an
+    origin names, or that a device address is in, each answer says so instead: REASON_UNKNOWN_MODULE, or
+    REASON_MALFORMED, which also means that reading the module crashed or took too long. For device addresses, some
+    reasons have a wider meaning: REASON_OUTSIDE_TEXT, also that nothing was ever loaded there; REASON_UNLOADED, that
+    something was, at another time; REASON_AMBIGUOUS, also that several loads match.
     """
 
     def Symbolize(self, request, context):
-        """Frames for one address or many. RESOURCE_EXHAUSTED: more than ServerInfo.max_batch addresses; or names that no kernel has take
-        more to look for than `name_search_letters` and `question_seconds` allow; or truncated device addresses could stand for too
-        many places.
+        """Resolves addresses to frames. One request can cover many modules: a profile is one PackedQueries whose origins are
+        its kernels or contexts; a stack is one query with a device address for each frame.
 
-        One request takes all modules: a profile is one PackedQueries whose origins are its kernels or contexts, and a stack as many
-        queries of device addresses as it has frames.
+        By default many gRPC libraries limit messages to 4 MiB. Answers as rows reach that at about 45,000 addresses (93
+        bytes each), packed answers at about a million (2 to 4 bytes each). Beyond that, send batches with SymbolizeStream.
 
-        Many gRPC libraries take messages of at most 4 MiB unless told otherwise: answers that are spelled out reach that at about
-        45,000 addresses (93 bytes each), columns at about a million (2 to 4 bytes each). Beyond, send batches in a stream.
+        RESOURCE_EXHAUSTED: there are more than ServerInfo.max_batch addresses; looking up unknown function names takes
+        more than the limits `name_search_letters` and `question_seconds`; or truncated device addresses match too many
+        places.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SymbolizeStream(self, request_iterator, context):
-        """The same for batch after batch: each request is answered by one response with its id, in the order sent. A batch
-        that cannot be served is answered by a failure, and the stream goes on. The daemon takes the next batch when the
-        answer to the last is on its way, so that flow control bounds what is in flight.
-        RESOURCE_EXHAUSTED: too many streams are open already (ServerInfo.max_streams).
+        """Resolves batch after batch. Each request is answered by one response with the same ID, in order. A batch that
+        cannot be served is answered with a failure, and the stream continues. The daemon reads the next batch once it has
+        sent the answer to the previous one, so flow control limits what is in flight.
+
+        RESOURCE_EXHAUSTED: ServerInfo.max_streams are open already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetLineTable(self, request, context):
-        """The decoded line tables of a module, code object after code object: for each a header, then text sections and
-        strings, then rows. NOT_FOUND with UNKNOWN_KERNEL: there is no such function. INVALID_ARGUMENT with BAD_QUERY: several
-        functions or places could be meant.
+        """Returns the decoded line tables of a module. For each code object the stream has a header, then text sections and
+        strings, then rows.
+
+        NOT_FOUND with reason UNKNOWN_KERNEL: there is no such function. INVALID_ARGUMENT with reason BAD_QUERY: the
+        function or place is ambiguous.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -134,15 +143,18 @@ def add_SymbolServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SymbolService:
-    """Answers which source line an instruction is.
+    """Resolves instructions to source lines.
 
-    A call fails only when it cannot be served at all; an address without an answer is data with its Reason. Failures
-    look as ModuleService says. Codes of every method beside those: NOT_FOUND with reason UNKNOWN_MODULE or
-    UNKNOWN_OBJECT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read. They are about the module
-    that the request names, and UNKNOWN_CONTEXT about a context; of a module that an origin names, or that a device address is
-    in, each address says so: UNKNOWN_MODULE, MALFORMED also where reading it died or took too long. A device address has other
-    reasons, too: OUTSIDE_TEXT also means that nothing was ever mapped there; UNLOADED that something was, earlier or later;
-    AMBIGUOUS also that several loads could be meant.
+    A call fails only if it cannot be served at all. An address that has no source line is an answer with a Reason, not
+    an error.
+
+    ModuleService describes how calls fail. In addition: NOT_FOUND with reason UNKNOWN_MODULE or UNKNOWN_OBJECT (there is
+    no such module or code object) or UNKNOWN_CONTEXT; INVALID_ARGUMENT with reason MALFORMED or UNKNOWN_FORMAT (the
+    module cannot be read). These apply to the module and the contexts that the request names. For a module that an
+    origin names, or that a device address is in, each answer says so instead: REASON_UNKNOWN_MODULE, or
+    REASON_MALFORMED, which also means that reading the module crashed or took too long. For device addresses, some
+    reasons have a wider meaning: REASON_OUTSIDE_TEXT, also that nothing was ever loaded there; REASON_UNLOADED, that
+    something was, at another time; REASON_AMBIGUOUS, also that several loads match.
     """
 
     @staticmethod

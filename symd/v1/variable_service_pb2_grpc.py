@@ -27,10 +27,11 @@ if _version_not_supported:
 
 
 class VariableServiceStub:
-    """Says which variables are in scope at an address, of what type, and where each lives.
+    """Returns the variables that are in scope at an address, with their types and where they live.
 
-    Failures look as ModuleService says. Codes beside those: NOT_FOUND with reason UNKNOWN_MODULE, UNKNOWN_OBJECT or, of a
-    device address, UNKNOWN_CONTEXT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
+    ModuleService describes how calls fail. In addition: NOT_FOUND with reason UNKNOWN_MODULE, UNKNOWN_OBJECT, or, for
+    device addresses, UNKNOWN_CONTEXT; INVALID_ARGUMENT with reason MALFORMED or UNKNOWN_FORMAT if the module cannot be
+    read.
     """
 
     def __init__(self, channel):
@@ -47,16 +48,17 @@ class VariableServiceStub:
 
 
 class VariableServiceServicer:
-    """Says which variables are in scope at an address, of what type, and where each lives.
+    """Returns the variables that are in scope at an address, with their types and where they live.
 
-    Failures look as ModuleService says. Codes beside those: NOT_FOUND with reason UNKNOWN_MODULE, UNKNOWN_OBJECT or, of a
-    device address, UNKNOWN_CONTEXT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
+    ModuleService describes how calls fail. In addition: NOT_FOUND with reason UNKNOWN_MODULE, UNKNOWN_OBJECT, or, for
+    device addresses, UNKNOWN_CONTEXT; INVALID_ARGUMENT with reason MALFORMED or UNKNOWN_FORMAT if the module cannot be
+    read.
     """
 
     def GetVariables(self, request, context):
-        """The variables in scope at each address, such as the device addresses of all frames of a stack. A query that names no place
-        in any text is answered with its reason and no variables; so is a device address whose module is not known or cannot be
-        read.
+        """Returns the variables in scope at each address, such as the device addresses of all frames of a stack. A query that
+        resolves to no place in a text section is answered with its reason and no variables. So is a device address whose
+        module is not in the store or cannot be read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -79,10 +81,11 @@ def add_VariableServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class VariableService:
-    """Says which variables are in scope at an address, of what type, and where each lives.
+    """Returns the variables that are in scope at an address, with their types and where they live.
 
-    Failures look as ModuleService says. Codes beside those: NOT_FOUND with reason UNKNOWN_MODULE, UNKNOWN_OBJECT or, of a
-    device address, UNKNOWN_CONTEXT; INVALID_ARGUMENT with MALFORMED or UNKNOWN_FORMAT when the module cannot be read.
+    ModuleService describes how calls fail. In addition: NOT_FOUND with reason UNKNOWN_MODULE, UNKNOWN_OBJECT, or, for
+    device addresses, UNKNOWN_CONTEXT; INVALID_ARGUMENT with reason MALFORMED or UNKNOWN_FORMAT if the module cannot be
+    read.
     """
 
     @staticmethod

@@ -140,9 +140,9 @@ def test_instructions_around_a_device_address_are_those_around_the_modules_own(
     (found,) = symd.listing("", ListingPart(within=Around(loaded.stop, 2, 3)))
     assert len(found) == 6
     assert (list(found.answers), found.text, list(found.code)) == (list(own.answers), own.text, list(own.code))
-    assert (own.module, own.section_start) == (None, None)
+    assert (own.module, own.section_device_address) == (None, None)
     assert found.module == loaded.digest
-    assert [found.section_start + each.section_offset for each in found.answers] == [
+    assert [found.section_device_address + each.section_offset for each in found.answers] == [
         BASE + each.address for each in own.answers
     ]
 

@@ -57,7 +57,7 @@ def test_the_protos_pass() -> None:
 
 def test_without_a_release_nothing_can_break(checkout: Checkout) -> None:
     checkout.change(
-        "module.proto", "uint64 size_bytes = 3;\n  // The outermost", "uint64 bytes = 3;\n  // The outermost"
+        "module.proto", "uint64 size_bytes = 3;\n  // The format of", "uint64 bytes = 3;\n  // The format of"
     )
     code, said = checkout.buf("breaking")
     assert (code, "nothing has been released" in said) == (0, True)

@@ -59,6 +59,10 @@ def test_a_generated_client_symbolizes_one_address(
     assert built.returncode == 0, built.stdout + built.stderr
     printed = tools.output(*PROGRAM[language][:-1], tmp_path / PROGRAM[language][-1], server, digest, hex(address))
     assert printed.splitlines() == frames
+    missing = [*PROGRAM[language][:-1], tmp_path / PROGRAM[language][-1], server, "0" * 64, hex(address)]
+    failed = subprocess.run(missing, capture_output=True, text=True, timeout=60, check=False)
+    assert failed.returncode == 1
+    assert "UNKNOWN_MODULE: " in failed.stderr
     if language == "typescript":
         return
     nowhere = tools.output(*PROGRAM[language][:-1], tmp_path / PROGRAM[language][-1], server, digest, "0x1")

@@ -222,7 +222,7 @@ def test_batches_of_streams_take_their_turns_among_those_of_calls(tmp_path):
             answers = [next(stream) for stream in streams]
         assert [each.id for each in answers] == list(range(STREAMS - 1))
         assert all(each.HasField("response") for each in answers)
-        assert call.result(ANSWERED_WITHIN).HasField("columns")
+        assert call.result(ANSWERED_WITHIN).HasField("packed_answers")
         assert eventually(lambda: (queue.running, queue.waiting) == (0, 0))
 
 
@@ -242,7 +242,7 @@ def test_a_batch_of_a_stream_that_finds_no_room_is_refused_and_the_stream_goes_o
             stream = symbols.SymbolizeStream(twice())
             refused = next(stream)
             go_on.set()
-            assert [call.result(ANSWERED_WITHIN).HasField("columns") for call in calls] == [True, True]
+            assert [call.result(ANSWERED_WITHIN).HasField("packed_answers") for call in calls] == [True, True]
             again.set()
             answered = next(stream)
         assert (refused.id, refused.failure.code) == (1, grpc.StatusCode.RESOURCE_EXHAUSTED.value[0])

@@ -614,7 +614,7 @@ def test_the_daemon_tells_its_limits(channel):
     limits = {each.name: each for each in info.limits}
     assert {*limits} == {*LIMITS._fields, "streams", "watches", "client_watches"}
     assert limits["module_size"].amount == LIMITS.module_size
-    assert limits["build_seconds"].time.ToTimedelta().total_seconds() == LIMITS.build_seconds
+    assert limits["build_seconds"].duration.ToTimedelta().total_seconds() == LIMITS.build_seconds
 
 
 def test_a_message_beyond_the_limit_is_refused(symbols, running):

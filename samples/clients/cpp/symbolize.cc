@@ -3,7 +3,19 @@
 
 #include <iostream>
 
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "symd/v1/symbol_service.grpc.pb.h"
+
+// The reason for which a call failed, such as UNKNOWN_MODULE: programs tell failures apart by it, not by the message.
+std::string reason(const grpc::Status &failed) {
+    google::rpc::Status status;
+    status.ParseFromString(failed.error_details());
+    google::rpc::ErrorInfo info;
+    for (const auto &detail : status.details())
+        if (detail.UnpackTo(&info) && info.domain() == "symd") return info.reason();
+    return "no reason of symd";  // gRPC itself failed: nobody answers at that address
+}
 
 int main(int argc, char **argv) {
     if (argc != 4) {
@@ -20,7 +32,7 @@ int main(int argc, char **argv) {
     symd::v1::SymbolizeResponse response;
     grpc::ClientContext context;
     if (auto status = stub->Symbolize(&context, request, &response); !status.ok()) {
-        std::cerr << status.error_message() << "\n";
+        std::cerr << reason(status) << ": " << status.error_message() << "\n";
         return 1;
     }
     const auto &answer = response.answers(0);

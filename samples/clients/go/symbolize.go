@@ -9,8 +9,20 @@ import (
 	"strconv"
 
 	symd "github.com/symd/symd/gen/go/symd/v1"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 )
+
+// The reason for which a call failed, such as UNKNOWN_MODULE: programs tell failures apart by it, not by the message.
+func reason(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.Domain == "symd" {
+			return info.Reason
+		}
+	}
+	return "no reason of symd" // gRPC itself failed: nobody answers at that address
+}
 
 func main() {
 	if len(os.Args) != 4 {
@@ -28,7 +40,7 @@ func main() {
 	request := &symd.SymbolizeRequest{Module: "modules/" + os.Args[2], Queries: []*symd.Query{query}}
 	response, err := symd.NewSymbolServiceClient(channel).Symbolize(context.Background(), request)
 	if err != nil {
-		log.Fatal(err)
+		log.Fatalf("%s: %s", reason(err), status.Convert(err).Message())
 	}
 	answer := response.Answers[0]
 	for _, frame := range answer.Frames {

@@ -69,7 +69,7 @@ def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
         problem=utf8(listing.problem),
         instruction_count=len(listing),
         module=None if listing.module is None else module_name(listing.module),
-        section_start=listing.section_start,
+        section_device_address=listing.section_device_address,
     )
     yield pb.GetListingResponse(header=header)
     for start, end in cuts(map(len, listing.text), ROWS, TEXT):
@@ -124,7 +124,7 @@ def _listing(chunks: Sequence[pb.GetListingResponse]) -> Listing:
         flow=[flow for each in rows for flow in unpack(each.flags, each.answers.count, np.uint8).tolist()],
         targets=[targets for each in rows for targets in _targets(each)],
         module=module_digest(header.module) if header.module else None,
-        section_start=header.section_start if header.HasField("section_start") else None,
+        section_device_address=header.section_device_address if header.HasField("section_device_address") else None,
     )
 
 

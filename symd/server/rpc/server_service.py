@@ -32,7 +32,7 @@ def to_limits(limits: Limits, further: Mapping[str, int]) -> list[pb.Limit]:
 def _to_limit(name: str, value: float) -> pb.Limit:
     if not name.endswith(_SECONDS):
         return pb.Limit(name=name, amount=int(value))
-    return pb.Limit(name=name, time=to_duration(value))
+    return pb.Limit(name=name, duration=to_duration(value))
 
 
 def get_server_info(service: ServiceContext, _request: GetServerInfoRequest, call: Call) -> GetServerInfoResponse:
