@@ -201,14 +201,24 @@ class Symbolizer(Protocol):
         ...
 
     def symbolize(
-        self, digest: ModuleName, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
+        self,
+        digest: ModuleName,
+        queries: Iterable[AnyQuery],
+        path: str | None = None,
+        *,
+        as_written: bool = False,
+        with_ranges: bool = False,
     ) -> Answers:
         """Frames for each query, in order; ``path`` restricts all of them to one code object. ``as_written``: what rows
-        and scopes say, also where they contradict each other."""
+        and scopes say, also where they contradict each other. ``with_ranges``: each answer also says how far it holds
+        (``Answer.ranges``), of at most 4096 queries."""
         ...
 
-    def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
-        """The frames for one query about a module, or about the code object at ``path`` in it, by the shortest way."""
+    def symbolize_one(
+        self, digest: ModuleName, query: AnyQuery, path: str | None = None, *, with_ranges: bool = False
+    ) -> Answer:
+        """The frames for one query about a module, or about the code object at ``path`` in it, by the shortest way.
+        ``with_ranges``: the answer also says how far it holds (``Answer.ranges``)."""
         ...
 
     def symbolize_column(
@@ -251,10 +261,12 @@ class Symbolizer(Protocol):
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
         targets: Sequence[str] = (),
+        context: ContextName = "",
     ) -> Located:
         """The addresses for a breakpoint at a place (a source line, a function, a kernel or a query), or why there are
         none (``symd.query.breakpoints.locate``). ``targets``: only in code objects for one of these, such as "gfx90a"
-        or "sm_80"."""
+        or "sm_80". ``context``: locations also say their device addresses there, where the module is loaded. A device
+        address (``ByDevice``) means the module that was there, and ``digest`` may then be ""."""
         ...
 
     def watch(
@@ -281,21 +293,29 @@ class Symbolizer(Protocol):
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
-        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None
+        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None, *, with_ranges: bool = False
     ) -> InScope: ...
     @overload
     def variables(
-        self, digest: ModuleName, query: Iterable[AnyQuery | ByDevice], path: str | None = None
+        self,
+        digest: ModuleName,
+        query: Iterable[AnyQuery | ByDevice],
+        path: str | None = None,
+        *,
+        with_ranges: bool = False,
     ) -> list[InScope]: ...
     def variables(
         self,
         digest: ModuleName,
         query: AnyQuery | ByDevice | Iterable[AnyQuery | ByDevice],
         path: str | None = None,
+        *,
+        with_ranges: bool = False,
     ) -> InScope | list[InScope]:
         """The variables in scope at one place, with their frames, types and locations (``symd.query.variables``); at
         several, in order, where there are several queries. Those of device addresses (``ByDevice``) mean the module
-        that was there: all frames of a stack are one call, and ``digest`` may then be ""."""
+        that was there: all frames of a stack are one call, and ``digest`` may then be "". ``with_ranges``: each answer
+        also says how far it holds (``Answer.ranges``)."""
         ...
 
     def listing(
@@ -305,6 +325,7 @@ class Symbolizer(Protocol):
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``).
+        Those around a device address (``ByDevice``) are of the module that was there, and ``digest`` may then be "".
         ``check_cancelled`` is called now and then, while a disassembler runs too, and raises when nobody waits any
         more."""
         ...
@@ -382,10 +403,11 @@ class Host(Symbolizer, Protocol):
         own: str = "",
         *,
         as_written: bool = False,
+        with_ranges: bool = False,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers:
-        """What ``symbolize_origins`` answers to a question that is checked. Errors of the module with the digest
-        ``own`` are raised; ``check_cancelled`` raises when nobody waits any more."""
+        """What ``symbolize_origins`` answers to a question that is checked, with ranges where these are wanted. Errors
+        of the module with the digest ``own`` are raised; ``check_cancelled`` raises when nobody waits any more."""
         ...
 
     def records(self, after: tuple[float, str], at_once: int) -> Iterator[ModuleRecord]:
@@ -439,6 +461,7 @@ class Host(Symbolizer, Protocol):
         path: str | None = None,
         *,
         as_written: bool = False,
+        with_ranges: bool = False,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
         """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them. ``check_cancelled`` is called
@@ -451,6 +474,8 @@ class Host(Symbolizer, Protocol):
         query: AnyQuery,
         path: str | None = None,
         check_cancelled: Callable[[], None] = never_cancelled,
+        *,
+        with_ranges: bool = False,
     ) -> Answer:
         """The frames for one query, as ``Symbolizer.symbolize_one`` gives them. ``check_cancelled`` is called while
         functions are looked for by names that no kernel has, and raises when nobody waits any more."""
@@ -481,6 +506,7 @@ class Host(Symbolizer, Protocol):
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
         targets: Sequence[str] = (),
+        context: ContextName = "",
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
         """The addresses for a breakpoint at a source line, or why there are none, as ``Symbolizer.locate`` gives

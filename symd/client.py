@@ -52,6 +52,7 @@ from symd.model.arguments import (
     checked_section,
     checked_targets,
     checked_within,
+    is_in_memory,
     is_one_query,
 )
 from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
@@ -100,7 +101,7 @@ from symd.rpc.wire.answers import (
     from_device_columns,
 )
 from symd.rpc.wire.breakpoints import from_answer as from_locations
-from symd.rpc.wire.breakpoints import to_breakpoint
+from symd.rpc.wire.breakpoints import to_resolve_request
 from symd.rpc.wire.columns import AnswersBuilder, check_count, concatenated
 from symd.rpc.wire.contexts import (
     from_alias,
@@ -132,7 +133,6 @@ from symd.rpc.wire.variables import to_requests as to_variables_requests
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
 from symd.v1.breakpoint_service_pb2 import (
-    ResolveBreakpointRequest,
     WatchResponse,
 )
 from symd.v1.context_service_pb2 import (
@@ -310,19 +310,26 @@ class Client:
         return _read(self._calls.stream(self._calls.stubs.symbols.GetLineTable, request), from_chunks)
 
     def symbolize(
-        self, digest: ModuleName, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
+        self,
+        digest: ModuleName,
+        queries: Iterable[AnyQuery],
+        path: str | None = None,
+        *,
+        as_written: bool = False,
+        with_ranges: bool = False,
     ) -> Answers:
         """Frames for each query, in order."""
         if type(queries) is list and len(queries) == 1 and not as_written:
-            return RowAnswers((self.symbolize_one(digest, queries[0], path),))
+            return RowAnswers((self.symbolize_one(digest, queries[0], path, with_ranges=with_ranges),))
         path, column = checked_path(path), address_column(queries)
-        if column is not None:
+        if column is not None and not with_ranges:
             return self.symbolize_column(digest, column, path=path, as_written=as_written)
         name, asked = checked_module_name(digest), checked_queries(queries)
-        if len(asked) <= PLAIN_PYTHON_ANSWERS:
+        if with_ranges or len(asked) <= PLAIN_PYTHON_ANSWERS:
             request = symbolize_request(name, asked, path, as_written=as_written)
+            request.with_ranges = with_ranges
             response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
-            return RowAnswers(from_answers(response.answers, len(asked)))
+            return RowAnswers(from_answers(response.answers, len(asked), with_ranges=with_ranges))
         if all(isinstance(query, ByAddress) for query in asked):
             return self.symbolize_column(digest, addresses_of(asked), path=path, as_written=as_written)
         found = []
@@ -334,12 +341,16 @@ class Client:
             found.append(from_columns(response.packed_answers))
         return concatenated(found)
 
-    def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
+    def symbolize_one(
+        self, digest: ModuleName, query: AnyQuery, path: str | None = None, *, with_ranges: bool = False
+    ) -> Answer:
         """The frames for one query, by the shortest way there is."""
         name, query, path = checked_module_name(digest), checked_query(query), checked_path(path)
         request = symbolize_request(name, (query,), path, as_written=False)
+        if with_ranges:
+            request.with_ranges = True
         response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
-        return from_answers(response.answers, 1)[0]
+        return from_answers(response.answers, 1, with_ranges=with_ranges)[0]
 
     def symbolize_column(
         self,
@@ -415,17 +426,18 @@ class Client:
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
         targets: Sequence[str] = (),
+        context: ContextName = "",
     ) -> Located:
         """The addresses for a breakpoint at a place, fetched page by page."""
         place, path = checked_place(where), checked_path(path)
         within = None if path is None else ObjectPath(path)
-        asked = to_breakpoint(
-            Breakpoint("", place, every_address, within, checked_rules(rules), checked_targets(targets))
-        )
-        request = ResolveBreakpointRequest(module=checked_module_name(digest), breakpoint=asked)
+        asked = Breakpoint("", place, every_address, within, checked_rules(rules), checked_targets(targets))
+        name = checked_name(digest) if isinstance(place, ByDevice) else checked_digest(checked_name(digest))
+        request = to_resolve_request(name, asked, checked_context_id(context))
         found = self._calls.pages(self._calls.stubs.breakpoints.ResolveBreakpoint, request)
         pages = list(found)
-        return from_locations(place, (each for page in pages for each in page.locations), pages[0].refusal)
+        locations = (each for page in pages for each in page.locations)
+        return from_locations(place, locations, pages[0].refusal, pages[0].module)
 
     def watch(
         self,
@@ -452,17 +464,24 @@ class Client:
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
-        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None
+        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None, *, with_ranges: bool = False
     ) -> InScope: ...
     @overload
     def variables(
-        self, digest: ModuleName, query: Iterable[AnyQuery | ByDevice], path: str | None = None
+        self,
+        digest: ModuleName,
+        query: Iterable[AnyQuery | ByDevice],
+        path: str | None = None,
+        *,
+        with_ranges: bool = False,
     ) -> list[InScope]: ...
     def variables(
         self,
         digest: ModuleName,
         query: AnyQuery | ByDevice | Iterable[AnyQuery | ByDevice],
         path: str | None = None,
+        *,
+        with_ranges: bool = False,
     ) -> InScope | list[InScope]:
         """The variables in scope at one place, read where the daemon is; at several, in order, where there are several
         queries."""
@@ -472,9 +491,9 @@ class Client:
             if all(isinstance(each, ByDevice) for each in asked)
             else checked_digest(checked_name(digest))
         )
-        requests = to_variables_requests(name, asked, checked_path(path))
+        requests = to_variables_requests(name, asked, checked_path(path), with_ranges=with_ranges)
         answers = [self._calls.one(self._calls.stubs.variables.GetVariables, request) for request in requests]
-        found = [each for answer in answers for each in from_variables_response(answer)]
+        found = [each for answer in answers for each in from_variables_response(answer, with_ranges=with_ranges)]
         return found[0] if is_one_query(query) else found
 
     def listing(
@@ -486,7 +505,9 @@ class Client:
         """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled``
         is called before it is asked."""
         check_cancelled()
-        request = to_listing_request(checked_digest(checked_name(digest)), checked_part(part))
+        part = checked_part(part)
+        name = checked_name(digest) if is_in_memory(part.within) else checked_digest(checked_name(digest))
+        request = to_listing_request(name, part)
         return _read(self._calls.stream(self._calls.stubs.listings.GetListing, request), from_listing_chunks)
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:

@@ -2,7 +2,10 @@
 
 A real adapter gets the stop and the values of registers from its debugger's backend; here the stop is an argument of ``attach``, and a variable's value is
 where it lives. Everything else an editor shows is symd's: frames through inlined calls, lines that can have breakpoints, breakpoints' addresses,
-source text, instructions, variables in scope with their types.
+source text, instructions, variables in scope with their types, and where a step ends: answers say how far their row and their functions reach.
+Without a device nobody knows which branches are taken, so that steps go on in the order of the code.
+
+A stop takes three messages to a daemon: one for the stack with all variables, one for the instructions, one for the sources.
 
     {"type": "symd", "request": "attach", "module": "kernel.dbg", "place": "vadd+0x1b0", "server": null}
 
@@ -13,21 +16,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from stepping import Stepping, code_of, holding, place_of
 
 from symd import Client
 from symd.api import Symbolizer
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import NotFound, SymdError
-from symd.model.addresses import ByAddress, ObjectAddress, parse_query
+from symd.model.addresses import ByAddress, BySection, ObjectAddress, Query, parse_query
 from symd.model.answers import Answer, Frame
-from symd.model.breakpoints import FunctionName, SourceLine
+from symd.model.breakpoints import BreakpointLocation, FunctionName, SourceLine
 from symd.model.line_tables import MOST_AROUND, Around, Listing, ListingPart
-from symd.model.variables import Variable
+from symd.model.sources import SourceText
+from symd.model.variables import InScope, Variable
 from symd.query.disasm import disassemble
 from symd.store import Store
 
@@ -81,7 +87,10 @@ class Adapter:
 
     def __init__(self, wire: Wire, resources: ExitStack) -> None:
         self._wire, self._resources = wire, resources
+        self._events: list[tuple[str, dict[str, Any]]] = []
         self._sources: list[str] = []
+        self._texts: dict[str, SourceText] = {}
+        self._breakpoints: dict[str, list[BreakpointLocation]] = {}
 
     def serve(self) -> None:
         while True:
@@ -96,21 +105,20 @@ class Adapter:
                 said = str(error) if isinstance(error, SymdError) else f"a request that cannot be understood: {error}"
                 self._wire.send("response", **answer, success=False, message=said)
                 continue
-            if command == "initialize":
-                self._wire.send("event", event="initialized")
-            elif command == "attach":
-                self._wire.send(
-                    "event", event="stopped", body={"reason": "pause", "threadId": THREAD, "allThreadsStopped": True}
-                )
-            elif command == "disconnect":
+            for event, told in self._events:
+                self._wire.send("event", event=event, body=told)
+            self._events.clear()
+            if command == "disconnect":
                 raise Ended
 
     def on_initialize(self, _arguments: dict[str, Any]) -> dict[str, Any]:
+        self._events.append(("initialized", {}))
         return {
             "supportsConfigurationDoneRequest": True,
             "supportsBreakpointLocationsRequest": True,
             "supportsFunctionBreakpoints": True,
             "supportsDisassembleRequest": True,
+            "supportsSteppingGranularity": True,
         }
 
     def on_configurationDone(self, _arguments: dict[str, Any]) -> None:
@@ -130,9 +138,50 @@ class Adapter:
         except OSError as error:
             raise ValueError(f"{file}: {error.strerror}") from error
         self.digest = self.symd.add(data, file.name).sha256
-        self.stop = self.symd.symbolize_one(self.digest, parse_query(arguments["place"]), arguments.get("object"))
-        if self.stop.address is None:
-            raise ValueError(f"{arguments['place']}: {self.stop.reason.name}")
+        self._stop_at(parse_query(arguments["place"]), arguments.get("object"), "pause")
+
+    def _stop_at(self, place: Query, path: str | None, reason: str) -> None:
+        """The stack with its variables, of all frames at once, and how far its row and its functions reach."""
+        scope = self.symd.variables(self.digest, place, path, with_ranges=True)
+        if scope.at.address is None:
+            raise ValueError(f"there is no code: {scope.at.reason.name}")
+        self.scope: InScope = scope
+        self.stop: Answer = scope.at
+        self._events.append(("stopped", {"reason": reason, "threadId": THREAD, "allThreadsStopped": True}))
+
+    def on_next(self, arguments: dict[str, Any]) -> None:
+        self._step(arguments, Stepping(self.symd, self.digest, self.stop).over)
+
+    def on_stepIn(self, arguments: dict[str, Any]) -> None:
+        self._step(arguments, Stepping(self.symd, self.digest, self.stop).into)
+
+    def on_stepOut(self, _arguments: dict[str, Any]) -> None:
+        self._go_to(Stepping(self.symd, self.digest, self.stop).out(), "step")
+
+    def _step(self, arguments: dict[str, Any], step: Callable[[str], Answer | None]) -> None:
+        self._go_to(step(arguments.get("granularity") or "statement"), "step")
+
+    def on_continue(self, _arguments: dict[str, Any]) -> dict[str, Any]:
+        """To the next breakpoint of the function in the order of the code."""
+        section, here, own = self.stop.section_index or 0, self.stop.section_offset or 0, code_of(self.stop, 0)
+        behind = [
+            each.section_offset
+            for found in self._breakpoints.values()
+            for each in found
+            if (each.path, each.section_index) == (self.stop.path, section)
+            and each.section_offset > here
+            and holding(own, each.section_offset)
+        ]
+        place = BySection(section, min(behind)) if behind else None
+        self._go_to(place and self.symd.symbolize_one(self.digest, place, self.stop.path), "breakpoint")
+        return {"allThreadsContinued": True}
+
+    def _go_to(self, place: Answer | None, reason: str) -> None:
+        """None: the kernel has ended."""
+        if place is None:
+            self._events.append(("terminated", {}))
+        else:
+            self._stop_at(place_of(place), place.path, reason)
 
     def on_threads(self, _arguments: dict[str, Any]) -> dict[str, Any]:
         return {"threads": [{"id": THREAD, "name": self.stop.kernel or "GPU"}]}
@@ -154,19 +203,25 @@ class Adapter:
 
     def _source(self, file: str) -> dict[str, Any]:
         """With a reference where the text comes from symd; else the editor reads the path itself."""
-        (found,) = self.symd.sources(self.digest, [file])
         source = {"name": file.rpartition("/")[2], "path": file}
-        if found.text is None:
+        if self._text(file).text is None:
             return source
         if file not in self._sources:
             self._sources.append(file)
         return {**source, "sourceReference": self._sources.index(file) + 1}
 
+    def _text(self, file: str) -> SourceText:
+        """A source, asked for with those of all frames of the stop, and then kept."""
+        if file not in self._texts:
+            files = list(dict.fromkeys([file, *(frame.file for frame in self.stop.frames if frame.file)]))
+            self._texts.update(zip(files, self.symd.sources(self.digest, files), strict=True))
+        return self._texts[file]
+
     def on_source(self, arguments: dict[str, Any]) -> dict[str, Any]:
         number = (arguments.get("source") or {}).get("sourceReference") or arguments["sourceReference"]
         if not 0 < number <= len(self._sources):
             raise ValueError(f"there is no source {number}")
-        (found,) = self.symd.sources(self.digest, [self._sources[number - 1]])
+        found = self._text(self._sources[number - 1])
         if found.text is None:
             raise ValueError(found.problem)
         return {"content": found.text}
@@ -187,14 +242,22 @@ class Adapter:
         source = arguments["source"]
         wanted = arguments.get("breakpoints") or ()
         lines = [SourceLine(source["path"], each["line"], each.get("column") or 0) for each in wanted]
-        return {"breakpoints": [self._breakpoint(each, {"line": each.line, "source": source}) for each in lines]}
+        self._breakpoints[source["path"]] = []
+        return {
+            "breakpoints": [
+                self._breakpoint(source["path"], each, {"line": each.line, "source": source}) for each in lines
+            ]
+        }
 
     def on_setFunctionBreakpoints(self, arguments: dict[str, Any]) -> dict[str, Any]:
         names = [FunctionName(each["name"]) for each in arguments.get("breakpoints") or ()]
-        return {"breakpoints": [self._breakpoint(each, {}) for each in names]}
+        self._breakpoints[""] = []
+        return {"breakpoints": [self._breakpoint("", each, {}) for each in names]}
 
-    def _breakpoint(self, where: SourceLine | FunctionName, asked: dict[str, Any]) -> dict[str, Any]:
+    def _breakpoint(self, of: str, where: SourceLine | FunctionName, asked: dict[str, Any]) -> dict[str, Any]:
+        """A breakpoint beside those of a file, or ("") of functions, which an editor sets all at once."""
         located = self.symd.locate(self.digest, where)
+        self._breakpoints[of] += located.locations
         if not located.locations:
             refusal = located.refusal.name if located.refusal is not None else "NO_CODE_AT_LINE"
             return {"verified": False, **asked, "message": refusal}
@@ -227,8 +290,7 @@ class Adapter:
         if not 0 < frame <= len(self.stop.frames):
             raise ValueError("there are no such variables")
         wanted = ("parameter", "local", "global")[kind]
-        place = ByAddress(ObjectAddress(self.stop.address or 0))
-        visible = self.symd.variables(self.digest, place, self.stop.path).visible.variables
+        visible = self.scope.visible.variables
         shown = [each for each in visible if each.kind == wanted and (kind == 2 or each.frame == frame - 1)]
         return {"variables": [self._variable(each, shown) for each in shown]}
 

@@ -365,6 +365,7 @@ def command(
     from symd.system.process.process import allow_open_files  # noqa: PLC0415 - 4 ms: completion and help do without
 
     tune_malloc_for_daemon()
+    from symd.engine.files.listing_sources import allowed_folders  # noqa: PLC0415 - 35 ms: nor for NumPy
     from symd.server.lifecycle import serve  # noqa: PLC0415 - 228 ms: the help need not wait for gRPC
 
     _configure_log(verbose=verbose, as_json=log_format == "json")
@@ -379,6 +380,7 @@ def command(
         option = "--debuginfod" if debuginfod else "--http-name"
         raise click.UsageError(f"{option} is about what comes over HTTP: give --http HOST:PORT too")
     check_listen_options(addresses, http, metrics, listen)
+    allowed = allowed_folders(roots, rules, only_roots=True)
     config = Config(
         limits=limits,
         store=Path(store),
@@ -395,8 +397,8 @@ def command(
         builders=builders,
         streams=streams,
         grace=grace,
-        source_roots=tuple(str(root.absolute()) for root in roots),
-        source_map=tuple((rule.prefix, rule.replacement) for rule in rules),
+        source_roots=allowed.roots,
+        source_map=tuple((rule.prefix, rule.replacement) for rule in allowed.rules),
         drivers=drivers,
         listen=listen,
         metrics=metrics,

@@ -176,7 +176,9 @@ def command(
             write_line(f"symd shows {file} at {view.url}")
             sys.stdout.flush()
             if opens and not webbrowser.open(view.invitation):
-                click.echo("symd: no browser could be started: open that address", err=True)
+                click.echo(
+                    "symd: no browser could be started: open that address yourself; Ctrl-C ends symd view", err=True
+                )
             try:
                 end = threading.Event() if keep else view.presence.gone
                 while not end.wait(AWAKE_SECONDS):

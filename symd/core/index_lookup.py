@@ -359,7 +359,7 @@ class IndexLookup:
             place = self._last_section = self._section(section)
         reason, kernel, frames = self._at((place.position + offset) & _U64)
         address: cython.ulonglong = (place.address + offset) & _U64
-        fields = (reason, place.path, kernel, place.name, place.index, offset, address, frames, ())
+        fields = (reason, place.path, kernel, place.name, place.index, offset, address, frames, (), None)
         return self._new_tuple(self._answer_type, fields)
 
     @cython.cfunc

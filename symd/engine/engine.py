@@ -16,6 +16,7 @@ from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
 from symd.cores.answering import CoreAnswering, KeptCode
 from symd.cores.stopped import DumpContents, whole
+from symd.engine.contexts.memory import LoadedCode, code_at
 from symd.engine.contexts.verbs import Contexts, StoredAliases
 from symd.engine.contexts.watches import Watcher, checked_apis
 from symd.engine.indexes import IndexManager
@@ -37,12 +38,10 @@ from symd.engine.reading.questions import (
     WriteObject,
 )
 from symd.engine.recent_code import RecentCode
+from symd.engine.scopes import ScopeReader
 from symd.errors import (
-    OF_ONE_MODULE,
     DriverMissing,
-    ModuleNotFound,
     NoDebugData,
-    ObjectNotFound,
     StoreUnavailable,
     SymdError,
     ToolMissing,
@@ -85,12 +84,22 @@ from symd.model.arguments import (
     checked_within,
     is_one_query,
 )
-from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
+from symd.model.breakpoints import Breakpoint, Located, Refusal, checked_breakpoints
 from symd.model.contexts import DeviceAnswers, Origin
 from symd.model.cores import CoreDump
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
+from symd.model.identities import Digest
 from symd.model.kinds import of_kind
-from symd.model.line_tables import WHOLE_MODULE, CodePart, LineLevel, LineTable, Listing, ListingPart, RowsInParts
+from symd.model.line_tables import (
+    WHOLE_MODULE,
+    Around,
+    CodePart,
+    LineLevel,
+    LineTable,
+    Listing,
+    ListingPart,
+    RowsInParts,
+)
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
@@ -99,13 +108,13 @@ from symd.model.variables import InScope, Visible
 from symd.model.waiting import never_cancelled
 from symd.model.watches import BreakpointChange, Watch
 from symd.query.breakpoints import locate
+from symd.query.code_ranges import check_ranged, ranged, ranged_one
 from symd.query.code_spans import spans
 from symd.query.lines import lines, ptx_within, stored_tables
 from symd.query.listing import Disassemble, Disassembled, listings, of_part
 from symd.query.names import find_names
 from symd.query.source_text import with_named
 from symd.query.symbolize import QueryBudget, symbolize, symbolize_column
-from symd.query.variables import variables
 from symd.store import ModuleStore, Upload
 from symd.store.catalogued import OLDEST
 
@@ -149,6 +158,8 @@ class Engine:
         self._stopping = threading.Event()
         self._contexts = Contexts(store.context_log, self._indexes.whole)
         self.contexts: ServedContextVerbs = self._contexts
+        self._scopes = ScopeReader(self.contexts, self._indexes)
+        self._loaded_code = LoadedCode(self.contexts, store.context_log, self._indexes.whole)
         self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
 
     def __enter__(self) -> Self:
@@ -291,14 +302,19 @@ class Engine:
         path: str | None = None,
         *,
         as_written: bool = False,
+        with_ranges: bool = False,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
         path, column = checked_path(path), address_column(queries)
-        if column is not None:
+        if column is not None and not with_ranges:
             return self.symbolize_column(
                 digest, column, path=path, as_written=as_written, check_cancelled=check_cancelled
             )
         asked = checked_queries(queries)
+        if with_ranges:
+            check_ranged(len(asked))
+            index = self._indexes.whole(checked_name(digest)).view(as_written=as_written)
+            return ranged(index, symbolize(index, asked, path, QueryBudget(check_cancelled)), check_cancelled)
         index = self._indexes.for_queries(checked_name(digest), asked).view(as_written=as_written)
         return symbolize(index, asked, path, QueryBudget(check_cancelled))
 
@@ -308,8 +324,14 @@ class Engine:
         query: AnyQuery,
         path: str | None = None,
         check_cancelled: Callable[[], None] = never_cancelled,
+        *,
+        with_ranges: bool = False,
     ) -> Answer:
         digest, asked, path = checked_name(digest), checked_query(query), checked_path(path)
+        if with_ranges:
+            whole = self._indexes.whole(digest)
+            found = _answer(whole, asked, path) or symbolize(whole, (asked,), path, QueryBudget(check_cancelled))[0]
+            return ranged_one(whole, found)
         index = self._open_index(digest)
         if index is None:
             first = self.answer_from_index_file(digest, asked, path)
@@ -370,12 +392,13 @@ class Engine:
         own: str = "",
         *,
         as_written: bool = False,
+        with_ranges: bool = False,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers:
         def opened(digest: str) -> Index:
             return self._indexes.whole(digest).view(as_written=as_written)
 
-        return self._contexts.answers(question, opened, check_cancelled, own)
+        return self._contexts.answers(question, opened, check_cancelled, own, with_ranges=with_ranges)
 
     def locate(
         self,
@@ -386,17 +409,30 @@ class Engine:
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
         targets: Sequence[str] = (),
+        context: ContextName = "",
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
-        return locate(
-            self._indexes.whole(checked_name(digest)),
-            checked_place(where),
-            checked_path(path),
+        place, path, memory = checked_place(where), checked_path(path), checked_context_id(context)
+        asked, name = place, checked_name(digest)
+        if isinstance(place, ByDevice):
+            found = self.contexts.place(place, check_cancelled)
+            if found.query is None or found.module is None:
+                if found.reason is Reason.AMBIGUOUS:
+                    code_at(self.contexts, place)  # which says so
+                return Located(place, (), Refusal.OUTSIDE_TEXT)
+            asked, name, path, memory = found.query, found.module, found.path, memory or place.context
+        located = locate(
+            self._indexes.whole(name),
+            asked,
+            path,
             every_address=every_address,
             rules=checked_rules(rules),
             targets=checked_targets(targets),
             check_cancelled=check_cancelled,
         )
+        if memory:
+            located = self._loaded_code.addressed(located, name, memory)
+        return replace(located, requested=place, module=Digest(name)) if asked is not place else located
 
     def watch(
         self,
@@ -443,43 +479,29 @@ class Engine:
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
-        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None
+        self, digest: ModuleName, query: AnyQuery | ByDevice, path: str | None = None, *, with_ranges: bool = False
     ) -> InScope: ...
     @overload
     def variables(
-        self, digest: ModuleName, query: Iterable[AnyQuery | ByDevice], path: str | None = None
+        self,
+        digest: ModuleName,
+        query: Iterable[AnyQuery | ByDevice],
+        path: str | None = None,
+        *,
+        with_ranges: bool = False,
     ) -> list[InScope]: ...
     def variables(
         self,
         digest: ModuleName,
         query: AnyQuery | ByDevice | Iterable[AnyQuery | ByDevice],
         path: str | None = None,
+        *,
+        with_ranges: bool = False,
     ) -> InScope | list[InScope]:
-        if not is_one_query(query):
-            return [self.variables(digest, each, path) for each in checked_places(query)]  # type: ignore[arg-type]
-        if isinstance(query, ByDevice):
-            return self._variables_in_memory(query)
+        every = checked_places((query,) if is_one_query(query) else query)  # type: ignore[arg-type]
         name, path = checked_name(digest), checked_path(path)
-
-        def read(within: str, section: int, offset: int) -> Visible | str:
-            return self._visible_at_each(name, within, ((section, offset),))[0]
-
-        asked = checked_query(query)  # type: ignore[arg-type] # one, as was asked
-        return variables(self._indexes.whole(name), asked, read, path, QueryBudget())
-
-    def _variables_in_memory(self, query: ByDevice) -> InScope:
-        place = self.contexts.place(query)
-        if place.query is None or place.module is None:
-            return InScope(Answer(place.reason or Reason.OUTSIDE_TEXT), device_address=place.address)
-        try:
-            found = self.variables(place.module, place.query, place.path)
-        except ModuleNotFound:
-            found = InScope(Answer(Reason.UNKNOWN_MODULE))
-        except ObjectNotFound:
-            found = InScope(Answer(Reason.UNKNOWN_KERNEL))
-        except OF_ONE_MODULE:
-            found = InScope(Answer(Reason.MALFORMED))
-        return replace(found, module=place.module, device_address=place.address)
+        found = self._scopes.at_each(name, every, path, with_ranges=with_ranges)
+        return found[0] if is_one_query(query) else found
 
     def listing(
         self,
@@ -490,7 +512,13 @@ class Engine:
         part = checked_part(part)
         if self._disassemble is None:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
-        digest = checked_name(digest)
+        digest, at = checked_name(digest), None
+        if isinstance(part.within, Around) and isinstance(part.within.query, ByDevice):
+            at = code_at(self.contexts, part.within.query)
+            digest, part = (
+                at.module or "",
+                replace(part, path=at.path, within=replace(part.within, query=at.query or part.within.query)),
+            )
         index = self._indexes.whole(digest)
         wanted = (
             None if part.within is None else tuple(spans(index, part.within, part.path, QueryBudget(check_cancelled)))
@@ -508,7 +536,11 @@ class Engine:
             found = [kept]
         if part.within is not None and wanted is not None:
             found = [of_part(each, part.within, wanted) for each in found]
-        return listings(index, found, f"modules/{digest}")
+        listed = listings(index, found, f"modules/{digest}")
+        if at is None or alone is None:
+            return listed
+        start = (at.address - alone.start) % (1 << 64)
+        return (replace(each, module=at.module, section_device_address=start) for each in listed)
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         digest = checked_name(digest)

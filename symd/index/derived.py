@@ -62,7 +62,7 @@ class DerivedColumns:
         return np.flatnonzero((inlined != 0) & (parent != 0) & (not self.has_bodies or inlined != BODY))
 
     @cached_property
-    def _parent(self) -> Column:
+    def around(self) -> Column:
         """The owner around each."""
         return self._reported_owner(self._columns.owner_parent)
 
@@ -88,7 +88,7 @@ class DerivedColumns:
         columns, pages = self._columns, self.ranges
         call_number = np.zeros(len(columns.owner_name), np.uint32)
         call_number[calls] = RESERVED + np.arange(len(calls), dtype=np.uint32)
-        around = self._parent[calls]
+        around = self.around[calls]
         frame = pages.frame(ranges)
         owner = self._reported_owner(columns.frame_owner[frame])
         reason, kernel = pages.reason(ranges), columns.frame_kernel[frame]
@@ -117,7 +117,7 @@ class DerivedColumns:
 
     def calls_around(self, ranges: I64) -> I64:
         """The inlined calls that enclose the code of ``ranges``, in the order of owners."""
-        parent = self._parent
+        parent = self.around
         used = np.zeros(len(parent), np.bool_)
         is_call = np.zeros(len(parent), np.bool_)
         is_call[self.calls] = True
@@ -128,6 +128,21 @@ class DerivedColumns:
             owner = parent[owner]
         return np.flatnonzero(used)
 
+    def owners_between(self, start: int, stop: int) -> tuple[U64, Column]:
+        """Cut the text positions from ``start`` to ``stop``, of which there is one at least, where ranges begin: (the
+        first position of each piece, the owner of each)."""
+        begins = np.concatenate([np.array([start], np.uint64), self.starts.behind(start, stop)])
+        first = int(self.starts.find(begins[:1])[0])
+        ranges = np.arange(first, first + len(begins))
+        return begins, self._reported_owner(self._columns.frame_owner[self.ranges.frame(ranges)])
+
+    def owners_around(self, owner: int) -> list[int]:
+        """An owner, and those that it is inlined into, from the inside out."""
+        found = [owner]
+        while self._columns.owner_inlined.item(found[-1]) and (around := self.around[found[-1]].item()):
+            found.append(around)
+        return found
+
     @cached_property
     def owner_begins(self) -> U64:
         """The lowest text position of each owner's code, that of what is inlined into it included; 2^64 - 1 where it
@@ -135,7 +150,7 @@ class DerivedColumns:
         frames = self.ranges.frame(np.arange(len(self.ranges)))
         begins = np.full(len(self._columns.owner_name), np.iinfo(np.uint64).max)
         np.minimum.at(begins, self._reported_owner(self._columns.frame_owner[frames]), self.starts.all())
-        parent, before = self._parent.astype(np.int64), np.zeros(0, np.uint64)
+        parent, before = self.around.astype(np.int64), np.zeros(0, np.uint64)
         while not np.array_equal(begins, before):  # as often as calls are nested
             before = begins.copy()
             np.minimum.at(begins, parent, before)

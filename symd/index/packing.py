@@ -155,8 +155,21 @@ class RankBitmap:
         """Every start, sorted."""
         if not len(self._bits):
             return self._sorted.astype(np.uint64)
-        flags = np.unpackbits(np.ascontiguousarray(self._bits).view(np.uint8), bitorder="little")
-        return np.flatnonzero(flags).astype(np.uint64) << np.uint64(self._shift)
+        return self._set_in(0, len(self._bits))
+
+    def behind(self, start: int, stop: int) -> U64:
+        """The starts above ``start`` and below ``stop``, sorted."""
+        if not len(self._bits):
+            first, last = np.searchsorted(self._sorted, [start, stop - 1], side="right")
+            return self._sorted[first:last].astype(np.uint64)
+        found = self._set_in(start >> self._shift + 6, (stop >> self._shift + 6) + 1)
+        return found[(found > start) & (found < stop)]
+
+    def _set_in(self, first: int, last: int) -> U64:
+        """The starts in words ``first`` to ``last``."""
+        words = np.ascontiguousarray(self._bits[first:last])
+        flags = np.unpackbits(words.view(np.uint8), bitorder="little")
+        return (np.flatnonzero(flags).astype(np.uint64) + np.uint64(first * 64)) << np.uint64(self._shift)
 
 
 PAGE_SHIFT = 12

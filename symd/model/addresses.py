@@ -50,6 +50,16 @@ class BySection:
     offset: SectionOffset
 
 
+@dataclass(frozen=True, slots=True)
+class SectionRange:
+    """The bytes from ``start`` up to, but not with, ``end`` of the section that has this name, or this number in the
+    section table."""
+
+    section: str | int
+    start: SectionOffset
+    end: SectionOffset
+
+
 Query = ByAddress | ByKernel | BySection
 """What asks for a place in a module that is named beside it."""
 

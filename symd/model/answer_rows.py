@@ -61,7 +61,8 @@ def _piece(answers: Answers, numbers: range, spelled: _Spelled) -> Iterator[Answ
     )
     known = answers.candidates
     candidates: Iterable[Any] = [known.get(at, ()) for at in numbers] if known else repeat(())
-    columns = zip(reason, path, kernel, name, number, offset, address, frames, candidates, strict=False)
+    ranges: Iterable[Any] = map(answers.ranges.get, numbers) if answers.ranges else repeat(None)
+    columns = zip(reason, path, kernel, name, number, offset, address, frames, candidates, ranges, strict=False)
     return map(tuple.__new__, repeat(Answer), columns)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.addresses import ObjectAddress, SectionOffset, SectionRange
 from symd.model.columns import U8, U32, U64
 from symd.model.frame_text import frame_text
 from symd.model.identities import ObjectPath
@@ -62,9 +62,25 @@ class Candidate(NamedTuple):
     function: str | None = None
 
 
+class FrameCode(NamedTuple):
+    """What is known of the code of one frame's function: its bytes, lowest first, of an inlined one those of this call
+    (none: not known); and the file in which it is declared, at ``Frame.start_line``."""
+
+    code: tuple[SectionRange, ...] = ()
+    declared_file: str | None = None
+
+
+class CodeRanges(NamedTuple):
+    """How far an answer holds: ``row`` are the bytes of the row of the line table that covers the place, None where
+    none does; ``frames`` has for each frame of the answer the code of its function."""
+
+    row: SectionRange | None = None
+    frames: tuple[FrameCode, ...] = ()
+
+
 class Answer(NamedTuple):
     """The answer to one query; ``frames`` are innermost first. Where the query names no place in any text,
-    ``path``, ``section`` and the rest are None."""
+    ``path``, ``section`` and the rest are None. ``ranges`` are there where they were asked for, of a place in text."""
 
     reason: Reason
     path: ObjectPath | None = None
@@ -75,6 +91,7 @@ class Answer(NamedTuple):
     address: ObjectAddress | None = None
     frames: tuple[Frame, ...] = ()
     candidates: tuple[Candidate, ...] = ()
+    ranges: CodeRanges | None = None
 
     @property
     def place(self) -> str:
@@ -203,7 +220,8 @@ class Answers(Sequence[Answer]):
     ``text_sections[text_section[i] - 1]``, or names no place in any text where ``text_section[i]`` is 0 (in
     ``LineTable`` the column of the same name counts from zero). ``offset`` counts from that section's start.
     ``candidates`` maps the number of an ambiguous query, or of one whose function or section does not exist, to its
-    candidates; not all have some where a batch has many (``symd.query.symbolize``).
+    candidates; not all have some where a batch has many (``symd.query.symbolize``). ``ranges`` maps the number of a
+    query that names a place in text to its ``CodeRanges``, where they were asked for.
     """
 
     location: U32
@@ -212,6 +230,7 @@ class Answers(Sequence[Answer]):
     locations: Locations
     text_sections: Sequence[TextSection]
     candidates: Mapping[int, tuple[Candidate, ...]] = field(default_factory=dict)
+    ranges: Mapping[int, CodeRanges] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.location)
@@ -233,7 +252,8 @@ class Answers(Sequence[Answer]):
         text = self.text_sections[int(self.text_section[at]) - 1]
         offset = SectionOffset(int(self.offset[at]))
         address = ObjectAddress(text.address + offset)
-        return Answer(reason, text.path, kernel, text.section, text.section_index, offset, address, frames, candidates)
+        place = text.path, kernel, text.section, text.section_index, offset, address
+        return Answer(reason, *place, frames, candidates, self.ranges.get(at % len(self)))
 
     def to_pandas(self, *, frames: bool = False) -> DataFrame:
         """A table with an answer a row, or with ``frames`` a frame a row (``symd.model.data_frames``). Raises

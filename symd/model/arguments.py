@@ -13,13 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import BadQuery, InvalidInput
-from symd.model.addresses import ByAddress, ByDevice, ByKernel, BySection, ObjectAddress, Query, parse_query
+from symd.model.addresses import (
+    ByAddress,
+    ByDevice,
+    ByKernel,
+    BySection,
+    ObjectAddress,
+    Query,
+    SectionRange,
+    parse_query,
+)
 from symd.model.breakpoints import PLACE_HINT, FunctionName, KernelName, LocationSpec, SourceLine, parse_place
 from symd.model.columns import I64, U32, U64, no_numbers
 from symd.model.contexts import AddressForm, ContextRecord, Origin, Times
 from symd.model.identities import named_digest
 from symd.model.kinds import kind_of, of_kind, several
-from symd.model.line_tables import MOST_AROUND, Around, CodePart, LineLevel, ListingPart, SectionRange
+from symd.model.line_tables import MOST_AROUND, Around, CodePart, LineLevel, ListingPart
 from symd.model.names import NameQuery, parse_name_query
 from symd.model.sources import PathRule
 from symd.model.summaries import ModuleRecord, ModuleSummary
@@ -145,7 +154,7 @@ def checked_place(where: AnyPlace) -> LocationSpec:
     """Raises BadQuery for what no breakpoint can be set at."""
     if isinstance(where, str):
         return parse_place(where)
-    if not isinstance(where, (SourceLine, FunctionName, KernelName, ByAddress, ByKernel, BySection)):
+    if not isinstance(where, (ByDevice, SourceLine, FunctionName, KernelName, ByAddress, ByKernel, BySection)):
         raise BadQuery(f"{kind_of(where)} is not a place for a breakpoint", hint=PLACE_HINT)
     return where
 
@@ -208,7 +217,12 @@ def checked_within(within: CodePart | None) -> CodePart | None:
     for name, count in (("before", within.before), ("after", within.after)):
         if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_AROUND:
             raise BadQuery(f"{name} is no number from 0 to {MOST_AROUND}", hint="pass how many are wanted")
-    return replace(within, query=checked_query(within.query))
+    return within if isinstance(within.query, ByDevice) else replace(within, query=checked_query(within.query))
+
+
+def is_in_memory(within: CodePart | None) -> bool:
+    """Whether a part of the code is meant by a device address."""
+    return isinstance(within, Around) and isinstance(within.query, ByDevice)
 
 
 def checked_path(path: str | None) -> str | None:

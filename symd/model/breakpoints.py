@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from symd.errors import BadQuery, LimitExceeded
-from symd.model.addresses import DeviceAddress, ObjectAddress, Query, SectionOffset, parse_query
-from symd.model.identities import ObjectPath
+from symd.model.addresses import ByDevice, DeviceAddress, ObjectAddress, Query, SectionOffset, parse_query
+from symd.model.identities import Digest, ObjectPath
 from symd.model.kinds import of_kind, several
 from symd.model.sources import PathRule
 
@@ -83,8 +83,8 @@ class KernelName:
         return f"{_KERNEL}{self.name}"
 
 
-LocationSpec = SourceLine | FunctionName | KernelName | Query
-"""What a breakpoint is set at."""
+LocationSpec = SourceLine | FunctionName | KernelName | Query | ByDevice
+"""What a breakpoint is set at; at a device address it is asked for, and does not wait for code that comes."""
 
 _KERNEL = "kernel:"
 _SOURCE_LINE = re.compile(r"(.+?):([0-9]{1,10})(?::([0-9]{1,10}))?", re.ASCII | re.DOTALL)
@@ -128,7 +128,7 @@ class BreakpointLocation:
     """An address at which a breakpoint can stand. ``line`` is where it really is: that which was asked for, the one it
     slid to, or the first after the prologue of the function that begins there; 0 where that is unknown. ``slid`` says
     that the line, or the column, that was asked for has no code, and this is the next one. ``device_addresses`` are
-    where a load put it, where one is meant that says so."""
+    where a load put it, or the loads of a context, where these are meant and say so."""
 
     path: ObjectPath
     kernel: str | None
@@ -148,13 +148,15 @@ class BreakpointLocation:
 @dataclass(frozen=True, slots=True)
 class Located:
     """The answer to one place: ``locations`` by kernel and address, or a refusal. ``last_line`` is the last line of
-    the file that has a statement, where a refusal knows it."""
+    the file that has a statement, where a refusal knows it. ``module`` is what holds the device address that was
+    asked."""
 
     requested: LocationSpec
     locations: tuple[BreakpointLocation, ...] = ()
     refusal: Refusal | None = None
     candidates: tuple[str, ...] = ()
     last_line: int | None = None
+    module: Digest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +178,15 @@ MAX_WATCHED = 10_000
 
 
 def checked_breakpoints(breakpoints: Iterable[Breakpoint], known: Iterable[str] = ()) -> Sequence[Breakpoint]:
-    """Breakpoints for a watch that has those with the ids ``known``. Raises ``BadQuery`` when two have one id,
-    ``LimitExceeded`` when there are too many."""
+    """Breakpoints for a watch that has those with the ids ``known``. Raises ``BadQuery`` when two have one id, or one
+    is at a device address, ``LimitExceeded`` when there are too many."""
     hint = 'pass a list of Breakpoint("1", SourceLine("vadd.cl", 8)), of symd.model.breakpoints'
     breakpoints = [of_kind(each, Breakpoint, hint) for each in several(breakpoints, "breakpoints", hint)]
+    if any(isinstance(each.where, ByDevice) for each in breakpoints):
+        raise BadQuery(
+            "a breakpoint that waits is at no device address",
+            hint="locate says which module's code is there: name that",
+        )
     ids = [*known, *(each.id for each in breakpoints)]
     if len(ids) > MAX_WATCHED:
         raise LimitExceeded(f"{len(ids)} breakpoints, at most {MAX_WATCHED} are watched", hint="open several watches")

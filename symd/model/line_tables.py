@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.model.addresses import Query, SectionOffset
+from symd.model.addresses import ByDevice, Query, SectionRange
 from symd.model.answers import Answers, TextSection
 from symd.model.columns import U8, U32, U64
-from symd.model.identities import ObjectPath
+from symd.model.identities import Digest, ObjectPath
 from symd.model.texts import counted
 
 if TYPE_CHECKING:
@@ -188,21 +188,12 @@ MOST_AROUND: Final = 1_000_000
 @dataclass(frozen=True, slots=True)
 class Around:
     """The instruction, or the row of a line table, that covers the place ``query``, with at most ``before`` in front of
-    it and ``after`` behind it."""
+    it and ``after`` behind it. Instructions can also be asked for by device address: what was loaded there says which
+    module is meant."""
 
-    query: Query
+    query: Query | ByDevice
     before: int = 0
     after: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SectionRange:
-    """The bytes from ``start`` up to, but not with, ``end`` of the section that has this name, or this number in the
-    section table."""
-
-    section: str | int
-    start: SectionOffset
-    end: SectionOffset
 
 
 CodePart = str | Around | SectionRange
@@ -241,7 +232,8 @@ class Listing:
     ``answers[i]`` says where instruction i is and its frames, innermost first; ``size`` is in bytes; ``text`` is the
     disassembler's, with targets as queries. ``code`` has the bytes of each, ``flow`` its ``Flow`` bits, ``targets``
     where it branches or calls to, in bytes from the start of its section; what is empty is not known. Where there are
-    no instructions, ``problem`` says why.
+    no instructions, ``problem`` says why. What was asked for by device address has the ``module`` that is there, and
+    ``section_device_address``, the device address of the first byte of the section, modulo 2^64.
     """
 
     path: ObjectPath
@@ -254,6 +246,8 @@ class Listing:
     code: Sequence[bytes] = field(default=(), repr=False)
     flow: Sequence[int] = field(default=(), repr=False)
     targets: Sequence[tuple[int, ...]] = field(default=(), repr=False)
+    module: Digest | None = None
+    section_device_address: int | None = None
 
     def __len__(self) -> int:
         return len(self.size)

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
+from symd.model.addresses import ByDevice
+from symd.model.arguments import wrong_query
 from symd.model.breakpoints import SILENT, Breakpoint, BreakpointLocation, Located, LocationSpec, Refusal, SourceLine
 from symd.model.columns import I64
 from symd.model.debug_info import RowFlag
@@ -50,6 +52,8 @@ def locate(
         return Located(wanted, (), Refusal.OTHER_TARGET, tuple(sorted(there - {""})[:MAX_CANDIDATES]))
     if isinstance(wanted, SourceLine):
         return _locate_line(index, wanted, chosen, rules, check_cancelled, every_address=every_address)
+    if isinstance(wanted, ByDevice):
+        raise wrong_query(wanted)
     return locate_named(index, wanted, path, chosen, rules, check_cancelled)
 
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from symd.errors import BadQuery, KernelNotFound, NotFound, ObjectNotFound
 from symd.index import Index
 from symd.index.lookup import Start
-from symd.model.addresses import Query
+from symd.model.addresses import ByDevice, Query, SectionRange
 from symd.model.answers import Answer, Reason
 from symd.model.columns import U8, U32, U64
 from symd.model.debug_info import RowFlag
-from symd.model.line_tables import Around, CodePart, CodeSpan, Instructions, SectionRange
+from symd.model.line_tables import Around, CodePart, CodeSpan, Instructions
 from symd.query import function_names
 from symd.query.symbolize import QueryBudget, symbolize
 
@@ -38,8 +38,13 @@ def spans(index: Index, within: CodePart, path: str | None, budget: QueryBudget 
     match within:
         case str():
             return _of_function(index, within, path, budget)
-        case Around():
-            return [_of_place(index, within.query, path, budget)]
+        case Around(query):
+            if isinstance(query, ByDevice):
+                raise BadQuery(
+                    "a line table is not asked for by device address",
+                    hint="symbolize says which module holds it, and where",
+                )
+            return [_of_place(index, query, path, budget)]
         case SectionRange():
             return [_of_range(index, within, path)]
         case _ as never:

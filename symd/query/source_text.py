@@ -71,7 +71,7 @@ def _merge(known: dict[str, EmbeddedSource], more: Mapping[str, EmbeddedSource])
 
 def _known(file: str, entry: EmbeddedSource) -> SourceText:
     if entry.text is None:
-        return SourceText(file, md5=entry.md5, problem="the module does not carry its text")
+        return SourceText(file, md5=entry.md5, problem="the module does not contain its text")
     return SourceText(file, entry.text, Origin.MODULE, md5=entry.md5)
 
 

@@ -109,11 +109,26 @@ def variables(
     with the reason's text in the notes. Raises as ``symbolize``.
     """
     at = symbolize(index, [query], path, budget)[0]
-    if at.section_index is None or at.section_offset is None:
-        return InScope(at)
-    if at.reason is Reason.CONTRADICTORY and not at.frames:
-        return InScope(at, Visible(notes=(NOBODYS,)))
-    visible = read(at.path or "", at.section_index, at.section_offset)
+    place = place_to_read(at)
+    return in_scope(at, None if place is None else read(*place))
+
+
+def place_to_read(at: Answer) -> tuple[str, int, int] | None:
+    """The code object, the section and the offset at which debug data about variables is read for an answer; None where
+    none is."""
+    if at.section_index is None or at.section_offset is None or _is_nobodys(at):
+        return None
+    return at.path or "", at.section_index, at.section_offset
+
+
+def _is_nobodys(at: Answer) -> bool:
+    return at.reason is Reason.CONTRADICTORY and not at.frames
+
+
+def in_scope(at: Answer, visible: Visible | str | None) -> InScope:
+    """What is in scope at the place of an answer, as it was read there, or None."""
+    if visible is None:
+        return InScope(at, Visible(notes=(NOBODYS,))) if _is_nobodys(at) else InScope(at)
     if isinstance(visible, str):
         return InScope(at._replace(reason=Reason.MALFORMED), Visible(notes=(visible,)))
     return InScope(at, _of_frames(visible, at))

@@ -30,8 +30,8 @@ FRAMES_AT_ONCE = 32
 """Frames of an answer that may be written there."""
 TEXT_AT_ONCE = 64 << 10
 """Characters of their texts: such an answer is counted nowhere."""
-ROW_BYTES, FRAME_BYTES, CANDIDATE_BYTES, SECTION_BYTES = 32, 16, 8, 8
-"""About what an answer, a frame, a candidate and a text section take beside their texts."""
+ROW_BYTES, FRAME_BYTES, CANDIDATE_BYTES, SECTION_BYTES, RANGE_BYTES = 32, 16, 8, 8, 16
+"""About what an answer, a frame, a candidate, a text section and a range of one take beside their texts."""
 DEVICE_CANDIDATE_BYTES = 96
 """About what a candidate of a device address takes, which names its module too."""
 
@@ -60,8 +60,9 @@ def answer_from_index_file(service: ServiceContext, data: bytes, _call: Call) ->
 
 
 def _row_queries(batch: Batch) -> Sequence[Query]:
-    """The queries of a request for rows; none if it asks for columns, or for answers as written."""
-    return () if batch.column is not None or batch.as_columns or batch.as_written else batch.queries
+    """The queries of a request for plain rows; none if it asks for columns, for answers as written or with ranges."""
+    plain = batch.column is None and not (batch.as_columns or batch.as_written or batch.with_ranges)
+    return batch.queries if plain else ()
 
 
 def _few_answers(
@@ -124,7 +125,13 @@ def _answer_several(
     """Answer what is in device memory, or in several modules."""
     if not batch.as_columns:
         check_rows(batch)
-    answers = service.engine.answers(column, batch.digest, as_written=batch.as_written, check_cancelled=check_cancelled)
+    answers = service.engine.answers(
+        column,
+        batch.digest,
+        as_written=batch.as_written,
+        with_ranges=batch.with_ranges,
+        check_cancelled=check_cancelled,
+    )
     if batch.as_columns:
         check_device_candidates(answers, service.config.limits)
         _write_columns(service, batch, response, answers, sent)
@@ -143,8 +150,17 @@ def _answers(service: ServiceContext, batch: Batch, check_cancelled: CheckWanted
     digest, path, column, one = batch.digest, batch.path, batch.column, batch.one
     if column is None or one is None:
         return service.engine.symbolize(
-            digest, batch.queries, path, as_written=batch.as_written, check_cancelled=check_cancelled
+            digest,
+            batch.queries,
+            path,
+            as_written=batch.as_written,
+            with_ranges=batch.with_ranges,
+            check_cancelled=check_cancelled,
         )
+    if batch.with_ranges:
+        return service.engine.answers(
+            column, digest, as_written=batch.as_written, with_ranges=True, check_cancelled=check_cancelled
+        ).answers
     return service.engine.symbolize_column(
         digest,
         column.values,
@@ -167,6 +183,8 @@ class ResponseSizeLimit:
         """The answer. Raises ``LimitExceeded`` where there is no room for it."""
         self._take(ROW_BYTES + FRAME_BYTES * len(answer.frames) + _text_size(answer), "answers")
         self.take_candidates(answer.candidates)
+        for each in answer.ranges.frames if answer.ranges is not None else ():
+            self._take(RANGE_BYTES * len(each.code) + len(each.declared_file or ""), "ranges")
         return answer
 
     def take_frames(self, frames: Sequence[Frame]) -> None:

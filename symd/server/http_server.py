@@ -99,7 +99,7 @@ def _secret_path_auth(config: Config) -> SecretPathAuth | None:
         return None
     parsed(address)
     if is_loopback(address):
-        return None if listen.access is not None else SecretPathAuth()
+        return None if listen.access is not None else SecretPathAuth("symd serve")
     raise FailedPrecondition(
         "no plain HTTP for other machines: what is asked and answered could be read on its way",
         where=address,
@@ -110,6 +110,9 @@ def _secret_path_auth(config: Config) -> SecretPathAuth | None:
 class _DaemonAuthenticator:
     """Tokens as the header "authorization: Bearer TOKEN", or as the password of a browser's question; certificates of
     clients."""
+
+    challenge = 'Basic realm="symd", charset="UTF-8"'
+    """A browser asks for the token as a password; the name is free (RFC 7617)."""
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator

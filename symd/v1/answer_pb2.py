@@ -23,11 +23,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from symd.v1 import line_table_pb2 as symd_dot_v1_dot_line__table__pb2
 from symd.v1 import location_pb2 as symd_dot_v1_dot_location__pb2
 from symd.v1 import query_pb2 as symd_dot_v1_dot_query__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14symd/v1/answer.proto\x12\x07symd.v1\x1a\x16symd/v1/location.proto\x1a\x13symd/v1/query.proto\"\xe2\x03\n\x06\x41nswer\x12\x1f\n\x06reason\x18\x01 \x01(\x0e\x32\x0f.symd.v1.Reason\x12\x18\n\x0b\x63ode_object\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x06kernel\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x07section\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x1a\n\rsection_index\x18\x05 \x01(\rH\x03\x88\x01\x01\x12\x1b\n\x0esection_offset\x18\x06 \x01(\x04H\x04\x88\x01\x01\x12\x14\n\x07\x61\x64\x64ress\x18\x07 \x01(\x04H\x05\x88\x01\x01\x12\x1e\n\x06\x66rames\x18\x08 \x03(\x0b\x32\x0e.symd.v1.Frame\x12&\n\ncandidates\x18\t \x03(\x0b\x32\x12.symd.v1.Candidate\x12\x13\n\x06module\x18\n \x01(\tH\x06\x88\x01\x01\x12\x1b\n\x0e\x64\x65vice_address\x18\x0b \x01(\x04H\x07\x88\x01\x01\x12\x33\n\x11\x64\x65vice_candidates\x18\x0c \x03(\x0b\x32\x18.symd.v1.DeviceCandidateB\x0e\n\x0c_code_objectB\t\n\x07_kernelB\n\n\x08_sectionB\x10\n\x0e_section_indexB\x11\n\x0f_section_offsetB\n\n\x08_addressB\t\n\x07_moduleB\x11\n\x0f_device_address\"\xb5\x01\n\tCandidate\x12\x13\n\x0b\x63ode_object\x18\x01 \x01(\t\x12\x14\n\x07section\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x15\n\rsection_index\x18\x03 \x01(\r\x12\x16\n\x0esection_offset\x18\x04 \x01(\x04\x12\x13\n\x06kernel\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x15\n\x08\x66unction\x18\x06 \x01(\tH\x02\x88\x01\x01\x42\n\n\x08_sectionB\t\n\x07_kernelB\x0b\n\t_function\"C\n\nCandidates\x12\r\n\x05index\x18\x01 \x01(\r\x12&\n\ncandidates\x18\x02 \x03(\x0b\x32\x12.symd.v1.Candidate\"{\n\x0f\x44\x65viceCandidate\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\x04\x12\x0e\n\x06module\x18\x02 \x01(\t\x12\x18\n\x0b\x63ode_object\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x1d\n\x05query\x18\x04 \x01(\x0b\x32\x0e.symd.v1.QueryB\x0e\n\x0c_code_object\"O\n\x10\x44\x65viceCandidates\x12\r\n\x05index\x18\x01 \x01(\r\x12,\n\ncandidates\x18\x02 \x03(\x0b\x32\x18.symd.v1.DeviceCandidate\";\n\x05Place\x12\x0e\n\x06module\x18\x01 \x01(\r\x12\x14\n\x0ctext_section\x18\x02 \x01(\r\x12\x0c\n\x04\x62\x61se\x18\x03 \x01(\x04\"\xee\x02\n\rPackedAnswers\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x10\n\x08location\x18\x02 \x01(\x0c\x12\r\n\x05place\x18\x03 \x01(\x0c\x12\x17\n\x0fplace_by_origin\x18\x04 \x01(\x08\x12\x0e\n\x06offset\x18\x05 \x01(\x0c\x12+\n\rtext_sections\x18\x07 \x03(\x0b\x32\x14.symd.v1.TextSection\x12)\n\tlocations\x18\x08 \x01(\x0b\x32\x16.symd.v1.LocationTable\x12\'\n\ncandidates\x18\t \x03(\x0b\x32\x13.symd.v1.Candidates\x12\x1e\n\x06places\x18\n \x03(\x0b\x32\x0e.symd.v1.Place\x12\x0f\n\x07modules\x18\x0b \x03(\t\x12\x16\n\x0e\x64\x65vice_address\x18\x0c \x01(\x0c\x12\x34\n\x11\x64\x65vice_candidates\x18\r \x03(\x0b\x32\x19.symd.v1.DeviceCandidatesJ\x04\x08\x06\x10\x07\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14symd/v1/answer.proto\x12\x07symd.v1\x1a\x18symd/v1/line_table.proto\x1a\x16symd/v1/location.proto\x1a\x13symd/v1/query.proto\"\x93\x04\n\x06\x41nswer\x12\x1f\n\x06reason\x18\x01 \x01(\x0e\x32\x0f.symd.v1.Reason\x12\x18\n\x0b\x63ode_object\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x06kernel\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x07section\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x1a\n\rsection_index\x18\x05 \x01(\rH\x03\x88\x01\x01\x12\x1b\n\x0esection_offset\x18\x06 \x01(\x04H\x04\x88\x01\x01\x12\x14\n\x07\x61\x64\x64ress\x18\x07 \x01(\x04H\x05\x88\x01\x01\x12\x1e\n\x06\x66rames\x18\x08 \x03(\x0b\x32\x0e.symd.v1.Frame\x12&\n\ncandidates\x18\t \x03(\x0b\x32\x12.symd.v1.Candidate\x12\x13\n\x06module\x18\n \x01(\tH\x06\x88\x01\x01\x12\x1b\n\x0e\x64\x65vice_address\x18\x0b \x01(\x04H\x07\x88\x01\x01\x12\x33\n\x11\x64\x65vice_candidates\x18\x0c \x03(\x0b\x32\x18.symd.v1.DeviceCandidate\x12\'\n\x03row\x18\r \x01(\x0b\x32\x15.symd.v1.SectionRangeH\x08\x88\x01\x01\x42\x0e\n\x0c_code_objectB\t\n\x07_kernelB\n\n\x08_sectionB\x10\n\x0e_section_indexB\x11\n\x0f_section_offsetB\n\n\x08_addressB\t\n\x07_moduleB\x11\n\x0f_device_addressB\x06\n\x04_row\"\xb5\x01\n\tCandidate\x12\x13\n\x0b\x63ode_object\x18\x01 \x01(\t\x12\x14\n\x07section\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x15\n\rsection_index\x18\x03 \x01(\r\x12\x16\n\x0esection_offset\x18\x04 \x01(\x04\x12\x13\n\x06kernel\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x15\n\x08\x66unction\x18\x06 \x01(\tH\x02\x88\x01\x01\x42\n\n\x08_sectionB\t\n\x07_kernelB\x0b\n\t_function\"C\n\nCandidates\x12\r\n\x05index\x18\x01 \x01(\r\x12&\n\ncandidates\x18\x02 \x03(\x0b\x32\x12.symd.v1.Candidate\"{\n\x0f\x44\x65viceCandidate\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\x04\x12\x0e\n\x06module\x18\x02 \x01(\t\x12\x18\n\x0b\x63ode_object\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x1d\n\x05query\x18\x04 \x01(\x0b\x32\x0e.symd.v1.QueryB\x0e\n\x0c_code_object\"O\n\x10\x44\x65viceCandidates\x12\r\n\x05index\x18\x01 \x01(\r\x12,\n\ncandidates\x18\x02 \x03(\x0b\x32\x18.symd.v1.DeviceCandidate\";\n\x05Place\x12\x0e\n\x06module\x18\x01 \x01(\r\x12\x14\n\x0ctext_section\x18\x02 \x01(\r\x12\x0c\n\x04\x62\x61se\x18\x03 \x01(\x04\"\xee\x02\n\rPackedAnswers\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x10\n\x08location\x18\x02 \x01(\x0c\x12\r\n\x05place\x18\x03 \x01(\x0c\x12\x17\n\x0fplace_by_origin\x18\x04 \x01(\x08\x12\x0e\n\x06offset\x18\x05 \x01(\x0c\x12+\n\rtext_sections\x18\x07 \x03(\x0b\x32\x14.symd.v1.TextSection\x12)\n\tlocations\x18\x08 \x01(\x0b\x32\x16.symd.v1.LocationTable\x12\'\n\ncandidates\x18\t \x03(\x0b\x32\x13.symd.v1.Candidates\x12\x1e\n\x06places\x18\n \x03(\x0b\x32\x0e.symd.v1.Place\x12\x0f\n\x07modules\x18\x0b \x03(\t\x12\x16\n\x0e\x64\x65vice_address\x18\x0c \x01(\x0c\x12\x34\n\x11\x64\x65vice_candidates\x18\r \x03(\x0b\x32\x19.symd.v1.DeviceCandidatesJ\x04\x08\x06\x10\x07\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,18 +36,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.answer_pb2', _globa
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
-  _globals['_ANSWER']._serialized_start=79
-  _globals['_ANSWER']._serialized_end=561
-  _globals['_CANDIDATE']._serialized_start=564
-  _globals['_CANDIDATE']._serialized_end=745
-  _globals['_CANDIDATES']._serialized_start=747
-  _globals['_CANDIDATES']._serialized_end=814
-  _globals['_DEVICECANDIDATE']._serialized_start=816
-  _globals['_DEVICECANDIDATE']._serialized_end=939
-  _globals['_DEVICECANDIDATES']._serialized_start=941
-  _globals['_DEVICECANDIDATES']._serialized_end=1020
-  _globals['_PLACE']._serialized_start=1022
-  _globals['_PLACE']._serialized_end=1081
-  _globals['_PACKEDANSWERS']._serialized_start=1084
-  _globals['_PACKEDANSWERS']._serialized_end=1450
+  _globals['_ANSWER']._serialized_start=105
+  _globals['_ANSWER']._serialized_end=636
+  _globals['_CANDIDATE']._serialized_start=639
+  _globals['_CANDIDATE']._serialized_end=820
+  _globals['_CANDIDATES']._serialized_start=822
+  _globals['_CANDIDATES']._serialized_end=889
+  _globals['_DEVICECANDIDATE']._serialized_start=891
+  _globals['_DEVICECANDIDATE']._serialized_end=1014
+  _globals['_DEVICECANDIDATES']._serialized_start=1016
+  _globals['_DEVICECANDIDATES']._serialized_end=1095
+  _globals['_PLACE']._serialized_start=1097
+  _globals['_PLACE']._serialized_end=1156
+  _globals['_PACKEDANSWERS']._serialized_start=1159
+  _globals['_PACKEDANSWERS']._serialized_end=1525
 # @@protoc_insertion_point(module_scope)

@@ -113,26 +113,30 @@ class BreakpointRefusal(_message.Message):
     def __init__(self, refusal: _Optional[_Union[Refusal, str]] = ..., candidates: _Optional[_Iterable[str]] = ..., last_line: _Optional[int] = ...) -> None: ...
 
 class ResolveBreakpointRequest(_message.Message):
-    __slots__ = ("module", "breakpoint", "page_size", "page_token")
+    __slots__ = ("module", "breakpoint", "page_size", "page_token", "context")
     MODULE_FIELD_NUMBER: _ClassVar[int]
     BREAKPOINT_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
     module: str
     breakpoint: Breakpoint
     page_size: int
     page_token: str
-    def __init__(self, module: _Optional[str] = ..., breakpoint: _Optional[_Union[Breakpoint, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    context: str
+    def __init__(self, module: _Optional[str] = ..., breakpoint: _Optional[_Union[Breakpoint, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., context: _Optional[str] = ...) -> None: ...
 
 class ResolveBreakpointResponse(_message.Message):
-    __slots__ = ("locations", "refusal", "next_page_token")
+    __slots__ = ("locations", "refusal", "next_page_token", "module")
     LOCATIONS_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    MODULE_FIELD_NUMBER: _ClassVar[int]
     locations: _containers.RepeatedCompositeFieldContainer[BreakpointLocation]
     refusal: BreakpointRefusal
     next_page_token: str
-    def __init__(self, locations: _Optional[_Iterable[_Union[BreakpointLocation, _Mapping]]] = ..., refusal: _Optional[_Union[BreakpointRefusal, _Mapping]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    module: str
+    def __init__(self, locations: _Optional[_Iterable[_Union[BreakpointLocation, _Mapping]]] = ..., refusal: _Optional[_Union[BreakpointRefusal, _Mapping]] = ..., next_page_token: _Optional[str] = ..., module: _Optional[str] = ...) -> None: ...
 
 class PendingBreakpoint(_message.Message):
     __slots__ = ("id", "breakpoint", "contexts")

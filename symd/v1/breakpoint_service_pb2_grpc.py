@@ -61,7 +61,8 @@ class BreakpointServiceServicer:
     def ResolveBreakpoint(self, request, context):
         """Resolves a breakpoint in one module. A breakpoint that has no address is not an error: the response has a refusal.
 
-        NOT_FOUND with reason UNKNOWN_MODULE or UNKNOWN_OBJECT: there is no such module or code object.
+        NOT_FOUND with reason UNKNOWN_MODULE, UNKNOWN_OBJECT or UNKNOWN_CONTEXT: there is no such module, code object or
+        context. INVALID_ARGUMENT with reason BAD_QUERY: several loads contain the device address.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -28,7 +28,7 @@ from symd.v1 import line_table_pb2 as symd_dot_v1_dot_line__table__pb2
 from symd.v1 import query_pb2 as symd_dot_v1_dot_query__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsymd/v1/listing_service.proto\x12\x07symd.v1\x1a\x14symd/v1/answer.proto\x1a\x18symd/v1/line_table.proto\x1a\x13symd/v1/query.proto\"\xfc\x01\n\x11GetListingRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x18\n\x0b\x63ode_object\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x12\n\x08\x66unction\x18\x03 \x01(\tH\x00\x12 \n\x06\x61round\x18\x05 \x01(\x0b\x32\x0e.symd.v1.QueryH\x00\x12.\n\rsection_range\x18\x06 \x01(\x0b\x32\x15.symd.v1.SectionRangeH\x00\x12\x13\n\x06target\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x0e\n\x06\x62\x65\x66ore\x18\x07 \x01(\r\x12\r\n\x05\x61\x66ter\x18\x08 \x01(\rB\x08\n\x06withinB\x0e\n\x0c_code_objectB\t\n\x07_target\"`\n\x12GetListingResponse\x12&\n\x06header\x18\x01 \x01(\x0b\x32\x16.symd.v1.ListingHeader\x12\"\n\x04rows\x18\x02 \x01(\x0b\x32\x14.symd.v1.ListingRows\"\x86\x01\n\rListingHeader\x12\x13\n\x0b\x63ode_object\x18\x01 \x01(\t\x12\x13\n\x06target\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x14\n\x0c\x64isassembler\x18\x03 \x01(\t\x12\x0f\n\x07problem\x18\x04 \x01(\t\x12\x19\n\x11instruction_count\x18\x05 \x01(\x04\x42\t\n\x07_target\"\x9e\x01\n\x0bListingRows\x12\'\n\x07\x61nswers\x18\x01 \x01(\x0b\x32\x16.symd.v1.PackedAnswers\x12\x12\n\nsize_bytes\x18\x02 \x01(\x0c\x12\r\n\x05texts\x18\x03 \x03(\t\x12\x0c\n\x04\x63ode\x18\x04 \x01(\x0c\x12\r\n\x05\x66lags\x18\x05 \x01(\x0c\x12\x15\n\rtarget_counts\x18\x06 \x01(\x0c\x12\x0f\n\x07targets\x18\x07 \x01(\x0c\"]\n\x12ReadSourcesRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x18\n\x0b\x63ode_object\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\r\n\x05\x66iles\x18\x03 \x03(\tB\x0e\n\x0c_code_object\"\x92\x01\n\nSourceFile\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12%\n\x06origin\x18\x02 \x01(\x0e\x32\x15.symd.v1.SourceOrigin\x12\x16\n\tdisk_path\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x03md5\x18\x04 \x01(\x0cH\x01\x88\x01\x01\x12\x0f\n\x07problem\x18\x05 \x01(\tB\x0c\n\n_disk_pathB\x06\n\x04_md5\"I\n\x13ReadSourcesResponse\x12#\n\x06source\x18\x01 \x01(\x0b\x32\x13.symd.v1.SourceFile\x12\r\n\x05\x63hunk\x18\x02 \x01(\x0c*_\n\x0cSourceOrigin\x12\x1d\n\x19SOURCE_ORIGIN_UNSPECIFIED\x10\x00\x12\x18\n\x14SOURCE_ORIGIN_MODULE\x10\x01\x12\x16\n\x12SOURCE_ORIGIN_DISK\x10\x02\x32\xa5\x01\n\x0eListingService\x12G\n\nGetListing\x12\x1a.symd.v1.GetListingRequest\x1a\x1b.symd.v1.GetListingResponse0\x01\x12J\n\x0bReadSources\x12\x1b.symd.v1.ReadSourcesRequest\x1a\x1c.symd.v1.ReadSourcesResponse0\x01\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsymd/v1/listing_service.proto\x12\x07symd.v1\x1a\x14symd/v1/answer.proto\x1a\x18symd/v1/line_table.proto\x1a\x13symd/v1/query.proto\"\xfc\x01\n\x11GetListingRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x18\n\x0b\x63ode_object\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x12\n\x08\x66unction\x18\x03 \x01(\tH\x00\x12 \n\x06\x61round\x18\x05 \x01(\x0b\x32\x0e.symd.v1.QueryH\x00\x12.\n\rsection_range\x18\x06 \x01(\x0b\x32\x15.symd.v1.SectionRangeH\x00\x12\x13\n\x06target\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x0e\n\x06\x62\x65\x66ore\x18\x07 \x01(\r\x12\r\n\x05\x61\x66ter\x18\x08 \x01(\rB\x08\n\x06withinB\x0e\n\x0c_code_objectB\t\n\x07_target\"`\n\x12GetListingResponse\x12&\n\x06header\x18\x01 \x01(\x0b\x32\x16.symd.v1.ListingHeader\x12\"\n\x04rows\x18\x02 \x01(\x0b\x32\x14.symd.v1.ListingRows\"\xe6\x01\n\rListingHeader\x12\x13\n\x0b\x63ode_object\x18\x01 \x01(\t\x12\x13\n\x06target\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x14\n\x0c\x64isassembler\x18\x03 \x01(\t\x12\x0f\n\x07problem\x18\x04 \x01(\t\x12\x19\n\x11instruction_count\x18\x05 \x01(\x04\x12\x13\n\x06module\x18\x06 \x01(\tH\x01\x88\x01\x01\x12#\n\x16section_device_address\x18\x07 \x01(\x04H\x02\x88\x01\x01\x42\t\n\x07_targetB\t\n\x07_moduleB\x19\n\x17_section_device_address\"\x9e\x01\n\x0bListingRows\x12\'\n\x07\x61nswers\x18\x01 \x01(\x0b\x32\x16.symd.v1.PackedAnswers\x12\x12\n\nsize_bytes\x18\x02 \x01(\x0c\x12\r\n\x05texts\x18\x03 \x03(\t\x12\x0c\n\x04\x63ode\x18\x04 \x01(\x0c\x12\r\n\x05\x66lags\x18\x05 \x01(\x0c\x12\x15\n\rtarget_counts\x18\x06 \x01(\x0c\x12\x0f\n\x07targets\x18\x07 \x01(\x0c\"]\n\x12ReadSourcesRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x18\n\x0b\x63ode_object\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\r\n\x05\x66iles\x18\x03 \x03(\tB\x0e\n\x0c_code_object\"\x92\x01\n\nSourceFile\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12%\n\x06origin\x18\x02 \x01(\x0e\x32\x15.symd.v1.SourceOrigin\x12\x16\n\tdisk_path\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x10\n\x03md5\x18\x04 \x01(\x0cH\x01\x88\x01\x01\x12\x0f\n\x07problem\x18\x05 \x01(\tB\x0c\n\n_disk_pathB\x06\n\x04_md5\"I\n\x13ReadSourcesResponse\x12#\n\x06source\x18\x01 \x01(\x0b\x32\x13.symd.v1.SourceFile\x12\r\n\x05\x63hunk\x18\x02 \x01(\x0c*_\n\x0cSourceOrigin\x12\x1d\n\x19SOURCE_ORIGIN_UNSPECIFIED\x10\x00\x12\x18\n\x14SOURCE_ORIGIN_MODULE\x10\x01\x12\x16\n\x12SOURCE_ORIGIN_DISK\x10\x02\x32\xa5\x01\n\x0eListingService\x12G\n\nGetListing\x12\x1a.symd.v1.GetListingRequest\x1a\x1b.symd.v1.GetListingResponse0\x01\x12J\n\x0bReadSources\x12\x1b.symd.v1.ReadSourcesRequest\x1a\x1c.symd.v1.ReadSourcesResponse0\x01\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,22 +36,22 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.listing_service_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
-  _globals['_SOURCEORIGIN']._serialized_start=1081
-  _globals['_SOURCEORIGIN']._serialized_end=1176
+  _globals['_SOURCEORIGIN']._serialized_start=1177
+  _globals['_SOURCEORIGIN']._serialized_end=1272
   _globals['_GETLISTINGREQUEST']._serialized_start=112
   _globals['_GETLISTINGREQUEST']._serialized_end=364
   _globals['_GETLISTINGRESPONSE']._serialized_start=366
   _globals['_GETLISTINGRESPONSE']._serialized_end=462
   _globals['_LISTINGHEADER']._serialized_start=465
-  _globals['_LISTINGHEADER']._serialized_end=599
-  _globals['_LISTINGROWS']._serialized_start=602
-  _globals['_LISTINGROWS']._serialized_end=760
-  _globals['_READSOURCESREQUEST']._serialized_start=762
-  _globals['_READSOURCESREQUEST']._serialized_end=855
-  _globals['_SOURCEFILE']._serialized_start=858
-  _globals['_SOURCEFILE']._serialized_end=1004
-  _globals['_READSOURCESRESPONSE']._serialized_start=1006
-  _globals['_READSOURCESRESPONSE']._serialized_end=1079
-  _globals['_LISTINGSERVICE']._serialized_start=1179
-  _globals['_LISTINGSERVICE']._serialized_end=1344
+  _globals['_LISTINGHEADER']._serialized_end=695
+  _globals['_LISTINGROWS']._serialized_start=698
+  _globals['_LISTINGROWS']._serialized_end=856
+  _globals['_READSOURCESREQUEST']._serialized_start=858
+  _globals['_READSOURCESREQUEST']._serialized_end=951
+  _globals['_SOURCEFILE']._serialized_start=954
+  _globals['_SOURCEFILE']._serialized_end=1100
+  _globals['_READSOURCESRESPONSE']._serialized_start=1102
+  _globals['_READSOURCESRESPONSE']._serialized_end=1175
+  _globals['_LISTINGSERVICE']._serialized_start=1275
+  _globals['_LISTINGSERVICE']._serialized_end=1440
 # @@protoc_insertion_point(module_scope)

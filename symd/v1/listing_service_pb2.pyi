@@ -49,18 +49,22 @@ class GetListingResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[ListingHeader, _Mapping]] = ..., rows: _Optional[_Union[ListingRows, _Mapping]] = ...) -> None: ...
 
 class ListingHeader(_message.Message):
-    __slots__ = ("code_object", "target", "disassembler", "problem", "instruction_count")
+    __slots__ = ("code_object", "target", "disassembler", "problem", "instruction_count", "module", "section_device_address")
     CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     DISASSEMBLER_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    SECTION_DEVICE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     code_object: str
     target: str
     disassembler: str
     problem: str
     instruction_count: int
-    def __init__(self, code_object: _Optional[str] = ..., target: _Optional[str] = ..., disassembler: _Optional[str] = ..., problem: _Optional[str] = ..., instruction_count: _Optional[int] = ...) -> None: ...
+    module: str
+    section_device_address: int
+    def __init__(self, code_object: _Optional[str] = ..., target: _Optional[str] = ..., disassembler: _Optional[str] = ..., problem: _Optional[str] = ..., instruction_count: _Optional[int] = ..., module: _Optional[str] = ..., section_device_address: _Optional[int] = ...) -> None: ...
 
 class ListingRows(_message.Message):
     __slots__ = ("answers", "size_bytes", "texts", "code", "flags", "target_counts", "targets")

@@ -66,7 +66,8 @@ class ListingServiceServicer:
         what to install. FAILED_PRECONDITION with reason TOOL_CRASHED or TOOL_FAILED: the disassembler crashed on the code,
         or rejected it (metadata "tool", "module", and "signal" or "exit_status"). NOT_FOUND with reason UNKNOWN_KERNEL:
         the function does not exist or has no code. NOT_FOUND with reason NOT_FOUND: there is no code at the place or in
-        the range. INVALID_ARGUMENT with reason BAD_QUERY: the function or place is ambiguous. DEADLINE_EXCEEDED: the
+        the range, or nothing is loaded at the device address. NOT_FOUND with reason UNKNOWN_CONTEXT: there is no such
+        context. INVALID_ARGUMENT with reason BAD_QUERY: the function or place is ambiguous. DEADLINE_EXCEEDED: the
         disassembler took too long.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

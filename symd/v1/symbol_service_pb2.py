@@ -30,7 +30,7 @@ from symd.v1 import location_pb2 as symd_dot_v1_dot_location__pb2
 from symd.v1 import query_pb2 as symd_dot_v1_dot_query__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csymd/v1/symbol_service.proto\x12\x07symd.v1\x1a\x17google/rpc/status.proto\x1a\x14symd/v1/answer.proto\x1a\x18symd/v1/line_table.proto\x1a\x16symd/v1/location.proto\x1a\x13symd/v1/query.proto\"\x83\x02\n\x10SymbolizeRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x18\n\x0b\x63ode_object\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x1f\n\x07queries\x18\x03 \x03(\x0b\x32\x0e.symd.v1.Query\x12.\n\x0epacked_queries\x18\x04 \x01(\x0b\x32\x16.symd.v1.PackedQueries\x12!\n\x04\x66orm\x18\x05 \x01(\x0e\x32\x13.symd.v1.AnswerForm\x12\x14\n\x0ckeeps_tables\x18\x06 \x01(\x08\x12\x17\n\x0fknown_table_ids\x18\x07 \x03(\x0c\x12\x12\n\nas_written\x18\x08 \x01(\x08\x42\x0e\n\x0c_code_object\"e\n\x11SymbolizeResponse\x12 \n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x0f.symd.v1.Answer\x12.\n\x0epacked_answers\x18\x02 \x01(\x0b\x32\x16.symd.v1.PackedAnswers\"P\n\x16SymbolizeStreamRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12*\n\x07request\x18\x02 \x01(\x0b\x32\x19.symd.v1.SymbolizeRequest\"\x87\x01\n\x17SymbolizeStreamResponse\x12\n\n\x02id\x18\x01 \x01(\x04\x12.\n\x08response\x18\x02 \x01(\x0b\x32\x1a.symd.v1.SymbolizeResponseH\x00\x12%\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\t\n\x07outcome\"\x81\x02\n\x13GetLineTableRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x18\n\x0b\x63ode_object\x18\x02 \x01(\tH\x01\x88\x01\x01\x12!\n\x05level\x18\x03 \x01(\x0e\x32\x12.symd.v1.LineLevel\x12\x12\n\x08\x66unction\x18\x04 \x01(\tH\x00\x12 \n\x06\x61round\x18\x05 \x01(\x0b\x32\x0e.symd.v1.QueryH\x00\x12.\n\rsection_range\x18\x06 \x01(\x0b\x32\x15.symd.v1.SectionRangeH\x00\x12\x0e\n\x06\x62\x65\x66ore\x18\x07 \x01(\r\x12\r\n\x05\x61\x66ter\x18\x08 \x01(\rB\x08\n\x06withinB\x0e\n\x0c_code_object\"\x9f\x01\n\x14GetLineTableResponse\x12(\n\x06header\x18\x01 \x01(\x0b\x32\x18.symd.v1.LineTableHeader\x12+\n\rtext_sections\x18\x02 \x03(\x0b\x32\x14.symd.v1.TextSection\x12\x0f\n\x07strings\x18\x03 \x03(\t\x12\x1f\n\x04rows\x18\x04 \x01(\x0b\x32\x11.symd.v1.LineRows*W\n\nAnswerForm\x12\x1b\n\x17\x41NSWER_FORM_UNSPECIFIED\x10\x00\x12\x14\n\x10\x41NSWER_FORM_ROWS\x10\x01\x12\x16\n\x12\x41NSWER_FORM_PACKED\x10\x02\x32\xfc\x01\n\rSymbolService\x12\x42\n\tSymbolize\x12\x19.symd.v1.SymbolizeRequest\x1a\x1a.symd.v1.SymbolizeResponse\x12X\n\x0fSymbolizeStream\x12\x1f.symd.v1.SymbolizeStreamRequest\x1a .symd.v1.SymbolizeStreamResponse(\x01\x30\x01\x12M\n\x0cGetLineTable\x12\x1c.symd.v1.GetLineTableRequest\x1a\x1d.symd.v1.GetLineTableResponse0\x01\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csymd/v1/symbol_service.proto\x12\x07symd.v1\x1a\x17google/rpc/status.proto\x1a\x14symd/v1/answer.proto\x1a\x18symd/v1/line_table.proto\x1a\x16symd/v1/location.proto\x1a\x13symd/v1/query.proto\"\x98\x02\n\x10SymbolizeRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x18\n\x0b\x63ode_object\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x1f\n\x07queries\x18\x03 \x03(\x0b\x32\x0e.symd.v1.Query\x12.\n\x0epacked_queries\x18\x04 \x01(\x0b\x32\x16.symd.v1.PackedQueries\x12!\n\x04\x66orm\x18\x05 \x01(\x0e\x32\x13.symd.v1.AnswerForm\x12\x14\n\x0ckeeps_tables\x18\x06 \x01(\x08\x12\x17\n\x0fknown_table_ids\x18\x07 \x03(\x0c\x12\x12\n\nas_written\x18\x08 \x01(\x08\x12\x13\n\x0bwith_ranges\x18\t \x01(\x08\x42\x0e\n\x0c_code_object\"e\n\x11SymbolizeResponse\x12 \n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x0f.symd.v1.Answer\x12.\n\x0epacked_answers\x18\x02 \x01(\x0b\x32\x16.symd.v1.PackedAnswers\"P\n\x16SymbolizeStreamRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12*\n\x07request\x18\x02 \x01(\x0b\x32\x19.symd.v1.SymbolizeRequest\"\x87\x01\n\x17SymbolizeStreamResponse\x12\n\n\x02id\x18\x01 \x01(\x04\x12.\n\x08response\x18\x02 \x01(\x0b\x32\x1a.symd.v1.SymbolizeResponseH\x00\x12%\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\t\n\x07outcome\"\x81\x02\n\x13GetLineTableRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\x18\n\x0b\x63ode_object\x18\x02 \x01(\tH\x01\x88\x01\x01\x12!\n\x05level\x18\x03 \x01(\x0e\x32\x12.symd.v1.LineLevel\x12\x12\n\x08\x66unction\x18\x04 \x01(\tH\x00\x12 \n\x06\x61round\x18\x05 \x01(\x0b\x32\x0e.symd.v1.QueryH\x00\x12.\n\rsection_range\x18\x06 \x01(\x0b\x32\x15.symd.v1.SectionRangeH\x00\x12\x0e\n\x06\x62\x65\x66ore\x18\x07 \x01(\r\x12\r\n\x05\x61\x66ter\x18\x08 \x01(\rB\x08\n\x06withinB\x0e\n\x0c_code_object\"\x9f\x01\n\x14GetLineTableResponse\x12(\n\x06header\x18\x01 \x01(\x0b\x32\x18.symd.v1.LineTableHeader\x12+\n\rtext_sections\x18\x02 \x03(\x0b\x32\x14.symd.v1.TextSection\x12\x0f\n\x07strings\x18\x03 \x03(\t\x12\x1f\n\x04rows\x18\x04 \x01(\x0b\x32\x11.symd.v1.LineRows*W\n\nAnswerForm\x12\x1b\n\x17\x41NSWER_FORM_UNSPECIFIED\x10\x00\x12\x14\n\x10\x41NSWER_FORM_ROWS\x10\x01\x12\x16\n\x12\x41NSWER_FORM_PACKED\x10\x02\x32\xfc\x01\n\rSymbolService\x12\x42\n\tSymbolize\x12\x19.symd.v1.SymbolizeRequest\x1a\x1a.symd.v1.SymbolizeResponse\x12X\n\x0fSymbolizeStream\x12\x1f.symd.v1.SymbolizeStreamRequest\x1a .symd.v1.SymbolizeStreamResponse(\x01\x30\x01\x12M\n\x0cGetLineTable\x12\x1c.symd.v1.GetLineTableRequest\x1a\x1d.symd.v1.GetLineTableResponse0\x01\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,20 +38,20 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.symbol_service_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
-  _globals['_ANSWERFORM']._serialized_start=1166
-  _globals['_ANSWERFORM']._serialized_end=1253
+  _globals['_ANSWERFORM']._serialized_start=1187
+  _globals['_ANSWERFORM']._serialized_end=1274
   _globals['_SYMBOLIZEREQUEST']._serialized_start=160
-  _globals['_SYMBOLIZEREQUEST']._serialized_end=419
-  _globals['_SYMBOLIZERESPONSE']._serialized_start=421
-  _globals['_SYMBOLIZERESPONSE']._serialized_end=522
-  _globals['_SYMBOLIZESTREAMREQUEST']._serialized_start=524
-  _globals['_SYMBOLIZESTREAMREQUEST']._serialized_end=604
-  _globals['_SYMBOLIZESTREAMRESPONSE']._serialized_start=607
-  _globals['_SYMBOLIZESTREAMRESPONSE']._serialized_end=742
-  _globals['_GETLINETABLEREQUEST']._serialized_start=745
-  _globals['_GETLINETABLEREQUEST']._serialized_end=1002
-  _globals['_GETLINETABLERESPONSE']._serialized_start=1005
-  _globals['_GETLINETABLERESPONSE']._serialized_end=1164
-  _globals['_SYMBOLSERVICE']._serialized_start=1256
-  _globals['_SYMBOLSERVICE']._serialized_end=1508
+  _globals['_SYMBOLIZEREQUEST']._serialized_end=440
+  _globals['_SYMBOLIZERESPONSE']._serialized_start=442
+  _globals['_SYMBOLIZERESPONSE']._serialized_end=543
+  _globals['_SYMBOLIZESTREAMREQUEST']._serialized_start=545
+  _globals['_SYMBOLIZESTREAMREQUEST']._serialized_end=625
+  _globals['_SYMBOLIZESTREAMRESPONSE']._serialized_start=628
+  _globals['_SYMBOLIZESTREAMRESPONSE']._serialized_end=763
+  _globals['_GETLINETABLEREQUEST']._serialized_start=766
+  _globals['_GETLINETABLEREQUEST']._serialized_end=1023
+  _globals['_GETLINETABLERESPONSE']._serialized_start=1026
+  _globals['_GETLINETABLERESPONSE']._serialized_end=1185
+  _globals['_SYMBOLSERVICE']._serialized_start=1277
+  _globals['_SYMBOLSERVICE']._serialized_end=1529
 # @@protoc_insertion_point(module_scope)

@@ -23,7 +23,7 @@ ANSWER_FORM_ROWS: AnswerForm
 ANSWER_FORM_PACKED: AnswerForm
 
 class SymbolizeRequest(_message.Message):
-    __slots__ = ("module", "code_object", "queries", "packed_queries", "form", "keeps_tables", "known_table_ids", "as_written")
+    __slots__ = ("module", "code_object", "queries", "packed_queries", "form", "keeps_tables", "known_table_ids", "as_written", "with_ranges")
     MODULE_FIELD_NUMBER: _ClassVar[int]
     CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     QUERIES_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +32,7 @@ class SymbolizeRequest(_message.Message):
     KEEPS_TABLES_FIELD_NUMBER: _ClassVar[int]
     KNOWN_TABLE_IDS_FIELD_NUMBER: _ClassVar[int]
     AS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    WITH_RANGES_FIELD_NUMBER: _ClassVar[int]
     module: str
     code_object: str
     queries: _containers.RepeatedCompositeFieldContainer[_query_pb2.Query]
@@ -40,7 +41,8 @@ class SymbolizeRequest(_message.Message):
     keeps_tables: bool
     known_table_ids: _containers.RepeatedScalarFieldContainer[bytes]
     as_written: bool
-    def __init__(self, module: _Optional[str] = ..., code_object: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ..., packed_queries: _Optional[_Union[_query_pb2.PackedQueries, _Mapping]] = ..., form: _Optional[_Union[AnswerForm, str]] = ..., keeps_tables: _Optional[bool] = ..., known_table_ids: _Optional[_Iterable[bytes]] = ..., as_written: _Optional[bool] = ...) -> None: ...
+    with_ranges: bool
+    def __init__(self, module: _Optional[str] = ..., code_object: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ..., packed_queries: _Optional[_Union[_query_pb2.PackedQueries, _Mapping]] = ..., form: _Optional[_Union[AnswerForm, str]] = ..., keeps_tables: _Optional[bool] = ..., known_table_ids: _Optional[_Iterable[bytes]] = ..., as_written: _Optional[bool] = ..., with_ranges: _Optional[bool] = ...) -> None: ...
 
 class SymbolizeResponse(_message.Message):
     __slots__ = ("answers", "packed_answers")

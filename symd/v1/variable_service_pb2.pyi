@@ -106,14 +106,16 @@ TYPE_ENCODING_UCS: TypeEncoding
 TYPE_ENCODING_ASCII: TypeEncoding
 
 class GetVariablesRequest(_message.Message):
-    __slots__ = ("module", "code_object", "queries")
+    __slots__ = ("module", "code_object", "queries", "with_ranges")
     MODULE_FIELD_NUMBER: _ClassVar[int]
     CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     QUERIES_FIELD_NUMBER: _ClassVar[int]
+    WITH_RANGES_FIELD_NUMBER: _ClassVar[int]
     module: str
     code_object: str
     queries: _containers.RepeatedCompositeFieldContainer[_query_pb2.Query]
-    def __init__(self, module: _Optional[str] = ..., code_object: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ...) -> None: ...
+    with_ranges: bool
+    def __init__(self, module: _Optional[str] = ..., code_object: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ..., with_ranges: _Optional[bool] = ...) -> None: ...
 
 class GetVariablesResponse(_message.Message):
     __slots__ = ("places",)

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 from symd.cli.listing import Printer
+from symd.engine.files.listing_sources import allowed_folders
 from symd.errors import ToolMissing
 from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.line_tables import Listing, ListingPart
 from symd.model.sources import Origin, SourceText
+from symd.query.source_text import completed
+from symd.system.symlinks import read_below
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer
 from tests.tools import output, require
@@ -230,6 +233,48 @@ def test_source_is_read_below_allowed_folders_only(symd: Run, tmp_path: Path) ->
     (tmp_path / "raycast.cl").symlink_to(SOURCE)
     linked = symd("listing", "--map", f"/tmp/symd-opencl={tmp_path}", RAYCAST)
     assert "no allowed folder holds it" in linked.out
+
+
+@pytest.mark.parametrize(
+    "typed", [("--map", "/tmp/symd-opencl=../src"), ("--map", "/tmp/symd-opencl=link"), ("--source-root", "link/..")]
+)
+def test_a_folder_is_the_one_that_the_user_means(run: Run, tmp_path: Path, monkeypatch, typed: tuple[str, str]) -> None:
+    """``link`` leads to ``far/src``, so that ``link/..`` is ``far``; a rule maps to ``src`` below that root."""
+    require("iga64")
+    here = tmp_path / "here"
+    sources = tmp_path / "far" / "src" if "link" in typed[1] else tmp_path / "src"
+    for folder in (here, sources, tmp_path / "far"):
+        folder.mkdir(parents=True, exist_ok=True)
+    (here / "link").symlink_to(tmp_path / "far" / "src")
+    (sources / "raycast.cl").write_bytes(SOURCE.read_bytes())
+    monkeypatch.chdir(here)
+    more = ("--map", "/tmp/symd-opencl=src") if typed[0] == "--source-root" else ()
+    outcome = run("listing", "--json", *typed, *more, RAYCAST)
+    lines = SOURCE.read_text().splitlines()
+    shown = {(line["frames"][0]["line"], line["source"]) for line in outcome.json if line["reason"] == "EXACT"}
+    assert len(shown) > 5
+    assert all(text == lines[number - 1] for number, text in shown)
+
+
+@pytest.mark.parametrize("verb", [("listing", RAYCAST), ("view", "--no-browser", RAYCAST), ("serve",)])
+def test_a_rule_that_leads_to_no_folder_is_refused(run: Run, tmp_path: Path, verb: tuple[object, ...]) -> None:
+    (tmp_path / "file").touch()
+    for leads in ("typo", "file"):
+        outcome = run(*verb, "--map", f"/tmp/symd-opencl={tmp_path}/{leads}")
+        assert outcome.code != 0
+        assert f"{tmp_path}/{leads} is not a folder" in outcome.err
+        assert "what the compiler saw in /tmp/symd-opencl" in outcome.err
+
+
+def test_a_root_is_allowed_under_both_of_its_names(tmp_path: Path) -> None:
+    """Debug data may name the sources by the link or by the folder that it leads to."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "real" / "a.cl").write_text("text")
+    allowed = allowed_folders([tmp_path / "link"], ())
+    for name in ("link", "real"):
+        source = SourceText(f"{tmp_path}/{name}/a.cl", problem="the module does not contain its text")
+        assert completed(source, allowed, lambda root, path: read_below(root, path, 100)).text == "text"
 
 
 def test_a_daemon_lists_the_same(symd: Run, server: str) -> None:

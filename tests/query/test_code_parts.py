@@ -17,9 +17,17 @@ import pytest
 
 from symd.engine.engine import Engine
 from symd.errors import BadQuery, KernelNotFound, NotFound, ObjectNotFound
-from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, SectionOffset
+from symd.model.addresses import (
+    ByAddress,
+    ByKernel,
+    BySection,
+    KernelOffset,
+    ObjectAddress,
+    SectionOffset,
+    SectionRange,
+)
 from symd.model.debug_info import RowFlag
-from symd.model.line_tables import Around, CodePart, Flow, Listing, ListingPart, SectionRange
+from symd.model.line_tables import Around, CodePart, Flow, Listing, ListingPart
 from symd.query.disasm import disassemble
 from symd.store import Store
 from tests.query.disasm.objects import SAMPLES

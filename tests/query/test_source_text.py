@@ -107,7 +107,7 @@ def test_what_the_module_carries_is_answered_in_order_and_what_not_is_said() -> 
     code = code_of(SPIRV / "bin" / "waves.g.spv")
     missing, known = from_module([code], ["nothing.comp", "waves.comp"])
     assert (missing.text, missing.origin, missing.verified) == (None, Origin.NONE, False)
-    assert "does not carry" in missing.problem
+    assert "does not contain" in missing.problem
     assert (known.file, known.origin, known.problem, known.verified) == ("waves.comp", Origin.MODULE, "", True)
     with pytest.raises(ObjectNotFound):
         from_module([code], ["waves.comp"], "elsewhere")
@@ -160,7 +160,7 @@ def test_of_two_files_the_one_with_the_right_sum_is_shown() -> None:
 
 def test_without_allowed_roots_nothing_is_read() -> None:
     read, asked = reader({"/src/k.cl": TEXT})
-    found = completed(SourceText("/src/k.cl", problem="the module does not carry its text"), Allowed(), read)
+    found = completed(SourceText("/src/k.cl", problem="the module does not contain its text"), Allowed(), read)
     assert found.text is None
     assert not asked
     assert "no folder is allowed" in found.problem

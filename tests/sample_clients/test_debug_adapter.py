@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.tools import require
+from tests.agreement.dwarfdump_dies import Die, Tree
+from tests.agreement.llvm import Row, line_tables
+from tests.tools import output, require
 
 ROOT = Path(__file__).parents[2]
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
@@ -238,3 +242,157 @@ def test_what_is_no_message_ends_the_session(editor: Editor) -> None:
     editor.process.stdin.write(b"Content-Length: 3\r\n\r\nabc")
     editor.process.stdin.close()
     assert editor.process.wait(PATIENCE) == 0
+
+
+NESTED = ROOT / "samples" / "amdgpu" / "bin" / "nested-14.co"
+
+
+class Machine:
+    """Steps by brute force: each address after another, with what llvm-dwarfdump prints of its row and of the functions around it."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.tables, tree = line_tables(path.read_bytes(), folder), Tree(path)
+        tags = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
+        self.functions = [die for die in tree.dies.values() if die.tag in tags and die.ranges()]
+
+    def row(self, address: int) -> Row:
+        rows = [
+            pair for table in self.tables for pair in pairwise(table) if pair[0].address <= address < pair[1].address
+        ]
+        return rows[-1][0]
+
+    def around(self, address: int) -> list[Die]:
+        """Innermost first."""
+        found = [die for die in self.functions if any(low <= address < high for low, high in die.ranges())]
+        return sorted(found, key=lambda die: sum(high - low for low, high in die.ranges()))
+
+    def step(self, address: int, granularity: str, *, into: bool = False) -> int | None:
+        own, *_, outermost = [*self.around(address), self.around(address)[-1]]
+        start = self.position(address, granularity)
+        for at in range(address + 4, outermost.ranges()[0][1], 4):
+            around, row = self.around(at), self.row(at)
+            is_inlined = own in around and around[0] is not own
+            if not row.line or (is_inlined and not into):
+                continue
+            if own not in around or is_inlined or self.position(at, granularity) != start:
+                return at
+        return None
+
+    def out(self, address: int) -> int:
+        [end] = [high for low, high in self.around(address)[0].ranges() if low <= address < high]
+        return next(at for at in range(end, end + 0x1000, 4) if self.row(at).line)
+
+    def position(self, address: int, granularity: str) -> tuple[str, int, int]:
+        row = self.row(address)
+        return row.file, row.line, row.column if granularity == "statement" else 0
+
+
+def attached(editor: Editor, module: Path, place: str) -> int:
+    editor.ask("initialize")
+    editor.ask("attach", {"module": str(module), "place": place})
+    return pointer(editor)
+
+
+def pointer(editor: Editor) -> int:
+    return int(editor.ask("stackTrace", {"threadId": 1})["stackFrames"][0]["instructionPointerReference"], 16)
+
+
+@pytest.mark.parametrize("granularity", ["statement", "line"])
+@pytest.mark.parametrize("command", ["next", "stepIn"])
+@pytest.mark.parametrize(("module", "kernel"), [(NESTED, "twice"), (SHADE, "shade")])
+def test_steps_go_where_the_line_table_and_the_functions_say(
+    editor: Editor, tmp_path: Path, module: Path, kernel: str, command: str, granularity: str
+) -> None:
+    machine, at, steps = Machine(module, tmp_path), attached(editor, module, f"{kernel}+0"), 0
+    while True:
+        expected = machine.step(at, granularity, into=command == "stepIn")
+        editor.ask(command, {"threadId": 1, "granularity": granularity})
+        if expected is None:
+            break
+        assert pointer(editor) == expected, hex(at)
+        at, steps = expected, steps + 1
+    editor.ask("threads")
+    assert editor.events[-1] == "terminated"
+    assert steps > 3
+    assert editor.events.count("stopped") == steps + 1
+
+
+def test_a_step_over_passes_what_is_inlined_and_a_step_into_does_not(editor: Editor) -> None:
+    """From line 33 of nested.clcpp, t += outer::f(x), whose code begins where f is inlined."""
+    attached(editor, NESTED, "twice+0")
+    depths = []
+    for _ in range(40):
+        editor.ask("next", {"threadId": 1})
+        if editor.ask("threads") and editor.events[-1] == "terminated":
+            break
+        depths.append(editor.ask("stackTrace", {"threadId": 1})["totalFrames"])
+    assert set(depths) == {1}
+
+
+def test_a_step_out_ends_behind_the_inlined_call(editor: Editor, tmp_path: Path) -> None:
+    machine, at = Machine(NESTED, tmp_path), attached(editor, NESTED, "twice+0x54")
+    depths = []
+    for _ in range(2):
+        depths.append(editor.ask("stackTrace", {"threadId": 1})["totalFrames"])
+        expected = machine.out(at)
+        editor.ask("stepOut", {"threadId": 1})
+        assert pointer(editor) == expected
+        at = expected
+    assert depths == [3, 2]
+    editor.ask("stepOut", {"threadId": 1})
+    editor.ask("threads")
+    assert editor.events[-1] == "terminated"
+
+
+def test_steps_of_an_instruction_are_those_of_the_disassembler(editor: Editor) -> None:
+    printed = output(require("llvm-objdump"), "-d", "--mcpu=gfx900", SHADE)
+    addresses = [int(found, 16) for found in re.findall(r"// ([0-9A-F]{12}): ", printed)]
+    at = attached(editor, SHADE, "shade+0x98")
+    first = addresses.index(at)
+    for expected in addresses[first + 1 : first + 6]:
+        editor.ask("next", {"threadId": 1, "granularity": "instruction"})
+        assert pointer(editor) == expected
+
+
+def test_breakpoints_at_columns_are_where_the_line_table_has_them(stopped: Editor, tmp_path: Path) -> None:
+    machine = Machine(SHADE, tmp_path)
+    columns: dict[int, set[int]] = {}
+    for row in (row for table in machine.tables for row in table):
+        if (
+            row.file == FILE.rpartition("/")[2]
+            and row.line
+            and row.column
+            and {"is_stmt"} <= row.flags
+            and "end_sequence" not in row.flags
+        ):
+            columns.setdefault(row.line, set()).add(row.column)
+    wanted = [(line, column) for line, several in columns.items() if len(several) > 1 for column in sorted(several)]
+    assert len(wanted) > 3
+    set_ = stopped.ask(
+        "setBreakpoints",
+        {"source": {"path": FILE}, "breakpoints": [{"line": line, "column": column} for line, column in wanted]},
+    )["breakpoints"]
+    for (line, column), shown in zip(wanted, set_, strict=True):
+        assert (shown["verified"], shown["line"], shown["column"]) == (True, line, column)
+        row = machine.row(int(shown["instructionReference"], 16))
+        assert (row.line, row.column) == (line, column)
+
+
+def test_breakpoints_at_functions_are_inside_them_and_a_run_stops_there(editor: Editor, tmp_path: Path) -> None:
+    machine = Machine(NESTED, tmp_path)
+    start = attached(editor, NESTED, "twice+0")
+    names = [{"name": each} for each in ("f", "twice", "nobody")]
+    inlined, kernel, nobody = editor.ask("setFunctionBreakpoints", {"breakpoints": names})["breakpoints"]
+    assert nobody == {"verified": False, "message": "NO_SUCH_FUNCTION"}
+    around = machine.around(int(inlined["instructionReference"], 16))
+    assert around[0].tag == "DW_TAG_inlined_subroutine"
+    assert machine.around(int(kernel["instructionReference"], 16))[-1] is machine.around(start)[-1]
+    begins = [low for die in machine.functions if die.tag == "DW_TAG_inlined_subroutine" for low, _ in die.ranges()[:1]]
+    rows = (row for table in machine.tables for row in table if "prologue_end" in row.flags)
+    for expected in (min(row.address for row in rows if row.address >= start), min(begins)):
+        editor.ask("continue", {"threadId": 1})
+        assert pointer(editor) == expected
+    editor.ask("setFunctionBreakpoints", {"breakpoints": []})
+    editor.ask("continue", {"threadId": 1})
+    editor.ask("threads")
+    assert editor.events[-1] == "terminated"

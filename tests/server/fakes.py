@@ -211,7 +211,7 @@ class FakeEngine:
 
     stored_lines = lines
 
-    def symbolize(self, digest, queries, path=None, *, as_written=False, check_cancelled=None):
+    def symbolize(self, digest, queries, path=None, *, as_written=False, with_ranges=False, check_cancelled=None):
         def value(query):
             match query:
                 case ByAddress(address):

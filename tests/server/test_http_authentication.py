@@ -64,7 +64,9 @@ def test_without_a_word_about_who_comes_in_the_address_has_a_secret_part(tmp_pat
         assert headers["set-cookie"] is None
         assert asked(page.url)[0] == 200
         for wrong in (f"{page.address}/", f"{page.address}/api/modules", f"{page.url[:-2]}/", f"{page.address}/x/"):
-            assert asked(wrong)[0] == 401, wrong
+            status, headers, body = asked(wrong)
+            assert (status, json.loads(body)["error"]["reason"]) == (401, "UNAUTHENTICATED"), wrong
+            assert headers["www-authenticate"] is None, "no password lets anybody in"
         assert asked(page.url.rstrip("/"))[0] == 303
 
 

@@ -76,7 +76,7 @@ export class Daemon {
     do {
       const breakpoint = { line: { file, line, column: 0 }, codeObject: undefined, targets: [], everyAddress: false, pathRules };
       const page = await answer<{ locations: BreakpointLocation[]; refusal?: { refusal: Refusal; lastLine: number }; nextPageToken: string }>(
-        (done) => this.breakpoints.resolveBreakpoint({ module: name, breakpoint, pageSize: 0, pageToken }, done));
+        (done) => this.breakpoints.resolveBreakpoint({ module: name, breakpoint, pageSize: 0, pageToken, context: "" }, done));
       if (page.refusal) return refusalText(page.refusal.refusal, page.refusal.lastLine);
       locations.push(...page.locations);
       pageToken = page.nextPageToken;

@@ -45,7 +45,7 @@ def _named_at(lookup: IndexLookup, address: int) -> PlainAnswer:
     answer = lookup.answer(address)
     if answer is None:
         raise NotPlain
-    reason, _, _, _, _, _, _, frames, _ = answer
+    reason, _, _, _, _, _, _, frames, *_ = answer
     if not frames or not all(function or linkage_name for function, linkage_name, *_ in frames):
         raise NotPlain
     return reason, tuple([frame[:5] for frame in frames])

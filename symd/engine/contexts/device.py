@@ -34,6 +34,7 @@ from symd.model.addresses import (
 from symd.model.answers import (
     Answers,
     Candidate,
+    CodeRanges,
     Locations,
     Reason,
     TextSection,
@@ -47,6 +48,7 @@ from symd.model.columns import I32, I64, U8, U32, U64, in_groups, no_numbers
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, DeviceAnswers, DeviceCandidate, DevicePlace, Origin, Times
 from symd.model.identities import Digest, ObjectPath
 from symd.model.waiting import never_cancelled
+from symd.query.code_ranges import check_ranged, ranged
 from symd.query.symbolize import QueryBudget, symbolize_origins
 
 MAX_TEXTS = 96 << 20
@@ -65,6 +67,7 @@ class AnswerTableBuilder:
         self._tables: list[Locations] = [of_reasons()]
         self._text_sections: list[TextSection] = []
         self._candidates: dict[int, tuple[Candidate, ...]] = {}
+        self._ranges: dict[int, CodeRanges] = {}
         self._room = MAX_TEXTS
 
     def add(self, numbers: I64 | slice, answers: Answers) -> None:
@@ -81,11 +84,14 @@ class AnswerTableBuilder:
         self._add_text_sections(numbers, answers)
         for query, candidates in answers.candidates.items():
             self._candidates[query if isinstance(numbers, slice) else int(numbers[query])] = candidates
+        for query, ranges in answers.ranges.items():
+            self._ranges[query if isinstance(numbers, slice) else int(numbers[query])] = ranges
 
     def answers(self) -> Answers:
         """The batch."""
         table, _ = concat(self._tables)
-        return Answers(self.location, self._text_section, self._offset, table, self._text_sections, self._candidates)
+        columns = self.location, self._text_section, self._offset
+        return Answers(*columns, table, self._text_sections, self._candidates, self._ranges)
 
     def _check_room(self, size: int) -> None:
         if size > self._room:
@@ -144,6 +150,8 @@ def symbolize_question(
     opener: OpenIndexOf,
     check_cancelled: Callable[[], None] = never_cancelled,
     own: str = "",
+    *,
+    with_ranges: bool = False,
 ) -> DeviceAnswers:
     """Answers for the values of ``question``, whatever they count from: device addresses each as of its time.
 
@@ -152,8 +160,10 @@ def symbolize_question(
     the module ``own`` the errors are raised instead. Raises ``LimitExceeded`` when truncated addresses could stand for
     too many places. ``check_cancelled`` is called now and then, and raises when nobody waits any more.
     """
+    if with_ranges:
+        check_ranged(len(question.values))
     meant = _meaning_of(question, context, check_cancelled)
-    return _answered(meant, opener, check_cancelled, own)
+    return _answered(meant, opener, check_cancelled, own, with_ranges=with_ranges)
 
 
 def _meaning_of(
@@ -253,7 +263,9 @@ def _without(found: FoundSegment, fits: NDArray[np.bool_]) -> FoundSegment:
     return found
 
 
-def _answered(meant: _Meant, opener: OpenIndexOf, check_cancelled: Callable[[], None], own: str) -> DeviceAnswers:
+def _answered(
+    meant: _Meant, opener: OpenIndexOf, check_cancelled: Callable[[], None], own: str, *, with_ranges: bool
+) -> DeviceAnswers:
     """Answer what is in a module, module after module."""
     targets = meant.targets
     used = np.zeros(len(targets) + 1, np.bool_)  # the last one stands for no target
@@ -283,7 +295,8 @@ def _answered(meant: _Meant, opener: OpenIndexOf, check_cancelled: Callable[[], 
                 raise
             reason[rows] = Reason.UNKNOWN_MODULE if isinstance(error, ModuleNotFound) else Reason.MALFORMED
             continue
-        found.append((rows, symbolize_origins(index, targets, members, meant.target[rows], meant.value[rows], budget)))
+        of_module = symbolize_origins(index, targets, members, meant.target[rows], meant.value[rows], budget)
+        found.append((rows, ranged(index, of_module, check_cancelled) if with_ranges else of_module))
     answers = _beside(found[0][1], found[0][0], reason) if is_one and found else _together(found, reason)
     return DeviceAnswers(answers, module, meant.address, [*modules], meant.candidates)
 
@@ -321,7 +334,8 @@ def _beside(answers: Answers, rows: I64 | slice, reason: U8) -> Answers:
     location, section, offset = reason.astype(np.uint32), no_numbers(len(reason)), np.zeros(len(reason), np.uint64)
     location[rows], section[rows], offset[rows] = answers.location, answers.text_section, answers.offset
     candidates = {int(rows[number]): each for number, each in answers.candidates.items()}
-    return Answers(location, section, offset, answers.locations, answers.text_sections, candidates)
+    ranges = {int(rows[number]): each for number, each in answers.ranges.items()}
+    return Answers(location, section, offset, answers.locations, answers.text_sections, candidates, ranges)
 
 
 class _NamedCandidates:

@@ -136,10 +136,13 @@ class Contexts(ServedContextVerbs):
         opener: OpenIndexOf,
         check_cancelled: Callable[[], None] = never_cancelled,
         own: str = "",
+        *,
+        with_ranges: bool = False,
     ) -> DeviceAnswers:
         """Answers to a column of places in several modules and contexts (``symbolize_question``), by the indexes that
         ``opener`` opens."""
-        return symbolize_question(question, self._follower(check_cancelled), opener, check_cancelled, own)
+        context = self._follower(check_cancelled)
+        return symbolize_question(question, context, opener, check_cancelled, own, with_ranges=with_ranges)
 
     def place(self, query: ByDevice, check_cancelled: Callable[[], None] = never_cancelled) -> DevicePlace:
         return place_of(query, self._follower(check_cancelled), check_cancelled)

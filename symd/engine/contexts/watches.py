@@ -236,7 +236,7 @@ class Watcher:
         if found and index:
             places = DevicePlaces(index, loaded.load.segments, loaded.context.context.address_bits)
             for each, answer in found:
-                yield Resolved(each.id, digest, _placed(answer, places), without_segments)
+                yield Resolved(each.id, digest, placed(answer, places), without_segments)
 
     def _asked(self, index: Index, waiting: Sequence[Breakpoint]) -> list[tuple[Breakpoint, Located]]:
         """Raises ``_Closed`` where the watch has ended: a module takes ten seconds and more for 10,000 breakpoints."""
@@ -267,12 +267,16 @@ def _ending_with(token: str, events: Iterable[WatchEvent]) -> Iterator[WatchEven
         yield replace(before, resume_token=token)
 
 
-def _placed(answer: Located, places: DevicePlaces) -> Located:
-    locations = tuple(
-        replace(each, device_addresses=places.of(each.path, each.section_index, each.section_offset, each.address))
-        for each in answer.locations
+def placed(answer: Located, places: DevicePlaces) -> Located:
+    """The answer with the device addresses that a load gives its locations, behind those that they have."""
+    locations = (
+        (each, places.of(each.path, each.section_index, each.section_offset, each.address)) for each in answer.locations
     )
-    return replace(answer, locations=locations)
+    found = tuple(
+        replace(each, device_addresses=tuple(dict.fromkeys((*each.device_addresses, *more))))
+        for each, more in locations
+    )
+    return replace(answer, locations=found)
 
 
 def checked_apis(names: Iterable[str]) -> frozenset[str]:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from symd.api import Symbolizer
 from symd.config import Limits
+from symd.errors import BadQuery
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.arguments import AnyColumn, AnyQuery
 from symd.model.line_tables import WHOLE_MODULE, Listing, ListingPart
@@ -21,11 +22,27 @@ from symd.query.source_text import Allowed, completed
 from symd.system.symlinks import read_below
 
 
-def allowed_folders(roots: Sequence[Path], rules: Sequence[PathRule]) -> Allowed:
-    """The folders that may be read, absolute: ``roots``, and those that path rules lead to."""
-    folders = [*roots, *(Path(rule.replacement) for rule in rules if rule.replacement)]
-    absolute = dict.fromkeys(str(folder.expanduser().absolute()) for folder in folders)
-    return Allowed(tuple(absolute), tuple(rules))
+def allowed_folders(roots: Sequence[Path], rules: Sequence[PathRule], *, only_roots: bool = False) -> Allowed:
+    """The folders that the user named with ``--source-root`` and ``--map``, absolute and without "~", ".." and links.
+    A root is also allowed under its name as typed, which debug data may have; where a rule leads is allowed too, unless
+    ``only_roots`` is true. Raises BadQuery for a rule that leads to no folder."""
+    named = [root.expanduser().absolute() for root in roots]
+    found = tuple(PathRule(rule.prefix, rule.replacement and _folder(rule, named)) for rule in rules)
+    led = () if only_roots else (rule.replacement for rule in found if rule.replacement)
+    folders = [*(str(each) for root in named for each in (root, root.resolve())), *led]
+    return Allowed(tuple(dict.fromkeys(folders)), found)
+
+
+def _folder(rule: PathRule, roots: Sequence[Path]) -> str:
+    """Where a rule leads: its folder below the first root that has it, or below the working directory."""
+    leads = Path(rule.replacement).expanduser()
+    there = next((each for each in (*(root / leads for root in roots), leads) if each.is_dir()), None)
+    if there is None:
+        raise BadQuery(
+            f"--map {rule.prefix}={rule.replacement}: {leads} is not a folder",
+            hint=f"name the folder that has here what the compiler saw in {rule.prefix or 'its working directory'}",
+        )
+    return str(there.resolve())
 
 
 def source_texts(

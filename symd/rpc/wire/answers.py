@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.errors import Malformed
-from symd.model.addresses import DeviceAddress, ObjectAddress, SectionOffset
-from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection, subset
+from symd.errors import BadQuery, Malformed
+from symd.model.addresses import DeviceAddress, ObjectAddress, SectionOffset, SectionRange
+from symd.model.answers import Answer, Answers, Candidate, CodeRanges, Frame, FrameCode, Locations, TextSection, subset
 from symd.model.arguments import ColumnQuestion
 from symd.model.columns import U32, U64
 from symd.model.contexts import DeviceAnswer, DeviceAnswers, DeviceCandidate
 from symd.model.identities import ObjectPath
 from symd.rpc.wire.answer_places import placed
 from symd.rpc.wire.columns import OTHER_SIDE, check_below, check_count, concatenated, pack, pack_taken, unpack
-from symd.rpc.wire.fields import from_reason, module_digest, module_name, optional_path, utf8
+from symd.rpc.wire.fields import bad_field, from_reason, module_digest, module_name, optional_path, utf8
 from symd.rpc.wire.location_tables import Numbering, from_table, pack_few, write_small_part, write_table
 from symd.rpc.wire.queries import from_query, to_query
-from symd.v1 import answer_pb2, location_pb2
+from symd.v1 import answer_pb2, line_table_pb2, location_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeResponse
 
 PLAIN_PYTHON_ANSWERS = 8
@@ -62,7 +62,52 @@ def add_answer(rows: Any, answer: Answer) -> answer_pb2.Answer:
         return add_answer(rows, _encodable(answer))
     if answer.candidates:
         row.candidates.extend(map(to_candidate, answer.candidates))
+    if answer.ranges is not None:
+        _add_ranges(row, answer.ranges)
     return row
+
+
+def _add_ranges(row: answer_pb2.Answer, ranges: CodeRanges) -> None:
+    if ranges.row is not None:
+        row.row.CopyFrom(to_range(ranges.row))
+    for frame, found in zip(row.frames, ranges.frames, strict=False):
+        frame.code.extend(map(to_range, found.code))
+        if found.declared_file is not None:
+            frame.declared_file = utf8(found.declared_file)
+
+
+def to_range(within: SectionRange) -> line_table_pb2.SectionRange:
+    """Raises ``BadQuery`` for what does not fit."""
+    try:
+        message = line_table_pb2.SectionRange(start=within.start, end=within.end)
+        if isinstance(within.section, str):
+            message.section_name = within.section
+        else:
+            message.section_index = int(within.section)
+    except ValueError:
+        raise BadQuery(f"{within} does not fit", hint="offsets have 64 bits, section numbers 32") from None
+    return message
+
+
+def from_ranged_answer(message: answer_pb2.Answer) -> Answer:
+    """The answer to a query that was asked with ranges. Raises ``InvalidInput`` for a range that is none."""
+    answer = from_answer(message)
+    if answer.address is None:
+        return answer
+    row = from_range(message.row) if message.HasField("row") else None
+    frames = (FrameCode(tuple(map(from_range, each.code)), each.declared_file or None) for each in message.frames)
+    return answer._replace(ranges=CodeRanges(row, tuple(frames)))
+
+
+def from_range(message: line_table_pb2.SectionRange) -> SectionRange:
+    """Raises ``InvalidInput``."""
+    kind = message.WhichOneof("section")
+    if kind is None:
+        raise bad_field("section_range", "the range names no section", "set section_name or section_index")
+    if message.start >= message.end:
+        raise bad_field("section_range.end", "the range has no bytes", "its end is more than its start")
+    section = message.section_name if kind == "section_name" else message.section_index
+    return SectionRange(section, SectionOffset(message.start), SectionOffset(message.end))
 
 
 def add_device_answer(rows: Any, found: DeviceAnswer) -> None:
@@ -229,10 +274,11 @@ def _shifted(question: ColumnQuestion) -> U64:
     return question.values << (shifts[0] if question.origin is None else shifts[question.origin])
 
 
-def from_answers(messages: Sequence[answer_pb2.Answer], asked: int) -> list[Answer]:
+def from_answers(messages: Sequence[answer_pb2.Answer], asked: int, *, with_ranges: bool = False) -> list[Answer]:
     """The answers to so many queries. Raises ``Malformed`` where there are more or fewer."""
     check_count(len(messages), asked)
-    return [from_answer(message) for message in messages]
+    read = from_ranged_answer if with_ranges else from_answer
+    return [read(message) for message in messages]
 
 
 def from_columns(

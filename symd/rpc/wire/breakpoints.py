@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from sys import getsizeof
 
 from symd.errors import LimitExceeded, Malformed
-from symd.model.addresses import DeviceAddress, ObjectAddress, SectionOffset
+from symd.model.addresses import ByDevice, DeviceAddress, ObjectAddress, SectionOffset
 from symd.model.breakpoints import (
     Breakpoint,
     BreakpointLocation,
@@ -19,8 +19,18 @@ from symd.model.breakpoints import (
 )
 from symd.model.identities import ObjectPath
 from symd.model.sources import PathRule
-from symd.rpc.wire.fields import bad_field, module_digest, optional_path, utf8, utf8s
-from symd.rpc.wire.queries import from_query, to_query
+from symd.rpc.wire.fields import (
+    bad_field,
+    context_id,
+    context_name,
+    module_digest,
+    module_name,
+    optional_digest,
+    optional_path,
+    utf8,
+    utf8s,
+)
+from symd.rpc.wire.queries import from_any_query, to_any_query
 from symd.v1 import breakpoint_service_pb2 as pb
 
 MAX_PATH_RULES = 100
@@ -35,6 +45,15 @@ takes (PATH_MAX)."""
 
 BREAKPOINT_BYTES, RULE_BYTES = 256, 64
 """About what a breakpoint and a rule take beside their texts."""
+
+
+def to_resolve_request(digest: str, breakpoint_: Breakpoint, context: str) -> pb.ResolveBreakpointRequest:
+    """The request for a breakpoint's places. Raises ``BadQuery``."""
+    return pb.ResolveBreakpointRequest(
+        module=module_name(digest) if digest else "",
+        breakpoint=to_breakpoint(breakpoint_),
+        context=context_name(context) if context else "",
+    )
 
 
 def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
@@ -56,7 +75,7 @@ def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
         case KernelName(name):
             message.kernel = utf8(name)
         case query:
-            message.address.CopyFrom(to_query(query))
+            message.address.CopyFrom(to_any_query(query))
     return message
 
 
@@ -88,7 +107,7 @@ def from_breakpoint(message: pb.Breakpoint, name: str = "", contexts: Iterable[s
 def _place(message: pb.Breakpoint) -> LocationSpec:
     which = message.WhichOneof("where")
     if which == "address":
-        return from_query(message.address, "breakpoint.address")
+        return from_any_query(message.address, "breakpoint.address")
     text = message.line.file if which == "line" else getattr(message, which or "function")
     if not text:
         field = "breakpoint.line.file" if which == "line" else f"breakpoint.{which or 'where'}"
@@ -132,9 +151,12 @@ def size_of(breakpoint_: Breakpoint) -> int:
     return sum(map(getsizeof, texts)) + BREAKPOINT_BYTES + RULE_BYTES * len(breakpoint_.rules)
 
 
-def from_resolve_request(request: pb.ResolveBreakpointRequest) -> tuple[str, Breakpoint]:
-    """(the module's digest, what to look for). Raises ``BadQuery``."""
-    return module_digest(request.module), from_breakpoint(request.breakpoint)
+def from_resolve_request(request: pb.ResolveBreakpointRequest) -> tuple[str, Breakpoint, str]:
+    """(the module's digest or "", what to look for, the context's id or ""). Raises ``BadQuery``."""
+    asked = from_breakpoint(request.breakpoint)
+    in_memory = isinstance(asked.where, ByDevice)
+    digest = optional_digest(request.module) if in_memory else module_digest(request.module)
+    return digest, asked, context_id(request.context, "context") if request.context else ""
 
 
 def _line(number: int) -> int:
@@ -196,14 +218,17 @@ def to_refusal(answer: Located) -> pb.BreakpointRefusal | None:
 
 
 def from_answer(
-    requested: LocationSpec, locations: Iterable[pb.BreakpointLocation], refusal: pb.BreakpointRefusal | None
+    requested: LocationSpec,
+    locations: Iterable[pb.BreakpointLocation],
+    refusal: pb.BreakpointRefusal | None,
+    module: str = "",
 ) -> Located:
     """An answer; ``refusal`` None, or one that says nothing, stands for locations. Raises ``Malformed``."""
-    found = tuple(map(from_location, locations))
+    found, holder = tuple(map(from_location, locations)), module_digest(module) if module else None
     if refusal is None or not refusal.refusal:
-        return Located(requested, found)
+        return Located(requested, found, module=holder)
     try:
         reason = Refusal(refusal.refusal)
     except ValueError:
         raise Malformed(f"the daemon refuses with {refusal.refusal}, which is unknown here") from None
-    return Located(requested, found, reason, tuple(refusal.candidates), refusal.last_line or None)
+    return Located(requested, found, reason, tuple(refusal.candidates), refusal.last_line or None, holder)

@@ -10,12 +10,22 @@ from numpy.typing import NDArray
 
 from symd.errors import Malformed
 from symd.model.answers import Answers
+from symd.model.arguments import is_in_memory
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import Listing, ListingPart
 from symd.rpc.wire.answers import from_columns, to_columns
 from symd.rpc.wire.code_parts import from_within, write_within
 from symd.rpc.wire.columns import concatenated, pack, unpack
-from symd.rpc.wire.fields import by_header, cuts, digest_and_path, module_name, utf8, utf8s
+from symd.rpc.wire.fields import (
+    by_header,
+    cuts,
+    module_digest,
+    module_name,
+    optional_digest,
+    optional_path,
+    utf8,
+    utf8s,
+)
 from symd.v1 import listing_service_pb2 as pb
 
 ROWS = 8192
@@ -25,16 +35,18 @@ TEXT = 1 << 20
 
 
 def to_request(digest: str, part: ListingPart) -> pb.GetListingRequest:
-    request = pb.GetListingRequest(module=module_name(digest), code_object=part.path, target=part.target)
+    name = module_name(digest) if digest else ""
+    request = pb.GetListingRequest(module=name, code_object=part.path, target=part.target)
     write_within(request, part.within)
     return request
 
 
 def from_request(request: pb.GetListingRequest) -> tuple[str, ListingPart]:
-    """(the module's digest, what of it). Raises ``InvalidInput``."""
-    digest, path = digest_and_path(request)
+    """(the module's digest or "", what of it). Raises ``InvalidInput``."""
+    within = from_within(request)
+    digest = optional_digest(request.module) if is_in_memory(within) else module_digest(request.module)
     target = request.target if request.HasField("target") else None
-    return digest, ListingPart(path, from_within(request), target)
+    return digest, ListingPart(optional_path(request), within, target)
 
 
 MOST_TARGETS = 1 << 22
@@ -56,6 +68,8 @@ def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
         disassembler=utf8(listing.disassembler),
         problem=utf8(listing.problem),
         instruction_count=len(listing),
+        module=None if listing.module is None else module_name(listing.module),
+        section_device_address=listing.section_device_address,
     )
     yield pb.GetListingResponse(header=header)
     for start, end in cuts(map(len, listing.text), ROWS, TEXT):
@@ -109,6 +123,8 @@ def _listing(chunks: Sequence[pb.GetListingResponse]) -> Listing:
         code=code,
         flow=[flow for each in rows for flow in unpack(each.flags, each.answers.count, np.uint8).tolist()],
         targets=[targets for each in rows for targets in _targets(each)],
+        module=module_digest(header.module) if header.module else None,
+        section_device_address=header.section_device_address if header.HasField("section_device_address") else None,
     )
 
 

@@ -20,7 +20,7 @@ from symd.model.addresses import (
     Query,
     SectionOffset,
 )
-from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection
+from symd.model.answers import Answer, Answers, Candidate, CodeRanges, Frame, Locations, TextSection
 from symd.model.arguments import ColumnQuestion, wrong_query
 from symd.model.columns import U32, U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Origin, Times
@@ -96,17 +96,23 @@ def from_any_query(message: query_pb2.Query, field: str = "queries") -> Query | 
     return ByDevice(context, DeviceAddress(device.address), device.time_ns if device.HasField("time_ns") else None)
 
 
-def add_any_query(queries: Any, query: Query | ByDevice) -> None:
+def to_any_query(query: Query | ByDevice) -> query_pb2.Query:
+    """A query, also of a device address. Raises ``BadQuery`` for a number outside 64 bits."""
+    return add_any_query(SymbolizeRequest().queries, query)
+
+
+def add_any_query(queries: Any, query: Query | ByDevice) -> query_pb2.Query:
     """Append a query, also of a device address, to a field of queries. Raises ``BadQuery`` for a number outside 64 bits
     and a name that is not UTF-8."""
     if not isinstance(query, ByDevice):
-        add_query(queries, query)
-        return
+        return add_query(queries, query)
     context = context_name(query.context.removeprefix("contexts/"))
     try:
-        queries.add(device_address=query_pb2.DeviceAddress(context=context, address=query.address, time_ns=query.time))
+        where = query_pb2.DeviceAddress(context=context, address=query.address, time_ns=query.time)
+        message: query_pb2.Query = queries.add(device_address=where)
     except ValueError:
         raise BadQuery(f"{query} does not fit", hint="addresses and times have 64 bits") from None
+    return message
 
 
 def _section(message: query_pb2.SectionOffset, field: str) -> str | int:
@@ -276,6 +282,10 @@ class RowAnswers(Answers):
     def candidates(self) -> Mapping[int, tuple[Candidate, ...]]:
         return self.columns.candidates
 
+    @property
+    def ranges(self) -> Mapping[int, CodeRanges]:
+        return self.columns.ranges
+
 
 def as_columns(answers: Sequence[Answer]) -> Answers:
     """A few answers as a batch of answers, in columns; a location that several have is there several times. It works
@@ -289,8 +299,9 @@ def as_columns(answers: Sequence[Answer]) -> Answers:
     ]
     offset = [answer.section_offset or 0 for answer in answers]
     candidates = {number: answer.candidates for number, answer in enumerate(answers) if answer.candidates}
+    ranges = {number: answer.ranges for number, answer in enumerate(answers) if answer.ranges is not None}
     columns = np.array(location, np.uint32), np.array(section, np.uint32), np.array(offset, np.uint64)
-    return Answers(*columns, table.locations(), list(sections), candidates)
+    return Answers(*columns, table.locations(), list(sections), candidates, ranges)
 
 
 def _text_section(answer: Answer) -> TextSection:
@@ -341,7 +352,7 @@ class Batch(NamedTuple):
     one, or where that is not None, the ``column``, which may also be made of queries for device addresses. ``asked``
     are the queries as they came. ``as_columns`` says how the answers are wanted. ``known_tables`` are the names of the
     tables that the client has kept; None: it keeps none.
-    ``as_written``: what rows and scopes say, unreconciled."""
+    ``as_written``: what rows and scopes say, unreconciled. ``with_ranges``: answers say how far they hold."""
 
     digest: str
     path: ObjectPath | None
@@ -351,6 +362,7 @@ class Batch(NamedTuple):
     known_tables: Collection[bytes] | None
     as_written: bool
     asked: Sequence[Query | ByDevice] = ()
+    with_ranges: bool = False
 
     @property
     def one(self) -> Origin | None:
@@ -362,7 +374,7 @@ class Batch(NamedTuple):
 def from_request(request: SymbolizeRequest, most: int) -> Batch:
     """Raises ``LimitExceeded`` for more than ``most`` addresses before it looks at them, and ``InvalidInput``."""
     digest, path = optional_digest(request.module), optional_path(request)
-    form = request.form
+    form, with_ranges = request.form, request.with_ranges
     known = request.known_table_ids if request.keeps_tables else None
     if not request.HasField("packed_queries"):
         check_count(len(request.queries), most)
@@ -371,15 +383,19 @@ def from_request(request: SymbolizeRequest, most: int) -> Batch:
         if not digest and (plain or not asked):
             digest = module_digest(request.module)  # which says what is wrong
         column = None if len(plain) == len(asked) else of_queries(asked, digest, path)
-        queries = plain if column is None else ()
-        return Batch(digest, path, queries, column, form == ANSWER_FORM_PACKED, known, request.as_written, asked)
-    if request.queries:
-        raise wrong_field("queries", "a batch has both queries and packed_queries", "send one of them")
-    check_count(request.packed_queries.count, most)
-    if not digest and not request.packed_queries.origins:
-        digest = module_digest(request.module)
-    column, as_columns = from_column(request.packed_queries, digest, path), form != ANSWER_FORM_ROWS
-    return Batch(digest, path, (), column, as_columns, known, request.as_written)
+        queries, packed = plain if column is None else (), form == ANSWER_FORM_PACKED
+        batch = Batch(digest, path, queries, column, packed, known, request.as_written, asked, with_ranges)
+    else:
+        if request.queries:
+            raise wrong_field("queries", "a batch has both queries and packed_queries", "send one of them")
+        check_count(request.packed_queries.count, most)
+        if not digest and not request.packed_queries.origins:
+            digest = module_digest(request.module)
+        column, packed = from_column(request.packed_queries, digest, path), form != ANSWER_FORM_ROWS
+        batch = Batch(digest, path, (), column, packed, known, request.as_written, (), with_ranges)
+    if with_ranges and packed:
+        raise wrong_field("with_ranges", "packed answers say no ranges", "ask for ANSWER_FORM_ROWS")
+    return batch
 
 
 def of_queries(queries: Sequence[Query | ByDevice], digest: str, path: str | None) -> ColumnQuestion:

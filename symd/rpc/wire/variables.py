@@ -24,7 +24,7 @@ from symd.model.variables import (
     VariableLocation,
     Visible,
 )
-from symd.rpc.wire.answers import from_answer, to_answer
+from symd.rpc.wire.answers import from_answer, from_ranged_answer, to_answer
 from symd.rpc.wire.fields import (
     i64_or_none,
     module_digest,
@@ -272,11 +272,14 @@ MOST_PLACES = 256
 """Addresses of one request."""
 
 
-def to_requests(digest: str, queries: Sequence[Query | ByDevice], path: str | None) -> Iterator[pb.GetVariablesRequest]:
+def to_requests(
+    digest: str, queries: Sequence[Query | ByDevice], path: str | None, *, with_ranges: bool
+) -> Iterator[pb.GetVariablesRequest]:
     """The requests for the variables at some addresses: as many as ``MOST_PLACES`` asks for. ``digest`` may be "" where
     all are in device memory."""
     for start in range(0, len(queries), MOST_PLACES):
-        request = pb.GetVariablesRequest(module=module_name(digest) if digest else "", code_object=path)
+        name = module_name(digest) if digest else ""
+        request = pb.GetVariablesRequest(module=name, code_object=path, with_ranges=with_ranges)
         for each in queries[start : start + MOST_PLACES]:
             add_any_query(request.queries, each)
         yield request
@@ -309,12 +312,12 @@ def to_place(found: InScope) -> pb.VariablesInScope:
     )
 
 
-def from_response(message: pb.GetVariablesResponse) -> list[InScope]:
+def from_response(message: pb.GetVariablesResponse, *, with_ranges: bool) -> list[InScope]:
     """Raises ``Malformed``."""
-    return [from_place(each) for each in message.places]
+    return [from_place(each, with_ranges=with_ranges) for each in message.places]
 
 
-def from_place(message: pb.VariablesInScope) -> InScope:
+def from_place(message: pb.VariablesInScope, *, with_ranges: bool = False) -> InScope:
     """Raises ``Malformed``."""
     visible = Visible(
         tuple(map(_from_variable, message.variables)),
@@ -324,7 +327,7 @@ def from_place(message: pb.VariablesInScope) -> InScope:
     )
     answer = message.answer
     return InScope(
-        from_answer(answer),
+        from_ranged_answer(answer) if with_ranges else from_answer(answer),
         visible,
         module_digest(answer.module) if answer.module else None,
         DeviceAddress(answer.device_address) if answer.HasField("device_address") else None,

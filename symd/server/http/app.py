@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from html import escape
 from typing import Any, Final
 
 from starlette.requests import HTTPConnection
@@ -27,8 +28,7 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 """What browsers are told with every answer: nothing of other hosts is loaded, nobody frames the page or learns its
 address. There are no cookies."""
-CHALLENGE: Final = 'Basic realm="symd", charset="UTF-8"'
-"""How a browser is asked for a token: as the password, the name is free (RFC 7617)."""
+_LINE: Final = '<!doctype html><html lang="en"><meta charset="utf-8"><title>symd</title><p>{}</p></html>\n'
 _CLOSE: Final = {"connection": "close"}
 
 
@@ -85,7 +85,7 @@ class _Entrance:
                 scope["state"]["connection"].let_in()
         except SymdError as error:
             exchange.failed(error)
-            return _refusal(error, connection)
+            return _refusal(error, connection, self._authenticator.challenge)
         scope["visitor"] = visitor
         scope["path"], scope["root_path"] = path, ""
         if moved:
@@ -107,12 +107,17 @@ def _last_words(connection: HTTPConnection) -> dict[str, str]:
     return {} if has_body else {**_CLOSE}
 
 
-def _refusal(error: SymdError, connection: HTTPConnection) -> Response:
+def _refusal(error: SymdError, connection: HTTPConnection, challenge: str) -> Response:
+    """The error as JSON, or for a browser that wants a page as a line of HTML."""
     reply = error_reply(error)
     assert isinstance(reply.body, bytes)  # noqa: S101 - errors are
-    response = Response(reply.body, reply.status, {**reply.headers, **_last_words(connection)}, reply.content_type)
-    if isinstance(error, Unauthenticated):
-        response.headers["www-authenticate"] = CHALLENGE
+    body, content_type = reply.body, reply.content_type
+    if "text/html" in connection.headers.get("accept", ""):
+        text = escape(f"symd: {error.message}{f': {error.hint}' if error.hint else ''}.")
+        body, content_type = _LINE.format(text).encode(), "text/html; charset=utf-8"
+    response = Response(body, reply.status, {**reply.headers, **_last_words(connection)}, content_type)
+    if isinstance(error, Unauthenticated) and challenge:
+        response.headers["www-authenticate"] = challenge
     return response
 
 

@@ -54,6 +54,10 @@ class Entered(NamedTuple):
 class HttpAuthenticator(Protocol):
     """Lets the visitors of a server in."""
 
+    challenge: str
+    """How a browser is asked for what lets it in (RFC 9110, WWW-Authenticate); "" where nothing that it could ask for
+    would."""
+
     def enter(self, connection: HTTPConnection) -> Entered:
         """Who makes a request, and the path that they ask for. Raises Unauthenticated and PermissionDenied."""
         ...
@@ -64,10 +68,14 @@ class SecretPathAuth:
     of its own that is all that a browser's links and modules carry along.
 
     ``invitation`` is a path that leads there once: a browser is started with it, because other users of the machine see
-    how programs are started. One of them who is there before the browser is not let in by it.
+    how programs are started. One of them who is there before the browser is not let in by it. ``command`` printed the
+    address, as errors say.
     """
 
-    def __init__(self, name: str = "owner", rights: Rights = READER) -> None:
+    challenge = ""
+
+    def __init__(self, command: str, name: str = "owner", rights: Rights = READER) -> None:
+        self._command = command
         self._secret = secrets.token_urlsafe(_SECRET_BYTES)
         self._invitations: set[str] = set()
         self._lock = threading.Lock()
@@ -96,7 +104,8 @@ class SecretPathAuth:
         if not rest and self._taken(first, connection):
             return Entered(visitor, "/", self.path)
         raise Unauthenticated(
-            "the address lacks the part that lets you in", hint="open the whole address that symd printed when it began"
+            "the address lacks its last part, which lets you in",
+            hint=f"use the address that {self._command} printed",
         )
 
     def _taken(self, invitation: str, connection: HTTPConnection) -> bool:

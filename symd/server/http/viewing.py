@@ -117,7 +117,7 @@ def viewed(make_site: Callable[[Presence], Site], address: str = ADDRESS) -> Ite
             "a view is for this machine alone", where=address, hint="symd serve --http serves others"
         )
     work_queue = Threads()
-    authenticator, presence = SecretPathAuth(), Presence()
+    authenticator, presence = SecretPathAuth("symd view"), Presence()
     listener, host, port = bound(address, "--address")
     try:
         app = build_app(

@@ -10,6 +10,7 @@ from symd.errors import InvalidInput
 from symd.model.breakpoints import Breakpoint
 from symd.model.watches import BreakpointChange, ChangeAcknowledged
 from symd.rpc.wire.breakpoints import from_resolve_request, size_of, to_location, to_refusal
+from symd.rpc.wire.fields import module_name
 from symd.rpc.wire.watches import from_change, from_start, to_responses
 from symd.server.answering import Asked, method
 from symd.server.call import Call
@@ -27,7 +28,7 @@ from symd.v1.breakpoint_service_pb2 import (
 def resolve_breakpoint(
     service: ServiceContext, request: ResolveBreakpointRequest, call: Call
 ) -> ResolveBreakpointResponse:
-    digest, asked = from_resolve_request(request)
+    digest, asked, context = from_resolve_request(request)
     answer = service.engine.locate(
         digest,
         asked.where,
@@ -35,11 +36,13 @@ def resolve_breakpoint(
         every_address=asked.every_address,
         rules=asked.rules,
         targets=asked.targets,
+        context=context,
         check_cancelled=while_waited_for(call, service.config.limits),
     )
-    of = f"{digest}/breakpoints/{sha256(repr(asked).encode()).hexdigest()}"  # 100 path rules make a long text
+    of = f"{digest}/breakpoints/{sha256(repr((asked, context)).encode()).hexdigest()}"  # 100 rules make a long text
     page, token = slice_page(answer.locations, of, request.page_size, request.page_token, to_location)
-    return ResolveBreakpointResponse(locations=page, refusal=to_refusal(answer), next_page_token=token)
+    module = None if answer.module is None else module_name(answer.module)
+    return ResolveBreakpointResponse(locations=page, refusal=to_refusal(answer), next_page_token=token, module=module)
 
 
 @method(work=Work.WATCH)

@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 
 from symd.errors import InvalidInput, Malformed
-from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, SectionOffset
+from symd.model.addresses import (
+    ByAddress,
+    ByKernel,
+    BySection,
+    KernelOffset,
+    ObjectAddress,
+    SectionOffset,
+    SectionRange,
+)
 from symd.model.answers import Answers
-from symd.model.line_tables import Around, LineLevel, Listing, ListingPart, SectionRange
+from symd.model.line_tables import Around, LineLevel, Listing, ListingPart
 from symd.model.sources import Origin, SourceText
 from symd.rpc.wire import line_tables, listings, sources
 from symd.v1 import listing_service_pb2 as pb

@@ -1,6 +1,7 @@
 """The pictures of docs/images, made anew: python -m tests.server.http.screenshots (make screenshots).
 
-The module is a sample, its profile is made up: a unitrace report whose numbers follow from the instructions' places."""
+The module is a sample, its profile is made up: a unitrace report whose numbers follow from the instructions' places, with
+the hot spot far down."""
 
 from __future__ import annotations
 
@@ -12,22 +13,23 @@ from pathlib import Path
 from symd.cli.view import ShownPage, shown_module
 from symd.config import Limits
 from symd.model.line_tables import ListingPart
-from symd.model.sources import PathRule
 from symd.server.http.viewing import viewed
 from tests.server.http.browser import PHONE, chromium, opened
-from tests.server.http.sites import ROOT, SOURCES
+from tests.server.http.sites import BODIES, OPENCL, ROOT
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 IMAGES = ROOT / "docs" / "images"
-MODULE = ROOT / "samples" / "kernels" / "bin" / "bodies" / "igc2-dg2-opt.zebin"
-SIZE = {"width": 1280, "height": 800}
+SIZE = {"width": 1400, "height": 900}
 COUNTERS = ("Active", "PipeStall", "SendStall", "SbidStall", "SyncStall", "InstrFetchStall")
 SLOW_WORDS = {"math": 5, "send": 14, "sync": 6, "mad": 2}
-VIEWS = (
-    ("page.png", True, "#kernel=step_bodies", {}, "h"),
+DARK: dict[str, object] = {"color_scheme": "dark"}
+TOUCHED: dict[str, object] = {"viewport": PHONE, "has_touch": True}
+VIEWS: tuple[tuple[str, bool, str, dict[str, object], str], ...] = (
+    ("page.png", True, "", {}, ""),
     ("page-line.png", False, "#kernel=step_bodies&file=bodies.cl&line=22", {}, "b"),
-    ("page-dark.png", True, "#kernel=tiled", {"color_scheme": "dark"}, "hf"),
-    ("page-phone.png", True, "#kernel=step_bodies", {"viewport": PHONE, "has_touch": True}, "h"),
+    ("page-dark.png", True, "", DARK, "hhf"),
+    ("page-phone.png", True, "", TOUCHED, ""),
+    ("page-phone-dark.png", True, "", {**TOUCHED, **DARK}, "s"),
 )
 """File, whether with the profile, place, how the browser is, and keys that are pressed."""
 
@@ -40,8 +42,9 @@ def write_profile(path: Path, shown: ShownPage) -> None:
             answer = listing.answers[number]
             weight = 1 + sum(each for word, each in SLOW_WORDS.items() if word in text) * (1 + len(answer.frames))
             noise = (number * 2654435761 >> 7) % 17
+            later = 1 + 8 * number // len(listing.text)
             values = [
-                weight * (noise + 3),
+                later * weight * (noise + 3),
                 *(weight * ((noise * 7 + at * 5) % 11) * (noise % 4 == at % 4) for at in range(5)),
             ]
             lines.append(f'"{kernel}", {answer.section_offset:x}, ' + ", ".join(map(str, values)))
@@ -64,15 +67,14 @@ def smaller(data: bytes) -> bytes:
 
 def main() -> int:
     IMAGES.mkdir(exist_ok=True)
-    rules = (PathRule("/tmp/symd-opencl", str(SOURCES)),)
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         profile = Path(folder, "stalls.csv")
-        with shown_module(str(MODULE), None, Limits(), None, None, None, (), rules) as plain:
+        with shown_module(str(BODIES), None, Limits(), None, None, None, (), (OPENCL,)) as plain:
             write_profile(profile, plain)
         for name, with_profile, place, how, keys in VIEWS:
             given = str(profile) if with_profile else None
             with (
-                shown_module(str(MODULE), None, Limits(), None, given, None, (), rules) as shown,
+                shown_module(str(BODIES), None, Limits(), None, given, None, (), (OPENCL,)) as shown,
                 viewed(lambda _, shown=shown: shown.site()) as view,
                 opened(browser, **{"viewport": SIZE, **how}) as it,
             ):

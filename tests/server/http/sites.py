@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[3]
 RAYCAST = ROOT / "samples" / "kernels" / "bin" / "raycast" / "igc2-dg2-opt.zebin"
 CUBIN = ROOT / "samples" / "cuda" / "bin" / "tonemap.sm_80.lines.cubin"
 SOURCES = ROOT / "samples" / "kernels"
+OPENCL = PathRule("/tmp/symd-opencl", str(SOURCES))
+"""Where the sources of the kernels in ``samples/kernels`` are here."""
 COUNTERS = ("Active", "SendStall", "SbidStall")
 LARGE_COUNT = 50_000
 LARGE_DIGEST = Digest("ab" * 32)
@@ -40,14 +42,9 @@ def raycast_profile(folder: Path) -> Path:
 
 
 @contextmanager
-def raycast(folder: Path | None = None, **how: object) -> Iterator[View]:
+def raycast(folder: Path | None = None) -> Iterator[View]:
     """The page of raycast, with a profile where there is a folder to put it into."""
-    profile = str(raycast_profile(folder)) if folder is not None else None
-    rules = (PathRule("/tmp/symd-opencl", str(SOURCES)),)
-    with (
-        shown_module(str(RAYCAST), None, Limits(), None, profile, None, (), rules) as shown,
-        viewed(lambda presence: shown.site(presence=presence)) as view,
-    ):
+    with page_of(RAYCAST, raycast_profile(folder) if folder is not None else None, OPENCL) as view:
         yield view
 
 
@@ -121,3 +118,36 @@ def large() -> Iterator[View]:
     module = LargeModule()
     with viewed(lambda _: Site(module, sources, only=(LARGE_DIGEST,))) as view:
         yield view
+
+
+BODIES = ROOT / "samples" / "kernels" / "bin" / "bodies" / "igc2-dg2-opt.zebin"
+BODIES_SAMPLES = {
+    "energy": {0x0: (30, 0)},
+    "step_bodies": {0x1B8: (50, 200), 0x1C8: (20, 0)},
+    "tiled": {0x0: (10, 0), 0x70: (200, 0), 0x2048: (40, 50), 0x2088: (400, 0)},
+}
+"""Made-up counters, Active and SendStall, by kernel and offset: the hottest place of 1,000 events is the 700th of the 769
+instructions of ``tiled``, that of SendStall in another kernel."""
+
+
+@contextmanager
+def page_of(file: Path, profile: Path | None = None, *rules: PathRule, roots: tuple[Path, ...] = ()) -> Iterator[View]:
+    """The page of a file as ``symd view FILE`` serves it."""
+    given = str(profile) if profile is not None else None
+    with (
+        shown_module(str(file), None, Limits(), None, given, None, roots, rules) as shown,
+        viewed(lambda presence: shown.site(presence=presence)) as view,
+    ):
+        yield view
+
+
+def bodies_profile(folder: Path) -> Path:
+    """``BODIES_SAMPLES`` as a unitrace report."""
+    path = folder / "bodies.csv"
+    rows = [
+        f'"{kernel}", {offset:x}, {active}, {stalled}'
+        for kernel, places in BODIES_SAMPLES.items()
+        for offset, (active, stalled) in places.items()
+    ]
+    path.write_text("\n".join(["Kernel, IP[Address], Active[Events], SendStall[Events]", *rows]) + "\n")
+    return path

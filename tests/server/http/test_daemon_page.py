@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 from symd.client import Client
 from tests.server.http.browser import chromium, opened
@@ -52,10 +54,47 @@ def test_a_daemon_shows_what_it_has(daemon):
         page.locator("#code .row.code:not([hidden])").first.click()
         page.locator(".frames .frame").first.wait_for()
         page.keyboard.press("]")
-        page.locator("#details .hint", has_text="Choose").wait_for()
+        page.locator("#details").wait_for(state="hidden")
+
+
+def test_modules_of_one_file_name_are_told_apart(daemon):
+    """By their folders; where the whole names are the same too, by their digests."""
+    require("llvm-objdump")
+    grpc, url = daemon
+    first, second = ((ROOT / "samples" / name).read_bytes() for name in MODULES)
+    with Client(grpc) as client:
+        for data, label in (
+            (first, "/one/k.co"),
+            (second, "/two/k.co"),
+            (first + bytes(8), "same"),
+            (second + bytes(8), "same"),
+        ):
+            client.add(data, label)
+        digests = {each.sha256 for each in client.modules() if each.label == "same"}
+    with chromium() as browser, opened(browser) as it:
+        things = it.go(url).locator("#side ul").first.locator(".thing")
+        shown = {
+            (each.locator("span").inner_text(), each.locator("small").inner_text().split(" · ")[-1])
+            for each in things.all()
+        }
+    assert len(digests) == 2
+    assert shown == {("k.co", "/one/"), ("k.co", "/two/"), *(("same", digest[:12]) for digest in digests)}
+
+
+def test_the_bare_port_says_where_the_address_is(daemon):
+    bare = "{0.scheme}://{0.netloc}/".format(urlsplit(daemon[1]))
+    with chromium() as browser:
+        page = browser.new_page()
+        assert page.goto(bare).status == 401
+        assert "use the address that symd serve printed" in page.locator("p").inner_text()
+        page.close()
 
 
 def test_a_daemon_without_modules_says_so(daemon):
     with chromium() as browser, opened(browser) as it:
         page = it.go(daemon[1])
-        assert "no module yet" in page.locator("#details").inner_text()
+        assert "symd info --server ADDRESS FILE" in page.locator("#state").inner_text()
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        page.keyboard.press("j")
+        page.keyboard.press("h")

@@ -1,4 +1,4 @@
-// What the server answers, each thing asked for once. In a report the answers lie in the page itself, under the same paths.
+// What the server answers; everything is asked for once. In a page that is a file of its own, the answers are in the page, under the same paths.
 
 const embedded = document.getElementById("answers");
 const answers = embedded ? JSON.parse(embedded.textContent) : null;
@@ -27,7 +27,7 @@ async function fetched(path) {
   try {
     response = await fetch(path);
   } catch {
-    throw new Refused("symd does not answer any more: start it again");
+    throw new Refused("symd no longer answers: start it again, and reload the page");
   }
   const answer = await response.json().catch(() => ({}));
   if (response.ok) return answer;
@@ -38,7 +38,7 @@ async function fetched(path) {
 export function ask(path, parameters = {}) {
   if (answers !== null) {
     const key = keyOf(path, parameters);
-    return Object.hasOwn(answers, key) ? Promise.resolve(answers[key]) : Promise.reject(new Refused("a report does not hold that: symd view shows it"));
+    return Object.hasOwn(answers, key) ? Promise.resolve(answers[key]) : Promise.reject(new Refused("this file does not contain that; symd view FILE shows it"));
   }
   const whole = pathOf(path, parameters);
   if (!asked.has(whole)) {

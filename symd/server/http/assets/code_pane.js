@@ -1,10 +1,11 @@
 // The instructions, with headings where code of another function begins and where a call was inlined; those can be folded.
 
 import { instruction } from "./colours.js";
-import { count, element, frameName, hex, lastPart, percent } from "./elements.js";
+import { count, element, frameName, hex, lastPart, longest, missing, percent } from "./elements.js";
 import { Rows } from "./rows.js";
 
 const HEIGHT = 20;
+const BEFORE_OPERANDS = 12; // characters that guard and opcode may take beyond their own
 
 export class CodePane {
   constructor(parent, app) {
@@ -14,11 +15,13 @@ export class CodePane {
     this.rowOf = new Int32Array(0);
     this.by = element("small", {});
     const fold = element("button", { class: "quiet", title: "Fold or unfold inlined calls (f)", onclick: () => app.fold() }, "Fold calls");
-    this.between = element("button", { class: "quiet wide-only", "aria-pressed": "false", title: "Show or hide the level between (b)", hidden: true, onclick: () => app.toggleLevel() });
-    parent.append(element("div", { class: "head" }, element("b", {}, "Instructions"), this.by, element("span", { class: "tools" }, this.between, fold)));
+    this.between = element("button", { class: "quiet wide-only", "aria-pressed": "false", title: "Show or hide PTX or SPIR-V (b)", hidden: true, onclick: () => app.toggleLevel() });
+    this.missing = element("div", { class: "missing", hidden: true });
+    parent.append(element("div", { class: "head" }, element("b", {}, "Instructions"), this.by, element("span", { class: "tools" }, this.between, fold)), this.missing);
     this.rows = new Rows(parent, {
       label: "Instructions",
       height: HEIGHT,
+      heads: () => [["Offset", "From the kernel's start, hexadecimal"], ...(app.heat?.isThere ? [shareHead(app)] : []), ["Line", "Source line"], ["Instruction"]],
       render: (row, number) => this.#render(row, number),
       restate: (row, number) => {
         const line = this.lines[number];
@@ -31,8 +34,12 @@ export class CodePane {
 
   setListing(listing) {
     this.listing = listing;
-    this.by.textContent = listing.answer.problem ?? `${listing.count.toLocaleString("en")}, by ${listing.answer.disassembler}`;
+    const { problem, disassembler } = listing.answer;
+    this.by.textContent = problem ? "" : `${listing.count.toLocaleString("en")}, by ${disassembler}`;
     this.by.title = this.by.textContent;
+    this.missing.hidden = !problem;
+    this.missing.replaceChildren(...(problem ? missing(`No text of the instructions: ${problem}.`) : []));
+    this.longest = longest(listing.text) + BEFORE_OPERANDS;
     this.folded = new Set();
     this.#arrange();
   }
@@ -77,7 +84,7 @@ export class CodePane {
       this.lines.push({ at: number });
       number += 1;
     }
-    this.rows.setCount(this.lines.length);
+    this.rows.setCount(this.lines.length, this.longest);
   }
 
   foldAll() {
@@ -120,7 +127,7 @@ export class CodePane {
     row.className = "row heading";
     row.title = line.heading;
     const section = this.listing.sections[this.listing.section[line.at]];
-    row.replaceChildren(element("span", {}, line.heading || "code of no known function"), element("small", {}, section.section ?? `section ${section.section_index}`));
+    row.replaceChildren(element("span", {}, line.heading || "code outside of known functions"), element("small", {}, section.section ?? `section ${section.section_index}`));
     row.setAttribute("aria-selected", "false");
   }
 
@@ -135,7 +142,7 @@ export class CodePane {
       const heat = this.app.heat;
       let sum = 0;
       for (let at = line.first; at < line.first + line.length; at += 1) sum += heat.values[at];
-      parts.push(element("small", { class: "sum" }, `${count(line.length, "instruction")}${heat.isThere ? `, ${sum && sum / heat.total < 0.0005 ? "<0.1" : percent(sum / heat.total) || 0} %` : ""}`));
+      parts.push(element("small", { class: "sum" }, `${count(line.length, "instruction")}${heat.isThere ? `, ${percent(sum / heat.total)}% of kernel` : ""}`));
     }
     row.title = folded ? "Show the inlined instructions" : "Fold the inlined instructions";
     row.setAttribute("aria-selected", "false");
@@ -194,8 +201,13 @@ export class CodePane {
   }
 }
 
+// The heading over both cells of a share.
+export function shareHead(app) {
+  return ["% of kernel", `Share of the ${app.heat.total.toLocaleString("en")} ${app.metricName()} in this kernel`, "share"];
+}
+
 export function heatCells(share, level) {
   const bar = element("span", { class: "bar" });
   bar.style.setProperty("--level", level.toFixed(3));
-  return [element("u", {}, percent(share)), bar];
+  return [element("u", {}, share ? percent(share) : ""), bar];
 }

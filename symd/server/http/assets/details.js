@@ -13,8 +13,16 @@ export class Details {
     this.asked = 0;
   }
 
+  // Nothing is chosen: the pane is gone.
   clear() {
-    this.parent.replaceChildren(element("p", { class: "hint" }, "Choose an instruction or a source line. Press ? for keys."));
+    this.asked += 1;
+    this.parent.hidden = true;
+    this.parent.replaceChildren();
+  }
+
+  #show(...sections) {
+    this.parent.hidden = false;
+    this.parent.replaceChildren(...sections);
   }
 
   showInstruction(at) {
@@ -22,15 +30,16 @@ export class Details {
     const name = listing.placeName(at);
     const reason = this.app.reasons[listing.table.reason[listing.location[at]]] ?? "";
     const facts = [`address 0x${hex(listing.address(at))}`, count(listing.size[at], "byte")];
-    if (heat.isThere) facts.unshift(`${heat.values[at].toLocaleString("en")} ${this.app.metricName()} (${percent(heat.share(at)) || 0} %)`);
+    if (heat.isThere) facts.unshift(`${heat.values[at].toLocaleString("en")} ${this.app.metricName()} (${percent(heat.share(at))}% of kernel, ${percent(heat.values[at] / this.app.profile.total)}% of profile)`);
     const variables = element("section", { class: "variables", tabindex: "0", "aria-label": "Variables here" }, element("h2", {}, "Variables here"), element("p", { class: "hint" }, "…"));
-    this.parent.replaceChildren(
+    this.#show(
       element(
         "section",
         { class: "place", tabindex: "0", "aria-label": name },
         element("h2", { class: "place-name" }, element("span", {}, name), element("span", { class: `chip ${reason.toLowerCase()}` }, reason)),
+        listing.text[at] ? element("pre", {}, listing.text[at].replace(/\s+/g, " ").trim().slice(0, 2000)) : null,
         element("p", { class: "facts" }, facts.join(" · ")),
-        this.#frames(listing.framesAt(at)),
+        ...this.#frames(listing.framesAt(at)),
       ),
       variables,
     );
@@ -38,8 +47,8 @@ export class Details {
   }
 
   #frames(frames) {
-    if (!frames.length) return element("p", { class: "hint" }, "No function and no line is known here.");
-    return element("ol", { class: "frames" }, ...frames.map((frame, depth) => this.#frame(frame, depth, frames.length)));
+    if (!frames.length) return [element("p", { class: "hint" }, "No function or source line is known here.")];
+    return [element("h2", {}, frames.length > 1 ? "Frames, innermost first" : "Frame"), element("ol", { class: "frames" }, ...frames.map((frame, depth) => this.#frame(frame, depth, frames.length)))];
   }
 
   #frame(frame, depth, number) {
@@ -58,7 +67,7 @@ export class Details {
     let lines;
     try {
       const place = await ask(`api/modules/${app.digest}/place`, { query: name, object: app.object });
-      lines = place.variables.length ? [variableTable(place)] : [element("p", { class: "hint" }, "None is known.")];
+      lines = place.variables.length ? [variableTable(place)] : [element("p", { class: "hint" }, "None known.")];
       lines.push(...place.notes.map((note) => element("p", { class: "hint" }, note)));
     } catch (error) {
       lines = [element("p", { class: "hint" }, error.message)];
@@ -72,11 +81,11 @@ export class Details {
     const known = listing.lines.get(file)?.get(line) ?? { own: [], called: [] };
     const all = [...new Set([...known.own, ...known.called])].sort((a, b) => a - b);
     const facts = [count(known.own.length, "instruction")];
-    if (known.called.length) facts.push(`${known.called.length.toLocaleString("en")} inlined into it`);
+    if (known.called.length) facts.push(`${known.called.length.toLocaleString("en")} more inlined into it`);
     if (heat.isThere) {
       const own = heat.lines(file, false).sums.get(line) ?? 0;
       const total = heat.lines(file, true).sums.get(line) ?? 0;
-      facts.unshift(`${percent(own / heat.total) || 0} % of ${this.app.metricName()}${total > own ? `, ${percent(total / heat.total)} % with what is inlined` : ""}`);
+      facts.unshift(`${own.toLocaleString("en")} ${this.app.metricName()} (${percent(own / heat.total)}% of kernel${total > own ? `; ${percent(total / heat.total)}% with inlined code` : ""})`);
     }
     const shown = all.slice(0, MOST_PLACES);
     const places = shown.map((at) => {
@@ -84,8 +93,8 @@ export class Details {
       go.addEventListener("click", () => this.app.select({ at }));
       return go;
     });
-    if (all.length > shown.length) places.push(element("span", { class: "hint" }, `and ${(all.length - shown.length).toLocaleString("en")} more`));
-    this.parent.replaceChildren(
+    if (all.length > shown.length) places.push(element("span", { class: "hint" }, `${(all.length - shown.length).toLocaleString("en")} more`));
+    this.#show(
       element(
         "section",
         { class: "place", tabindex: "0", "aria-label": `${lastPart(file)}:${line}` },

@@ -20,8 +20,8 @@ export function hex(number, digits = 0) {
 
 export function percent(share) {
   const value = share * 100;
-  if (value >= 9.95) return value.toFixed(value >= 99.95 ? 0 : 1);
-  return value >= 0.05 ? value.toFixed(1) : value > 0 ? "·" : "";
+  if (value >= 99.95) return "100";
+  return value >= 0.05 ? value.toFixed(1) : value > 0 ? "<0.1" : "0";
 }
 
 export function count(number, singular, plural = `${singular}s`) {
@@ -32,6 +32,26 @@ export function count(number, singular, plural = `${singular}s`) {
 export function frameName(frame) {
   const place = frame.file && frame.line ? `${frame.file}:${frame.line}` : "(unnamed)";
   return frame.function || place;
+}
+
+// What a kernel is called: as its source has it, where that is known.
+export function kernelName(kernel) {
+  return kernel.readable ?? kernel.name ?? "all code";
+}
+
+// How many characters the longest of some texts takes, with tabs of eight.
+export function longest(texts) {
+  return texts.reduce((most, text) => Math.max(most, text.length + 7 * (text.split("\t").length - 1)), 0);
+}
+
+// A word of a shell's command line, whatever is in it.
+export function quoted(text) {
+  return /^[\w./:=+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+// What an empty pane says: what is missing, and what to type.
+export function missing(text, command = "") {
+  return [element("p", {}, text), command ? element("pre", { tabindex: "0" }, command) : null].filter(Boolean);
 }
 
 export function lastPart(path) {

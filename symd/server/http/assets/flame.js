@@ -1,6 +1,6 @@
 // An icicle of functions and what was inlined into them, as wide as their samples, or as many as their bytes of code.
 
-import { byId, count, element, frameName, percent } from "./elements.js";
+import { count, element, frameName, percent } from "./elements.js";
 
 const DEEPEST = 8;
 const NARROWEST = 0.004;
@@ -41,15 +41,15 @@ export class Flame {
 
   draw() {
     const { listing, heat } = this.app;
-    this.parent.replaceChildren();
+    this.bars = element("div", { class: "bars" });
     const root = tree(listing, heat.isThere ? (at) => heat.values[at] : (at) => listing.size[at]);
     const unit = heat.isThere ? this.app.metricName() : "bytes of code";
     this.left = MOST;
     this.deep = 0;
     if (root.weight) this.#level(root, 0, 0, 1, root.weight, unit);
     this.parent.hidden = this.deep === 0;
-    this.parent.style.setProperty("--levels", String(this.deep));
-    byId("panes").dispatchEvent(new Event("resize"));
+    this.bars.style.setProperty("--levels", String(this.deep));
+    this.parent.replaceChildren(element("h2", {}, element("span", {}, "Inlined calls"), element("small", {}, heat.isThere ? "% of kernel" : "% of the kernel's bytes")), this.bars);
   }
 
   #level(node, depth, from, width, whole, unit) {
@@ -60,7 +60,7 @@ export class Flame {
       const size = (child.weight / node.weight) * width;
       if (size < NARROWEST || this.left-- <= 0) break;
       this.deep = Math.max(this.deep, depth + 1);
-      const share = `${percent(child.weight / whole) || "<0.1"} %`;
+      const share = `${percent(child.weight / whole)}%`;
       const button = element(
         "button",
         {
@@ -77,7 +77,7 @@ export class Flame {
       button.style.top = `${depth * 21}px`;
       button.style.setProperty("--level", (0.55 + 0.45 * Math.sqrt(child.weight / whole)).toFixed(3));
       button.style.setProperty("--depth", String(depth));
-      this.parent.append(button);
+      this.bars.append(button);
       this.#level(child, depth + 1, at, size, whole, unit);
       at += size;
     }

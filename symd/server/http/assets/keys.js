@@ -5,16 +5,18 @@ import { byId, element } from "./elements.js";
 const KEYS = [
   ["/", "search names, text, addresses and lines"],
   ["j  ↓", "the next instruction, or line of source with instructions"],
-  ["k  ↑", "previous row"],
-  ["J  PageDown", "twenty rows down; K PageUp up"],
-  ["s  c", "go to the source; to the instructions"],
-  ["Enter", "go to the other side: the line of an instruction, or the first instruction of a line"],
-  ["n  p", "the next, the previous instruction of the same line"],
-  ["h", "the hottest instruction"],
+  ["k  ↑", "the one before"],
+  ["J  PageDown", "twenty rows down"],
+  ["K  PageUp", "twenty rows up"],
+  ["←  →", "scroll long rows sideways"],
+  ["s  c", "go to the source, or to the instructions"],
+  ["Enter", "go from an instruction to its source line, or from a line to its first instruction"],
+  ["n  p", "the next or previous instruction of the same line"],
+  ["h  H", "the next hottest place, or the one before"],
   ["b", "show or hide PTX or SPIR-V"],
   ["f", "fold or unfold inlined calls"],
-  ["i", "include or exclude inlined code in the heat of lines"],
-  ["[  ]", "the previous, the next kernel"],
+  ["i", "count inlined code on the lines it was inlined into, or not"],
+  ["[  ]", "the previous or next kernel"],
   ["l", "copy a link to this place"],
   ["t", "light or dark"],
   ["Esc", "clear the selection"],
@@ -32,10 +34,10 @@ export class Keys {
       if (event.ctrlKey || event.metaKey || event.altKey || this.dialog.open) return;
       const tag = event.target.tagName;
       if (/^(INPUT|TEXTAREA)$/.test(tag)) return;
-      if (tag === "SELECT" && !/^[/?]$/.test(event.key)) return; // the list's own keys: arrows, and letters of its entries
+      if (tag === "SELECT" && !/^[/?]$/.test(event.key)) return; // it uses arrows and letters itself
       if (event.key === "Enter" && event.target.tagName === "BUTTON") return;
       const act = this.acts(app, search)[event.key];
-      if (!act) return;
+      if (!act || (!app.listing && !/^[?t]$/.test(event.key))) return;
       event.preventDefault();
       act();
     });
@@ -58,15 +60,16 @@ export class Keys {
       Enter: () => app.crossOver(),
       n: () => app.sameLine(1),
       p: () => app.sameLine(-1),
-      h: () => app.goToHottest(),
+      h: () => app.nextHottest(1),
+      H: () => app.nextHottest(-1),
       b: () => app.toggleLevel(),
       f: () => app.fold(),
       i: () => app.toggleCalled(),
-      "[": () => app.neighbour(-1),
-      "]": () => app.neighbour(1),
+      "[": () => app.neighbor(-1),
+      "]": () => app.neighbor(1),
       l: () => app.copyLink(),
       t: () => app.toggleTheme(),
-      Escape: () => app.letGo(),
+      Escape: () => app.clear(),
     };
   }
 

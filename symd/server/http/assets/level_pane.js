@@ -1,7 +1,7 @@
-// The level between source and machine code: PTX or SPIR-V, where the module carries it.
+// The level between source and machine code: PTX or SPIR-V, where the module contains it.
 
 import { levelLine } from "./colours.js";
-import { element } from "./elements.js";
+import { element, longest } from "./elements.js";
 import { Rows } from "./rows.js";
 
 const HEIGHT = 20;
@@ -14,8 +14,9 @@ export class LevelPane {
     parent.append(element("div", { class: "head" }, this.name));
     this.lines = [];
     this.rows = new Rows(parent, {
-      label: "The level between",
+      label: "PTX or SPIR-V",
       height: HEIGHT,
+      heads: () => [["Line"], [this.name.textContent]],
       render: (row, number) => this.#render(row, number),
       restate: (row, number) => this.#state(row, number),
       choose: (number) => this.#choose(number),
@@ -32,7 +33,7 @@ export class LevelPane {
     this.sources = null;
     if (level?.source_line) this.#bySource(level, listing);
     else if (level?.level) this.#byAddress(level, listing);
-    this.rows.setCount(this.lines.length);
+    this.rows.setCount(this.lines.length, longest(this.lines));
   }
 
   #byAddress(level, listing) {
@@ -83,6 +84,7 @@ export class LevelPane {
 
   show(at) {
     const [row] = this.ofInstruction?.get(at) ?? [];
-    if (row !== undefined) this.rows.scrollTo(row);
+    this.rows.setCurrent(row ?? -1);
+    this.rows.scrollTo(row ?? -1);
   }
 }

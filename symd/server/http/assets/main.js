@@ -3,7 +3,7 @@
 import { ask, isReport, stayPresent } from "./asking.js";
 import { CodePane } from "./code_pane.js";
 import { Details } from "./details.js";
-import { byId, count, element, hex, lastPart, say } from "./elements.js";
+import { byId, count, element, hex, kernelName, lastPart, missing, say } from "./elements.js";
 import { Flame } from "./flame.js";
 import * as fragment from "./fragment.js";
 import { Heat } from "./heat.js";
@@ -11,14 +11,19 @@ import { Keys } from "./keys.js";
 import { LevelPane } from "./level_pane.js";
 import { Listing } from "./listing.js";
 import { Minimap } from "./minimap.js";
+import { ALL, Profile } from "./profile.js";
 import { Search } from "./search.js";
 import { Side } from "./side.js";
 import { SourcePane } from "./source_pane.js";
 
 const SPIRV = /^spirv/;
-const ALL = -1;
 const WIDE = 1600;
 const NARROW = 820;
+
+// "count" is what pprof calls a plain number.
+function unitOf({ unit }) {
+  return unit === "count" ? "" : unit;
+}
 
 class App {
   constructor() {
@@ -32,6 +37,7 @@ class App {
     this.lit = [];
     this.withCalled = false;
     this.metric = ALL;
+    this.rank = -1;
     this.active = "code";
     this.source = new SourcePane(byId("source"), this);
     this.code = new CodePane(byId("code"), this);
@@ -51,7 +57,8 @@ class App {
     byId("link").addEventListener("click", () => this.copyLink());
     byId("theme").addEventListener("click", () => this.toggleTheme());
     byId("help").addEventListener("click", () => this.keys.show());
-    byId("metric").addEventListener("change", () => this.setMetric(Number(byId("metric").value)));
+    byId("next").addEventListener("click", () => this.nextHottest(1));
+    byId("metric").addEventListener("change", () => this.chooseMetric(Number(byId("metric").value)));
     byId("menu").addEventListener("click", () => this.#menu(!document.body.classList.contains("menu")));
     for (const [name, text] of [["source", "Source"], ["level", "Between"], ["code", "Instructions"]]) {
       const tab = element("button", { "data-pane": name, "aria-pressed": "false" }, text);
@@ -84,23 +91,32 @@ class App {
     const [{ modules }, { reasons, presence }] = await Promise.all([ask("api/modules"), ask("api/about")]);
     this.modules = modules;
     this.reasons = reasons;
+    this.isOwn = Boolean(presence);
     if (presence && !isReport) stayPresent();
-    if (!modules.length) {
-      this.details.parent.replaceChildren(element("p", { class: "hint" }, "There is no module yet: symd info --server ADDRESS FILE gives the daemon one."));
-      return;
-    }
-    await this.follow();
+    if (!modules.length) return showState("This daemon has no modules yet. To add one, type:", "symd info --server ADDRESS FILE");
+    return this.follow();
   }
 
-  // Open what the address names.
+  // How this page is started again, with what it lacks.
+  command(options) {
+    if (isReport) return `symd view FILE -o PAGE ${options}`;
+    return this.isOwn ? `symd view FILE ${options}` : `symd serve --source-root FOLDER ${options}`;
+  }
+
+  // Open what the address names; where it names no place, the hottest one.
   async follow() {
     const place = fragment.read();
-    const digest = this.modules.find((each) => place.module && each.sha256.startsWith(place.module))?.sha256 ?? this.digest ?? this.modules[0].sha256;
+    const { sha256: digest } = this.modules.find((each) => place.module && each.sha256.startsWith(place.module))?? this.modules.find((each) => each.sha256 === this.digest) ?? this.modules.find((each) => !each.failure) ?? this.modules[0];
     if (digest !== this.digest) await this.#readModule(digest);
+    if (place.metric !== null && this.samples && Number(place.metric) !== this.metric) {
+      this.#setMetric(Number(place.metric));
+      if (this.listing) this.#warm();
+    }
     const named = this.kernels.find((each) => each.name === place.kernel && (place.object === null || each.object === place.object));
-    const kernel = named ?? (this.listing && !place.kernel ? null : this.#first());
-    if (kernel && (kernel.object !== this.object || kernel.name !== this.kernelName || !this.listing)) await this.#readKernel(kernel);
-    if (place.metric !== null && this.samples) this.#chooseMetric(Number(place.metric));
+    if (!this.listing || (named && named !== this.kernel)) {
+      if (place.at === null && place.line === null) return this.#openHottest(named);
+      await this.#readKernel(named ?? this.kernels[0]);
+    }
     if (place.at !== null) {
       const at = this.#atOffset(Number(place.at));
       if (at >= 0) return this.select({ at }, { silent: true });
@@ -118,24 +134,52 @@ class App {
     return listing.find(section, offset + (listing.kernel?.offset ?? 0));
   }
 
-  #first() {
-    const weigh = (each) => this.kernelShare(each);
-    return [...this.kernels].sort((a, b) => weigh(b) - weigh(a))[0];
+  // The hottest place of a kernel, or of all; without samples the kernel's beginning, or the first kernel's.
+  async #openHottest(kernel) {
+    const rank = this.profile.places.findIndex((each) => !kernel || each.kernel === kernel);
+    if (rank >= 0) return this.#openPlace(rank);
+    return this.#readKernel(kernel ?? this.kernels[0]);
+  }
+
+  async #openPlace(rank) {
+    const { kernel, section, offset } = this.profile.places[rank];
+    if (kernel !== this.kernel) await this.#readKernel(kernel);
+    this.rank = rank;
+    this.#showRank();
+    const at = this.listing.find(section, offset);
+    if (at >= 0) await this.select({ at }, { silent: true });
+  }
+
+  #showRank() {
+    const { places } = this.profile;
+    const all = count(places.length, "place");
+    byId("rank").textContent = this.rank < 0 ? all : `Place ${(this.rank + 1).toLocaleString("en")} of ${places.length.toLocaleString("en")}`;
+    byId("next").disabled = !places.length;
+  }
+
+  // Go down the places of the profile, the hottest first, or up; after the last comes the first.
+  async nextHottest(by) {
+    const { places } = this.profile;
+    if (!places.length) return say(`There are no samples here. To show some, type: ${this.command("--profile PROFILE")}`);
+    return this.#guarded(async () => {
+      await this.#openPlace(this.rank < 0 ? 0 : (this.rank + by + places.length) % places.length);
+      this.#remember();
+    });
   }
 
   async openModule(digest) {
     this.#menu(false);
     await this.#guarded(async () => {
       await this.#readModule(digest);
-      await this.#readKernel(this.#first());
+      await this.#openHottest();
       this.#remember();
     });
   }
 
-  async openKernel(object, name) {
+  async openKernel(kernel) {
     this.#menu(false);
     await this.#guarded(async () => {
-      await this.#readKernel(this.kernels.find((each) => each.object === object && each.name === name));
+      await this.#openHottest(kernel);
       this.#remember();
     });
   }
@@ -162,6 +206,7 @@ class App {
       const kernels = each.kernels.map((kernel) => ({ ...kernel, object: each.object, target: each.target, readable: module.readable?.[kernel.name] }));
       return kernels.length ? kernels : [{ name: null, object: each.object, target: each.target, size: each.size }];
     });
+    this.inFile = this.kernels;
     this.listing = null;
     this.texts = new Map();
     this.#metrics();
@@ -170,32 +215,40 @@ class App {
   #metrics() {
     const { samples } = this;
     const choice = byId("metric");
-    byId("metric-label").hidden = !samples;
-    if (!samples) return;
-    const options = samples.metrics.map((each, number) => element("option", { value: number }, `${each.name} — ${each.total.toLocaleString("en")} ${each.unit}`.trim()));
-    if (samples.is_summable && samples.metrics.length > 1) options.unshift(element("option", { value: ALL }, `all — ${samples.metrics.reduce((sum, each) => sum + each.total, 0).toLocaleString("en")} ${samples.metrics[0].unit}`));
-    choice.replaceChildren(...options);
-    this.metric = samples.is_summable && samples.metrics.length > 1 ? ALL : samples.default ?? 0;
-    choice.value = String(this.metric);
-    choice.title = samples.name;
+    byId("heat").hidden = !samples;
+    const isSum = Boolean(samples?.is_summable) && samples.metrics.length > 1;
+    if (samples) {
+      const name = (each) => `${each.name}: ${each.total.toLocaleString("en")} ${unitOf(each)}`.trim();
+      const all = { name: "All", unit: samples.metrics[0]?.unit, total: samples.metrics.reduce((sum, each) => sum + each.total, 0) };
+      const options = samples.metrics.map((each, number) => element("option", { value: number }, name(each)));
+      choice.replaceChildren(...(isSum ? [element("option", { value: ALL }, name(all))] : []), ...options);
+      choice.title = samples.name;
+    }
+    this.#setMetric(isSum ? ALL : (samples?.default ?? 0));
   }
 
   metricName() {
     if (!this.samples) return "samples";
-    const { name, unit } = this.samples.metrics[this.metric === ALL ? 0 : this.metric];
-    return this.metric === ALL ? unit.toLowerCase() || "samples" : `${name} ${unit}`.trim();
+    const each = this.samples.metrics[this.metric === ALL ? 0 : this.metric];
+    return this.metric === ALL ? unitOf(each).toLowerCase() || "samples" : `${each.name} ${unitOf(each)}`.trim();
   }
 
-  setMetric(metric) {
-    this.#chooseMetric(metric);
+  chooseMetric(metric) {
+    this.#setMetric(metric);
+    this.#warm();
     this.#remember(true);
   }
 
-  #chooseMetric(metric) {
-    if (metric !== ALL && !this.samples.metrics[metric]) return;
+  // Kernels stand in the order of their shares, or without samples as in the file.
+  #setMetric(metric) {
+    if (this.samples && metric !== ALL && !this.samples.metrics[metric]) return;
     this.metric = metric;
     byId("metric").value = String(metric);
-    this.#warm();
+    this.profile = new Profile(this.samples, this.inFile, metric);
+    this.rank = -1;
+    const { shares } = this.profile;
+    this.kernels = [...this.inFile].sort((a, b) => shares.get(b) - shares.get(a));
+    this.#showRank();
   }
 
   #warm() {
@@ -206,40 +259,11 @@ class App {
     this.again();
   }
 
-  // What of the samples lies in no kernel of the list, as shares of the whole profile.
-  elsewhere() {
-    if (!this.samples) return [];
-    const chosen = (row) => (this.metric === ALL ? row.reduce((all, each) => all + each, 0) : row[this.metric]);
-    const total = chosen(this.samples.metrics.map((each) => each.total));
-    if (!total) return [];
-    const left = Object.entries(this.samples.left).map(([reason, row]) => ({ reason, share: chosen(row) / total }));
-    const rest = 1 - left.reduce((all, each) => all + each.share, 0) - this.kernels.reduce((all, each) => all + this.kernelShare(each), 0);
-    return [...left, { reason: "OTHER_CODE", share: rest }].filter(({ share }) => share > 1e-9);
-  }
-
-  kernelShare(kernel) {
-    const own = this.samples?.objects?.find((each) => each.object === kernel.object);
-    if (!own) return 0;
-    if (!own.shares) own.shares = new Map();
-    const key = `${this.metric} ${kernel.section_index} ${kernel.offset} ${kernel.size}`;
-    if (!own.shares.has(key)) {
-      const columns = this.metric === ALL ? own.values : [own.values[this.metric]];
-      let sum = 0;
-      own.offset.forEach((offset, at) => {
-        const inside = kernel.name === null || (own.section_index[at] === kernel.section_index && offset >= kernel.offset && offset < kernel.offset + kernel.size);
-        if (inside) for (const column of columns) sum += column[at];
-      });
-      const total = (this.metric === ALL ? this.samples.metrics : [this.samples.metrics[this.metric]]).reduce((all, each) => all + each.total, 0);
-      own.shares.set(key, total ? sum / total : 0);
-    }
-    return own.shares.get(key);
-  }
-
   async #readKernel(kernel) {
     if (!kernel) throw new Error("the module has no kernel of that name");
     const asked = { object: kernel.object, kernel: kernel.name };
     const answer = await ask(`api/modules/${this.digest}/listing`, asked);
-    if (answer.problem) say(answer.problem);
+    this.kernel = kernel;
     this.object = kernel.object;
     this.kernelName = kernel.name;
     this.chosen = null;
@@ -247,7 +271,7 @@ class App {
     this.lit = [];
     this.listing = new Listing(answer, kernel.name === null ? null : kernel);
     this.heat = new Heat(this.listing, this.samples, this.metric, this.object);
-    this.#crumbs(answer);
+    this.#crumbs();
     this.code.setListing(this.listing);
     this.source.setFiles(this.#filesByWeight());
     this.details.clear();
@@ -284,7 +308,7 @@ class App {
   }
 
   toggleLevel() {
-    if (!this.levelName) return say("The module carries no PTX and no SPIR-V of this kernel.");
+    if (!this.levelName) return say("The module contains neither PTX nor SPIR-V for this kernel.");
     this.showsLevel = !this.showsLevel;
     this.#placeLevel();
     this.again();
@@ -302,13 +326,21 @@ class App {
     this.side.draw();
   }
 
-  #crumbs(answer) {
+  #crumbs() {
     const name = lastPart(this.module.label || this.digest.slice(0, 16));
-    const shown = this.kernels.find((each) => each.name === this.kernelName)?.readable ?? this.kernelName ?? "all code";
-    const target = answer.target ?? "";
+    const shown = kernelName(this.kernel);
+    const { target } = this.kernel;
     byId("crumbs").replaceChildren(element("span", { title: this.module.label }, name), target ? element("small", {}, target) : "", element("span", { "aria-hidden": "true" }, "›"), element("strong", { title: shown }, shown));
     document.title = `${shown} — symd`;
     byId("title").textContent = `${shown}, ${count(this.listing.count, "instruction")}`;
+  }
+
+  // What tells a kernel from others of its name: the target, and where that is the same, the code object.
+  apart(kernel) {
+    const same = (one, other) => one !== other && kernelName(one) === kernelName(other);
+    const others = this.kernels.filter((each) => same(each, kernel));
+    if (!others.length) return [];
+    return [kernel.target, ...(others.some((each) => each.target === kernel.target) ? [kernel.object] : [])].filter(Boolean);
   }
 
   async #text(file) {
@@ -511,25 +543,19 @@ class App {
     return next === undefined ? undefined : this.select({ at: next, also: chosen.also });
   }
 
-  goToHottest() {
-    if (!this.heat.isThere) return say("There are no samples: symd view FILE --profile PROFILE shows some.");
-    return this.select({ at: this.heat.values.indexOf(this.heat.highest) });
-  }
-
   fold() {
-    say(this.code.foldAll() ? "Inlined calls are folded." : "Inlined calls are unfolded.");
+    say(this.code.foldAll() ? "Inlined calls folded." : "Inlined calls unfolded.");
   }
 
   toggleCalled() {
     this.withCalled = !this.withCalled;
-    say(this.withCalled ? "Lines with what is inlined into them." : "Lines by themselves.");
+    say(this.withCalled ? "Lines include the code that was inlined into them." : "Lines count only their own code.");
     this.again();
   }
 
-  neighbour(by) {
-    const own = this.kernels.findIndex((each) => each.object === this.object && each.name === this.kernelName);
-    const next = this.kernels[own + by];
-    if (next) this.openKernel(next.object, next.name);
+  neighbor(by) {
+    const next = this.kernels[this.kernels.indexOf(this.kernel) + by];
+    if (next) this.openKernel(next);
   }
 
   focusOn(name, { onlyNarrow = false } = {}) {
@@ -539,7 +565,7 @@ class App {
     if (!onlyNarrow) byId(name).querySelector(".rows").focus({ preventScroll: true });
   }
 
-  letGo() {
+  clear() {
     if (document.body.classList.contains("menu")) return this.#menu(false);
     this.chosen = null;
     this.lit = [];
@@ -552,9 +578,9 @@ class App {
     this.#remember(true);
     try {
       await navigator.clipboard.writeText(location.href);
-      say("The link to this place is copied.");
+      say("Copied a link to this place.");
     } catch {
-      say("The address of this page is the link to this place.");
+      say("Could not copy: copy the address of this page instead.");
     }
   }
 
@@ -565,7 +591,7 @@ class App {
     try {
       localStorage.setItem("symd-theme", root.dataset.theme);
     } catch {
-      // a report that was opened as a file may keep nothing
+      // a page that was opened as a file may not be allowed to store anything
     }
     this.minimap.draw();
   }
@@ -575,12 +601,20 @@ try {
   const theme = localStorage.getItem("symd-theme");
   if (theme) document.documentElement.dataset.theme = theme;
 } catch {
-  // likewise
+  // as in toggleTheme
+}
+
+// In place of everything: what is missing, and what to type.
+function showState(text, command) {
+  byId("panes").hidden = true;
+  byId("find").disabled = true;
+  byId("state").replaceChildren(...missing(text, command));
+  byId("state").hidden = false;
 }
 
 const app = new App();
 app.focusOn("code", { onlyNarrow: true });
 app
   .begin()
-  .catch((error) => byId("details").replaceChildren(element("p", { class: "problem" }, error.message)))
+  .catch((error) => showState(error.message))
   .finally(() => document.body.classList.add("ready"));

@@ -1,21 +1,25 @@
-// A long list of rows of one height, of which only those in sight are elements.
+// A long list of rows of one height, of which only those in sight are elements, below the headings of their columns.
 
 import { element } from "./elements.js";
 
 const AHEAD = 8;
+const LONGEST = 400;
 
 export class Rows {
-  // render(row element, number) fills a row, restate(row element, number) changes what is lit in it; choose(number, event) is told of clicks,
-  // hover(number or -1) of the pointer.
-  constructor(parent, { label, height, render, restate, choose, hover }) {
+  // heads() are the columns' headings as [text, title, class]; render(row element, number) fills a row, restate(row element, number) changes
+  // what is lit in it; choose(number, event) is told of clicks, hover(number or -1) of the pointer.
+  constructor(parent, { label, height, heads, render, restate, choose, hover }) {
+    this.label = label;
     this.height = height;
+    this.heads = heads;
     this.render = render;
     this.restate = restate;
     this.count = 0;
     this.pool = [];
     this.current = -1;
     this.space = element("div", { class: "space", role: "presentation" });
-    this.box = element("div", { class: "rows", role: "listbox", tabindex: "0", "aria-label": label }, this.space);
+    this.head = element("div", { class: "heads", "aria-hidden": "true" });
+    this.box = element("div", { class: "rows", role: "listbox", tabindex: "0" }, this.head, this.space);
     parent.append(this.box);
     this.box.addEventListener("scroll", () => this.show(), { passive: true });
     this.box.addEventListener("click", (event) => {
@@ -25,7 +29,15 @@ export class Rows {
     this.box.addEventListener("pointerover", (event) => event.pointerType === "mouse" && hover(this.numberOf(event)));
     this.box.addEventListener("pointerleave", () => hover(-1));
     this.scrolled = [];
-    new ResizeObserver(() => this.show()).observe(this.box);
+    new ResizeObserver(() => this.#resized()).observe(this.box);
+  }
+
+  // A pane that was hidden, as on a phone, could not be scrolled.
+  #resized() {
+    const appears = !this.tall && this.box.clientHeight > 0;
+    this.tall = this.box.clientHeight;
+    if (appears) this.scrollTo(this.current);
+    this.show();
   }
 
   numberOf(event) {
@@ -33,14 +45,19 @@ export class Rows {
     return row ? Number(row.dataset.number) : -1;
   }
 
-  setCount(count) {
+  // How many rows there are, and how many characters the longest text has: what does not fit is scrolled to sideways.
+  setCount(count, longest) {
     this.count = count;
     this.space.style.height = `${count * this.height}px`;
+    this.box.style.setProperty("--longest", String(Math.min(longest, LONGEST)));
     this.again();
   }
 
   // Render all rows in sight anew: what they show has changed.
   again() {
+    const heads = this.heads();
+    this.head.replaceChildren(...heads.map(([text, title, kind]) => element("span", { title, class: kind ?? null }, text)));
+    this.box.setAttribute("aria-label", `${this.label}. Columns: ${heads.map(([text]) => text).join(", ")}`);
     for (const row of this.pool) row.dataset.number = "-1";
     this.show();
   }
@@ -90,12 +107,13 @@ export class Rows {
 
   isInSight(number) {
     const top = number * this.height;
-    return top >= this.box.scrollTop && top + this.height <= this.box.scrollTop + this.box.clientHeight;
+    return top >= this.box.scrollTop && top + this.height + this.head.offsetHeight <= this.box.scrollTop + this.box.clientHeight;
   }
 
   scrollTo(number, { always = false } = {}) {
     if (number < 0 || (!always && this.isInSight(number))) return;
-    this.box.scrollTop = Math.max(0, number * this.height - this.box.clientHeight * 0.38);
+    const above = Math.floor((this.box.clientHeight * 0.38) / this.height);
+    this.box.scrollTop = Math.max(0, (number - above) * this.height);
     this.show();
   }
 

@@ -1,7 +1,7 @@
 // One field for names, text, addresses and lines; what is typed decides.
 
 import { ask } from "./asking.js";
-import { byId, element, hex, lastPart } from "./elements.js";
+import { byId, element, hex, kernelName, lastPart } from "./elements.js";
 
 const EACH = 8;
 const PAUSE = 120;
@@ -76,8 +76,8 @@ export class Search {
 
   #kernels(text) {
     const low = text.toLowerCase();
-    const found = this.app.kernels.filter((each) => (each.readable ?? each.name ?? "").toLowerCase().includes(low)).slice(0, EACH);
-    return found.map((each) => ({ kind: "kernel", name: each.readable ?? each.name, note: each.target, act: () => this.app.openKernel(each.object, each.name) }));
+    const found = this.app.kernels.filter((each) => kernelName(each).toLowerCase().includes(low)).slice(0, EACH);
+    return found.map((each) => ({ kind: "kernel", name: kernelName(each), note: this.app.apart(each).join(" · ") || each.target, act: () => this.app.openKernel(each) }));
   }
 
   #functions(text) {
@@ -127,7 +127,7 @@ export class Search {
       });
       return row;
     });
-    this.list.replaceChildren(...(rows.length ? rows : [element("div", { class: "hit none", role: "option", "aria-selected": "false", "aria-disabled": "true" }, "No matches.")]));
+    this.list.replaceChildren(...(rows.length ? rows : [element("div", { class: "hit none", role: "option", "aria-selected": "false", "aria-disabled": "true" }, "No match")]));
     this.list.hidden = false;
     this.field.setAttribute("aria-expanded", "true");
     if (rows.length) this.field.setAttribute("aria-activedescendant", `found-${this.current}`);

@@ -1,16 +1,16 @@
 // Modules, kernels with their share of the samples, and the hottest lines.
 
-import { count, element, lastPart, percent } from "./elements.js";
+import { count, element, kernelName, lastPart, percent } from "./elements.js";
 
 const MOST_LINES = 12;
 const MOST_KERNELS = 500;
 const ELSEWHERE = {
-  UNKNOWN_KERNEL: "in kernels that this module lacks",
+  UNKNOWN_KERNEL: "in kernels that are not in this module",
   UNKNOWN_MODULE: "in other modules, or in none",
   OTHER_MODULE: "in other modules",
-  OUTSIDE_TEXT: "outside of this module's code",
-  AMBIGUOUS: "in several modules or kernels of one name",
-  OTHER_CODE: "in code of no kernel above",
+  OUTSIDE_TEXT: "outside this module's code",
+  AMBIGUOUS: "in several modules or kernels with the same name",
+  OTHER_CODE: "in code outside these kernels",
 };
 
 export class Side {
@@ -21,35 +21,38 @@ export class Side {
 
   draw() {
     const { app } = this;
+    const isHot = app.profile.total > 0;
     const parts = [];
     if (app.modules.length > 1) parts.push(heading("Modules"), list(app.modules.map((each) => this.#module(each))));
-    parts.push(heading("Kernels"), this.#kernels());
+    parts.push(heading("Kernels", isHot ? "% of profile" : ""), this.#kernels());
     const lines = this.#hotLines();
-    if (lines.length) parts.push(heading("Hot lines"), list(lines));
+    if (lines.length) parts.push(heading("Hot lines", kernelName(app.kernel)), columns(), list(lines));
     this.parent.replaceChildren(...parts);
   }
 
+  // Modules of one file name are told apart by their folders, or else by how their digests begin.
   #module(module) {
-    const chosen = module.sha256 === this.app.digest;
-    return item(chosen, lastPart(module.label || module.sha256.slice(0, 16)), module.failure ?? `${module.format || "not read yet"} · ${size(module.size)}`, () => this.app.openModule(module.sha256));
+    const { modules, digest } = this.app;
+    const name = lastPart(module.label);
+    const others = modules.filter((each) => each !== module && lastPart(each.label) === name);
+    const isTwice = !name || others.some((each) => each.label === module.label);
+    const facts = [module.failure ?? (module.format || "not read yet"), size(module.size), isTwice ? module.sha256.slice(0, 12) : others.length ? module.label.slice(0, -name.length) : null];
+    return item(module.sha256 === digest, name || "(no name)", facts.filter(Boolean).join(" · "), () => this.app.openModule(module.sha256));
   }
 
   #kernels() {
     const { app } = this;
+    const { shares, elsewhere } = app.profile;
     const shown = app.kernels.slice(0, MOST_KERNELS);
-    const many = new Set(app.kernels.map((each) => each.object)).size > 1;
     const items = shown.map((each) => {
-      const chosen = each.object === app.object && each.name === app.kernelName;
-      const facts = [each.size ? `${each.size.toLocaleString("en")} bytes` : null, each.simd_width ? `SIMD${each.simd_width}` : null, each.registers ? `${each.registers} registers` : null];
-      if (many) facts.push(each.target ?? lastPart(each.object));
-      const share = app.kernelShare(each);
-      return item(chosen, each.readable ?? each.name ?? "all code", facts.filter(Boolean).join(" · "), () => app.openKernel(each.object, each.name), share);
+      const facts = [...app.apart(each), each.size ? count(each.size, "byte") : null, each.simd_width ? `SIMD${each.simd_width}` : null, each.registers ? count(each.registers, "register") : null];
+      return item(each === app.kernel, kernelName(each), facts.filter(Boolean).join(" · "), () => app.openKernel(each), shares.get(each));
     });
-    for (const { reason, share } of app.elsewhere()) items.push(element("li", { class: "elsewhere" }, element("span", {}, ELSEWHERE[reason] ?? reason), element("em", {}, `${percent(share)} %`)));
+    for (const { reason, share } of elsewhere) items.push(element("li", { class: "elsewhere" }, element("span", {}, ELSEWHERE[reason] ?? reason), element("em", {}, `${percent(share)}%`)));
     if (app.kernels.length > shown.length) {
       const more = app.kernels.slice(MOST_KERNELS);
-      const share = more.reduce((all, each) => all + app.kernelShare(each), 0);
-      items.push(element("li", { class: "hint" }, `and ${more.length.toLocaleString("en")} more${share > 0 ? `, with ${percent(share)} %` : ""}: search finds them`));
+      const share = more.reduce((all, each) => all + shares.get(each), 0);
+      items.push(element("li", { class: "hint" }, `${more.length.toLocaleString("en")} more${share > 0 ? ` (${percent(share)}%)` : ""}: search for them by name`));
     }
     return list(items);
   }
@@ -68,7 +71,7 @@ export class Side {
       const button = element(
         "button",
         { class: "hot", title: `${file}:${line}` },
-        element("em", {}, `${percent(sum / heat.total)} %`),
+        element("em", {}, `${percent(sum / heat.total)}%`),
         element("small", {}, text === null ? lastPart(file) : String(line)),
         element("code", {}, text === null ? `:${line}` : text.trim()),
       );
@@ -79,8 +82,13 @@ export class Side {
   }
 }
 
-function heading(text) {
-  return element("h2", {}, text);
+// note: the column's heading, or whose these things are
+function heading(text, note = "") {
+  return element("h2", {}, element("span", {}, text), note ? element("small", { title: note }, note) : null);
+}
+
+function columns() {
+  return element("div", { class: "hot columns" }, element("em", {}, "% of kernel"), element("small", {}, "Line"), element("span", {}, "Source"));
 }
 
 function list(items) {
@@ -88,7 +96,7 @@ function list(items) {
 }
 
 function item(chosen, name, facts, act, share = 0) {
-  const button = element("button", { class: `thing${chosen ? " on" : ""}`, "aria-current": chosen ? "true" : null, title: name }, element("span", {}, name), element("small", {}, facts), share > 0 ? element("em", {}, `${percent(share)} %`) : null);
+  const button = element("button", { class: `thing${chosen ? " on" : ""}`, "aria-current": chosen ? "true" : null, title: name }, element("span", {}, name), element("small", {}, facts), share > 0 ? element("em", {}, `${percent(share)}%`) : null);
   button.addEventListener("click", act);
   return element("li", {}, button);
 }

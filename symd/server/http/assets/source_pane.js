@@ -1,8 +1,8 @@
 // The text of a source file, each line with how many instructions, or what share of the samples, come from it.
 
 import { sourceLine } from "./colours.js";
-import { heatCells } from "./code_pane.js";
-import { count, element, lastPart } from "./elements.js";
+import { heatCells, shareHead } from "./code_pane.js";
+import { count, element, lastPart, longest, missing, quoted } from "./elements.js";
 import { Rows } from "./rows.js";
 
 const HEIGHT = 20;
@@ -17,10 +17,12 @@ export class SourcePane {
     this.files = element("select", { "aria-label": "Source file" });
     this.files.addEventListener("change", () => app.openFile(this.files.value));
     this.note = element("small", {});
-    parent.append(element("div", { class: "head" }, this.files, this.note));
+    this.missing = element("div", { class: "missing", hidden: true });
+    parent.append(element("div", { class: "head" }, this.files, this.note), this.missing);
     this.rows = new Rows(parent, {
       label: "Source",
       height: HEIGHT,
+      heads: () => [["Line"], app.heat?.isThere ? shareHead(app) : ["Instr.", "Instructions that come from the line"], ["Source"]],
       render: (row, number) => this.#render(row, number),
       restate: (row, number) => this.#state(row, this.lineOf(number)),
       choose: (number) => app.select({ file: this.file, line: this.lineOf(number) }),
@@ -42,18 +44,26 @@ export class SourcePane {
     if (source?.text !== null && source?.text !== undefined) {
       this.text = source.text.split("\n");
       this.runs = source.runs ?? [];
-      this.note.textContent = source.origin === "MODULE" ? "carried by the module" : source.md5 ? "from disk, MD5 equal" : "from disk";
+      this.note.textContent = source.origin === "MODULE" ? "from the module" : source.md5 ? "matches the build (MD5)" : "from disk; the build names no MD5";
     } else {
       // Lines that instructions come from, without their text.
       this.numbers = [...(this.app.listing?.lines.get(file)?.keys() ?? [])].sort((a, b) => a - b);
       this.lineRows = new Map(this.numbers.map((line, row) => [line, row]));
       this.text = this.numbers.map(() => "");
       this.runs = [];
-      this.note.textContent = file ? (source?.problem ?? "the text is not known") : "no source lines are known here";
+      this.note.textContent = /MD5/.test(source?.problem) ? "no match (MD5)" : "";
     }
-    this.note.title = this.note.textContent;
+    this.missing.hidden = this.numbers === null;
+    this.missing.replaceChildren(...(this.numbers ? this.#missing(file, source?.problem) : []));
     this.rows.box.scrollTop = 0;
-    this.rows.setCount(this.text.length);
+    this.rows.setCount(this.text.length, longest(this.text));
+  }
+
+  #missing(file, problem) {
+    if (!file) return missing("No source lines are known for this kernel. Compilers record them with -g, or nvcc with -lineinfo.");
+    const folder = file.slice(0, Math.max(file.lastIndexOf("/"), file.lastIndexOf("\\"), 0));
+    const text = `No source text for ${lastPart(file)}${problem ? `: ${problem}` : ""}. To show it, start symd again and say where ${folder || "its folder"} is on this machine:`;
+    return missing(text, this.app.command(folder ? `--map ${quoted(folder)}=FOLDER` : "--source-root FOLDER"));
   }
 
   lineOf(row) {
@@ -85,7 +95,7 @@ export class SourcePane {
       const size = known ? known.own.length || "" : "";
       parts.push(element("em", { title: size ? count(size, "instruction") : null }, String(size)));
     }
-    parts.push(element("code", {}, ...(this.numbers ? [element("i", { class: "missing" }, "text not found")] : sourceLine(this.text[number], this.runs[number] ?? []))));
+    parts.push(element("code", {}, ...sourceLine(this.text[number], this.runs[number] ?? [])));
     row.replaceChildren(...parts);
   }
 

@@ -1,0 +1,60 @@
+"""Code by device address: which module's code is at one, and at which ones a context has the places of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from symd.api import ServedContextVerbs
+from symd.engine.contexts.watches import DevicePlaces, placed
+from symd.errors import BadQuery, NotFound
+from symd.index import Index
+from symd.model.addresses import ByDevice, DeviceAddress
+from symd.model.answers import Reason
+from symd.model.breakpoints import Located
+from symd.model.contexts import DevicePlace
+from symd.model.identities import Digest
+from symd.store.context_log import ContextLog
+
+_EVER = (1 << 63) - 1
+"""After every entry of the log of modules."""
+
+
+def code_at(contexts: ServedContextVerbs, query: ByDevice) -> DevicePlace:
+    """The place in a module that a device address means, with its module and its query. Raises NotFound where no load
+    holds it, BadQuery where several could be meant, and ContextNotFound."""
+    found = contexts.place(query)
+    if found.query is not None and found.module is not None:
+        return found
+    shown = f"{found.address:#x} in contexts/{query.context}"
+    if found.reason is Reason.AMBIGUOUS:
+        raise BadQuery(f"several loads could be meant by {shown}", hint="symbolize names them: ask one module")
+    if found.reason is Reason.UNLOADED:
+        raise NotFound(f"nothing is loaded at {shown}", hint="something was, at another time: name that")
+    raise NotFound(f"nothing was ever loaded at {shown}", hint="ask by a module's own address, or tell the load")
+
+
+class LoadedCode:
+    """Finds the device addresses of places of a module in a context: those of its loads that have not ended."""
+
+    def __init__(self, contexts: ServedContextVerbs, context_log: ContextLog, opener: Callable[[str], Index]) -> None:
+        self._contexts, self._context_log, self._opener = contexts, context_log, opener
+
+    def addressed(self, located: Located, digest: str, context: str) -> Located:
+        """Places of the module ``digest`` with their device addresses in the context. Raises ContextNotFound."""
+        width = self._contexts.get(context).context.address_bits
+        for number in self._context_log.active_loads_of(Digest(digest), _EVER):
+            loaded = self._context_log.load(number)
+            if loaded is not None and loaded.context.id == context and loaded.load.segments:
+                located = placed(located, DevicePlaces(self._opener(digest), loaded.load.segments, width))
+        return replace(
+            located,
+            locations=tuple(
+                replace(each, device_addresses=tuple(self._held(each.device_addresses, digest, context)))
+                for each in located.locations
+            ),
+        )
+
+    def _held(self, addresses: tuple[DeviceAddress, ...], digest: str, context: str) -> list[DeviceAddress]:
+        """Those where the module still is: another load may lie over them."""
+        return [each for each in addresses if self._contexts.place(ByDevice(context, each)).module == digest]
