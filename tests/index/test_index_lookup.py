@@ -332,7 +332,7 @@ def test_damage_where_the_answer_is_read_is_seen_and_elsewhere_nobody_looks(core
     for at in unread:
         wrong[at] ^= 1
     assert said(core, wrong, address, digest) == right
-    with pytest.raises(DataLoss, match="not what they were"):
+    with pytest.raises(DataLoss, match="checksum mismatch"):
         decode(bytes(wrong))
 
 
