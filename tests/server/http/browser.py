@@ -64,6 +64,6 @@ def opened(browser: Browser, **how: Any) -> Iterator[Opened]:
     try:
         page = Opened(context.new_page())
         yield page
-        assert page.complaints == []
+        assert not page.complaints, page.complaints
     finally:
         context.close()

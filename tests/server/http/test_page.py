@@ -151,7 +151,7 @@ def test_the_flame_graph_has_what_was_inlined(shown):
     page = shown.page
     bars = page.locator("#flame button")
     labels = [bar.get_attribute("aria-label") for bar in bars.all()]
-    assert labels == ["raycast, 100% of events", "length_squared, 20.0% of events"]
+    assert labels == ["raycast, 100% of the kernel's events", "length_squared, 20.0% of the kernel's events"]
     widths = [bar.bounding_box()["width"] for bar in bars.all()]
     assert widths[1] / widths[0] == pytest.approx(0.2, abs=0.01)
     bars.nth(1).click()
@@ -176,7 +176,7 @@ def test_without_a_profile_the_flame_graph_counts_bytes(browser, plain_url):
     with opened(browser) as it:
         page = it.go(plain_url)
         labels = [bar.get_attribute("aria-label") for bar in page.locator("#flame button").all()]
-        assert all(label.endswith("of bytes of code") for label in labels)
+        assert all(label.endswith("of the kernel's bytes") for label in labels)
         assert any(label.startswith("distance_to,") for label in labels)
         assert page.locator("#heat").is_hidden()
         assert page.locator("#code .row u").count() == 0

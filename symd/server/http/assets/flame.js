@@ -43,7 +43,7 @@ export class Flame {
     const { listing, heat } = this.app;
     this.bars = element("div", { class: "bars" });
     const root = tree(listing, heat.isThere ? (at) => heat.values[at] : (at) => listing.size[at]);
-    const unit = heat.isThere ? this.app.metricName() : "bytes of code";
+    const unit = `the kernel's ${heat.isThere ? this.app.metricName() : "bytes"}`;
     this.left = MOST;
     this.deep = 0;
     if (root.weight) this.#level(root, 0, 0, 1, root.weight, unit);

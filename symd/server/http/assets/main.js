@@ -267,7 +267,7 @@ class App {
     this.object = kernel.object;
     this.kernelName = kernel.name;
     this.chosen = null;
-    this.hovered = null;
+    this.hover(null);
     this.lit = [];
     this.listing = new Listing(answer, kernel.name === null ? null : kernel);
     this.heat = new Heat(this.listing, this.samples, this.metric, this.object);
@@ -368,7 +368,7 @@ class App {
   // chosen: {at} with what else is lit, or {file, line}.
   async select(place, { silent = false, replace = false } = {}) {
     this.chosen = place;
-    this.hovered = null;
+    this.hover(null);
     if (place.at !== undefined) {
       const [inner] = this.listing.framesAt(place.at);
       this.lit = place.also ?? this.#ofLine(inner?.file, inner?.line);
