@@ -87,7 +87,7 @@ class InvalidInput(SymdError):
 
 
 class NoSuchFile(InvalidInput, FileNotFoundError):
-    """There is no file of that name; what catches FileNotFoundError catches this too."""
+    """No file has that name. It is a FileNotFoundError too, and travels as ``InvalidInput``."""
 
 
 class UnknownFormat(InvalidInput):

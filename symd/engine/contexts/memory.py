@@ -17,7 +17,7 @@ from symd.model.identities import Digest
 from symd.store.context_log import ContextLog
 
 _EVER = (1 << 63) - 1
-"""After every entry of the log of modules."""
+"""A number behind every entry in the log of modules."""
 
 
 def code_at(contexts: ServedContextVerbs, query: ByDevice) -> DevicePlace:
@@ -56,5 +56,5 @@ class LoadedCode:
         )
 
     def _held(self, addresses: tuple[DeviceAddress, ...], digest: str, context: str) -> list[DeviceAddress]:
-        """Those where the module still is: another load may lie over them."""
+        """The addresses at which the module still is: another load may lie over some."""
         return [each for each in addresses if self._contexts.place(ByDevice(context, each)).module == digest]
