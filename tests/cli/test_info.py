@@ -56,6 +56,11 @@ def test_a_real_module_from_a_file_and_from_stdin(symd: Run, sample: Path):
     assert {**second, "file": str(sample)} == first
 
 
+def test_a_file_is_described_without_an_engine(run: Run, sample: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("symd.engine.files.module.Engine", lambda *_, **__: pytest.fail("there is an engine"))
+    assert run("info", sample).code == 0
+
+
 ENTRIES = {
     "saxpy.ptx.fatbin": {("PTX", "compute_90")},
     "saxpy.lto.fatbin": {("LTO", "lto_90")},
