@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from symd.api import Symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.engine.files.added_module import add_bytes
 from symd.engine.files.file_notices import working
 from symd.engine.files.input import check_no_module_name, read_input
 from symd.engine.files.listing_sources import with_python_names
-from symd.engine.files.module import add_bytes, add_with_debug, joined_with, kernel_names, open_symbolizer
+from symd.engine.files.module import add_with_debug, joined_with, kernel_names, open_symbolizer
 from symd.engine.files.opened_file import opened_file
 from symd.errors import BadQuery, FailedPrecondition, HashMismatch, InvalidInput, SymdError
 from symd.formats.containers import unpack

@@ -12,7 +12,7 @@ from symd.cli.file_objects import file_objects
 from symd.cli.options import example, file_verb
 from symd.cli.output import check_output_is_not_input, write_json, write_line
 from symd.config import Limits
-from symd.engine.files.module import open_module
+from symd.engine.files.added_module import open_daemon_module
 from symd.errors import InvalidInput
 from symd.model.code import CodeKind
 from symd.model.summaries import ObjectSummary
@@ -46,7 +46,7 @@ def _objects(file: str, server: str | None, limits: Limits) -> Iterator[tuple[Ob
     if server is None:
         yield from file_objects(file, limits)
         return
-    with open_module(file, server, limits) as module:
+    with open_daemon_module(file, server, limits) as module:
         for item in module.summary().objects:
             yield item, module.symbolizer.object_data(module.digest, item.path)
 
