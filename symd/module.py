@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 
 from symd.api import Symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.engine.files.added_module import add_bytes
 from symd.engine.files.file_notices import working
 from symd.engine.files.input import check_no_module_name, read_input
 from symd.engine.files.listing_sources import with_python_names
-from symd.engine.files.module import add_bytes, add_with_debug, joined_with, kernel_names, open_symbolizer
+from symd.engine.files.module import add_with_debug, joined_with, kernel_names, open_symbolizer
 from symd.engine.files.opened_file import opened_file
 from symd.errors import BadQuery, FailedPrecondition, HashMismatch, InvalidInput, SymdError
+from symd.formats.containers import unpack
 from symd.formats.containers.file_part import forget, sha256_of
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer, Answers
@@ -39,6 +41,7 @@ from symd.model.arguments import (
     checked_kernel,
     checked_level,
     checked_name,
+    checked_object,
     checked_path,
     checked_query,
     checked_section,
@@ -331,8 +334,12 @@ class Module:
             raise
 
     def object_data(self, path: str = "") -> bytes:
-        """The bytes of the code object at nesting path ``path``."""
-        return self._symbolizer.object_data(self.sha256, path)
+        """The bytes of the code object at nesting path ``path``: of a file nothing else is opened. Raises
+        ObjectNotFound."""
+        path = checked_object(path)
+        with self._lock:
+            data = self._first.object_data(path) if self._first else None
+        return self._symbolizer.object_data(self.sha256, path) if data is None else data
 
     def __repr__(self) -> str:
         summary = self.summary
@@ -357,10 +364,10 @@ class Module:
 
 
 class _FirstAnswers:
-    """A file, or bytes, with as much of its index as single questions need. Not for use by several threads at once."""
+    """A file, or bytes, of which as much is opened as single questions need. Not for use by several threads at once."""
 
     def __init__(self, source: AnyModule, called: str, limits: Limits) -> None:
-        self._called = called
+        self._called, self._limits = called, limits
         with self._reading():
             if isinstance(source, bytes | bytearray | memoryview):
                 check_size(memoryview(source).nbytes, limits)
@@ -381,6 +388,16 @@ class _FirstAnswers:
             return None
         lacks_names = answer is not None and any(frame.inlined and not frame.function for frame in answer.frames)
         return answer if as_written or not lacks_names else None
+
+    def object_data(self, path: str) -> bytes | None:
+        """The bytes of the code object at ``path``; None where only the engine says why there are none."""
+        self._check_unchanged()
+        try:
+            with self._reading():
+                found = unpack(self._file.data, self._limits, path).objects
+        except SymdError:
+            return None
+        return found[0].data[:] if found else None  # of a mapped file the bytes
 
     def digest(self) -> str:
         """The SHA-256 of the bytes."""

@@ -19,8 +19,9 @@ from symd.cli.options import complete_files, demangle_option, example, limit_opt
 from symd.cli.output import printable
 from symd.config import Limits
 from symd.cores.fault_text import Annotator, FoundAddress, GivenModule
+from symd.engine.files.added_module import add_module
 from symd.engine.files.input import is_regular_file
-from symd.engine.files.module import add_module, open_symbolizer
+from symd.engine.files.module import open_symbolizer
 from symd.engine.files.opened_file import LocalModule
 from symd.errors import InvalidInput, SymdError
 from symd.formats.containers import identify

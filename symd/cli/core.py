@@ -16,8 +16,9 @@ from symd.api import Symbolizer
 from symd.cli.options import complete_files, demangle_option, example, file_verb
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
+from symd.engine.files.added_module import add_module
 from symd.engine.files.input import is_regular_file, say_left_out
-from symd.engine.files.module import add_module, open_symbolizer
+from symd.engine.files.module import open_symbolizer
 from symd.errors import SymdError
 from symd.model.answers import Reason
 from symd.model.cores import (

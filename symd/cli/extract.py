@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
-from symd.cli.module_objects import large_file_objects
+from symd.cli.file_objects import file_objects
 from symd.cli.options import example, file_verb
 from symd.cli.output import check_output_is_not_input, write_json, write_line
 from symd.config import Limits
-from symd.engine.files.module import open_module
-from symd.engine.files.opened_file import is_large
+from symd.engine.files.added_module import open_daemon_module
 from symd.errors import InvalidInput
 from symd.model.code import CodeKind
 from symd.model.summaries import ObjectSummary
@@ -44,10 +43,10 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, folder
 
 
 def _objects(file: str, server: str | None, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:
-    if server is None and is_large(file, limits):
-        yield from large_file_objects(file, limits)
+    if server is None:
+        yield from file_objects(file, limits)
         return
-    with open_module(file, server, limits) as module:
+    with open_daemon_module(file, server, limits) as module:
         for item in module.summary().objects:
             yield item, module.symbolizer.object_data(module.digest, item.path)
 

@@ -10,13 +10,11 @@ from typing import Any
 
 import click
 
-from symd.cli.module_objects import large_file_summary
+from symd.cli.file_objects import file_summary
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option
-from symd.cli.output import Branch, printable, write_line, write_tree
+from symd.cli.output import Branch, write_line, write_tree
 from symd.config import Limits
-from symd.engine.files.file_notices import working
-from symd.engine.files.module import open_module
-from symd.engine.files.opened_file import is_large
+from symd.engine.files.added_module import open_daemon_module
 from symd.errors import SymdError
 from symd.formats.containers.lazy import LazyMapping, PackedMapping, PackedRecords
 from symd.model.json import to_json
@@ -115,11 +113,10 @@ def command(files: tuple[str, ...], server: str | None, limits: Limits, as_json:
 
 
 def _show(file: str, server: str | None, limits: Limits, *, as_json: bool) -> None:
-    if server is None and is_large(file, limits):
-        with working(f"reading {printable(file)}"):
-            summary = large_file_summary(file, limits, object_digests=as_json)
+    if server is None:
+        summary = file_summary(file, limits, object_digests=as_json)
     else:
-        with open_module(file, server, limits) as module:
+        with open_daemon_module(file, server, limits) as module:
             summary = module.summary()
     if as_json:
         sys.stdout.writelines(module_pieces(file, summary))

@@ -10,7 +10,8 @@ import click
 from symd.cli.options import debug_option, example, file_verb, object_option
 from symd.cli.output import printable, write_line
 from symd.config import Limits
-from symd.engine.files.module import OpenModule, kernel_names, open_module
+from symd.engine.files.added_module import OpenModule
+from symd.engine.files.module import kernel_names, open_module
 from symd.errors import NoDebugData
 from symd.model.compile_advice import compile_advice
 from symd.model.debug_info import RowFlag

@@ -28,8 +28,9 @@ from symd.cli.options import (
 from symd.cli.output import NO, is_coloured, printable, write_line
 from symd.cli.profile import samples_on, shown_profile_options
 from symd.config import Limits
+from symd.engine.files.added_module import OpenModule
 from symd.engine.files.listing_sources import allowed_folders, source_texts, with_python_names
-from symd.engine.files.module import OpenModule, open_module
+from symd.engine.files.module import open_module
 from symd.errors import KernelNotFound, NoDebugData, SymdError
 from symd.model.addresses import parse_query
 from symd.model.answers import Answers, Frame

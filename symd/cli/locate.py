@@ -22,7 +22,8 @@ from symd.cli.options import (
 )
 from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
-from symd.engine.files.module import OpenModule, open_module
+from symd.engine.files.added_module import OpenModule
+from symd.engine.files.module import open_module
 from symd.errors import BadQuery
 from symd.model.breakpoints import BreakpointLocation, Located, LocationSpec, Refusal, parse_place
 from symd.model.code import DebugScheme

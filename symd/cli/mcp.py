@@ -24,9 +24,10 @@ from symd.cli.module_objects import is_of_daemon
 from symd.cli.options import complete_files, example, limit_option, rules_option, server_option
 from symd.cli.process import AWAKE_SECONDS
 from symd.config import Limits
+from symd.engine.files.added_module import add_module
 from symd.engine.files.input import AllowedFiles, read_input
 from symd.engine.files.listing_sources import allowed_folders, source_texts, with_python_names
-from symd.engine.files.module import add_module, open_symbolizer
+from symd.engine.files.module import open_symbolizer
 from symd.errors import InvalidInput, ToolMissing, extra_hint
 from symd.formats.containers import uri
 from symd.model.sources import PathRule, SourceText

@@ -15,8 +15,8 @@ from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import NO, write_json, write_line
 from symd.client import Client
 from symd.config import DEFAULT_LIMITS
+from symd.engine.files.added_module import SHORT, chosen_module
 from symd.engine.files.input import read_input
-from symd.engine.files.module import SHORT, chosen_module
 from symd.errors import BadQuery, ModuleNotFound, SymdError
 from symd.model.json.modules import record_json
 from symd.model.summaries import ModuleRecord

@@ -8,7 +8,8 @@ from symd.cli.info import facts_text
 from symd.cli.options import demangle_option, example, file_verb, object_option
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
-from symd.engine.files.module import OpenModule, did_you_mean, open_module
+from symd.engine.files.added_module import OpenModule
+from symd.engine.files.module import did_you_mean, open_module
 from symd.errors import NotFound
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.json.answers import named_item_json

@@ -28,9 +28,10 @@ from symd.cli.options import (
 )
 from symd.cli.output import NO, check_output_is_not_input, printable, progress_bar, say, say_notes, write_json
 from symd.config import Limits
+from symd.engine.files.added_module import OpenModule
 from symd.engine.files.input import read_input
 from symd.engine.files.listing_sources import allowed_folders, with_python_names
-from symd.engine.files.module import OpenModule, open_symbolizer
+from symd.engine.files.module import open_symbolizer
 from symd.errors import BadQuery, InvalidInput, SymdError
 from symd.formats.containers import compressed_file, identify
 from symd.formats.containers import uri as uris

@@ -15,7 +15,7 @@ from symd.cli.options import daemon_option, example, limit_option
 from symd.cli.output import NO, write_json
 from symd.client import Client
 from symd.config import Limits
-from symd.engine.files.module import add_module
+from symd.engine.files.added_module import add_module
 from symd.errors import BadQuery, InvalidInput, LimitExceeded, NotFound, PermissionDenied, Unsupported
 from symd.model.addresses import ByKernel, BySection, DeviceAddress, KernelOffset, SectionOffset
 from symd.model.contexts import Context, Load, Segment, Unload

@@ -125,6 +125,10 @@ def _packed_facts(facts: Mapping[str, Any], most: int = MOST_FACTS, values: int 
     return packed
 
 
+_HOLD_NOTHING = frozenset({bool, float, int, str, type(None)})
+"""Types of values without values inside."""
+
+
 def _has_more_values(facts: Mapping[str, Any], room: int) -> bool:
     """Whether they are more than ``room``, those inside values counted."""
     waiting: list[Any] = [facts]
@@ -134,7 +138,8 @@ def _has_more_values(facts: Mapping[str, Any], room: int) -> bool:
             value = [*value.values()]
         if isinstance(value, list | tuple):
             room -= len(value)
-            waiting += [each for each in value if isinstance(each, Mapping | list | tuple)]
+            if not _HOLD_NOTHING.issuperset(map(type, value)):  # most are long lists of numbers
+                waiting += value
     return room < 0
 
 

@@ -68,6 +68,9 @@ class FakeSymbolizer:
     def object_data(self, digest: str, path: str) -> bytes:
         return self.data[path]
 
+    def objects(self) -> Iterator[tuple[ObjectSummary, bytes]]:
+        return ((each, self.data[each.path]) for each in self.summary.objects)
+
     def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
         return iter(self.tables if level is LineLevel.SOURCE else self.ptx_tables)
 

@@ -12,7 +12,7 @@ import symd
 from symd import Client
 from symd.cli.status import size_text
 from symd.config import MIB, default_server
-from symd.engine.files.module import chosen_module
+from symd.engine.files.added_module import chosen_module
 from symd.errors import BadQuery, ModuleNotFound
 from symd.model.summaries import ModuleRecord
 from tests.cli.conftest import Run

@@ -3,7 +3,10 @@
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from symd.cli.extract import FileNames
+from symd.debuginfo import reading
 from symd.model.summaries import ObjectSummary
 from tests.cli.conftest import Run
 from tests.cli.fake import FakeSymbolizer
@@ -22,6 +25,15 @@ def test_every_object_becomes_a_file_with_its_own_bytes(symd: Run, sample: Path,
     data = Path(item["file"]).read_bytes()
     assert (len(data), hashlib.sha256(data).hexdigest()) == (item["size"], item["sha256"])
     assert data.startswith(b"\x7fELF")
+
+
+def test_no_debug_data_is_decoded_to_write_the_objects_of_a_file(
+    run: Run, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("read_each", "read_in_turn", "read_part"):
+        monkeypatch.setattr(reading, name, lambda *_: pytest.fail("debug data is decoded"))
+    outcome = run("extract", "--json", sample, tmp_path / "new")
+    assert (outcome.code, len(outcome.json)) == (0, 1)
 
 
 def test_names_are_harmless_different_and_tell_the_kind():

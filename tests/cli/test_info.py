@@ -1,5 +1,7 @@
 """symd info."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,14 @@ def test_a_real_module_from_a_file_and_from_stdin(symd: Run, sample: Path):
     assert first["format"] == "igc-debug"
     assert [kernel["name"] for item in first["objects"] for kernel in item["kernels"]] == ["vadd"]
     assert {**second, "file": str(sample)} == first
+
+
+def test_a_file_is_described_without_importing_an_engine(sample: Path):
+    script = f"import sys; from symd.cli import command_line; command_line.invoke(['info', {str(sample)!r}]); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    imported = set(done.stdout.splitlines()[-1].split())
+    assert "symd.cli.info" in imported
+    assert not imported & {"symd.engine.engine", "symd.engine.reading.questions", "symd.store.store", "grpc"}
 
 
 ENTRIES = {

@@ -15,6 +15,7 @@ from symd.formats.containers.lazy import LazyMapping, LazySequence
 from symd.index import summary as index_summary
 from symd.index.summary import PackedFacts, pack, pack_object, unpack
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
+from tests.hostile.growth import steps
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec=None)),
@@ -250,6 +251,12 @@ def test_facts_of_very_many_values_are_not_kept(kernels):
     assert [dict(each.facts) for each in read.objects[0].kernels] == [said, some] * kernels
     assert (read.objects[0].facts, read.containers[0]) == (said, opened[0])
     assert read.containers[1].facts == {"left_out": "facts of more than 65,536 values"}
+
+
+def test_long_lists_of_numbers_take_no_step_for_each_number():
+    """Attributes of CUDA's kernels list offsets: 1.8 million in a library of 60 MB."""
+    long, longer = ({"offsets": [70_000] * count} for count in (8_000, 16_000))
+    assert steps(lambda: pack(with_facts(longer))) < steps(lambda: pack(with_facts(long))) + 1_000
 
 
 def test_kernels_beyond_as_many_as_are_listed_are_counted_in_a_note(monkeypatch):

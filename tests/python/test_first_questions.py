@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,24 @@ def test_a_program_of_the_host_is_not_indexed_for_one_question(decoded: list[str
         assert set(decoded) == paths
 
 
+@SMALL_AND_LARGE
+@pytest.mark.parametrize("name", ["amdgpu/bin/host", "cuda/bin/program", "cuda/bin/tonemap.zstd.fatbin"])
+def test_the_bytes_of_a_code_object_take_no_index(
+    name: str, decoded: list[str], is_large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with symd.open(SAMPLES / name) as module:
+        digests = {each.path: each.sha256 for each in module.objects}
+    if is_large:
+        monkeypatch.setattr(opened_file, "LARGE", 1)
+    path = Path(shutil.copy(SAMPLES / name, tmp_path))
+    monkeypatch.setattr(Engine, "add", lambda *_: pytest.fail("the engine is asked, which indexes all of it"))
+    decoded.clear()
+    for source in (path, path.read_bytes()):
+        with symd.open(source) as module:
+            assert {path: sha256(module.object_data(path)).hexdigest() for path in digests} == digests
+    assert decoded == []
+
+
 def test_who_asks_on_gets_the_index_of_all(tmp_path: Path, decoded: list[str]) -> None:
     code = symd.open(KERNELS / "raycast" / "dg2-opt.dbg").object_data("raycast")
     path = tmp_path / "many.dbg"
@@ -157,14 +176,16 @@ def test_answers_are_those_of_the_index_of_all(
 
 
 def test_what_is_wrong_is_said_as_of_the_index_of_all(archive: Path) -> None:
-    def said(module: symd.Module) -> str:
+    def said(ask: Callable[[], object]) -> str:
         with pytest.raises(symd.SymdError) as caught:
-            module.symbolize(0, path="nowhere")
+            ask()
         return str(caught.value)
 
     with symd.open(archive) as first, symd.open(archive) as whole:
         assert whole.summary
-        assert said(first) == said(whole)
+        assert said(lambda: first.symbolize(0, path="nowhere")) == said(lambda: whole.symbolize(0, path="nowhere"))
+        with symd.open(archive) as alone:
+            assert said(lambda: alone.object_data("nowhere")) == said(lambda: whole.object_data("nowhere"))
 
 
 @SMALL_AND_LARGE
@@ -187,7 +208,12 @@ def test_a_mapped_file_that_was_written_to_is_not_answered_from(
     with symd.open(path) as module, symd.open(path) as indexed:
         assert indexed.symbolize([0x1978])[0] == wanted
         path.write_bytes(data[:100])
-        for ask in (lambda: module.symbolize(0x1978), lambda: module.summary, lambda: module.sha256):
+        for ask in (
+            lambda: module.symbolize(0x1978),
+            module.object_data,
+            lambda: module.summary,
+            lambda: module.sha256,
+        ):
             with pytest.raises(HashMismatch, match="open it again"):
                 ask()
         assert indexed.symbolize(0x1978) == wanted

@@ -1,12 +1,10 @@
-"""The module that a verb reads: a file opened in this process, or a module of a daemon, named by as much of its SHA-256
-as no other has, or added now. Also the kernels that a name means: by symbol, or as written in the source.
-"""
+"""The module that a verb asks: of an engine in this process, or of a daemon (``added_module``). Also the kernels that a
+name means: by symbol, or as written in the source."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from symd.api import Symbolizer
@@ -14,64 +12,19 @@ from symd.config import Limits
 from symd.debuginfo import dwo
 from symd.debuginfo.slim import joined
 from symd.engine.engine import Engine
-from symd.engine.files.debug_files import with_debug_file, with_dwo_files
-from symd.engine.files.file_notices import hints_name, working
-from symd.engine.files.input import (
-    AllowedFiles,
-    check_no_module_name,
-    module_beginning,
-    module_digest,
-    read_input,
-)
-from symd.engine.files.kernel_packs import with_kernel_packs
+from symd.engine.files.added_module import OpenModule, add_module, daemon
+from symd.engine.files.file_notices import hints_name
+from symd.engine.files.input import read_input
 from symd.engine.reading.questions import InProcessReader
-from symd.errors import (
-    BadQuery,
-    InvalidInput,
-    KernelNotFound,
-    ModuleNotFound,
-    ObjectNotFound,
-    StoreUnavailable,
-    SymdError,
-)
+from symd.errors import InvalidInput, KernelNotFound, ObjectNotFound, SymdError
 from symd.formats.budget import Budget
 from symd.formats.containers import spirv, with_dwo
-from symd.formats.containers.file_part import sha256_of
 from symd.formats.spirv.module import check_same_code
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
-from symd.model.frame_text import printable
-from symd.model.identities import is_digest
-from symd.model.summaries import ModuleSummary
 from symd.model.texts import file_label
 from symd.query.disasm import disassemble
 from symd.store import Store
-
-_NAME = "modules/"
-_SHOWN = 4
-"""The most modules that are named where the beginning of a digest could mean several."""
-SHORT = 16
-"""Digits of a digest that are shown where a person reads it."""
-
-
-def chosen_module(symbolizer: Symbolizer, text: str) -> str:
-    """The digest of the module that ``text`` names: ``modules/SHA256`` or a SHA-256, either whole or the beginning that
-    it alone has. A whole one is not looked for. Raises ``ModuleNotFound`` and ``BadQuery``."""
-    beginning = text.removeprefix(_NAME)
-    if is_digest(beginning):
-        return beginning
-    if not beginning or beginning.strip("0123456789abcdef"):
-        raise BadQuery(
-            f"{text[:80]!r} does not name a module",
-            hint="write its SHA-256, or the beginning of it; symd modules lists them",
-        )
-    found = [record.sha256 for record in symbolizer.modules() if record.sha256.startswith(beginning)]
-    if len(found) > 1:
-        names = ", ".join(found[:_SHOWN])
-        raise BadQuery(f"{len(found)} modules begin with {beginning!r}", hint=f"give more of {names}")
-    if not found:
-        raise ModuleNotFound(f"no module begins with {beginning!r}", hint="symd modules lists them")
-    return found[0]
 
 
 def kernel_names(symbolizer: Symbolizer, digest: str, name: str, path: str | None = None) -> frozenset[str]:
@@ -90,18 +43,6 @@ def did_you_mean(answer: Answer) -> str:
     it."""
     like = " or ".join(each.function for each in answer.candidates if each.function)
     return f"did you mean {like}?" if like else ""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenModule:
-    """A module that is in ``symbolizer`` under ``digest``; ``name`` is what the user called it."""
-
-    symbolizer: Symbolizer
-    digest: str
-    name: str
-
-    def summary(self) -> ModuleSummary:
-        return self.symbolizer.module(self.digest)
 
 
 @contextmanager
@@ -132,64 +73,7 @@ def open_symbolizer(server: str | None, limits: Limits, only: str | None = None)
     if server is None:
         reader = InProcessReader(limits, only)
         return Engine(Store.temporary(limits), limits, disassemble=disassemble, reader=reader)
-    from symd.client import Client  # noqa: PLC0415 - 52 ms: gRPC is slow to import and not needed without a server
-
-    return Client(server)
-
-
-def add_module(
-    symbolizer: Symbolizer,
-    file: str,
-    server: str | None,
-    limits: Limits,
-    folder: Path | None = None,
-    *,
-    has_debug: bool = False,
-    allowed: AllowedFiles | None = None,
-) -> str:
-    """Add a module to the symbolizer; returns its SHA-256. ``file`` as for ``open_module``. ``.dwo`` files are looked
-    for beside it and in ``folder``. ``has_debug``: the user has named its debug data, so no debug file is looked for.
-    With ``allowed`` no other file is opened, neither ``file`` nor what it names."""
-    if server and (named := module_digest(file)):
-        return named
-    beginning = module_beginning(file)
-    if beginning and server:
-        return chosen_module(symbolizer, beginning)
-    if not server:
-        check_no_module_name(file)
-    apart = server is not None  # what is read here goes there
-    with working(f"reading {printable(file)}"):
-        data = read_input(file, limits, allowed=allowed)
-        data = with_kernel_packs(data, file, limits, beside=apart, allowed=allowed)
-        data = data if has_debug else with_debug_file(data, file, limits, allowed)
-        data = with_dwo_files(data, file, limits, folder, beside=apart, allowed=allowed)
-        return add_bytes(symbolizer, data, "stdin" if file == "-" else file, server)
-
-
-def add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:
-    """Add a module to the symbolizer, if a daemon does not have it yet; returns its SHA-256. Errors name it by
-    ``label``."""
-    if server and _may_be_asked(symbolizer, digest := sha256_of(data)):
-        return digest
-    try:
-        return symbolizer.add(data, file_label(label)).sha256
-    except ObjectNotFound:
-        raise  # it concerns the question, not the bytes
-    except SymdError as error:
-        raise error.prefix_where("standard input" if label == "stdin" else label) from None
-
-
-def _may_be_asked(symbolizer: Symbolizer, digest: str) -> bool:
-    """Whether the daemon has a module, or knows it and cannot say for now whether its bytes are there: it may answer
-    all the same."""
-    try:
-        return not symbolizer.missing([digest])
-    except StoreUnavailable as unavailable:
-        try:
-            symbolizer.record(digest)
-        except SymdError:
-            raise unavailable from None
-        return True
+    return daemon(server)
 
 
 def _with_dwo(code: bytes, apart: bytes, budget: Budget) -> bytes:

@@ -118,13 +118,12 @@ def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, 
 
 
 class SmallFile:
-    """Answers questions about one file that is held in memory whole. ``data`` are the bytes of the file joined with
-    what lies apart from it; a code object of AMD's is mapped. Raises ``SymdError`` where ``file`` (as for
-    ``read_input``, or its bytes) cannot be read or opened."""
+    """Answers questions about one file that is held in memory whole. ``data`` are its bytes. Raises ``SymdError``
+    where ``file`` (as for ``whole_file``, or its bytes) cannot be read or opened."""
 
     def __init__(self, file: str | bytes, limits: Limits, store: str | None = None) -> None:
         """``store``: where an index of it may be, as for ``stored_index``."""
-        self.data = data = _read(file, limits) if isinstance(file, str) else file
+        self.data = data = whole_file(file, limits) if isinstance(file, str) else file
         if store is not None:
             stored = stored_index(store, data)
             if stored is not None:
@@ -160,7 +159,9 @@ class SmallFile:
         return self._index.kernels(path)
 
 
-def _read(file: str, limits: Limits) -> bytes:
+def whole_file(file: str, limits: Limits) -> bytes:
+    """The bytes of a file (as for ``read_input``) joined with what lies apart from it; a code object of AMD's is
+    mapped. Raises what reading and joining them raises."""
     data = read_input(file, limits, amdgpu.claims)  # can be large; its reader takes sections alone
     if not amdgpu.claims(data):
         from symd.engine.files.kernel_packs import with_kernel_packs  # noqa: PLC0415 - 4 ms: only a host's program has any
@@ -172,7 +173,7 @@ def _read(file: str, limits: Limits) -> bytes:
 def opened_file(file: str | bytes, limits: Limits, store: str | None = None) -> LargeFile | SmallFile:
     """What answers questions about one file, or about the bytes of one, by its size. Raises what opening it raises.
     ``store``: where an index of it may be, as for ``stored_index``."""
-    if _is_long(file, limits) if isinstance(file, bytes) else is_large(file, limits) and not _may_be_split(file):
+    if is_long(file, limits) if isinstance(file, bytes) else is_large(file, limits) and not _may_be_split(file):
         from symd.engine.files.large_file import LargeFile  # noqa: PLC0415 - few files are large
 
         return LargeFile(file, limits, store)
@@ -192,7 +193,7 @@ def is_large(file: str, limits: Limits) -> bool:
         return False
     with mapped_file(file) as mapped:
         data = cast("bytes", mapped)
-        if not _is_long(data, limits):
+        if not is_long(data, limits):
             return False
         try:
             if amdgpu.claims(data):
@@ -205,7 +206,7 @@ def is_large(file: str, limits: Limits) -> bool:
             return True  # its next reader reports what is wrong with it
 
 
-def _is_long(data: bytes, limits: Limits) -> bool:
+def is_long(data: bytes, limits: Limits) -> bool:
     """Whether these are 64 MiB or more, as they are or as its compressed code objects expand."""
     if not MAPPED <= len(data) < LARGE:
         return len(data) >= LARGE

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from symd.api import Symbolizer
 from symd.config import DEFAULT_LIMITS, UNBOUNDED_STORE, Limits, default_cache
 from symd.engine.engine import Engine
-from symd.engine.files.module import add_module, open_symbolizer
+from symd.engine.files.added_module import add_module
+from symd.engine.files.module import open_symbolizer
 from symd.errors import InvalidInput, StoreUnavailable, ToolMissing, extra_hint
 from symd.profiles import NamedModule
 from symd.store import ModuleStore, Store

@@ -1,0 +1,115 @@
+"""A file that is read here described, and its code objects one by one, as a daemon tells of a module, but without an
+engine. Large files (``opened_file`` says which those are) are mapped and opened one code object after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from symd.config import Limits
+from symd.debuginfo import reading
+from symd.engine.files.file_notices import hints_name, working
+from symd.engine.files.gc_control import gc_frozen
+from symd.engine.files.input import called, check_no_module_name
+from symd.engine.files.opened_file import is_large, is_long, mapped_file, whole_file
+from symd.errors import SymdError
+from symd.formats.budget import DebugBudget
+from symd.formats.containers import ContainerUnpacker
+from symd.formats.containers.code_reloader import read_now
+from symd.formats.containers.file_part import forget, sha256_of
+from symd.index.lookup import Index
+from symd.index.module import build_index, judged_summary
+from symd.index.module_tables import DecodedObject
+from symd.model.code import CodeObject, Vendor
+from symd.model.frame_text import printable
+from symd.model.identities import Digest
+from symd.model.summaries import ModuleSummary, ObjectSummary, code_summary
+from symd.system.process.resources import tune_malloc_for_command
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+
+_HASHING = 2
+"""Threads that hash: the file, and its code objects."""
+_LATER = Digest("")
+"""Stands for the digest of a code object that is still being hashed, or not asked for."""
+
+
+def file_summary(file: str, limits: Limits, *, object_digests: bool) -> ModuleSummary:
+    """The module in ``file`` described as its index has it; of a large one the code objects have their digests or not,
+    and debug data is looked at where Intel's compiler wrote it, whose contradictions are noted: that of large libraries
+    of others takes minutes. Raises what opening it raises."""
+    with _opened(file, limits) as data:
+        if is_long(data, limits):
+            return _large_summary(data, limits, object_digests=object_digests)
+        return Index(build_index(data, limits)).summary
+
+
+def file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:
+    """Every code object in ``file`` with its bytes, one at a time in memory. Raises what opening it raises."""
+    with _opened(file, limits) as data:
+        for code in ContainerUnpacker(data, limits):
+            yield code_summary(code, Digest(sha256_of(code.data))), code.data
+            forget(data)
+
+
+@contextmanager
+def _opened(file: str, limits: Limits) -> Iterator[bytes]:
+    """The bytes of ``file``, mapped where they are many."""
+    check_no_module_name(file)
+    with hints_name(file), working(f"reading {printable(file)}"), gc_frozen():
+        if is_large(file, limits):
+            with mapped_file(file) as mapped:
+                data = cast("bytes", mapped)
+        else:
+            data = whole_file(file, limits)
+        try:
+            yield data
+        except SymdError as error:
+            raise error.prefix_where(called(file)) from None
+
+
+def _large_summary(data: bytes, limits: Limits, *, object_digests: bool) -> ModuleSummary:
+    opening, budget = ContainerUnpacker(data, limits), DebugBudget(limits, len(data))
+    tune_malloc_for_command()
+    with ThreadPoolExecutor(_HASHING) as pool:
+        digest = pool.submit(sha256_of, data)
+        objects = tuple(_summaries(opening, budget, pool if object_digests else None))
+        notes, opened = tuple(opening.notes), tuple(opening.containers)
+        return ModuleSummary(Digest(digest.result()), len(data), opening.format, objects, notes, opened)
+
+
+def _summaries(
+    opening: ContainerUnpacker, budget: DebugBudget, pool: ThreadPoolExecutor | None
+) -> Iterator[ObjectSummary]:
+    """Every code object described. The digest of each is made while the next one is opened: no more than two are in
+    memory, without digests one."""
+    pending: tuple[ObjectSummary, Future[str]] | None = None
+    for code in opening:
+        described = read_now(_described(code, budget))
+        if pool is None:
+            yield described
+        else:
+            digest = pool.submit(sha256_of, code.data)
+            if pending:
+                yield _with_digest(*pending)
+            pending = described, digest
+            del digest
+        del code
+        forget(opening.data)
+    if pending:
+        yield _with_digest(*pending)
+
+
+def _with_digest(summary: ObjectSummary, digest: Future[str]) -> ObjectSummary:
+    return summary._replace(sha256=Digest(digest.result()))
+
+
+def _described(code: CodeObject, budget: DebugBudget) -> ObjectSummary:
+    if code.vendor is not Vendor.INTEL:
+        return code_summary(code, _LATER)
+
+    return judged_summary(DecodedObject(*reading.read_or_refused(code, budget)), _LATER)
