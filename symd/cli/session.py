@@ -132,7 +132,7 @@ class Session:
         if self._unread is not None:
             why = kernels().unread(self._unread)
             if not why:
-                return f"there is no debug info: {HOW_TO_GET_DEBUG_INFO}"
+                return f"there is no debug info: {HOW_TO_GET_DEBUG_INFO}" if _is_read_by_a_person() else ""
             return f"{why}; {WHERE_CUT_OFF}" if why.startswith(NO_SECTIONS) else why
         return kernels().unread(None) if self._asked_without_object else ""
 
@@ -315,6 +315,10 @@ class Session:
 def _is_outside(answer: Answer) -> bool:
     """Whether it is a query's number that lies outside the text."""
     return answer.reason is Reason.OUTSIDE_TEXT and not answer.candidates
+
+
+def _is_read_by_a_person() -> bool:
+    return sys.stderr.isatty()
 
 
 def _parsed(text: str) -> Query | BadQuery:

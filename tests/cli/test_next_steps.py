@@ -88,10 +88,6 @@ ANSWERS = {
         "0x48 lies outside the text; did you mean '(.text)+0x48' or _Z5shadePfPKfi+0x48",
     ),
     "the same in decimal": (("symbolize", LINKED, "72"), "did you mean '(.text)+0x48' or"),
-    "code without debug info": (
-        ("symbolize", LINKED.with_name("v4-gfx900-nodebug.co"), "0x1900"),
-        "there is no debug info: compile with -g (clang, hipcc,",
-    ),
 }
 
 
@@ -105,6 +101,14 @@ def test_an_answer_without_a_line_says_what_to_do(run: Run, call: tuple[object, 
 def test_a_program_to_sample_is_told_what_collects_its_modules(symd: Run, verb: str) -> None:
     done = symd(verb, "--", "./app")
     assert (done.code, "symd does not sample a program: symd run -- PROGRAM" in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize("is_person", [True, False])
+def test_a_person_is_told_what_to_compile_with(run: Run, monkeypatch: pytest.MonkeyPatch, is_person: bool) -> None:
+    monkeypatch.setattr("symd.cli.session._is_read_by_a_person", lambda: is_person)
+    done = run("symbolize", LINKED.with_name("v4-gfx900-nodebug.co"), "0x1900")
+    assert done.out == "0x1900: shade [NO_DEBUG_INFO]\n"
+    assert ("there is no debug info: compile with -g (clang, hipcc," in done.err) == is_person
 
 
 def test_an_address_beyond_every_kernel_is_not_explained(run: Run) -> None:

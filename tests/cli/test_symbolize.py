@@ -247,7 +247,7 @@ def test_an_offset_behind_a_kernel_says_how_long_that_is(way: str, run: Run, sym
     )
     assert told.out == "shade+0x10000: no answer [OUTSIDE_TEXT]\n"
     assert told.err == "symd: shade is 180 (0xb4) bytes long; 0x10000 lies behind its text\n"
-    assert run("symbolize", file, "0x1").err == ""
+    assert "behind its text" not in run("symbolize", file, "0x1").err
 
 
 @pytest.mark.parametrize("way", ["one by one", "large", "stored"])
@@ -317,7 +317,8 @@ def test_a_decimal_number_outside_the_text_is_told_where_it_lies_inside_as_hexad
 def test_of_a_number_that_lies_outside_either_way_no_other_is_suggested(symd: Run, query: str) -> None:
     outcome = symd("symbolize", ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co", query)
     assert outcome.out == f"{query}: no answer [OUTSIDE_TEXT]\n"
-    assert "did you mean" not in outcome.err
+    assert "did you mean 0x" not in outcome.err
+    assert "did you mean shade+0x9" not in outcome.err
 
 
 def test_a_store_that_does_not_exist_is_told(symd: Run, tmp_path: Path) -> None:
