@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -174,3 +175,48 @@ def test_a_debugger_waits_for_a_module_stops_steps_and_sees_it_go(
     assert printed[-2] == "unloaded load 1"
     assert printed[-1].startswith("gone 1 load 1 ")
     assert one in printed[-1]
+
+
+def kernels_of(server: str, module: Path) -> list[tuple[int, int]]:
+    """The address and size of each kernel, as llvm-readelf has them, in the order in which the daemon lists them."""
+    text = tools.output(tools.require("llvm-readelf"), "--symbols", "--wide", module)
+    rows = re.findall(r"^ +\d+: ([0-9a-f]+) +(\d+) FUNC .* (\S+)$", text, re.MULTILINE)
+    symbols = {name: (int(address, 16), int(size)) for address, size, name in rows}
+    with Client(server) as client:
+        (only,) = client.add(module.read_bytes()).objects
+    return [symbols[kernel.name] for kernel in only.kernels]
+
+
+def sampled(kernels: list[tuple[Path, int, int]], count: int) -> Counter[tuple[Path, int]]:
+    """How many of the profilers' samples are at each address of a module; each kernel is (module, address, size)."""
+    found: Counter[tuple[Path, int]] = Counter()
+    state = 1
+    for _ in range(count):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        module, address, size = kernels[(state >> 33) % len(kernels)]
+        found[module, address + (state >> 13) % size] += 1
+    return found
+
+
+@pytest.mark.parametrize("built", ["cpp", "go"], indirect=True)
+def test_a_profiler_sums_the_samples_of_each_line(built: tuple[str, Path], server: str) -> None:
+    modules = [SAMPLE, SAMPLE.with_name("nested-14.co")]
+    kernels = [(module, *kernel) for module in modules for kernel in kernels_of(server, module)]
+    samples = sampled(kernels, 30_000)
+    frames = {module: symbolized(module, [at for other, at in samples if other == module]) for module in modules}
+    lines: Counter[str] = Counter()
+    for (module, address), count in samples.items():
+        function, file, line = frames[module][address][0]
+        if line:
+            lines[f"{function} {file}:{line}"] += count
+    expected = [f"{count} {name}" for name, count in sorted(lines.items(), key=lambda each: (-each[1], each[0]))]
+    printed = tools.output(*command(built, "profiler", server, "30000", *modules))
+    heading = r"(?m)^by (?:kernel|device address): 30000 samples, \S+ M samples/s, [1-9]\d* bytes back\n"
+    nothing, *tables = re.split(heading, printed)
+    assert nothing == ""
+    assert len(tables) == 2
+    assert tables[0] == tables[1]
+    exact = [row for row in tables[0].splitlines() if " REASON_" not in row]
+    assert len(tables[0].splitlines()) == 10
+    assert len(exact) > 5
+    assert exact == expected[: len(exact)]
