@@ -20,4 +20,4 @@ end_of_needs() {
 }
 out=$(mkdir -p "$1" && cd "$1" && pwd)
 protos=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../protos" && pwd)
-googleapis=${GOOGLEAPIS:-$(python3 -c 'import google.rpc; print(*google.rpc.__path__)' 2>/dev/null)/../..}
+googleapis=${GOOGLEAPIS:-$(python3 -c 'import google.rpc; print(*google.rpc.__path__)' 2>/dev/null || true)/../..}
