@@ -8,11 +8,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "symd/v1/context_service.grpc.pb.h"
 #include "symd/v1/module_service.grpc.pb.h"
@@ -20,7 +23,7 @@
 
 using namespace symd::v1;
 
-// What every client writes: failures, the upload, packed arrays. On a big-endian machine, number and packed swap bytes.
+// What every client writes: failures, the upload, packed arrays. A big-endian machine would swap the bytes of numbers.
 void demand(const grpc::Status &status) {
     if (!status.ok()) std::cerr << status.error_message() << "\n", std::exit(1);
 }
@@ -42,14 +45,9 @@ std::string upload(ModuleService::Stub &modules, const std::string &file) {
 }
 
 uint64_t number(const std::string &packed, size_t count, size_t index) {
+    const size_t width = packed.size() / count;  // 0: all are zero
     uint64_t result = 0;
-    size_t width = packed.size() / count;  // 0: all are zero
     return std::memcpy(&result, packed.data() + index * width, width), result;
-}
-
-template <class Number>
-std::string packed(const std::vector<Number> &numbers) {
-    return {reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(Number)};
 }
 
 // One request, and the samples of each line: its innermost frame, with the reason where the line is not certain.
@@ -83,8 +81,8 @@ void profile(SymbolService::Stub &symbols, const char *title, const SymbolizeReq
 int main(int argc, char **argv) {
     if (argc < 4) return std::cerr << "usage: profiler SERVER SAMPLES MODULE...\n", 2;
     grpc::ChannelArguments options;
-    options.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");  // over a Unix socket gRPC would send the path
-    options.SetMaxReceiveMessageSize(-1);
+    // Over a Unix socket gRPC would send the path as authority. Answers for millions of samples are more than its usual 4 MiB.
+    options.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost"), options.SetMaxReceiveMessageSize(-1);
     auto channel = grpc::CreateCustomChannel(argv[1], grpc::InsecureChannelCredentials(), options);
     auto modules = ModuleService::NewStub(channel);
     auto contexts = ContextService::NewStub(channel);
@@ -139,9 +137,10 @@ int main(int argc, char **argv) {
         offsets.push_back((random >> 13) % sizes[origin.back()]);
         addresses.push_back(bases[origin.back()] + offsets.back());
     }
-    kernels.set_count(offsets.size()), kernels.set_values(packed(offsets)), kernels.set_origin(packed(origin));
+    kernels.set_count(offsets.size());
+    kernels.set_values(offsets.data(), offsets.size() * sizeof(uint32_t)), kernels.set_origin(origin.data(), origin.size() * sizeof(uint32_t));
     auto &device = *by_address.mutable_packed_queries();
-    device.set_count(addresses.size()), device.set_values(packed(addresses));
+    device.set_count(addresses.size()), device.set_values(addresses.data(), addresses.size() * sizeof(uint64_t));
     device.add_origins()->set_context(events.context());
     profile(*symbols, "by kernel", by_kernel);
     profile(*symbols, "by device address", by_address);

@@ -8,6 +8,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
+import { Readable, type Writable } from "node:stream";
 import { credentials, type ServiceError } from "@grpc/grpc-js";
 import type { Answer } from "./gen/symd/v1/answer.js";
 import { BreakpointServiceClient, WatchRequest, type WatchResponse } from "./gen/symd/v1/breakpoint_service.js";
@@ -29,14 +30,9 @@ const channel = [server, credentials.createInsecure(), { "grpc.default_authority
 const ask = <A>(call: (done: (error: ServiceError | null, answer: A) => void) => unknown) =>
   new Promise<A>((resolve, reject) => call((error, answer) => (error ? reject(error) : resolve(answer))));
 async function upload(file: string): Promise<string> {
-  const bytes = readFileSync(file), sha256 = createHash("sha256").update(bytes).digest("hex");
-  const answer = ask<UploadModuleResponse>((done) => {
-    const call = modules.uploadModule(done);
-    call.write(UploadModuleRequest.fromPartial({ header: { sha256, sizeBytes: BigInt(bytes.length), label: file } }));
-    for (let at = 0; at < bytes.length; at += 1 << 20) call.write(UploadModuleRequest.fromPartial({ chunk: bytes.subarray(at, at + (1 << 20)) }));
-    call.end();
-  });
-  return (await answer).module!.name;
+  const bytes = readFileSync(file), header = { sha256: createHash("sha256").update(bytes).digest("hex"), sizeBytes: BigInt(bytes.length), label: file };
+  const parts = [{ header }, ...Array.from({ length: Math.ceil(bytes.length / 2 ** 20) }, (_, i) => ({ chunk: bytes.subarray(i * 2 ** 20, (i + 1) * 2 ** 20) }))];
+  return (await ask<UploadModuleResponse>((done) => Readable.from(parts.map((each) => UploadModuleRequest.fromPartial(each))).pipe(modules.uploadModule(done) as unknown as Writable))).module!.name;
 }
 const unpack = (packed: Uint8Array, count: number) => // little-endian integers, of whatever width
   Array.from({ length: count }, (_, i) => packed.subarray((i * packed.length) / count, ((i + 1) * packed.length) / count).reduceRight((high, byte) => high * 256 + byte, 0));
