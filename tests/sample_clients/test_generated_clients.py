@@ -220,3 +220,23 @@ def test_a_profiler_sums_the_samples_of_each_line(built: tuple[str, Path], serve
     assert len(tables[0].splitlines()) == 10
     assert len(exact) > 5
     assert exact == expected[: len(exact)]
+
+
+@pytest.mark.parametrize(
+    ("language", "packages"),
+    [
+        ("cpp", {"g++", "pkg-config", "protobuf-compiler-grpc", "libgrpc++-dev", "libssl-dev"}),
+        ("go", {"golang-go", "protoc-gen-go-1-5", "protoc-gen-go-grpc"}),
+        ("typescript", {"nodejs", "npm"}),
+    ],
+)
+def test_a_build_names_the_packages_that_are_missing(language: str, packages: set[str], tmp_path: Path) -> None:
+    for tool in ("bash", "dirname", "mkdir", "python3"):
+        (tmp_path / tool).symlink_to(tools.require(tool))
+    build = [CLIENTS / language / "build", tmp_path / "out"]
+    done = subprocess.run(build, capture_output=True, text=True, env={"PATH": str(tmp_path)}, timeout=60, check=False)
+    assert done.returncode == 1
+    heading = "missing packages of Debian: apt-get install "
+    assert done.stderr.startswith(heading)
+    named = set(done.stderr.removeprefix(heading).split())
+    assert named >= packages | {"protobuf-compiler", "libprotobuf-dev"}
