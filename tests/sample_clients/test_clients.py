@@ -125,6 +125,10 @@ def test_a_profilers_client_asks_about_all_kernels_of_all_modules_at_once(server
     text = run("bulk_profile.py", RAYCAST, tonemap, "--samples", "50000", "--server", server)
     assert "raycast.cl:" in text
     assert "transfer.h:" in text
+    by_address = run(
+        "bulk_profile.py", RAYCAST, tonemap, "--samples", "50000", "--device-addresses", "--server", server
+    )
+    assert by_address == text
 
 
 @pytest.mark.parametrize(
