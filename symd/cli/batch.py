@@ -51,27 +51,27 @@ _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-2
     multiple=True,
     metavar="[ID=]FILE",
     shell_complete=complete_files,
-    help="A module that the samples speak of; ID is what they call it.",
+    help="A module that the samples refer to; ID is what they call it.",
 )
 @module_server_option
 @click.option(
     "--store",
     metavar="FOLDER|URL",
-    help='A store that has the modules, asked without a daemon: its folder, "default" for that of the daemon that runs here, or with --catalogue its'
+    help='Read modules and indexes from this store, without a daemon: its folder, "default" for that of the daemon that runs here, or, with --catalogue, its'
     " object storage, s3://BUCKET/PREFIX or file:///FOLDER.",
 )
 @click.option(
     "--catalogue",
     envvar="SYMD_CATALOGUE",
     metavar="URL",
-    help="The database of a --store in an object storage, postgresql://USER@HOST/DATABASE; $SYMD_CATALOGUE may name it.",
+    help="The database of a --store in object storage, postgresql://USER@HOST/DATABASE; $SYMD_CATALOGUE may name it.",
 )
 @click.option(
     "--cache",
     metavar="FOLDER",
     default="",
     show_default="$SYMD_CACHE or the user's cache",
-    help="The folder of this machine for files of an object storage, within the limit cache_size.",
+    help="The folder on this machine for files from object storage; the limit cache_size bounds its size.",
 )
 @click.option(
     "--out-form",
@@ -91,7 +91,7 @@ _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-2
     "columns",
     multiple=True,
     metavar="NAME=THEIRS",
-    help="What IN calls a column, such as address=pc. NAME is context, device_address, time, module, object, kernel, offset, address or weight.",
+    help="The name of a column in IN, such as address=pc. NAME is context, device_address, time, module, object, kernel, offset, address or weight.",
 )
 @click.option(
     "--prefix",

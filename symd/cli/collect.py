@@ -173,12 +173,13 @@ def command(
     limits: Limits,
     as_json: bool,
 ) -> None:
-    """Take each module that is in FOLDER or below it, or arrives there: compiler caches, folders of dumps.
+    """Take each module that is in FOLDER or below it, or arrives there later, as in compiler caches and folders of
+    dumps.
 
     Every file counts once, however many names it has, and only when it is complete. Other files are skipped, and links
-    are not followed. A FOLDER that does not exist yet is waited for. If symd run --out wrote the FOLDER, a daemon also
-    learns its processes and loads, as they are when the command starts. The command runs until you interrupt it, unless
-    --once is given.
+    are not followed. A FOLDER can also be one that does not exist yet. If symd run --out wrote the FOLDER, a daemon
+    also learns its processes and loads, as they are when the command starts. The command runs until you interrupt it,
+    unless --once is given.
     """
     known = [cache.folder for cache in compiler_caches(os.environ)] if caches else []
     wanted = list(dict.fromkeys([*map(Path, folders), *known]))

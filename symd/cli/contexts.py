@@ -259,11 +259,11 @@ def _parsed(text: str, default: int | None) -> DeviceQuery:
 @click.argument("context", required=False)
 def command(server: str | None, process: int | None, as_json: bool, context: str | None) -> int:
     """List the contexts that a daemon knows: a process on a device, how many modules it loaded, when the first was
-    loaded and, if none is loaded any more, when the last was unloaded.
+    loaded and, if none is loaded now, when the last was unloaded.
 
-    With CONTEXT, its ID or the beginning of it: show its loads, each with its module, key, times and device addresses.
-    Times are nanoseconds of the context's clock, shown as seconds in text. To ask what is at a device address, use symd
-    symbolize --context. Exit code 1: there is no context with that ID or process.
+    With CONTEXT (its ID, or the beginning of it), show its loads, each with its module, key, times and device
+    addresses. Times are nanoseconds of the context's clock, shown as seconds in text. To ask what is at a device
+    address, use symd symbolize --context. Exit code 1: there is no context with that ID or process.
     """
     with Client(server) as client:
         if context is not None:

@@ -108,8 +108,8 @@ def large_file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummar
 
 
 fetching_server_option = server_option_that(
-    "Where modules/SHA256, or the beginning of it, is taken from: the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT."
-    ' Everything else is read here. "default" is the daemon that runs here, "none" is none.'
+    "Take modules/SHA256, or the beginning of it, from the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT."
+    ' Everything else is read here. "default" is the daemon that runs here, "none" means no daemon.'
 )
 
 

@@ -65,12 +65,12 @@ class ProgramNotStarted(Exception):
     ),
 )
 @server_option_that(
-    "Give what is captured to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; by default to yours, if it runs."
+    "Send what is captured to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; by default to yours, if it is running."
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep what is captured in this folder. Without --out, --server and a daemon, a new folder is made in symd's cache, or a temporary one if nothing can be written there.",
+    help="Keep what is captured in this folder. Without --out, --server or a running daemon, symd creates a folder in its cache, or a temporary one if it cannot write there.",
 )
 @click.option(
     "--debug-lines",
@@ -82,7 +82,7 @@ class ProgramNotStarted(Exception):
     "ways",
     multiple=True,
     type=click.Choice([way.value for way in WAYS]),
-    help="Use only this way into the program; can be given several times. By default, the ways that reach it.",
+    help="Capture only in this way; can be given several times. By default, every way that reaches the program is used.",
 )
 @click.option(
     "--simulate",

@@ -156,9 +156,9 @@ def command(
     """Show FILE in the browser: source beside instructions, inlined calls, variables, and the samples of a profile.
 
     The page is served on loopback, to anyone who has the address that is printed. The command ends when you close the
-    page or press Ctrl-C. With -o it writes one HTML file instead, which needs nothing else; of a module with many
-    kernels it holds those with the most samples, or the first ones. Showing instructions takes the vendor's
-    disassembler (see symd doctor).
+    page or press Ctrl-C. With -o, it writes a single, self-contained HTML file instead. If the module has many kernels,
+    the file has those with the most samples, or the first ones. Showing instructions needs the vendor's disassembler
+    (see symd doctor).
     """
     if target is not None:
         check_output_is_not_input((target,), (file, debug, profile))
