@@ -117,7 +117,7 @@ def _check_text(handle: int, log: str) -> None:
     beginning = os.pread(handle, READ_BYTES, 0) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
     if b"\0" in beginning and (found := identify(beginning)) is not None:
         hint = f"symd annotate -m {quote(log)} LOG"
-        raise InvalidInput(f"this is {found.NAME}, a module and no text", where=log, hint=hint)
+        raise InvalidInput(f"this is {found.NAME}, a module, not text", where=log, hint=hint)
 
 
 def _pass_on(out: BinaryIO, piece: bytes, annotator: Annotator, demangler: Demangler | None, *, whole: bool) -> None:

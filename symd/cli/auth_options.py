@@ -128,7 +128,7 @@ def _check_certificate(listen: ListenConfig) -> None:
         if path is None
     ]
     if len(missing) == 1:
-        raise click.UsageError(f"TLS takes a certificate and its key: give {missing[0]} too")
+        raise click.UsageError(f"TLS needs a certificate and its key: also give {missing[0]}")
     if missing and listen.tls_client_ca is not None:
         raise click.UsageError("clients show certificates over TLS only: give --tls-cert and --tls-key too")
 

@@ -129,17 +129,17 @@ def command(
     """
     if "-" in (source, target):
         raise click.UsageError(
-            "IN and OUT are files: Parquet is read from its end; write a file's name in the place of -"
+            "IN and OUT must be files: Parquet is read from its end; write a file's name instead of -"
         )
     if store is not None and context.get_parameter_source("server") is ParameterSource.ENVIRONMENT:
         server = None  # what is written counts before what is set for all verbs
     if store is not None and server is not None:
-        raise click.UsageError("--store and --server: name one of the two")
+        raise click.UsageError("--store and --server cannot be used together")
     store = None if store is None else named_store(store)
     if context.get_parameter_source("catalogue") is ParameterSource.ENVIRONMENT and not is_url(store or ""):
         catalogue = None  # it is that of another store
     if locations is not None and form != "locations":
-        raise click.UsageError("--locations takes --out-form locations")
+        raise click.UsageError("--locations needs --out-form locations")
     written = written_paths(target, Form(form), locations)
     check_output_is_not_input(written, (named_file(each)[1] for each in modules))
     check_arrow()

@@ -61,7 +61,7 @@ def destination_options(verb: Verb) -> Verb:
 def open_destination(server: str | None, out: Path | None, stack: ExitStack) -> Sink:
     """Where the modules go. Raises click.UsageError where both are given."""
     if server and out:
-        raise click.UsageError("--server and --out exclude each other")
+        raise click.UsageError("--server and --out cannot be used together")
     if out is not None:
         return stack.enter_context(FolderSink(out))
 
@@ -224,7 +224,7 @@ def _tell_captures(folder: Path, sink: Sink, report: ModuleReport) -> set[str]:
         with suppress(InvalidInput, LimitExceeded, Unsupported):  # said of the first load
             sink.take(event)
     report.note(
-        f"{folder / EVENTS}: what {counted(len(processes), 'program')} loaded and when is told; symd contexts lists them"
+        f"{folder / EVENTS}: recorded what {counted(len(processes), 'program')} loaded, and when; symd contexts lists them"
     )
     return digests
 

@@ -348,7 +348,9 @@ def _invoke(arguments: Sequence[str]) -> int:
         written = next((argument for argument in arguments if bad in argument), None)
         if written is None:
             raise
-        raise InvalidInput("this is not UTF-8", where=written, hint="only names of files may be other bytes") from None
+        raise InvalidInput(
+            "this is not UTF-8", where=written, hint="only file names may have bytes that are not UTF-8"
+        ) from None
 
 
 def _explained(work: Callable[[], int]) -> int:

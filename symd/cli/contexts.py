@@ -241,7 +241,7 @@ def _parsed(text: str, default: int | None) -> DeviceQuery:
     shown = text if len(text) <= 80 else f"{text[:77]}..."
     hint = "write ADDRESS or ADDRESS@TIME, with decimal or 0x numbers, the time in nanoseconds"
     if not found:
-        raise BadQuery(f"{shown!r} is no device address", hint=hint)
+        raise BadQuery(f"{shown!r} is not a device address", hint=hint)
     address = int(found[1], 16 if found[1][:2] in ("0x", "0X") else 10)
     query = DeviceQuery(address, int(found[2]) if found[2] else default)
     if address >= 1 << 64 or (query.time or 0) > LATEST_TIME:

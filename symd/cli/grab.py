@@ -182,10 +182,10 @@ def _driver(name: str | None, root: str | None, server: str | None) -> tuple[str
         return name or "", default_drivers() if server is None else {}
     if server is not None:
         raise click.UsageError(
-            "--driver-root is for this process; of a daemon ask one of its drivers with --driver NAME (symd serve --driver)"
+            "--driver-root works only without --server; to use a driver of the daemon, give --driver NAME (symd serve --driver)"
         )
     if name is not None:
-        raise click.UsageError("--driver and --driver-root name two drivers; give one of them")
+        raise click.UsageError("--driver and --driver-root cannot be used together")
     return root, {root: root}
 
 

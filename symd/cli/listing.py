@@ -384,7 +384,7 @@ def _within(function: str | None, around: str | None, before: int | None, after:
             raise click.UsageError("--before and --after are for --around QUERY")
         return function
     if function is not None:
-        raise click.UsageError("--function and --around exclude each other")
+        raise click.UsageError("--function and --around cannot be used together")
     return Around(parse_query(around), _AROUND if before is None else before, _AROUND if after is None else after)
 
 

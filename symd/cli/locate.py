@@ -97,7 +97,7 @@ def _wanted(file: str, words: Sequence[str]) -> list[LocationSpec]:
     """The places that words name. Raises BadQuery, which says what to write where a module, a source and a number stand
     in another order."""
     if meant := _in_order([file, *words]):
-        raise BadQuery(f"{words[0]!r} is no place in {file}", hint=meant)
+        raise BadQuery(f"{words[0]!r} is not a place in {file}", hint=meant)
     return [parse_place(text) for text in words]
 
 

@@ -126,7 +126,9 @@ def daemon_object(file: str, server: str | None, limits: Limits) -> bytes:
             return module.symbolizer.object_data(module.digest, "")
         except ObjectNotFound:
             hint = f"symd extract {file} DIR writes them as files of their own"
-            raise ObjectNotFound("the module is not one code object: it holds some", where=file, hint=hint) from None
+            raise ObjectNotFound(
+                "the module is not itself a code object: it contains some", where=file, hint=hint
+            ) from None
 
 
 def daemon_objects(file: str, server: str | None, limits: Limits) -> Iterator[CodeObject]:

@@ -50,7 +50,7 @@ def modules(server: str | None, as_json: bool, pattern: str | None) -> int:
         complain(f"the daemon has no modules yet; symd info --server {server or 'default'} FILE adds one")
     if shown or pattern is None:
         return 0
-    complain(f"no module's SHA-256 begins with {pattern!r}, and no label fits it; symd modules lists what there is")
+    complain(f"no module's SHA-256 begins with {pattern!r}, and no label matches it; symd modules lists what there is")
     return NO
 
 

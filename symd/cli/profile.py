@@ -195,7 +195,7 @@ class ProfileFiles:
                 hint=f"--allow {path.parent} reads it, or give --module ID={path}",
             )
         if not path.is_file():
-            raise InvalidInput("there is no such file, or it is none of data", where=uri)
+            raise InvalidInput("there is no such file, or it is not a regular file", where=uri)
         self.paths.append(str(path))
         return named.cut(read_input(str(path), self._limits))
 
@@ -272,7 +272,7 @@ def command(
                 done = Converted(kept.data, kept.report)
     nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
     if nothing and to is None and target != "-" and Path(target).exists():
-        say(f"{target} stays as it was: nothing could be resolved")
+        say(f"{target} was left unchanged: nothing could be resolved")
     else:
         check_output_is_not_input((target,), files.paths)
         zipped = to is not None and target.endswith(".gz")

@@ -169,7 +169,7 @@ class _Members:
     def text(self, name: str, default: str | None = None) -> str:
         value = self._taken(name, default)
         if not isinstance(value, str):
-            raise BadQuery(f"{name} of {self._name} is a text", hint=_HINT)
+            raise BadQuery(f"{name} of {self._name} must be a string", hint=_HINT)
         return value
 
     def number(self, name: str, default: int | None = None) -> int:
@@ -202,7 +202,7 @@ def _number(value: object, name: str) -> int:
     if isinstance(value, str) and _WRITTEN.fullmatch(value):
         value = int(value, 16 if value[:2] in ("0x", "0X") else 10)
     if not isinstance(value, int) or isinstance(value, bool) or not -1 <= value < 1 << 64:
-        raise BadQuery(f'{name[:80]} is a number below 2^64, or text that is one, such as "0x7f00"', hint=_HINT)
+        raise BadQuery(f'{name[:80]} must be a number below 2^64, or a string with one, such as "0x7f00"', hint=_HINT)
     return value
 
 

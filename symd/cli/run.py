@@ -202,7 +202,7 @@ def _captured(
             receiver.start()
             if dumps:
                 dumps.start()
-            with _goes_on(f"the daemon at {chosen.address} is told nothing, modules stay in {chosen.folder}"):
+            with _goes_on(f"the daemon at {chosen.address} gets nothing; modules stay in {chosen.folder}"):
                 forwarding.forwarder = chosen.forwarder()
             with _goes_on("modules that are built after a kill of symd would be lost"):
                 run.note(chosen.folder, running.process)
@@ -290,7 +290,7 @@ def where(counts: CaptureCounts, chosen: Destination, sent: Sent | None, *, gone
     said = []
     if sent is not None and sent.left:
         reason = f" ({sent.error})" if sent.error else ""
-        said.append(f"not all is with the daemon at {chosen.address}{reason}, the next symd run sends the rest")
+        said.append(f"not everything reached the daemon at {chosen.address}{reason}, the next symd run sends the rest")
     elif sent is not None:
         said.append(f"sent to {chosen.address}")
         if sent.refused:

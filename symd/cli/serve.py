@@ -35,11 +35,11 @@ def check_listen_options(addresses: Sequence[str], http: str, metrics: str, list
     """Raises click.UsageError for an option that promises what no address of this daemon gives: somebody who is let in,
     TLS, other machines."""
     if listen.socket_group is not None and not any(map(is_unix, addresses)):
-        raise click.UsageError("--socket-group is about who comes over a Unix socket: give --address unix:PATH too")
+        raise click.UsageError("--socket-group is only for Unix sockets: also give --address unix:PATH")
     if listen.tls_certificate is not None and not _has_tcp(addresses, http):
-        raise click.UsageError(f"--tls-cert and --tls-key are about TCP, and all addresses are Unix sockets: {_TCP}")
+        raise click.UsageError(f"--tls-cert and --tls-key are only for TCP, but all addresses are Unix sockets: {_TCP}")
     if listen.open_metrics and not metrics:
-        raise click.UsageError("--open-metrics is about who reads the metrics: give --metrics HOST:PORT too")
+        raise click.UsageError("--open-metrics needs --metrics HOST:PORT")
 
 
 def without_effect(
@@ -374,11 +374,11 @@ def command(
     if is_shared != bool(catalogue):
         missing = "--catalogue is not given" if is_shared else "--store is a folder"
         raise click.UsageError(
-            f"{missing}: a shared store takes both --store s3://BUCKET/PREFIX and --catalogue postgresql://HOST/DATABASE"
+            f"{missing}: a shared store needs both --store s3://BUCKET/PREFIX and --catalogue postgresql://HOST/DATABASE"
         )
     if not http and (debuginfod or http_names):
         option = "--debuginfod" if debuginfod else "--http-name"
-        raise click.UsageError(f"{option} is about what comes over HTTP: give --http HOST:PORT too")
+        raise click.UsageError(f"{option} needs --http HOST:PORT")
     check_listen_options(addresses, http, metrics, listen)
     allowed = allowed_folders(roots, rules, only_roots=True)
     config = Config(

@@ -97,7 +97,7 @@ def status(server: str | None, as_json: bool) -> None:
     write_line(f"contexts       {facts['contexts']}")
     write_line(f"drivers        the system's{''.join(f', {name}' for name in facts['drivers'])}")
     write_line(f"disassemblers  {', '.join(facts['disassemblers']) or 'none'}")
-    write_line(f"source files   {'read from its disk' if facts['reads_source_files'] else 'of modules alone'}")
+    write_line(f"source files   {'read from its disk' if facts['reads_source_files'] else 'only from modules'}")
 
 
 def size_text(size: int) -> str:

@@ -113,7 +113,9 @@ def check(context: click.Context, root: str, catalogue: str, limits: Limits, as_
         write_json({**_counts(found), "older_schema": found.older_schema, "findings": len(found.findings)})
     else:
         if found.older_schema:
-            write_line(f"the catalogue has schema {found.older_schema}; the next start takes it to {len(MIGRATIONS)}")
+            write_line(
+                f"the catalogue has schema {found.older_schema}; the next start upgrades it to {len(MIGRATIONS)}"
+            )
         counts = ", ".join(f"{count} {_noun(name, count)}" for name, count in _counts(found).items())
         write_line(f"{counts}: {_verdict(found.findings)}")
     return NO if found.findings else 0
@@ -173,7 +175,7 @@ def copy_command(
     resumes when you start it again.
     """
     if len(places) > 2:
-        raise click.UsageError("give one place to copy to, and perhaps one before it to copy from")
+        raise click.UsageError("give TO, or FROM and TO")
     source, target = map(named_store, places if len(places) == 2 else (root, places[0]))
     if not is_url(source) and not is_url(target):
         return _copied(copy(Path(source), Path(target)), as_json=as_json)
@@ -188,7 +190,7 @@ def _copied(done: Copied, *, as_json: bool) -> int:
     else:
         _write_damaged(done.damaged)
         write_line(
-            f"copied {_several(done.modules, 'module')}, {_several(done.module_bytes, 'byte')}; indexes stay behind and are made again when they are asked for"
+            f"copied {_several(done.modules, 'module')}, {_several(done.module_bytes, 'byte')}; indexes were not copied and are rebuilt when needed"
         )
     return NO if done.damaged else 0
 

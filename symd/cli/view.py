@@ -163,7 +163,7 @@ def command(
     if target is not None:
         check_output_is_not_input((target,), (file, debug, profile))
     elif kernels:
-        raise click.UsageError("--kernel is about the page that -o writes; in the browser, choose a kernel on the page")
+        raise click.UsageError("--kernel needs -o; in the browser, choose a kernel on the page")
     with shown_module(file, server, limits, debug, profile, identity, roots, rules) as shown:
         if target is not None:
             from symd.cli.report import write_page  # noqa: PLC0415 - it imports this module, and the page
