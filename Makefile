@@ -12,7 +12,7 @@ COMPILER_PACKAGES := gcc libc6-dev python3-dev
 # What the demo needs of Debian: a virtual environment, Intel's real drivers (they run without hardware), their loaders; a program that is captured.
 DEMO_PACKAGES := python3-venv $(COMPILER_PACKAGES) intel-opencl-icd libze1 ocl-icd-libopencl1 clinfo
 # What the generated clients in C++, Go and TypeScript are made with (samples/clients/*/build).
-STUB_PACKAGES := g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compiler-grpc protoc-gen-go-1-5 protoc-gen-go-grpc \
+STUB_PACKAGES := g++ pkg-config libgrpc++-dev libprotobuf-dev libssl-dev protobuf-compiler protobuf-compiler-grpc protoc-gen-go-1-5 protoc-gen-go-grpc \
 	golang-github-golang-protobuf-1-5-dev golang-google-grpc-dev golang-google-genproto-dev nodejs:node npm:npm
 # What the tests need besides: the tools that every reader is compared with, and the compilers of generated binaries.
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \

@@ -1,5 +1,5 @@
 """Writes docs/api from the comments of protos/symd/v1: a page for each file; what all have in common is protos/style.md, whose
-copy is a page too. `make docs` runs it.
+copy is a page too. docs/api/parity.md is written by hand and stays. `make docs` runs it.
 
 With a folder as argument the pages are written there instead, so that a test can compare.
 """
@@ -30,6 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "protos"
 PAGES = ROOT / "docs" / "api"
 STYLE: Final = "style.md"
+PARITY: Final = "parity.md"
+"""The one page that is written by hand."""
 PACKAGE: Final = ".symd.v1."
 _MESSAGE, _ENUM, _SERVICE = 4, 5, 6
 """Field numbers of FileDescriptorProto, of which paths of comments are made (descriptor.proto, SourceCodeInfo)."""
@@ -42,8 +44,9 @@ Place = tuple[int, ...]
 def main(arguments: list[str]) -> int:
     into = Path(arguments[0]) if arguments else PAGES
     into.mkdir(parents=True, exist_ok=True)
-    for stale in into.glob("*.md"):
-        stale.unlink()
+    for page_file in into.glob("*.md"):
+        if page_file.name != PARITY:
+            page_file.unlink()
     files = described()
     homes = {name: Path(file.name).stem for file in files for name in _types(file)}
     for file in files:
@@ -209,9 +212,10 @@ def _index(files: Sequence[FileDescriptorProto]) -> str:
         "Generated from the comments in `protos/symd/v1` by `tools/api_pages.py`; change them there.",
         "The daemon also serves reflection and the standard health service.",
         "",
-        "| rules | |",
+        "| all services | |",
         "|---|---|",
         f"| [Style]({STYLE}) | names, units, absent fields, packed arrays, pages, and every error with what to do |",
+        f"| [The same tasks in other APIs]({PARITY}) | LLDB, DAP, Symbolicator, symbolz, and where symd is worse |",
         "",
         "| service | methods |",
         "|---|---|",

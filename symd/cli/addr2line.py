@@ -54,14 +54,14 @@ class Addr2lineOptions(NamedTuple):
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
-    """Answer as binutils' addr2line does: for GPU modules symd, for all else addr2line itself.
+    """Answer like binutils' addr2line. For anything that is not a GPU module, run addr2line itself.
 
     \b
     -e, --exe FILE          the module (a.out)
     -j, --section NAME      addresses count from the beginning of this section
-    -f, -C                  show functions; names as they were written
+    -f, -C                  show functions; show names as in the source
     -i                      show inlined calls
-    -a, -p, -s              show addresses; one line a frame; no folders
+    -a, -p, -s              show addresses; one line per frame; no folders
     """
     line = parse(arguments)
     symbolize = None if line.foreign else _opened(line.file)

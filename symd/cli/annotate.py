@@ -58,7 +58,7 @@ _BASE = re.compile(r"(.+)@(0[xX][0-9a-fA-F]{1,16})", re.ASCII | re.DOTALL)
 @click.option(
     "--files/--no-files",
     default=None,
-    help="Whether to open files that the text names; with --server they are sent to it.  [default: without --server]",
+    help="Whether to open files that the text names; with --server, they are sent to the daemon.  [default: without --server]",
 )
 @object_option
 @demangle_option
@@ -82,11 +82,11 @@ def command(
     runtimes. Added lines begin with four spaces and "symd:". Everything else is copied byte for byte, line by line as
     it arrives.
 
-    Files that the text names are opened here. With --server they are not sent, except those given as a MODULE, unless
-    --files is given, because the text may come from someone else.
+    Files that the text names are opened here. With --server, they are opened and sent only if --files is given, because
+    the text may come from someone else. A MODULE is always sent.
 
-    A function that a MODULE has for several architectures is answered for each of them, or once if the answers are the
-    same; --object sm_90 chooses one.
+    If a MODULE has a function for several architectures, there is an answer for each of them, or a single one if they
+    are the same; --object sm_90 chooses one.
     """
     with _opened(log) as handle, _answering(server, limits) as answering:
         given = [_given(text, answering) for text in modules]
@@ -118,7 +118,7 @@ def _check_text(handle: int, log: str) -> None:
     beginning = os.pread(handle, READ_BYTES, 0) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
     if b"\0" in beginning and (found := identify(beginning)) is not None:
         hint = f"symd annotate -m {quote(log)} LOG"
-        raise InvalidInput(f"this is {found.NAME}, a module and no text", where=log, hint=hint)
+        raise InvalidInput(f"this is {found.NAME}, a module, not text", where=log, hint=hint)
 
 
 def _pass_on(out: BinaryIO, piece: bytes, annotator: Annotator, demangler: Demangler | None, *, whole: bool) -> None:

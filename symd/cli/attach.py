@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 class _ProcessNumber(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if _NUMBER.fullmatch(str(value)) is None:
-            self.fail(f"{str(value)[:80]!r} is no number of a process; `pgrep -a PROGRAM` shows numbers", param, ctx)
+            self.fail(f"{str(value)[:80]!r} is not a process ID; `pgrep -a PROGRAM` lists them", param, ctx)
         return int(value)
 
 

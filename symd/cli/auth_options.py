@@ -60,14 +60,14 @@ _OPTIONS = (
         "--socket-group",
         metavar="GROUP",
         callback=group_number,
-        help="Let this group of users open the Unix socket. Each of them, you too, may then do what --anonymous says, by default read; or with --access what a token says.",
+        help="Let this group of users open the Unix socket. Each of them, including you, then has the rights of --anonymous, by default read, or, with --access, those of a token.",
     ),
     click.option(
         "--access",
         type=_FILE,
         callback=there,
         metavar="FILE",
-        help="Clients and their bearer tokens (symd token), for TCP and --socket-group; read again when it changes.",
+        help="A file of clients and their bearer tokens (see symd daemon token), for TCP and --socket-group; reread when it changes.",
     ),
     click.option(
         "--tls-cert",
@@ -75,21 +75,21 @@ _OPTIONS = (
         type=_FILE,
         callback=there,
         metavar="PEM",
-        help="The daemon's certificate, and those between it and the authority: TCP is TLS then.",
+        help="The daemon's certificate, and those between it and the authority. TCP then uses TLS.",
     ),
     click.option(
         "--tls-key",
         type=_FILE,
         callback=there,
         metavar="PEM",
-        help="The key of --tls-cert, without a password, which others may not read.",
+        help="The key of --tls-cert, without a password, in a file that others cannot read.",
     ),
     click.option(
         "--tls-client-ca",
         type=_FILE,
         callback=there,
         metavar="PEM",
-        help="The certificates of the authorities that sign clients' certificates. Only a client that shows one of theirs gets in.",
+        help="The certificates of the authorities that sign clients' certificates. Only clients that have one of theirs get in.",
     ),
     click.option(
         "--certificate-rights",
@@ -97,25 +97,25 @@ _OPTIONS = (
         show_default=True,
         metavar="RIGHTS",
         callback=rights_value,
-        help="What a client with a certificate (--tls-client-ca) may do, where there is no --access.",
+        help="What a client with a certificate (--tls-client-ca) may do if there is no --access.",
     ),
     click.option(
         "--anonymous",
         metavar="RIGHTS",
         callback=rights_value,
-        help=f"What a client over TCP or --socket-group that shows nothing may do: some of {_RIGHTS}, or none. By default nothing where --access or --tls-client-ca is given; else read, with --insecure read and write.",
+        help=f"What a client over TCP or --socket-group may do without a token or certificate: some of {_RIGHTS}, or none. Default: none with --access or --tls-client-ca; else read, and with --insecure read and write.",
     ),
-    click.option("--insecure", is_flag=True, help="Listen at plain TCP: whoever reaches it may read and write."),
-    click.option("--open-health", is_flag=True, help="Let everybody ask for the daemon's health."),
+    click.option("--insecure", is_flag=True, help="Listen on plain TCP: anyone who can reach it may read and write."),
+    click.option("--open-health", is_flag=True, help="Let anyone ask for the daemon's health."),
     click.option(
         "--open-metrics",
         is_flag=True,
-        help="Let --metrics listen where other machines reach it: whoever does may read them.",
+        help="Let --metrics listen where other machines can reach it. Anyone on them may read the metrics.",
     ),
     click.option(
         "--grab-unconfined",
         is_flag=True,
-        help="Where this kernel cannot confine drivers, let others than you grab all the same: they may then read your files.",
+        help="Let other users grab even if this kernel cannot confine drivers. They may then read your files.",
     ),
 )
 
@@ -128,7 +128,7 @@ def _check_certificate(listen: ListenConfig) -> None:
         if path is None
     ]
     if len(missing) == 1:
-        raise click.UsageError(f"TLS takes a certificate and its key: give {missing[0]} too")
+        raise click.UsageError(f"TLS needs a certificate and its key: also give {missing[0]}")
     if missing and listen.tls_client_ca is not None:
         raise click.UsageError("clients show certificates over TLS only: give --tls-cert and --tls-key too")
 

@@ -51,27 +51,27 @@ _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-2
     multiple=True,
     metavar="[ID=]FILE",
     shell_complete=complete_files,
-    help="A module that the samples speak of; ID is what they call it.",
+    help="A module that the samples refer to; ID is what they call it.",
 )
 @module_server_option
 @click.option(
     "--store",
     metavar="FOLDER|URL",
-    help='A store that has the modules, asked without a daemon: its folder, "default" for that of the daemon that runs here, or with --catalogue its'
+    help='Read modules and indexes from this store, without a daemon: its folder, "default" for that of the daemon that runs here, or, with --catalogue, its'
     " object storage, s3://BUCKET/PREFIX or file:///FOLDER.",
 )
 @click.option(
     "--catalogue",
     envvar="SYMD_CATALOGUE",
     metavar="URL",
-    help="The database of a --store in an object storage, postgresql://USER@HOST/DATABASE; $SYMD_CATALOGUE may name it.",
+    help="The database of a --store in object storage, postgresql://USER@HOST/DATABASE; $SYMD_CATALOGUE may name it.",
 )
 @click.option(
     "--cache",
     metavar="FOLDER",
     default="",
     show_default="$SYMD_CACHE or the user's cache",
-    help="The folder of this machine for files of an object storage, within the limit cache_size.",
+    help="The folder on this machine for files from object storage; the limit cache_size bounds its size.",
 )
 @click.option(
     "--out-form",
@@ -91,7 +91,7 @@ _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-2
     "columns",
     multiple=True,
     metavar="NAME=THEIRS",
-    help="What IN calls a column, such as address=pc. NAME is context, device_address, time, module, object, kernel, offset, address or weight.",
+    help="The name of a column in IN, such as address=pc. NAME is context, device_address, time, module, object, kernel, offset, address or weight.",
 )
 @click.option(
     "--prefix",
@@ -129,17 +129,17 @@ def command(
     """
     if "-" in (source, target):
         raise click.UsageError(
-            "IN and OUT are files: Parquet is read from its end; write a file's name in the place of -"
+            "IN and OUT must be files: Parquet is read from its end; write a file's name instead of -"
         )
     if store is not None and context.get_parameter_source("server") is ParameterSource.ENVIRONMENT:
         server = None  # what is written counts before what is set for all verbs
     if store is not None and server is not None:
-        raise click.UsageError("--store and --server: name one of the two")
+        raise click.UsageError("--store and --server cannot be used together")
     store = None if store is None else named_store(store)
     if context.get_parameter_source("catalogue") is ParameterSource.ENVIRONMENT and not is_url(store or ""):
         catalogue = None  # it is that of another store
     if locations is not None and form != "locations":
-        raise click.UsageError("--locations takes --out-form locations")
+        raise click.UsageError("--locations needs --out-form locations")
     written = written_paths(target, Form(form), locations)
     check_output_is_not_input(written, (named_file(each)[1] for each in modules))
     check_arrow()

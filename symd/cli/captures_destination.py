@@ -63,7 +63,7 @@ def destination(program: str, out: Path | None, server: str | None) -> Destinati
     """``out``, or a new folder and the daemon ``server``: None is the default one if it runs, "" none."""
     if out is not None:
         if server:
-            raise click.UsageError("--out and --server exclude each other")
+            raise click.UsageError("--out and --server cannot be used together")
         return Destination(_led_to(out), "", named=True)
     began = time.strftime("%Y%m%d-%H%M%S")
     name = f"{began}-{Path(program).name}-{os.getpid()}"
@@ -103,7 +103,7 @@ def _temporary(name: str) -> Path:
         return new_folder(f"symd-captures-{name}-")
     except OSError as error:
         hint = "set SYMD_CAPTURES or TMPDIR to a folder that you may write in"
-        raise StoreUnavailable(f"no folder can be made for captures: {os_error_text(error)}", hint=hint) from error
+        raise StoreUnavailable(f"cannot create a folder for captures: {os_error_text(error)}", hint=hint) from error
 
 
 def send_waiting(address: str) -> int:
@@ -164,7 +164,7 @@ class RefusalsToldSink:
         self._sink.take(event)
         if self._sink.refused:
             digest, error = self._sink.refused.popitem()
-            raise InvalidInput(f"module {digest} is not taken: {error}") from error
+            raise InvalidInput(f"module {digest} was refused: {error}") from error
 
 
 def _default_daemon() -> str:

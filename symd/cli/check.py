@@ -35,7 +35,9 @@ REFUSED = 1
     " fp64_module, int64_atomics (true or false; all true), fp16, fp32, fp64 (atomic flags such as"
     " GLOBAL_ADD+LOCAL_MIN_MAX; none) and spirv_max (1.4).",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 for what drivers take although the text forbids it, too.")
+@click.option(
+    "--strict", is_flag=True, help="Also exit with 1 for what drivers accept although the specification forbids it."
+)
 def command(file: str, server: str | None, limits: Limits, as_json: bool, properties: str, strict: bool) -> int:
     """Check the SPIR-V module FILE against the rules of the Level Zero environment.
 

@@ -61,7 +61,7 @@ def destination_options(verb: Verb) -> Verb:
 def open_destination(server: str | None, out: Path | None, stack: ExitStack) -> Sink:
     """Where the modules go. Raises click.UsageError where both are given."""
     if server and out:
-        raise click.UsageError("--server and --out exclude each other")
+        raise click.UsageError("--server and --out cannot be used together")
     if out is not None:
         return stack.enter_context(FolderSink(out))
 
@@ -173,12 +173,13 @@ def command(
     limits: Limits,
     as_json: bool,
 ) -> None:
-    """Take each module that is in FOLDER or below it, or arrives there: compiler caches, folders of dumps.
+    """Take each module that is in FOLDER or below it, or arrives there later, as in compiler caches and folders of
+    dumps.
 
     Every file counts once, however many names it has, and only when it is complete. Other files are skipped, and links
-    are not followed. A FOLDER that does not exist yet is waited for. If symd run --out wrote the FOLDER, a daemon also
-    learns its processes and loads, as they are when the command starts. The command runs until you interrupt it, unless
-    --once is given.
+    are not followed. A FOLDER can also be one that does not exist yet. If symd run --out wrote the FOLDER, a daemon
+    also learns its processes and loads, as they are when the command starts. The command runs until you interrupt it,
+    unless --once is given.
     """
     known = [cache.folder for cache in compiler_caches(os.environ)] if caches else []
     wanted = list(dict.fromkeys([*map(Path, folders), *known]))
@@ -223,7 +224,7 @@ def _tell_captures(folder: Path, sink: Sink, report: ModuleReport) -> set[str]:
         with suppress(InvalidInput, LimitExceeded, Unsupported):  # said of the first load
             sink.take(event)
     report.note(
-        f"{folder / EVENTS}: what {counted(len(processes), 'program')} loaded and when is told; symd contexts lists them"
+        f"{folder / EVENTS}: recorded what {counted(len(processes), 'program')} loaded, and when; symd contexts lists them"
     )
     return digests
 

@@ -49,7 +49,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("check", "Check SPIR-V against the rules of the Level Zero environment."),
     ("verify", "Compare symd's reading of the debug data with pyelftools'."),
     ("serve", "Run the daemon: gRPC on a Unix socket, or on TCP if you ask for it."),
-    ("daemon", "Look after a daemon: status, modules, health, token, store, stop, ..."),
+    ("daemon", "Manage a daemon: status, modules, health, token, store, stop, ..."),
     ("setup", "Set up a shell, a debugger or an assistant; copy the samples."),
     ("doctor", "Show which drivers, devices and tools are here, and what to install."),
     ("slim", "Strip an AMD code object, keeping its debug data in a second file."),
@@ -348,7 +348,9 @@ def _invoke(arguments: Sequence[str]) -> int:
         written = next((argument for argument in arguments if bad in argument), None)
         if written is None:
             raise
-        raise InvalidInput("this is not UTF-8", where=written, hint="only names of files may be other bytes") from None
+        raise InvalidInput(
+            "this is not UTF-8", where=written, hint="only file names may have bytes that are not UTF-8"
+        ) from None
 
 
 def _explained(work: Callable[[], int]) -> int:

@@ -37,7 +37,7 @@ def _own_shell() -> str:
     name = Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
         raise InvalidInput(
-            "$SHELL names none that symd knows", where=name or "''", hint=f"write one of {', '.join(SHELLS)}"
+            "$SHELL does not name a shell that symd knows", where=name or "''", hint=f"write one of {', '.join(SHELLS)}"
         )
     return name
 
@@ -46,5 +46,5 @@ def script(shell: str) -> str:
     """What the shell is to run."""
     kind = get_completion_class(shell)
     if kind is None:
-        raise InvalidInput("click completes for no such shell", where=shell)
+        raise InvalidInput("click cannot complete for this shell", where=shell)
     return ShellComplete.source(kind(GROUP, {}, "symd", VARIABLE))  # bash's own looks for a bash of this machine first

@@ -241,7 +241,7 @@ def _parsed(text: str, default: int | None) -> DeviceQuery:
     shown = text if len(text) <= 80 else f"{text[:77]}..."
     hint = "write ADDRESS or ADDRESS@TIME, with decimal or 0x numbers, the time in nanoseconds"
     if not found:
-        raise BadQuery(f"{shown!r} is no device address", hint=hint)
+        raise BadQuery(f"{shown!r} is not a device address", hint=hint)
     address = int(found[1], 16 if found[1][:2] in ("0x", "0X") else 10)
     query = DeviceQuery(address, int(found[2]) if found[2] else default)
     if address >= 1 << 64 or (query.time or 0) > LATEST_TIME:
@@ -259,11 +259,11 @@ def _parsed(text: str, default: int | None) -> DeviceQuery:
 @click.argument("context", required=False)
 def command(server: str | None, process: int | None, as_json: bool, context: str | None) -> int:
     """List the contexts that a daemon knows: a process on a device, how many modules it loaded, when the first was
-    loaded and, if none is loaded any more, when the last was unloaded.
+    loaded and, if none is loaded now, when the last was unloaded.
 
-    With CONTEXT, its ID or the beginning of it: show its loads, each with its module, key, times and device addresses.
-    Times are nanoseconds of the context's clock, shown as seconds in text. To ask what is at a device address, use symd
-    symbolize --context. Exit code 1: there is no context with that ID or process.
+    With CONTEXT (its ID, or the beginning of it), show its loads, each with its module, key, times and device
+    addresses. Times are nanoseconds of the context's clock, shown as seconds in text. To ask what is at a device
+    address, use symd symbolize --context. Exit code 1: there is no context with that ID or process.
     """
     with Client(server) as client:
         if context is not None:

@@ -204,12 +204,12 @@ def _value(value: CoreValue) -> str:
     multiple=True,
     metavar="MODULE",
     shell_complete=complete_files,
-    help="A file with the same code and debug data, for code objects that were loaded without.",
+    help="A file with the same code and with debug data, for code objects that were loaded without it.",
 )
 @click.option(
     "--files/--no-files",
     default=None,
-    help="Whether to open files that the dump names; with --server they are sent to it.  [default: without --server]",
+    help="Whether to open files that the dump names; with --server, they are sent to the daemon.  [default: without --server]",
 )
 @demangle_option
 def command(

@@ -12,6 +12,7 @@ from symd.cli.options import example
     "daemon", cls=VerbsBelow, epilog=example("symd daemon status\nsymd daemon modules 'kernels*'\nsymd daemon stop")
 )
 def command() -> None:
-    """Look after a daemon: see how it is, what it has and who may use it, and stop it.
+    """Manage a daemon: see how it is doing, what it has and who may use it, and stop it.
 
-    symd serve starts one. Each verb asks the daemon that runs here, unless --server or $SYMD_SERVER names another."""
+    symd serve starts one. Each verb asks the daemon that runs here, unless --server or $SYMD_SERVER names another.
+    """

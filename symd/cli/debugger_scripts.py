@@ -14,8 +14,8 @@ from symd.cli.output import write_line
 def gdb_script() -> None:
     """Print the path of a script with commands for gdb: symd frames, symd variables, symd locate.
 
-    They give source lines of GPU code beside a program that gdb has stopped, by symd in a child process. In gdb: source
-    PATH, then help symd frames; docs/integrations.md shows a session.
+    They run symd in a child process to show source lines of GPU code beside a program that gdb has stopped. In gdb,
+    type source PATH, then help symd frames; docs/integrations.md shows a session.
     """
     _write_path("symd_gdb.py")
 
@@ -24,8 +24,8 @@ def gdb_script() -> None:
 def lldb_script() -> None:
     """Print the path of a script with commands for LLDB: symd context, symd frames, symd settings.
 
-    They tell a daemon which modules LLDB has at which addresses, and ask it for source lines, by symd in a child
-    process. docs/integrations.md shows a session.
+    They run symd in a child process to tell a daemon which modules LLDB has at which addresses, and to ask it for
+    source lines. docs/integrations.md shows a session.
     """
     _write_path("symd_lldb.py")
 

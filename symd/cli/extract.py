@@ -26,7 +26,7 @@ STEM_CHARACTERS = 150
 @click.command("extract", epilog=example("symd extract program.bin objects/"))
 @file_verb
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
-@click.option("-f", "--force", is_flag=True, help="Replace files of other contents.")
+@click.option("-f", "--force", is_flag=True, help="Replace existing files that have other contents.")
 def command(file: str, server: str | None, limits: Limits, as_json: bool, folder: Path, force: bool) -> None:
     """Write every code object inside FILE to a file in DIR, which is created if necessary, and print the files' names.
 

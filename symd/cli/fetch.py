@@ -83,7 +83,7 @@ def command(
         raise NotFound("no server has it", where=build_id, hint=f"asked: {', '.join(upstream.urls)}")
     if out is not None:
         if source is None and (others := _others(name, data, limits)):
-            raise _other(name, others, "it is not written; name another server")
+            raise _other(name, others, "it was not written; name another server")
         write_file_or_stdout(out, data, hint="choose another FILE")
     else:
         write_line(f"modules/{_added(name, data, server)}")
@@ -111,9 +111,9 @@ def _others(name: str, data: bytes, limits: Limits) -> list[str]:
     except SymdError as error:  # nothing that symd reads: a host program, say
         if own is not None:
             return [own]
-        hint = "it is not written; name another server"
+        hint = "it was not written; name another server"
         raise HashMismatch(
-            f"the server sent what is neither a module nor a program with a build ID: {error.message}",
+            f"the server sent something that is neither a module nor a program with a build ID: {error.message}",
             where=name,
             hint=hint,
         ) from error
@@ -133,4 +133,4 @@ def _elf_build_id(data: bytes, limits: Limits) -> str | None:
 
 
 def _other(name: str, others: Sequence[str], hint: str) -> HashMismatch:
-    return HashMismatch(f"the server sent the file of another build ID, {others[0]}", where=name, hint=hint)
+    return HashMismatch(f"the server sent a file with another build ID, {others[0]}", where=name, hint=hint)

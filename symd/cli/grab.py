@@ -50,7 +50,7 @@ PRINTED_WARNINGS = 10
 )
 @click.argument("file", metavar="INPUT", shell_complete=complete_files)
 @click.option("--api", type=click.Choice(["level-zero", "opencl"]), help="Default: opencl for source, else level-zero.")
-@click.option("--kind", type=click.Choice(KINDS), help="What INPUT is; by default its first bytes tell.")
+@click.option("--kind", type=click.Choice(KINDS), help="What INPUT is; by default, its first bytes decide.")
 @click.option(
     "--device", default=0, show_default=True, metavar="N", help="The device's number; symd doctor lists them."
 )
@@ -62,7 +62,7 @@ PRINTED_WARNINGS = 10
 @click.option(
     "--driver",
     metavar="NAME",
-    help="Another driver generation, by the name that the daemon, or here $SYMD_DRIVERS, gives it.",
+    help="Another driver generation, by its name in the daemon or, without --server, in $SYMD_DRIVERS.",
 )
 @click.option("--driver-root", metavar="DIR", help="A folder with another driver generation; not with --server.")
 @click.option(
@@ -71,7 +71,7 @@ PRINTED_WARNINGS = 10
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the debug data to this file."
 )
-@server_option_that("Let the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT do it and keep the module.")
+@server_option_that("Let the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT build the module and keep it.")
 @click.option("--no-check", is_flag=True, help="Do not check SPIR-V with symd check before giving it to the driver.")
 @click.option("--log", "show_log", is_flag=True, help="Show the build log on stderr even if the build succeeds.")
 @limit_option
@@ -98,7 +98,7 @@ def command(
 
     INPUT is OpenCL C source, SPIR-V or a native binary; "-" is standard input. SPIR-V is checked first, and anything
     that the driver may fail on is reported on stderr (see symd check). If the build fails, the compiler's whole log
-    follows the error on stderr. Intel's compiler is told the name of a source file (-s PATH) unless FLAGS contain -s.
+    follows the error on stderr. Intel's compiler gets the name of a source file (-s PATH), unless FLAGS contain -s.
     """
     check_output_is_not_input((output,), (file,))
     name, drivers = _driver(driver, driver_root, server)
@@ -182,10 +182,10 @@ def _driver(name: str | None, root: str | None, server: str | None) -> tuple[str
         return name or "", default_drivers() if server is None else {}
     if server is not None:
         raise click.UsageError(
-            "--driver-root is for this process; of a daemon ask one of its drivers with --driver NAME (symd serve --driver)"
+            "--driver-root works only without --server; to use a driver of the daemon, give --driver NAME (symd serve --driver)"
         )
     if name is not None:
-        raise click.UsageError("--driver and --driver-root name two drivers; give one of them")
+        raise click.UsageError("--driver and --driver-root cannot be used together")
     return root, {root: root}
 
 

@@ -46,7 +46,7 @@ _SHOWN_REASONS = 3
     ),
 )
 @click.argument("source", metavar="PROFILE", shell_complete=complete_files)
-@click.option("--by", type=click.Choice(BY), default="line", show_default=True, help="Sum values by this.")
+@click.option("--by", type=click.Choice(BY), default="line", show_default=True, help="What to sum values by.")
 @click.option(
     "-n", "--top", type=click.IntRange(0), default=SHOWN, show_default=True, help="Show this many places; 0 shows all."
 )

@@ -84,7 +84,7 @@ def limits_of(texts: tuple[str, ...]) -> Limits:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise click.BadParameter(f"{text!r} is no limit and its value; write NAME=VALUE, such as module_size=4G")
+            raise click.BadParameter(f"{text!r} is not a limit and its value; write NAME=VALUE, such as module_size=4G")
         _check_name(name)
         chosen[name] = _number(name, value)
     return Limits(**chosen)

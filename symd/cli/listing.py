@@ -284,17 +284,17 @@ class Printer:
 
 
 _JSON_HELP = """\b
-With --json one instruction a line, in the order of the code:
+With --json, one instruction per line, in code order:
   {"object": "", "kernel": "vadd", "function": "vadd",
    "section": ".text.vadd", "section_index": 1, "section_offset": 432,
    "address": 432, "size": 16, "text": "add (16|M0) ...",
    "bytes": "4000...", "flow": [], "targets": [], "reason": "EXACT",
    "frames": [...], "source": "    return x + y;"}
 
-flow is branch, call or end, targets count from the section's start;
-function is the one whose code it is; reason and frames (innermost first) are those of symd symbolize;
-source is the innermost frame's line, null where it is not found. --profile adds value and
-share (from 0 to 1, of the whole profile). A code object that cannot be disassembled is one line {"object": "", "target": "dg2", "problem": "..."}.
+flow is branch, call or end; targets are offsets from the start of the section;
+function is the one that the code belongs to; reason and frames (innermost first) are those of symd symbolize;
+source is the line of the innermost frame, or null if it is not found. --profile adds value and
+share (from 0 to 1, of the whole profile). A code object that cannot be disassembled is a single line {"object": "", "target": "dg2", "problem": "..."}.
 """
 
 
@@ -317,14 +317,16 @@ share (from 0 to 1, of the whole profile). A code object that cannot be disassem
     "--kernel",
     "function",
     metavar="NAME",
-    help="Only this kernel or other function; NAME as symd symbolize takes it.",
+    help="Show only this kernel or other function, named as for symd symbolize.",
 )
-@click.option("--around", metavar="QUERY", help="Only what is around this place, as symd symbolize takes it.")
+@click.option("--around", metavar="QUERY", help="Show only what is around this place, given as for symd symbolize.")
 @click.option(
-    "--before", type=click.IntRange(0, MOST_AROUND), help="So many instructions in front of it.  [default: 5]"
+    "--before", type=click.IntRange(0, MOST_AROUND), help="How many instructions to show before it.  [default: 5]"
 )
-@click.option("--after", type=click.IntRange(0, MOST_AROUND), help="So many instructions behind it.  [default: 5]")
-@click.option("--target", metavar="DEVICE", help="The device, for code that does not say: dg2, gfx90a, sm_90 ...")
+@click.option(
+    "--after", type=click.IntRange(0, MOST_AROUND), help="How many instructions to show after it.  [default: 5]"
+)
+@click.option("--target", metavar="DEVICE", help="The device, if the code does not name one: dg2, gfx90a, sm_90, ...")
 @shown_profile_options
 @source_root_option
 @rules_option
@@ -383,7 +385,7 @@ def _within(function: str | None, around: str | None, before: int | None, after:
             raise click.UsageError("--before and --after are for --around QUERY")
         return function
     if function is not None:
-        raise click.UsageError("--function and --around exclude each other")
+        raise click.UsageError("--function and --around cannot be used together")
     return Around(parse_query(around), _AROUND if before is None else before, _AROUND if after is None else after)
 
 

@@ -62,15 +62,15 @@ class SymbolizerOptions(NamedTuple):
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> int:
-    """Answer as llvm-symbolizer does: for GPU modules symd, for all else the tool itself.
+    """Answer like llvm-symbolizer. For anything that is not a GPU module, run the tool itself.
 
     \b
-    -e, --obj FILE          the module; without it each input line names its own
-    -a, -p, -s              show addresses; one line a frame; no folders
-    -f=none|short|linkage   which name of functions
+    -e, --obj FILE          the module; without it, each input line names one
+    -a, -p, -s              show addresses; one line per frame; no folders
+    -f=none|short|linkage   which names of functions to show
     -i, --no-inlines        with or without inlined frames
-    -C, --no-demangle       names as they were written, or not
-    --adjust-vma=N          take N off each address
+    -C, --no-demangle       show names as in the source, or mangled
+    --adjust-vma=N          subtract N from each address
     --output-style=LLVM|GNU|JSON
     --print-source-context-lines=N
     """

@@ -71,10 +71,10 @@ def command(
     """Turn places into addresses for breakpoints. PLACE is SOURCE:LINE or SOURCE:LINE:COLUMN, the name of a function,
     kernel:NAME, or an address as symd symbolize takes it (vadd+0x40, 0x1654, (.text)+0x40).
 
-    SOURCE is a path or its last components. Of a line there is one address for each function and inlined copy that has
-    it; a line without code slides to the next one that has some, and so does what stands from a column on. A function
-    is where its own code begins, after its prologue, and where each inlined copy of it does. Exit code 1: a place has
-    no address; the reason is given.
+    SOURCE is a path or its last components. A line gets one address for each function and each inlined copy that
+    contains it. A line without code slides to the next line that has some, and a column to the next code at or after
+    it. A function gets the address where its code begins, after the prologue, and the start of each inlined copy. Exit
+    code 1: a place has no address; the reason is printed.
     """
     wanted = _wanted(file, places)
     with open_module(file, server, limits, debug, path) as module:
@@ -98,7 +98,7 @@ def _wanted(file: str, words: Sequence[str]) -> list[LocationSpec]:
     """The places that words name. Raises BadQuery, which says what to write where a module, a source and a number stand
     in another order."""
     if meant := _in_order([file, *words]):
-        raise BadQuery(f"{words[0]!r} is no place in {file}", hint=meant)
+        raise BadQuery(f"{words[0]!r} is not a place in {file}", hint=meant)
     return [parse_place(text) for text in words]
 
 

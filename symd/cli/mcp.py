@@ -108,11 +108,11 @@ def command(
     """Answer an assistant's questions over the Model Context Protocol, on standard input and output, until the input
     ends.
 
-    Tools: info, symbolize, why_no_answer, locate, variables, names, listing, hot_lines. Every answer is short: lists
-    are cut, and say by how much. The assistant may ask about each FILE (a module or a profile), about files below a
-    --source-root, and with --server about the daemon's modules. No other file is opened, whatever the assistant, a
-    module or a symbolic link names; source text is read only below a --source-root and below a TO of --map. Nothing is
-    written, and only disassemblers are run. Needs the extra symd-gpu[mcp].
+    Tools: info, symbolize, why_no_answer, locate, variables, names, listing, hot_lines. Answers are short: a list that
+    was cut says by how much. The assistant may ask about each FILE (a module or a profile), about files below a
+    --source-root, and with --server about the daemon's modules. No other file is opened, no matter what the assistant,
+    a module or a symbolic link names; source text is read only below a --source-root and below a TO of --map. Nothing
+    is written, and only disassemblers are run. Needs the extra symd-gpu[mcp].
     """
     if find_spec("mcp") is None:
         raise ToolMissing(

@@ -13,8 +13,8 @@ from symd.formats import containers
 from symd.model.code import CodeObject
 
 fetching_server_option = server_option_that(
-    "Where modules/SHA256, or the beginning of it, is taken from: the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT."
-    ' Everything else is read here. "default" is the daemon that runs here, "none" is none.'
+    "Take modules/SHA256, or the beginning of it, from the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT."
+    ' Everything else is read here. "default" is the daemon that runs here, "none" means no daemon.'
 )
 
 
@@ -31,7 +31,9 @@ def daemon_object(file: str, server: str | None, limits: Limits) -> bytes:
             return module.symbolizer.object_data(module.digest, "")
         except ObjectNotFound:
             hint = f"symd extract {file} DIR writes them as files of their own"
-            raise ObjectNotFound("the module is not one code object: it holds some", where=file, hint=hint) from None
+            raise ObjectNotFound(
+                "the module is not itself a code object: it contains some", where=file, hint=hint
+            ) from None
 
 
 def daemon_objects(file: str, server: str | None, limits: Limits) -> Iterator[CodeObject]:

@@ -50,7 +50,7 @@ def modules(server: str | None, as_json: bool, pattern: str | None) -> int:
         complain(f"the daemon has no modules yet; symd info --server {server or 'default'} FILE adds one")
     if shown or pattern is None:
         return 0
-    complain(f"no module's SHA-256 begins with {pattern!r}, and no label fits it; symd modules lists what there is")
+    complain(f"no module's SHA-256 begins with {pattern!r}, and no label matches it; symd modules lists what there is")
     return NO
 
 
@@ -71,10 +71,10 @@ def record_text(record: ModuleRecord) -> str:
 @json_option
 @click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
 def remove(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
-    """Let a daemon forget modules, with their indexes and aliases; what was loaded of them in contexts stays told.
+    """Remove modules from a daemon, with their indexes and aliases. Contexts still show when they were loaded.
 
-    MODULE is a SHA-256 as symd modules shows it, with or without modules/ in front, or the beginning that it alone has;
-    a beginning that several have removes none. Exit code 1: there is no such module; the others are removed.
+    MODULE is a SHA-256 as symd daemon modules shows it, with or without modules/ in front, or the beginning of one. A
+    beginning that several modules share removes none. Exit code 1: there is no such module; the others are removed.
     """
     gone = 0
     with Client(server) as client:

@@ -48,10 +48,10 @@ def command(
     its last components. If it contains "*", "?" or "[...]", it is a pattern. Exit code 1: nothing has that name.
     """
     if prefix and exact:
-        raise click.UsageError("--prefix and --exact exclude each other")
+        raise click.UsageError("--prefix and --exact cannot be used together")
     if len(patterns) > 1:
         raise click.UsageError(
-            f"one PATTERN at a time; in quotes, such as 'vadd*', the shell leaves it alone: {' '.join(patterns[:4])}"
+            f"give one PATTERN at a time, in quotes, such as 'vadd*', so that the shell leaves it alone: {' '.join(patterns[:4])}"
         )
     (pattern,) = patterns
     match = Match.PREFIX if prefix else Match.GLOB if set("*?[") & set(pattern) and not exact else Match.EXACT

@@ -87,11 +87,11 @@ def server_option_that(
 _ADDRESS = "at unix:PATH, HOST:PORT or tls:HOST:PORT"
 server_option = server_option_that(
     f'Ask the daemon {_ADDRESS} instead of parsing here; FILE may then be modules/SHA256, or the beginning of it. "default" is the'
-    ' daemon that runs here, "none" is none.'
+    ' daemon that runs here, "none" means no daemon.'
 )
 module_server_option = server_option_that(
     f'Ask the daemon {_ADDRESS} instead of parsing here; --module may then name modules/SHA256. "default" is the daemon that runs'
-    ' here, "none" is none.'
+    ' here, "none" means no daemon.'
 )
 
 
@@ -123,7 +123,7 @@ target_option = click.option(
     "targets",
     multiple=True,
     metavar="TARGET",
-    help="Only in code objects for this target, such as gfx90a or sm_80; may be given several times.",
+    help="Look only in code objects for this target, such as gfx90a or sm_80; can be given several times.",
 )
 
 every_option = click.option(
@@ -136,7 +136,7 @@ rules_option = click.option(
     multiple=True,
     metavar="FROM=TO",
     callback=parse_rules,
-    help="Look for source paths that begin with FROM below TO instead; the first matching rule counts.",
+    help="Look below TO for source files whose paths begin with FROM; the first matching rule applies.",
 )
 
 source_root_option = click.option(

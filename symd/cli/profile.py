@@ -67,9 +67,9 @@ def profile_module_options(verb: Verb) -> Verb:
             multiple=True,
             metavar="[ID=]FILE",
             shell_complete=complete_files,
-            help="A module that the profile speaks of; ID is what the profile calls it (build id, code object id, CRC, file name).",
+            help="A module that the profile refers to; ID is what the profile calls it (build id, code object id, CRC, file name).",
         ),
-        click.option("--format", "name", metavar="NAME", help="The profile's format, if its contents do not tell."),
+        click.option("--format", "name", metavar="NAME", help="The profile's format, if its contents do not show it."),
         click.option(
             "--allow",
             "folders",
@@ -196,7 +196,7 @@ class ProfileFiles:
                 hint=f"--allow {path.parent} reads it, or give --module ID={path}",
             )
         if not path.is_file():
-            raise InvalidInput("there is no such file, or it is none of data", where=uri)
+            raise InvalidInput("there is no such file, or it is not a regular file", where=uri)
         self.paths.append(str(path))
         return named.cut(read_input(str(path), self._limits))
 
@@ -242,8 +242,8 @@ def command(
     Formats: pprof, OTLP profiles (binary and JSON), unitrace's EU stall CSV, rocprofv3's PC sampling JSON and its
     thread trace's code.json, CUPTI PC sampling records as JSON lines, Proton's hatchet JSON, Perfetto traces, and
     folded stacks; any of them can be gzipped. Existing symbols and unknown fields are kept. What cannot be resolved is
-    kept too, and counted by reason. IN and OUT can be the same file, which then gets the lines, or "-"; OUT cannot be
-    any other file that is read. Exit code 1: IN has addresses, but none could be resolved; an existing OUT is left
+    kept too, and counted by reason. IN and OUT can be "-", or the same file, which is then replaced; OUT cannot be any
+    other file that is read. Exit code 1: IN has addresses, but none could be resolved; an existing OUT is left
     unchanged.
 
     With --to, OUT is a new profile for another tool, with the same values and one frame per inlined call. It is written
@@ -273,7 +273,7 @@ def command(
                 done = Converted(kept.data, kept.report)
     nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
     if nothing and to is None and target != "-" and Path(target).exists():
-        say(f"{target} stays as it was: nothing could be resolved")
+        say(f"{target} was left unchanged: nothing could be resolved")
     else:
         check_output_is_not_input((target,), files.paths)
         zipped = to is not None and target.endswith(".gz")

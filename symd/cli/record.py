@@ -30,7 +30,7 @@ _WRITTEN = re.compile(r"0[xX][0-9a-fA-F]{1,32}|[0-9]{1,32}", re.ASCII)
 above 2^53."""
 _HINT = "symd record --help shows the lines"
 _JSON_HELP = """\b
-One JSON object a line:
+One JSON object per line:
   {"context": {"host": "", "process": 4711, "device": "gfx90a",
                "clock": "CLOCK_BOOTTIME", "address_bits": 64,
                "attributes": {"start_time": "81234"}}}
@@ -41,17 +41,17 @@ One JSON object a line:
             "key": "2", "time": 1234}}
   {"unload": {"key": "1", "time": 5678}}
 
-The first names the context; the same again is the same context. Every member of a context may be left out.
-A load says load_base (device address minus object address), or where sections or kernels begin; FILE may
-be modules/SHA256. A number may be text too, decimal or "0x7f0012345678": programs that keep numbers
-as floating point lose digits of those above 2^53. Times are nanoseconds of the context's clock.
+The first line names the context; equal lines name the same context. Every member of a context can be omitted.
+A load has load_base (device address minus object address), or says where sections or kernels begin; FILE can
+be modules/SHA256. A number can also be a string, decimal or "0x7f0012345678": programs that keep numbers
+as floating point lose digits above 2^53. Times are nanoseconds of the context's clock.
 
 \b
-Each line is answered by one:
+Each line gets one line as an answer:
   {"context": "3f2a..."}
   {"key": "1", "module": "9b74..."}
   {"key": "1", "unloaded": 5678}
-and one that cannot be done by {"key": "2", "error": "..."}; the others are.
+A line that fails gets {"key": "2", "error": "..."}; the others still count.
 """
 
 
@@ -63,12 +63,12 @@ and one that cannot be done by {"key": "2", "error": "..."}; the others are.
 @daemon_option
 @limit_option
 def command(server: str | None, limits: Limits) -> int:
-    """Tell a daemon, with lines on standard input, which modules are loaded at which device addresses, and when they
-    are unloaded.
+    """Tell a daemon which modules are loaded at which device addresses, and when they are unloaded. The command reads
+    lines from standard input.
 
-    symd does not run or sample a program here: use symd run for that. symd symbolize --context then answers device
-    addresses. Recording the same thing twice changes nothing. Exit code 1: something could not be recorded; 3: no
-    daemon answers, even if there are no lines.
+    symd does not run or sample a program here: use symd run for that. Afterward, symd symbolize --context answers
+    device addresses. Recording the same thing twice changes nothing. Exit code 1: something could not be recorded; 3:
+    no daemon answers, even if there are no lines.
     """
     failed = False
     with Client(server) as client:
@@ -169,7 +169,7 @@ class _Members:
     def text(self, name: str, default: str | None = None) -> str:
         value = self._taken(name, default)
         if not isinstance(value, str):
-            raise BadQuery(f"{name} of {self._name} is a text", hint=_HINT)
+            raise BadQuery(f"{name} of {self._name} must be a string", hint=_HINT)
         return value
 
     def number(self, name: str, default: int | None = None) -> int:
@@ -202,7 +202,7 @@ def _number(value: object, name: str) -> int:
     if isinstance(value, str) and _WRITTEN.fullmatch(value):
         value = int(value, 16 if value[:2] in ("0x", "0X") else 10)
     if not isinstance(value, int) or isinstance(value, bool) or not -1 <= value < 1 << 64:
-        raise BadQuery(f'{name[:80]} is a number below 2^64, or text that is one, such as "0x7f00"', hint=_HINT)
+        raise BadQuery(f'{name[:80]} must be a number below 2^64, or a string with one, such as "0x7f00"', hint=_HINT)
     return value
 
 

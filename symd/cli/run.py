@@ -65,12 +65,12 @@ class ProgramNotStarted(Exception):
     ),
 )
 @server_option_that(
-    "Give what is captured to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; by default to yours, if it runs."
+    "Send what is captured to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; by default to yours, if it is running."
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep what is captured in this folder. Without --out, --server and a daemon, a new folder is made in symd's cache, or a temporary one if nothing can be written there.",
+    help="Keep what is captured in this folder. Without --out, --server or a running daemon, symd creates a folder in its cache, or a temporary one if it cannot write there.",
 )
 @click.option(
     "--debug-lines",
@@ -82,7 +82,7 @@ class ProgramNotStarted(Exception):
     "ways",
     multiple=True,
     type=click.Choice([way.value for way in WAYS]),
-    help="Use only this way into the program; can be given several times. By default, the ways that reach it.",
+    help="Capture only in this way; can be given several times. By default, every way that reaches the program is used.",
 )
 @click.option(
     "--simulate",
@@ -202,7 +202,7 @@ def _captured(
             receiver.start()
             if dumps:
                 dumps.start()
-            with _goes_on(f"the daemon at {chosen.address} is told nothing, modules stay in {chosen.folder}"):
+            with _goes_on(f"the daemon at {chosen.address} gets nothing; modules stay in {chosen.folder}"):
                 forwarding.forwarder = chosen.forwarder()
             with _goes_on("modules that are built after a kill of symd would be lost"):
                 run.note(chosen.folder, running.process)
@@ -290,7 +290,7 @@ def where(counts: CaptureCounts, chosen: Destination, sent: Sent | None, *, gone
     said = []
     if sent is not None and sent.left:
         reason = f" ({sent.error})" if sent.error else ""
-        said.append(f"not all is with the daemon at {chosen.address}{reason}, the next symd run sends the rest")
+        said.append(f"not everything reached the daemon at {chosen.address}{reason}, the next symd run sends the rest")
     elif sent is not None:
         said.append(f"sent to {chosen.address}")
         if sent.refused:

@@ -35,11 +35,11 @@ def check_listen_options(addresses: Sequence[str], http: str, metrics: str, list
     """Raises click.UsageError for an option that promises what no address of this daemon gives: somebody who is let in,
     TLS, other machines."""
     if listen.socket_group is not None and not any(map(is_unix, addresses)):
-        raise click.UsageError("--socket-group is about who comes over a Unix socket: give --address unix:PATH too")
+        raise click.UsageError("--socket-group is only for Unix sockets: also give --address unix:PATH")
     if listen.tls_certificate is not None and not _has_tcp(addresses, http):
-        raise click.UsageError(f"--tls-cert and --tls-key are about TCP, and all addresses are Unix sockets: {_TCP}")
+        raise click.UsageError(f"--tls-cert and --tls-key are only for TCP, but all addresses are Unix sockets: {_TCP}")
     if listen.open_metrics and not metrics:
-        raise click.UsageError("--open-metrics is about who reads the metrics: give --metrics HOST:PORT too")
+        raise click.UsageError("--open-metrics needs --metrics HOST:PORT")
 
 
 def without_effect(
@@ -186,7 +186,7 @@ GROUPS = {
         "--open-metrics",
     ],
     "Source files and drivers": ["--source-root", "--map", "--driver", "--grab-unconfined"],
-    "How much (docs/reliability.md)": ["--workers", "--readers", "--builders", "--streams", "--limit"],
+    "Limits (docs/reliability.md)": ["--workers", "--readers", "--builders", "--streams", "--limit"],
     "Operations (docs/operations.md)": ["--grace", "--metrics", "--otlp", "--verbose", "--log-format"],
 }
 
@@ -208,7 +208,7 @@ GROUPS = {
     multiple=True,
     show_default="symd/symd.sock in $XDG_RUNTIME_DIR or the user's cache",
     metavar="ADDRESS",
-    help="Listen at unix:PATH or HOST:PORT; can be given several times. A Unix socket is for your own user; TCP takes --access, TLS or --insecure.",
+    help="Listen at unix:PATH or HOST:PORT; can be given several times. A Unix socket is for your own user; TCP needs --access, TLS or --insecure.",
 )
 @click.option(
     "--http",
@@ -235,20 +235,20 @@ GROUPS = {
     show_default="$SYMD_STORE or the user's cache",
     metavar="FOLDER|URL",
     help="The folder that keeps modules and indexes; or, with --catalogue, the object storage that several daemons share: s3://BUCKET/PREFIX or "
-    "file:///FOLDER. Takes the extra symd-gpu[shared].",
+    "file:///FOLDER. Needs the extra symd-gpu[shared].",
 )
 @click.option(
     "--catalogue",
     envvar="SYMD_CATALOGUE",
     default="",
     metavar="URL",
-    help="The database of a shared store, postgresql://USER@HOST:PORT/DATABASE; $SYMD_CATALOGUE may name it. Takes the extra symd-gpu[shared].",
+    help="The database of a shared store, postgresql://USER@HOST:PORT/DATABASE; $SYMD_CATALOGUE may name it. Needs the extra symd-gpu[shared].",
 )
 @click.option(
     "--cache",
     type=click.Path(file_okay=False, path_type=Path),
     show_default="$SYMD_CACHE or the user's cache",
-    help="The folder of this machine for files of a shared store; the limit cache_size bounds it.",
+    help="The folder on this machine for files of a shared store; the limit cache_size bounds its size.",
 )
 @click.option(
     "--workers",
@@ -291,7 +291,7 @@ GROUPS = {
     "roots",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Show clients the source files below this folder that their modules name. Without this option none is read.",
+    help="Let clients read the source files below this folder that their modules name. Without this option, none are read.",
 )
 @rules_option
 @click.option(
@@ -300,7 +300,7 @@ GROUPS = {
     multiple=True,
     metavar="NAME=FOLDER",
     callback=parse_drivers,
-    help="Let clients grab with the driver generation in this folder, by this name; $SYMD_DRIVERS can name more.",
+    help="Let clients grab with the driver generation in this folder, under this name; $SYMD_DRIVERS can name more.",
 )
 @listen_options
 @click.option(
@@ -314,7 +314,7 @@ GROUPS = {
     default=_DEFAULTS.otlp,
     metavar="URL",
     help="Send a span for each request to this OpenTelemetry collector, such as http://localhost:4317; $OTEL_EXPORTER_OTLP_ENDPOINT may "
-    "name one too. Takes the extra symd-gpu[otel].",
+    "name one too. Needs the extra symd-gpu[otel].",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log each request and each step on stderr.")
 @click.option(
@@ -348,11 +348,11 @@ def command(
     log_format: str,
     limits: Limits,
 ) -> int:
-    """Run the daemon until SIGTERM or Ctrl-C: gRPC on a Unix socket that only you may use, or TCP when asked.
+    """Run the daemon until SIGTERM or Ctrl-C: gRPC on a Unix socket that only you may use, or on TCP if you ask for it.
 
-    TCP takes --access, TLS or --insecure, on loopback too. Prints a line with each address when it is ready. Every
-    change to what the daemon has is logged on standard error or, if that is a terminal, in symd/audit.log below
-    $XDG_STATE_HOME (~/.local/state).
+    TCP needs --access, TLS or --insecure, even on loopback. When the daemon is ready, it prints a line with each
+    address. Every change to what the daemon has is logged on standard error or, if that is a terminal, in
+    symd/audit.log below $XDG_STATE_HOME (~/.local/state).
     """
     # gRPC writes to the log, as they are, bytes that a peer says goodbye with; and its own words about an address that
     # it cannot listen at, which symd says itself
@@ -374,11 +374,11 @@ def command(
     if is_shared != bool(catalogue):
         missing = "--catalogue is not given" if is_shared else "--store is a folder"
         raise click.UsageError(
-            f"{missing}: a shared store takes both --store s3://BUCKET/PREFIX and --catalogue postgresql://HOST/DATABASE"
+            f"{missing}: a shared store needs both --store s3://BUCKET/PREFIX and --catalogue postgresql://HOST/DATABASE"
         )
     if not http and (debuginfod or http_names):
         option = "--debuginfod" if debuginfod else "--http-name"
-        raise click.UsageError(f"{option} is about what comes over HTTP: give --http HOST:PORT too")
+        raise click.UsageError(f"{option} needs --http HOST:PORT")
     check_listen_options(addresses, http, metrics, listen)
     allowed = allowed_folders(roots, rules, only_roots=True)
     config = Config(

@@ -63,7 +63,7 @@ def _slimmed(file: str, server: str | None, limits: Limits) -> Slimmed:
 def _refusal(data: bytes) -> SymdError:
     found = identify(data)
     if found is None:
-        return UnknownFormat("no AMD code object, and no format that symd knows")
+        return UnknownFormat("neither an AMD code object nor any other format that symd knows")
     hint = "symd extract FILE DIR writes the code objects inside as files of their own"
     return Unsupported(f"this is {found.NAME}; only AMD code objects can be slimmed", hint=hint)
 

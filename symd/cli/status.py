@@ -97,7 +97,7 @@ def status(server: str | None, as_json: bool) -> None:
     write_line(f"contexts       {facts['contexts']}")
     write_line(f"drivers        the system's{''.join(f', {name}' for name in facts['drivers'])}")
     write_line(f"disassemblers  {', '.join(facts['disassemblers']) or 'none'}")
-    write_line(f"source files   {'read from its disk' if facts['reads_source_files'] else 'of modules alone'}")
+    write_line(f"source files   {'read from its disk' if facts['reads_source_files'] else 'only from modules'}")
 
 
 def size_text(size: int) -> str:
@@ -121,7 +121,7 @@ def _amount(limit: Limit) -> float:
     "--service",
     default="",
     metavar="NAME",
-    help="One service, such as ModuleService, which writes; else the daemon as a whole.",
+    help="Ask about one service, such as ModuleService, which writes, instead of the whole daemon.",
 )
 @click.option(
     "--timeout",
@@ -136,15 +136,15 @@ def _amount(limit: Limit) -> float:
     type=click.FloatRange(0),
     default=0,
     metavar="SECONDS",
-    help="Ask again until the daemon serves, but no longer than this: for scripts that have just started it.",
+    help="Keep asking until the daemon is serving, for at most this long. Meant for scripts that have just started it.",
 )
 @json_option
 def health(server: str | None, service: str, timeout: float, wait: float, as_json: bool) -> int:
-    """Ask a daemon for its health. The exit code is 0 when it serves; 1 when it does not, or does not answer.
+    """Ask a daemon for its health. Exit code 0: it is serving; 1: it is not, or it does not answer.
 
-    A daemon whose disk is full, or whose store was moved away, serves on, but not its services that write:
-    ModuleService, AliasService, ContextService. Tokens and certificates come from the same variables as for every verb
-    ($SYMD_TOKEN_FILE, $SYMD_TLS_CA, ...).
+    A daemon whose disk is full, or whose store was moved away, keeps serving, except for the services that write:
+    ModuleService, AliasService, ContextService. Tokens and certificates come from the same variables as for every other
+    verb ($SYMD_TOKEN_FILE, $SYMD_TLS_CA, ...).
     """
     name = service if "." in service or not service else f"symd.v1.{service}"
     until = time.monotonic() + wait

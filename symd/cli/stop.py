@@ -38,9 +38,8 @@ MILLISECONDS = 1000
 def command(server: str | None, timeout: float) -> None:
     """Stop the daemon at a Unix socket on this machine, and wait until it has ended.
 
-    Requests that are running have the time that symd serve --grace gave them. A daemon that listens on TCP only is
-    stopped where it runs, and one that systemd started with systemctl stop. Exit code 3: no daemon answers, or it does
-    not end in time.
+    Running requests get the time that symd serve --grace allows. If a daemon listens only on TCP, stop it where it
+    runs; if systemd started it, use systemctl stop. Exit code 3: no daemon answers, or it does not end in time.
     """
     with Client(server) as client:
         address = client.address

@@ -67,7 +67,7 @@ _catalogue_option = click.option(
     envvar="SYMD_CATALOGUE",
     default="",
     metavar="URL",
-    help="The catalogue of a --store in an object storage, postgresql://USER@HOST/DATABASE.",
+    help="The catalogue of a --store in object storage, postgresql://USER@HOST/DATABASE.",
 )
 _no_catalogue_option = click.option("--catalogue", default="", hidden=True)
 
@@ -89,7 +89,7 @@ class _StoreVerbs(click.Group):
     ),
 )
 def command() -> None:
-    """Check, repair, tidy or copy the folder that keeps modules and indexes; daemons may use it meanwhile."""
+    """Check, repair, tidy or copy the folder that keeps modules and indexes, even while daemons use it."""
 
 
 @command.command(
@@ -104,7 +104,7 @@ def command() -> None:
 @json_option
 @click.pass_context
 def check(context: click.Context, root: str, catalogue: str, limits: Limits, as_json: bool) -> int:
-    """Read every module, every index and the catalogue, and say what is wrong. Exit code 1 when anything is."""
+    """Read every module, every index and the catalogue, and say what is wrong. Exit code 1: something is wrong."""
     shared = is_shared(root, catalogue, by_environment=_by_environment(context))
     with _progress() as told:
         found = inspected(root, catalogue, limits, told) if shared else inspect(Path(root), limits, told)
@@ -113,7 +113,9 @@ def check(context: click.Context, root: str, catalogue: str, limits: Limits, as_
         write_json({**_counts(found), "older_schema": found.older_schema, "findings": len(found.findings)})
     else:
         if found.older_schema:
-            write_line(f"the catalogue has schema {found.older_schema}; the next start takes it to {len(MIGRATIONS)}")
+            write_line(
+                f"the catalogue has schema {found.older_schema}; the next start upgrades it to {len(MIGRATIONS)}"
+            )
         counts = ", ".join(f"{count} {_noun(name, count)}" for name, count in _counts(found).items())
         write_line(f"{counts}: {_verdict(found.findings)}")
     return NO if found.findings else 0
@@ -125,8 +127,8 @@ def check(context: click.Context, root: str, catalogue: str, limits: Limits, as_
 @limit_option
 @json_option
 def repair_command(root: str, catalogue: str, limits: Limits, as_json: bool) -> int:
-    """Mend what check finds: set damaged modules aside, remove damaged indexes, make a damaged catalogue again. Exit
-    code 1 when something is left that only adding modules again mends, or moving files away."""
+    """Repair what check finds: set damaged modules aside, remove damaged indexes, rebuild a damaged catalogue. Exit
+    code 1: something is left that you can only repair by adding modules again or moving files away."""
     folder = folder_of(root, catalogue)
     with _progress() as told:
         done = repair(folder, limits, told)
@@ -154,26 +156,26 @@ def repair_command(root: str, catalogue: str, limits: Limits, as_json: bool) -> 
     envvar="SYMD_CATALOGUE",
     default="",
     metavar="URL",
-    help="The catalogue of the store that is in an object storage, postgresql://USER@HOST/DATABASE; of FROM where both are.",
+    help="The catalogue of the store that is in object storage, postgresql://USER@HOST/DATABASE; if both are, that of FROM.",
 )
-@click.option("--to-catalogue", default="", metavar="URL", help="The catalogue of TO, where both are.")
+@click.option("--to-catalogue", default="", metavar="URL", help="The catalogue of TO, if both are in object storage.")
 @limit_option
 @json_option
 def copy_command(
     root: str, places: tuple[str, ...], catalogue: str, to_catalogue: str, limits: Limits, as_json: bool
 ) -> int:
-    """Copy the store at FROM, or that of --store where no FROM is given, to TO; daemons may use it meanwhile. Exit code
-    1 when a module was damaged and left out.
+    """Copy the store at FROM, or at --store if there is no FROM, to TO, even while daemons use it. Exit code 1: a
+    module was damaged and left out.
 
     "default" as FROM or TO is the store of the daemon that runs here.
 
-    Between folders TO is made: a store with what was acknowledged before the copy began, with labels, aliases and
-    contexts; indexes are made again when they are asked for. s3://BUCKET/PREFIX and file:///FOLDER are stores that
-    several daemons share: what TO has already stays, indexes are copied too, and a copy that was broken off goes on
-    when it is begun again.
+    Between folders, TO is created: a store with everything that was acknowledged before the copy began, including
+    labels, aliases and contexts. Indexes are rebuilt when they are needed. s3://BUCKET/PREFIX and file:///FOLDER are
+    stores that several daemons share: what TO already has stays, indexes are copied too, and an interrupted copy
+    resumes when you start it again.
     """
     if len(places) > 2:
-        raise click.UsageError("give one place to copy to, and perhaps one before it to copy from")
+        raise click.UsageError("give TO, or FROM and TO")
     source, target = map(named_store, places if len(places) == 2 else (root, places[0]))
     if not is_url(source) and not is_url(target):
         return _copied(copy(Path(source), Path(target)), as_json=as_json)
@@ -188,7 +190,7 @@ def _copied(done: Copied, *, as_json: bool) -> int:
     else:
         _write_damaged(done.damaged)
         write_line(
-            f"copied {_several(done.modules, 'module')}, {_several(done.module_bytes, 'byte')}; indexes stay behind and are made again when they are asked for"
+            f"copied {_several(done.modules, 'module')}, {_several(done.module_bytes, 'byte')}; indexes were not copied and are rebuilt when needed"
         )
     return NO if done.damaged else 0
 
@@ -225,10 +227,10 @@ def _write_damaged(damaged: Sequence[Digest]) -> None:
 @json_option
 @click.pass_context
 def gc_command(context: click.Context, root: str, catalogue: str, limits: Limits, damaged: bool, as_json: bool) -> None:
-    """Remove what dead uploads left and indexes of older formats; with --limit store_size=SIZE also the least recently
-    used modules beyond it.
+    """Remove leftovers of interrupted uploads and indexes of older formats; with --limit store_size=SIZE, also the
+    least recently used modules beyond that size.
 
-    Without that limit no module goes: how much a store may hold is for its daemons to say.
+    Without that limit, no module is removed: it is up to the store's daemons how much it may hold.
     """
     if not names_limit(context, "store_size"):
         limits = limits._replace(store_size=UNBOUNDED_STORE)

@@ -68,7 +68,7 @@ def store_places(source: str, target: str, catalogue: str, target_catalogue: str
     given = [each for each in (catalogue, target_catalogue) if each]
     if len(shared) != len(given) or (given and not catalogue):
         raise click.UsageError(
-            "each store in an object storage takes a catalogue: --catalogue postgresql://HOST/DATABASE, and --to-catalogue of TO where FROM has one too"
+            "each store in object storage needs a catalogue: --catalogue postgresql://HOST/DATABASE, and --to-catalogue for TO if FROM has one too"
         )
     first = _place(source, catalogue)
     return first, _place(target, target_catalogue if first.url else catalogue)
@@ -85,7 +85,7 @@ def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress
         with _opened(source, unbounded, make=False) as one, _opened(target, unbounded, make=True) as other:
             return transfer(one, other, progress)
     except StoreUnavailable as error:
-        error.hint = f"{error.hint}; what was copied stays: give the command again to go on"
+        error.hint = f"{error.hint}; what was copied stays: repeat the command to continue"
         raise
 
 
@@ -94,8 +94,8 @@ def folder_of(store: str, catalogue: str) -> Path:
     several daemons share."""
     if is_url(store) or catalogue:
         raise click.UsageError(
-            "this mends the files of a folder. Of a store in an object storage `symd store check --catalogue …` names what is damaged: modules are"
-            " mended by adding them again, indexes by the daemons; `symd store gc` removes what nobody needs"
+            "this repairs only a store in a folder. For one in object storage, `symd store check --catalogue …` names what is damaged: add those"
+            " modules again, and the daemons rebuild indexes; `symd store gc` removes what is no longer needed"
         )
     return Path(store)
 
@@ -104,7 +104,7 @@ def is_shared(store: str, catalogue: str, *, by_environment: bool) -> bool:
     """Whether ``store`` is one that several daemons share. Raises ``UsageError`` where its catalogue is missing, or a
     folder is given one, not just ``by_environment``."""
     if is_url(store) and not catalogue:
-        raise click.UsageError("a store in an object storage takes --catalogue postgresql://HOST/DATABASE")
+        raise click.UsageError("a store in object storage needs --catalogue postgresql://HOST/DATABASE")
     if catalogue and not is_url(store) and not by_environment:
         raise click.UsageError("--catalogue goes with --store s3://BUCKET/PREFIX: a folder has its own")
     return is_url(store)

@@ -291,11 +291,11 @@ def style_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         "obj",
         metavar="FILE",
         shell_complete=complete_files,
-        help="FILE, in llvm-symbolizer's and addr2line's way.",
+        help="The same as FILE, as llvm-symbolizer and addr2line take it.",
     )
-    @click.option("--style", type=click.Choice(STYLES), help="Write as llvm-symbolizer does, with its --output-style.")
+    @click.option("--style", type=click.Choice(STYLES), help="Write like llvm-symbolizer with this --output-style.")
     @click.option("-s", "--basenames", is_flag=True, help="With --style: leave folders out of file names.")
-    @click.option("-p", "--pretty-print", "pretty", is_flag=True, help="With --style: one line a frame.")
+    @click.option("-p", "--pretty-print", "pretty", is_flag=True, help="With --style: write one line per frame.")
     @click.option("-a", "--addresses", is_flag=True, help="With --style: show each address.")
     @click.option(
         "--adjust-vma",
@@ -303,7 +303,7 @@ def style_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         default="0",
         callback=_number,
         metavar="N",
-        help="With --style: take N off each address.",
+        help="With --style: subtract N from each address.",
     )
     @click.option(
         "--print-source-context-lines",

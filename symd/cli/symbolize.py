@@ -108,14 +108,12 @@ def command(
     """
     if context is not None:
         if path is not None or debug is not None or store is not None or as_written or styled:
-            raise click.UsageError(
-                "--object, --debug, --store, --as-written and --style are about a FILE, not about --context"
-            )
+            raise click.UsageError("--object, --debug, --store, --as-written and --style cannot be used with --context")
         return _device_addresses(
             context, server, time, (file, *queries), _demangler() if demangle else None, as_json=as_json
         )
     if time is not None:
-        raise click.UsageError("--time is about device addresses: it takes --context")
+        raise click.UsageError("--time is only for device addresses: it needs --context")
     from_input = queries in ((), ("-",))
     if from_input and file == "-":
         raise click.UsageError("the file and the queries cannot both come from standard input")
@@ -142,7 +140,7 @@ def command(
 def _follow_input(session: Session, *, is_asked_for: bool) -> None:
     """Answer what comes on standard input; who did not ask for that with "-" is told that it is read."""
     if not is_asked_for and sys.stdin.isatty():
-        click.echo("symd: reading queries from the terminal, one a line; Ctrl-D ends them", err=True)
+        click.echo("symd: reading queries from the terminal, one per line; press Ctrl-D to end", err=True)
     any_came = session.follow(arriving_pieces(sys.stdin.fileno()))
     if not is_asked_for and not any_came:
         click.echo(f"symd: {_NO_QUERY}", err=True)

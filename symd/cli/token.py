@@ -46,7 +46,7 @@ def time_value(_context: click.Context, _parameter: click.Parameter, text: str |
             time = given if given.tzinfo else given.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         hint = "write how long (30min, 12h, 90d, 4w) or until when (2027-02-20, 2027-02-20T09:00:00Z)"
-        raise click.BadParameter(f"{text!r} is no time; {hint}") from None
+        raise click.BadParameter(f"{text!r} is not a time; {hint}") from None
     if time <= now:
         raise click.BadParameter(f"{text!r} is past")
     return time
@@ -147,15 +147,15 @@ def _check(
     if len(doing) > 1:
         raise click.UsageError(f"{' and '.join(doing)} do not go together")
     if doing and access is None:
-        raise click.UsageError(f"{doing[0]} takes the --access file that has the name")
+        raise click.UsageError(f"{doing[0]} needs the --access file that has the name")
     if name is None and doing != ["--list"]:
         raise click.UsageError("whose token? Give a NAME")
     if old_until is not None and doing != ["--rotate"]:
         raise click.UsageError("--old-until goes with --rotate")
     if doing not in ([], ["--rotate"]) and (expires is not None or rights is not None):
-        raise click.UsageError(f"--expires and --rights are of a new token; {doing[0]} makes none")
+        raise click.UsageError(f"--expires and --rights are for a new token; {doing[0]} does not make one")
     if rights is not None and not rights:
-        raise click.UsageError("--rights must name one at least")
+        raise click.UsageError("--rights must name at least one")
 
 
 def _make(
@@ -188,7 +188,7 @@ def _make(
     is_new = not rotate and not os.path.lexists(access)
     entries = edit(access, change, create=not rotate).lines
     if is_new:
-        complain(f"{access} was not there, and is made now; symd serve --access {quote(str(access))} reads it")
+        complain(f"{access} did not exist and was created; symd serve --access {quote(str(access))} reads it")
     valid = sum(entry.name == name and entry.digest is not None and not entry.has_expired for entry in entries)
     if valid > 1 and not rotate:
         said = f"{name} has {valid} valid tokens now (--revoke-old takes out all but this one; --rotate --old-until 7d lets older ones end)"

@@ -56,8 +56,8 @@ def command(
     QUERY is ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. The bits of a register are given
     as r29[0:32], excluding the last bit; "per lane" means that these are the bits of lane 0, and each following lane
     has the bits that follow. Code offsets, such as those of the block that distinguishes two variables of the same
-    name, count as in QUERY: from FUNCTION, or from the section. Exit code 1: no variables are known there, for a reason
-    such as OUTSIDE_TEXT or AMBIGUOUS. If the debug data is readable and nothing is in scope, the answer is "no
+    name, are relative to FUNCTION or to the section, as in QUERY. Exit code 1: no variables are known there, for a
+    reason such as OUTSIDE_TEXT or AMBIGUOUS. If the debug data is readable and nothing is in scope, the answer is "no
     variables" (nothing with --json), with exit code 0.
     """
     asked = parse_query(query)

@@ -33,7 +33,7 @@ from symd.model.texts import counted, plural
     "--debug",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="A folder of .dwo files or packages; those beside FILE are found by themselves.",
+    help="A folder of .dwo files or packages. Those next to FILE are found without this option.",
 )
 def command(file: str, server: str | None, limits: Limits, as_json: bool, path: str | None, debug: Path | None) -> int:
     """Read the debug data of FILE a second time, with pyelftools, and report every difference.

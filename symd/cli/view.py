@@ -156,14 +156,14 @@ def command(
     """Show FILE in the browser: source beside instructions, inlined calls, variables, and the samples of a profile.
 
     The page is served on loopback, to anyone who has the address that is printed. The command ends when you close the
-    page or press Ctrl-C. With -o it writes one HTML file instead, which needs nothing else; of a module with many
-    kernels it holds those with the most samples, or the first ones. Showing instructions takes the vendor's
-    disassembler (see symd doctor).
+    page or press Ctrl-C. With -o, it writes a single, self-contained HTML file instead. If the module has many kernels,
+    the file has those with the most samples, or the first ones. Showing instructions needs the vendor's disassembler
+    (see symd doctor).
     """
     if target is not None:
         check_output_is_not_input((target,), (file, debug, profile))
     elif kernels:
-        raise click.UsageError("--kernel is about the page that -o writes; in the browser, choose a kernel on the page")
+        raise click.UsageError("--kernel needs -o; in the browser, choose a kernel on the page")
     with shown_module(file, server, limits, debug, profile, identity, roots, rules) as shown:
         if target is not None:
             from symd.cli.report import write_page  # noqa: PLC0415 - it imports this module, and the page

@@ -40,21 +40,21 @@ from symd.query.demangler import Demangler
 @demangle_option
 @every_option
 @target_option
-@click.option("--only-new", is_flag=True, help="Pass over what the daemon has already.")
-@click.option("--resume-token", metavar="TOKEN", default="", help="Go on after the event that had this token.")
+@click.option("--only-new", is_flag=True, help="Skip what the daemon already has.")
+@click.option("--resume-token", metavar="TOKEN", default="", help="Resume after the event that had this token.")
 @click.option(
     "--context",
     "contexts",
     multiple=True,
     metavar="CONTEXT",
-    help="Only what this process loads (symd daemon contexts); may be given several times.",
+    help="Show only what this process loads (see symd daemon contexts); can be given several times.",
 )
 @click.option(
     "--api",
     "apis",
     multiple=True,
     type=click.Choice([api.value for api in CaptureApi]),
-    help="Only what is loaded through this interface; may be given several times.",
+    help="Show only what is loaded through this interface; can be given several times.",
 )
 @click.argument("places", nargs=-1, metavar="[PLACE...]")
 def command(
@@ -70,13 +70,13 @@ def command(
     apis: tuple[str, ...],
     places: tuple[str, ...],
 ) -> None:
-    """Say what happens to a daemon's modules, or with PLACE where breakpoints land in them. PLACE is what symd locate
-    takes: SOURCE:LINE, a function, kernel:NAME or an address.
+    """Report what happens to a daemon's modules or, with PLACE, where breakpoints land in them. PLACE is what symd
+    locate takes: SOURCE:LINE, a function, kernel:NAME or an address.
 
-    Without PLACE: each module that is added, loaded by a process, unloaded and removed, first those that are there.
-    With PLACE: where it lands in each module that is there, in each as it is added, and again with device addresses as
-    a process loads it, until it is unloaded; modules without such a file or function are passed over. Runs until it is
-    interrupted. Where the connection breaks, the error says after which event to go on.
+    Without PLACE: the modules that are there, then each module that is added, loaded by a process, unloaded or removed.
+    With PLACE: where it lands in each module that is there or is added, and, when a process loads the module, again
+    with device addresses, until it is unloaded. Modules that have no such file or function are skipped. The command
+    runs until you interrupt it. If the connection breaks, the error says how to resume.
     """
     wanted = [Breakpoint(text, parse_place(text), every_address, None, rules, targets) for text in places]
     demangler = Demangler() if demangle else None

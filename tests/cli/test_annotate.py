@@ -69,4 +69,4 @@ def test_a_module_in_the_place_of_the_log_is_told_so() -> None:
     command = [sys.executable, "-m", "symd", "annotate", str(CODE)]
     done = subprocess.run(command, capture_output=True, timeout=120, check=False, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"symd: {CODE}: this is amdgpu, a module and no text (symd annotate -m {CODE} LOG)\n"
+    assert done.stderr == f"symd: {CODE}: this is amdgpu, a module, not text (symd annotate -m {CODE} LOG)\n"

@@ -172,7 +172,7 @@ def test_what_stands_in_the_place_of_samples_is_named(run: Run, tmp_path: Path, 
     [
         ("s3://bucket/x.parquet", "samples are files of this machine"),
         ("s3:/bucket/x.parquet", "no such file or directory"),
-        ("-", "IN and OUT are files"),
+        ("-", "IN and OUT must be files"),
     ],
 )
 def test_samples_are_files_of_this_machine(run: Run, samples: Path, name: str, said: str) -> None:
@@ -226,7 +226,7 @@ def test_where_nothing_can_be_written_that_is_said(run: Run, samples: Path) -> N
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--server", "unix:/nowhere", "--store", "x"), "one of the two"),
+        (("--server", "unix:/nowhere", "--store", "x"), "cannot be used together"),
         (("--store", "s3://bucket/x"), "catalogue is not given"),
         (("--store", "x", "--catalogue", "postgresql://host/x"), "goes with a store in an object storage"),
         (("--store", "ftp://host/x", "--catalogue", "mysql://host/x"), "no URL of a catalogue"),

@@ -54,7 +54,7 @@ def test_a_module_that_the_daemon_refuses_stays_here(captures: Path) -> None:
     assert forwarder is not None
     sent = forwarder.finish()
     assert (sent.events, sent.left, len(sent.refused)) == (2, False, 1)
-    assert "is not taken" in str(sent.refused[0])
+    assert "was refused" in str(sent.refused[0])
     assert not one.tidy(sent)
     assert send_waiting(ADDRESS) == 0
     assert len(list((one.folder / MODULES).iterdir())) == 2

@@ -106,7 +106,7 @@ def test_a_folder_that_is_not_there_is_refused_at_once(run: Run, tmp_path: Path)
 def test_nothing_to_look_at_is_a_misuse(run: Run) -> None:
     assert run("collect").code == 2
     outcome = run("collect", "--server", "unix:/x", "--out", "y", ".")
-    assert (outcome.code, "exclude each other" in outcome.err) == (2, True)
+    assert (outcome.code, "cannot be used together" in outcome.err) == (2, True)
 
 
 def test_a_folder_that_is_named_counts_more_than_the_environments_daemon(
@@ -242,7 +242,7 @@ def test_a_folder_of_captures_becomes_contexts_however_often_it_is_told(
         outcome = symd("collect", "--once", "--server", server, tmp_path / "captures")
         assert outcome.code == 0, outcome.err
         assert outcome.out.count("modules/") == 1
-        assert "what 1 program loaded and when is told" in outcome.err
+        assert "recorded what 1 program loaded, and when" in outcome.err
         assert "symd: 0 further modules; " in outcome.err
         with Client(server) as client:
             (context,) = client.contexts.all()

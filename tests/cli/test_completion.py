@@ -91,5 +91,5 @@ def test_the_shell_of_the_user_is_the_one_by_default() -> None:
     )
     assert (ended.returncode, ended.stderr) == (
         2,
-        "symd: tcsh: $SHELL names none that symd knows (write one of bash, zsh, fish)\n",
+        "symd: tcsh: $SHELL does not name a shell that symd knows (write one of bash, zsh, fish)\n",
     )

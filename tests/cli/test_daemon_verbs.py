@@ -70,7 +70,7 @@ def test_the_modules_of_a_daemon_are_listed_counted_and_removed(run: Run, filled
     assert (none.code, none.out) == (1, "")
     assert (
         none.err
-        == "symd: no module's SHA-256 begins with '99', and no label fits it; symd modules lists what there is\n"
+        == "symd: no module's SHA-256 begins with '99', and no label matches it; symd modules lists what there is\n"
     )
 
     (status,) = run("status", "--server", filled, "--json").json

@@ -101,7 +101,7 @@ def test_a_setting_that_names_no_folder_is_wrong(run: Run, source: Path, monkeyp
     ("options", "said"),
     [
         (["--driver-root=/opt/d", "--server=unix:/nowhere"], "--driver NAME"),
-        (["--driver-root=/opt/d", "--driver=newer"], "give one of them"),
+        (["--driver-root=/opt/d", "--driver=newer"], "cannot be used together"),
     ],
 )
 def test_a_folder_is_neither_for_a_daemon_nor_beside_a_name(run: Run, source: Path, options: list[str], said: str):

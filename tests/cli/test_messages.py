@@ -47,7 +47,7 @@ def test_a_copy_says_that_indexes_stay_behind(run: Run, tmp_path: Path) -> None:
     with Store(tmp_path / "from") as store:
         store.put(b"a module")
     done = run("store", "copy", tmp_path / "from", tmp_path / "to")
-    assert done.out == "copied 1 module, 8 bytes; indexes stay behind and are made again when they are asked for\n"
+    assert done.out == "copied 1 module, 8 bytes; indexes were not copied and are rebuilt when needed\n"
 
 
 def test_a_log_may_be_a_file(symd: Run, tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ HINTS = {
         ("listing", SHADE, "shade"),
         "; a kernel is named so: --function shade (see symd listing",
     ),
-    "a process by name": (("attach", "nosuch"), "'nosuch' is no number of a process"),
-    "no process": (("attach", "0"), "'0' is no number of a process"),
-    "a process of many digits": (("attach", "9" * 5000), "9' is no number of a process"),
+    "a process by name": (("attach", "nosuch"), "'nosuch' is not a process ID"),
+    "no process": (("attach", "0"), "'0' is not a process ID"),
+    "a process of many digits": (("attach", "9" * 5000), "9' is not a process ID"),
 }
 
 
@@ -104,7 +104,7 @@ def test_an_address_of_the_web_is_written_as_one_of_a_daemon(address: str, hint:
 def test_a_second_token_of_a_name_is_told(run: Run, tmp_path: Path) -> None:
     access = tmp_path / "access"
     first = run("token", "ci", "--access", access)
-    assert first.err == f"symd: {access} was not there, and is made now; symd serve --access {access} reads it\n"
+    assert first.err == f"symd: {access} did not exist and was created; symd serve --access {access} reads it\n"
     second = run("token", "ci", "--access", access)
     assert second.code == 0
     assert "ci has 2 valid tokens now" in second.err

@@ -26,4 +26,4 @@ def test_a_name_like_no_other_and_a_pattern_have_no_such_hint(run: Run) -> None:
 def test_a_pattern_without_quotes_is_told_of_quotes(run: Run, tmp_path: Path) -> None:
     outcome = run("names", SHADE, "blur.cl", "blur.co")
     assert outcome.code == 2
-    assert "in quotes, such as 'vadd*', the shell leaves it alone: blur.cl blur.co" in outcome.err
+    assert "in quotes, such as 'vadd*', so that the shell leaves it alone: blur.cl blur.co" in outcome.err

@@ -37,7 +37,7 @@ HINTS = {
     "one behind dashes": (("symbolize", SHADE, "--", "-0x10"), "addresses are not negative"),
     "a kernel for the browser's page": (
         ("view", SHADE, "--kernel", "shade"),
-        "--kernel is about the page that -o writes",
+        "--kernel needs -o; in the browser, choose a kernel on the page",
     ),
     "an extract without a folder": (("extract", SHADE), "; write, for example: symd extract program.bin objects/ (see"),
     "names without a pattern": (("names", SHADE), "; write, for example: symd names program.bin 'vadd*' (see"),

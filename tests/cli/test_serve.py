@@ -55,13 +55,13 @@ def test_a_bad_file_is_the_same_error_with_a_server(symd: Run, server: str, tmp_
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (("--debuginfod", "https://debuginfod.example"), 2, "--debuginfod is about what comes over HTTP: give --http"),
-        (("--http-name", "symd.example"), 2, "--http-name is about what comes over HTTP: give --http HOST:PORT too"),
-        (("--store", "s3://bucket/prefix"), 2, "--catalogue is not given: a shared store takes both"),
+        (("--debuginfod", "https://debuginfod.example"), 2, "--debuginfod needs --http"),
+        (("--http-name", "symd.example"), 2, "--http-name needs --http HOST:PORT"),
+        (("--store", "s3://bucket/prefix"), 2, "--catalogue is not given: a shared store needs both"),
         (
             ("--store", "/folder", "--catalogue", "postgresql://h/d"),
             2,
-            "--store is a folder: a shared store takes both",
+            "--store is a folder: a shared store needs both",
         ),
         (("--store", "file:///{}/objects", "--catalogue", "mysql://user:secret@h/d"), 2, "no URL of a catalogue"),
         (("--store", "http://h/x", "--catalogue", "postgresql://h/d"), 2, "names no object storage"),
@@ -85,8 +85,8 @@ def test_a_shared_store_that_cannot_be_had_is_one_line(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--address", "127.0.0.1:0", "--insecure", "--socket-group", "root"), "give --address unix:PATH too"),
-        (("--address", "unix:{}/s", "--open-metrics"), "give --metrics HOST:PORT too"),
+        (("--address", "127.0.0.1:0", "--insecure", "--socket-group", "root"), "also give --address unix:PATH"),
+        (("--address", "unix:{}/s", "--open-metrics"), "--open-metrics needs --metrics HOST:PORT"),
         (("--address", "unix:{}/s", "--tls-cert", "{}/file", "--tls-key", "{}/file"), "give --address HOST:PORT or"),
     ],
 )

@@ -137,7 +137,7 @@ def test_an_object_without_debug_data_gets_no_second_file(run: Run, tmp_path: Pa
         (AMD / "v4-gfx900.o", "relocatable"),
         (AMD / "v4-gfx900-headers-cut.co", "section table"),
         (ROOT / "samples/cuda/bin/saxpy.sm_90.none.cubin", "cubin"),
-        (ROOT / "README.md", "no format"),
+        (ROOT / "README.md", "any other format"),
         ("/no/such/file", "no such file"),
     ],
 )

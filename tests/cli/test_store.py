@@ -68,7 +68,7 @@ def test_a_shared_store_is_told_what_works_there(run, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("verb", ["check", "gc"])
 def test_an_object_storage_and_its_catalogue_are_taken_together(run, root: Path, verb: str) -> None:
     outcome = run("store", verb, "--store", "s3://bucket/modules")
-    assert (outcome.code, "takes --catalogue" in outcome.err) == (2, True)
+    assert (outcome.code, "needs --catalogue" in outcome.err) == (2, True)
     outcome = run("store", verb, "--store", str(root), "--catalogue", "postgresql://host/database")
     assert (outcome.code, "goes with --store s3://" in outcome.err) == (2, True)
 
@@ -82,7 +82,7 @@ def test_a_catalogue_of_the_environment_is_not_a_folder_s(run, root: Path, monke
 def test_the_help_cuts_no_sentence_off(run) -> None:
     commands = run("store", "--help").out.partition("Commands:")[2]
     assert "..." not in commands
-    assert "recently used modules beyond it." in " ".join(commands.split())
+    assert "recently used modules beyond that size." in " ".join(commands.split())
 
 
 def test_check_names_each_finding_and_says_no(run, root: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_store_of_an_older_schema_is_sound_and_stays_as_it_is(run, old_root: P
     assert (outcome.code, outcome.out.splitlines()) == (
         0,
         [
-            "the catalogue has schema 4; the next start takes it to 6",
+            "the catalogue has schema 4; the next start upgrades it to 6",
             "1 module, 6 module bytes, 0 indexes, 0 index bytes, 1 alias, 0 contexts: nothing is wrong",
         ],
     )

@@ -18,8 +18,8 @@ def test_a_token_is_printed_once_and_its_digest_kept(symd: Run, tmp_path: Path) 
     first, second = (symd("token", "ci", "--rights", "read,write", "--access", path) for _ in range(2))
     tokens = [outcome.out.strip() for outcome in (first, second)]
     assert (first.code, second.code, len(set(tokens))) == (0, 0, 2)
-    assert "was not there, and is made now" in first.err
-    assert "made now" not in second.err
+    assert "did not exist and was created" in first.err
+    assert "was created" not in second.err
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not any(token in path.read_text() for token in tokens)
     access = read_access(path)
@@ -95,17 +95,17 @@ def test_without_a_file_the_line_is_shown(symd: Run, tmp_path: Path) -> None:
     [
         (["a b"], "no name of a client"),
         (["ci", "--rights", "reed"], "there is no right 'reed'"),
-        (["ci", "--rights", "none"], "must name one"),
-        (["ci", "--revoke"], "takes the --access file"),
-        (["ci", "--rotate"], "takes the --access file"),
+        (["ci", "--rights", "none"], "must name at least one"),
+        (["ci", "--revoke"], "needs the --access file"),
+        (["ci", "--rotate"], "needs the --access file"),
         ([], "whose token? Give a NAME"),
-        (["--list"], "takes the --access file"),
+        (["--list"], "needs the --access file"),
         (["ci", "--rotate", "--revoke", "--access", "x"], "--rotate and --revoke do not go together"),
         (["ci", "--old-until", "1d"], "--old-until goes with --rotate"),
-        (["ci", "--revoke", "--expires", "1d", "--access", "x"], "--revoke makes none"),
-        (["ci", "--expires", "soon"], "'soon' is no time; write how long"),
+        (["ci", "--revoke", "--expires", "1d", "--access", "x"], "--revoke does not make one"),
+        (["ci", "--expires", "soon"], "'soon' is not a time; write how long"),
         (["ci", "--expires", "2001-01-01"], "'2001-01-01' is past"),
-        (["ci", "--expires", "999999w"], "is no time"),
+        (["ci", "--expires", "999999w"], "is not a time"),
     ],
 )
 def test_what_makes_no_token(symd: Run, arguments: list[str], said: str) -> None:
@@ -130,8 +130,8 @@ def test_a_file_that_others_may_read_gets_no_token(symd: Run, tmp_path: Path) ->
         (["--address", "127.0.0.1:0", "--access", "/nowhere"], 2, "symd token NAME --access /nowhere makes one"),
         (["--address", "127.0.0.1:0", "--access", "/dev/null"], 3, "no regular file"),
         (["--address", "127.0.0.1:0", "--tls-cert", "/nowhere"], 2, "/nowhere: no such file"),
-        (["--address", "127.0.0.1:0", "--tls-cert", "/dev/null"], 2, "give --tls-key too"),
-        (["--address", "127.0.0.1:0", "--tls-key", "/dev/null"], 2, "give --tls-cert too"),
+        (["--address", "127.0.0.1:0", "--tls-cert", "/dev/null"], 2, "also give --tls-key"),
+        (["--address", "127.0.0.1:0", "--tls-key", "/dev/null"], 2, "also give --tls-cert"),
         (["--address", "127.0.0.1:0", "--tls-client-ca", "/dev/null"], 2, "give --tls-cert and --tls-key too"),
         (["--metrics", "0.0.0.0:0"], 3, "--open-metrics for who wants it all the same"),
         (["--socket-group", "nobody-s"], 2, "there is no group 'nobody-s'"),

@@ -69,7 +69,7 @@ def test_the_pages_of_the_api_are_those_of_the_protos(tmp_path: Path) -> None:
     command = [sys.executable, "tools/api_pages.py", tmp_path]
     subprocess.run(command, cwd=ROOT, check=True, timeout=LONG)
     made = {page.name: page.read_text() for page in tmp_path.iterdir()}
-    there = {page.name: page.read_text() for page in (ROOT / "docs" / "api").iterdir()}
+    there = {page.name: page.read_text() for page in (ROOT / "docs" / "api").iterdir() if page.name != "parity.md"}
     assert made == there, "the protos have changed: make docs"
 
 

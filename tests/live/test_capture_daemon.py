@@ -167,7 +167,7 @@ def test_a_daemon_that_dies_half_way(run: Run, daemon: Daemon) -> None:
 def test_a_daemon_that_does_not_answer_holds_the_program_up_for_a_bounded_time(run: Run, daemon: Daemon) -> None:
     stopped = daemon.start()
     stopped.send_signal(signal.SIGSTOP)
-    assert "not all is with the daemon" in run(2)
+    assert "not everything reached the daemon" in run(2)
     stopped.send_signal(signal.SIGCONT)
     run(1)
     assert run.waiting() == []

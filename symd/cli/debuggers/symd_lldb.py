@@ -45,7 +45,7 @@ def context_command(debugger, command, context, result, _internal):
     target = context.GetTarget()
     process = context.GetProcess()
     if not process or not process.IsValid() or not process.GetProcessID():
-        result.SetError("no process: the addresses of modules mean something in one")
+        result.SetError("no process: modules have addresses only in a process")
         return
     NAMED.update(shlex.split(command))
     gone = process.GetState() in (lldb.eStateExited, lldb.eStateDetached)

@@ -83,7 +83,7 @@ class SampleModules:
                 if self.is_shared
                 else "a catalogue goes with a store in an object storage",
                 where=self.store or self.catalogue or "",
-                hint="a shared store takes both, s3://BUCKET/PREFIX and postgresql://USER@HOST/DATABASE",
+                hint="a shared store needs both, s3://BUCKET/PREFIX and postgresql://USER@HOST/DATABASE",
             )
 
     @property

@@ -95,7 +95,7 @@ def test_a_copy_that_s3_breaks_off_says_how_to_go_on_and_does(
     code, _, error = copy(root, url, "--catalogue", database, "--limit", "storage_seconds=1s")
     assert code == 3
     assert "503" in error
-    assert "give the command again to go on" in error
+    assert "repeat the command to continue" in error
     proxy.plan = lambda asked: ExitStatus.PASS
     code, said, _ = copy(root, url, "--catalogue", database, "--json")
     done = json.loads(said)
