@@ -151,18 +151,18 @@ def test_a_file_beyond_the_limit_names_the_limit(run: Run, module: Path):
 def test_an_error_of_the_engine_has_its_exit_code_and_one_line(
     run: Run, fake: FakeSymbolizer, module: Path, monkeypatch, error: SymdError, code: int
 ):
-    def fail(digest: str) -> None:
+    def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(fake, "module", fail)
-    outcome = run("info", module)
+    monkeypatch.setattr(fake, "lines", fail)
+    outcome = run("lines", module)
     assert outcome.code == code
     assert outcome.err == f"symd: {' '.join(str(error).split())}\n"
 
 
 def test_a_defect_shows_itself_and_does_not_look_like_a_no(run: Run, fake: FakeSymbolizer, module: Path, monkeypatch):
-    monkeypatch.setattr(fake, "module", lambda digest: 1 // 0)
-    outcome = run("info", module)
+    monkeypatch.setattr(fake, "lines", lambda *_: 1 // 0)
+    outcome = run("lines", module)
     assert outcome.code == 3
     assert "ZeroDivisionError" in outcome.err
 
@@ -203,8 +203,8 @@ def test_standard_output_on_a_full_disk_is_one_line(sample: Path, line: str):
 def test_an_error_of_the_system_that_is_not_of_standard_output_is_a_defect(
     run: Run, fake: FakeSymbolizer, module: Path, monkeypatch
 ):
-    monkeypatch.setattr(FakeSymbolizer, "module", lambda *_: Path("/no/such/file").read_bytes())
-    outcome = run("info", module)
+    monkeypatch.setattr(FakeSymbolizer, "lines", lambda *_: Path("/no/such/file").read_bytes())
+    outcome = run("lines", module)
     assert outcome.code == 3
     assert "Traceback" in outcome.err
 
