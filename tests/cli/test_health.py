@@ -88,4 +88,4 @@ def test_no_daemon_within_the_time_is_1(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_help_names_the_exit_codes() -> None:
-    assert "exit code is 0" in str(command.help)
+    assert "Exit code 0: it is serving; 1: it is not" in str(command.help)
