@@ -18,9 +18,9 @@ from symd.errors import BadQuery
 from symd.model.addresses import ByAddress, ByKernel, Query, as_hexadecimal, has_decimal, parse_query
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.columns import U64
-from symd.model.reasons import HOW_TO_GET_DEBUG_INFO
+from symd.model.compile_advice import compile_advice
 from symd.model.rendered_answers import RenderedAnswers, encoded, unusual
-from symd.model.summaries import NO_SECTIONS, KernelSummary
+from symd.model.summaries import NO_SECTIONS, KernelSummary, ObjectSummary
 
 if TYPE_CHECKING:
     from symd.query.demangler import Demangler
@@ -36,9 +36,8 @@ class AskedKernels(Protocol):
         """Why the debug data of the code object at ``path`` cannot be read or found, or, where ``path`` is None, why
         the module has no code object; "" where neither is so."""
 
-    def kernels(self, path: str | None = None) -> list[KernelSummary]:
-        """The kernels of the code object at ``path``; where ``path`` is None, of all code objects but SPIR-V inside a
-        container."""
+    def described(self) -> Sequence[ObjectSummary]:
+        """The code objects, as much of them as was opened."""
 
 
 Ask = Callable[[Sequence[Query] | U64], Sequence[Answer]]
@@ -132,7 +131,8 @@ class Session:
         if self._unread is not None:
             why = kernels().unread(self._unread)
             if not why:
-                return f"there is no debug info: {HOW_TO_GET_DEBUG_INFO}" if _is_read_by_a_person() else ""
+                advice = compile_advice(kernels().described(), self._unread) if _is_read_by_a_person() else ()
+                return f"there is no debug info: {'; '.join(advice)}" if advice else ""
             return f"{why}; {WHERE_CUT_OFF}" if why.startswith(NO_SECTIONS) else why
         return kernels().unread(None) if self._asked_without_object else ""
 
@@ -151,7 +151,7 @@ class Session:
 
     def _beyond_hint(self, kernels: Callable[[], AskedKernels], path: str | None) -> str:
         query = self._beyond
-        sizes = sorted({each.size for each in kernels().kernels(path) if each.name == query.kernel}) if query else []
+        sizes = sorted({each.size for each in _kernels(kernels(), path) if each.name == query.kernel}) if query else []
         if query is None or not sizes:
             return ""
         if sizes == [0]:
@@ -172,7 +172,7 @@ class Session:
         if self._outside_address is None:
             return ""
         offset = self._outside_address
-        within = [each for each in kernels().kernels(path) if offset < each.size]
+        within = [each for each in _kernels(kernels(), path) if offset < each.size]
         places = [quote(f"({each.section or f'#{each.section_index}'})+{offset:#x}") for each in within]
         places += [quote(f"{each.name}+{offset:#x}") for each in within]
         meant = list(dict.fromkeys([*places[:1], *places[len(within) :]]))
@@ -315,6 +315,12 @@ class Session:
 def _is_outside(answer: Answer) -> bool:
     """Whether it is a query's number that lies outside the text."""
     return answer.reason is Reason.OUTSIDE_TEXT and not answer.candidates
+
+
+def _kernels(asked: AskedKernels, path: str | None) -> list[KernelSummary]:
+    """The kernels of the code object at ``path``, or of all but SPIR-V inside a container."""
+    meant = (each for each in asked.described() if (not each.is_compiler_input if path is None else each.path == path))
+    return [own for each in meant for own in each.kernels]
 
 
 def _is_read_by_a_person() -> bool:

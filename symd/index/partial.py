@@ -22,7 +22,8 @@ from symd.index.module_tables import DecodedObject
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel
 from symd.model.debug_info import DebugInfo, LineRows, Scopes
-from symd.model.summaries import NO_SECTIONS, UNREAD, KernelSummary, ModuleSummary, kernel_summaries
+from symd.model.identities import Digest
+from symd.model.summaries import NO_SECTIONS, UNREAD, ModuleSummary, ObjectSummary, code_summary
 
 Places = Sequence[tuple[int, int]]
 """Section numbers and offsets in them."""
@@ -331,11 +332,9 @@ class FileIndex:
         refused = next((f"{UNREAD}{debug}" for debug in decoded if isinstance(debug, SymdError)), "")
         return refused or self._summary.unread(path)
 
-    def kernels(self, path: str | None = None) -> list[KernelSummary]:
-        """The kernels of the code object at ``path``; where ``path`` is None, of all code objects but SPIR-V inside a
-        container."""
-        meant = (code for code in self._objects if (not code.is_compiler_input if path is None else code.path == path))
-        return [own for code in meant for own in kernel_summaries(code)] or self._summary.kernels(path)
+    def described(self) -> Sequence[ObjectSummary]:
+        """The code objects described, without their digests."""
+        return [code_summary(code, Digest("")) for code in self._objects] or self._summary.objects
 
     def whole(self, path: str | None = None) -> Index:
         """The index of all of it, or, without ``path``, of all that is meant then: SPIR-V inside a container is not."""

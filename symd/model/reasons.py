@@ -46,11 +46,6 @@ class Reason(IntEnum):
     keeps this number."""
 
 
-HOW_TO_GET_DEBUG_INFO = (
-    "compile with -g (clang, hipcc, icpx, clBuildProgram, ocloc -options), or -lineinfo or -G (nvcc)"
-)
-"""What to do about NO_DEBUG_INFO, for a person."""
-
 KNOWN = tuple(reason for reason in Reason if reason is not Reason.UNRECOGNIZED)
 """The reasons that travel between client and daemon and are in index files: all but UNRECOGNIZED."""
 

@@ -49,18 +49,15 @@ class ObjectSummary(NamedTuple):
         return any(kernel.name == name for kernel in self.kernels)
 
 
-def kernel_summaries(code: CodeObject) -> list[KernelSummary]:
-    """The kernels of a code object described."""
-    return [
-        KernelSummary(name, code.section_name(number), number, offset, size, facts)
-        for name, number, offset, size, facts in code.kernels
-    ]
-
-
 def code_summary(code: CodeObject, digest: Digest, notes: Sequence[str] = ()) -> ObjectSummary:
     """A code object described, whose bytes have that digest; ``notes`` are behind its own. Facts and warnings that
     nobody looked at yet stay so."""
-    kernels = tuple(kernel_summaries(code))
+    kernels = tuple(
+        [
+            KernelSummary(name, code.section_name(number), number, offset, size, facts)
+            for name, number, offset, size, facts in code.kernels
+        ]
+    )
     return ObjectSummary(
         code.path,
         code.format,
@@ -121,14 +118,9 @@ class ModuleSummary(NamedTuple):
         notes = (note for each in self.objects if each.path == path for note in each.notes)
         return next((note for note in notes if note.startswith((UNREAD, NO_SECTIONS))), "")
 
-    def kernels(self, path: str | None = None) -> list[KernelSummary]:
-        """The kernels of the code object at ``path``, or of all but SPIR-V inside a container."""
-        return [
-            own
-            for each in self.objects
-            if (not each.is_compiler_input if path is None else each.path == path)
-            for own in each.kernels
-        ]
+    def described(self) -> Sequence[ObjectSummary]:
+        """The code objects, as a file that was opened in part describes them too."""
+        return self.objects
 
 
 def in_spirv(path: str) -> str:

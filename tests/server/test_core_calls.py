@@ -96,7 +96,7 @@ def test_an_answer_of_long_names_beside_variables_is_not_written(tmp_path, monke
     at = Answer(Reason.EXACT, frames=(Frame("n" * 1000, None, "f", 1, 0, False),) * 20)
     monkeypatch.setattr(variable_service, "to_place", lambda _found: pytest.fail("written"))
     engine = FakeEngine()
-    engine.variables = lambda *_: InScope(at)
+    engine.variables = lambda *_, **_options: [InScope(at)]
     config = Config(limits=Limits(response_bytes=10_000), store=tmp_path, address=f"unix:{tmp_path}/s")
     daemon = build_daemon(engine, config)
     request = GetVariablesRequest(module=REQUEST.module, queries=[Query(address=0x150)])

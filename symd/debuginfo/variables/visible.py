@@ -28,7 +28,6 @@ from symd.debuginfo.variables.types import TypeTable
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from symd.formats.budget import DebugBudget
 from symd.model.code import CodeObject, DebugScheme, Vendor
-from symd.model.reasons import HOW_TO_GET_DEBUG_INFO
 from symd.model.variables import FunctionScope, Kind, Variable, Visible
 
 
@@ -112,7 +111,7 @@ _GLOBALS = frozenset({Tag.DW_TAG_variable, Tag.DW_TAG_namespace})
 _SAYING = (At.DW_AT_name, At.DW_AT_type, At.DW_AT_location, At.DW_AT_const_value)
 _NAMESPACE_DEPTH = 16
 _WHY_NOT = {
-    DebugScheme.NONE: f"there is no debug data: {HOW_TO_GET_DEBUG_INFO}",
+    DebugScheme.NONE: "there is no debug data",
     DebugScheme.LINE_ONLY: "the debug data has lines and nothing about variables",
     DebugScheme.SPIRV: "variables of SPIR-V modules are not read",
 }

@@ -21,7 +21,7 @@ from symd.model.answers import Answer
 from symd.model.code import CodeObject
 from symd.model.frame_text import printable
 from symd.model.identities import Digest
-from symd.model.summaries import KernelSummary, ModuleSummary
+from symd.model.summaries import ModuleSummary, ObjectSummary
 from symd.query.function_names import symbols_meant
 from symd.query.symbolize import MAX_CANDIDATES, QueryBudget
 
@@ -104,10 +104,10 @@ class LargeFile:
         known = self._stored or self._index
         return known.unread(path) if known else ""
 
-    def kernels(self, path: str | None = None) -> list[KernelSummary]:
-        """The kernels, as ``ModuleSummary.kernels`` has them, of code objects that the last questions needed."""
+    def described(self) -> Sequence[ObjectSummary]:
+        """The code objects that the last questions needed, described."""
         known = self._stored or self._index
-        return known.kernels(path) if known else []
+        return known.described() if known else ()
 
     def _opened(self, names: frozenset[str] | None, path: str | None, enough: _EnoughTexts) -> FileIndex:
         """Open an index: with ``path`` of the objects on the way to it, with ``names`` of those with a symbol that may

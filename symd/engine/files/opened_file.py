@@ -31,7 +31,7 @@ from symd.model.answers import Answer, Answers
 from symd.model.columns import U64
 from symd.model.frame_text import printable
 from symd.model.identities import Digest
-from symd.model.summaries import KernelSummary, ModuleSummary
+from symd.model.summaries import ModuleSummary, ObjectSummary
 from symd.query.python_names import PythonNames
 from symd.query.symbolize import QueryBudget, symbolize, symbolize_column
 from symd.system.messages import complain
@@ -155,8 +155,8 @@ class SmallFile:
     def unread(self, path: str | None) -> str:
         return self._index.unread(path)
 
-    def kernels(self, path: str | None = None) -> list[KernelSummary]:
-        return self._index.kernels(path)
+    def described(self) -> Sequence[ObjectSummary]:
+        return self._index.described()
 
 
 def whole_file(file: str, limits: Limits) -> bytes:
