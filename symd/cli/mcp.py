@@ -12,8 +12,9 @@ import os
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 from typing import Final
@@ -76,9 +77,9 @@ def _taken() -> int:
 
 def _read(source: int, read: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) -> None:
     with suppress(OSError, RuntimeError, CancelledError), os.fdopen(source, "rb") as lines:  # the loop has ended
-        for line in lines:
-            asyncio.run_coroutine_threadsafe(read.put(line), loop).result()
-        asyncio.run_coroutine_threadsafe(read.put(b""), loop).result()
+        for line in chain(lines, (b"",)):
+            with closing(read.put(line)) as putting:  # the loop may have ended before it takes it
+                asyncio.run_coroutine_threadsafe(putting, loop).result()
 
 
 _HINT = "start it as symd mcp FILE for this file, or as symd mcp --source-root FOLDER for all files of a folder"

@@ -150,7 +150,7 @@ def test_what_is_no_position_is_refused(text: str) -> None:
 def test_an_entry_that_symd_did_not_write_is_left_out_alone(
     store: ModuleStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    connections._told.clear()  # a row is told of once
+    connections._logged.clear()  # a row is told of once
     begin = store.module_log.end()
     with store._catalogue.writing() as connection:
         connection.execute("INSERT INTO changes (kind, sha256) VALUES ('eaten', ?)", (MODULE,))

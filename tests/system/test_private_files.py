@@ -138,7 +138,7 @@ from symd.capture.injected.symd_capture import FOUND, Handover, Told
 handover = Handover(os.environ["SYMD_CAPTURE"], os.environ["SYMD_CAPTURE_KEY"])
 handover.tell(Told(FOUND, 0, "sent", "", "kernel", b"sent" * 1000))
 if sys.argv[1:]:
-    handover._sent = lambda record: False
+    handover._send = lambda record: False
     os.kill(os.getppid(), signal.SIGSTOP)
     handover.tell(Told(FOUND, 0, "written", "", "kernel", b"written" * 1000))
 print("ready", flush=True)
