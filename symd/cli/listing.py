@@ -361,6 +361,7 @@ def command(
     with open_module(file, server, limits, debug, path) as opened:
         module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
         samples = None if profile is None else samples_on(module, profile, identity, limits)
+        total = 0 if samples is None else samples.weight(samples.totals())
         found = -1
         problems: list[str] = []
         for found, listing in enumerate(_listings(module, part)):
@@ -368,7 +369,7 @@ def command(
             sources = source_texts(
                 module.symbolizer, module.digest, list(dict.fromkeys(_files(listing))), allowed, limits
             )
-            shares = None if samples is None else _shares(samples, module.digest, listing)
+            shares = None if samples is None else _shares(samples, total, module.digest, listing)
             if as_json:
                 weights = None if shares is None else [(each, shares.of(at)) for at, each in enumerate(shares.weights)]
                 sys.stdout.writelines(instruction_lines(listing, sources, weights))
@@ -417,9 +418,9 @@ def _files(listing: Listing) -> Iterator[str]:
             yield file
 
 
-def _shares(samples: PlacedSamples, digest: str, listing: Listing) -> Shares:
+def _shares(samples: PlacedSamples, total: Value, digest: str, listing: Listing) -> Shares:
     weights: Sequence[Value] = () if listing.problem else samples.on_instructions(digest, listing)
-    return Shares(weights, samples.weight(samples.totals()))
+    return Shares(weights, total)
 
 
 def _print(

@@ -58,6 +58,7 @@ class _CodeFinder:
         self._index = index
         self._pieces: dict[tuple[int, int], tuple[U64, NDArray[np.intp], NDArray[np.intp], int] | None] = {}
         self._code: dict[tuple[int, ...], FrameCode] = {}
+        self._rows: dict[int, tuple[U64, U64]] = {}
 
     def around(self, section: int, answer: Answer) -> CodeRanges:
         """The ranges of an answer in the text section of this number."""
@@ -70,18 +71,23 @@ class _CodeFinder:
 
     def _row(self, section: int, offset: int) -> SectionRange | None:
         """The bytes of the last row that covers a place."""
-        index = self._index
-        ends = np.cumsum(index.columns.object_rows, dtype=np.int64)
-        number = index.columns.section_object.item(section)
-        first = int(ends[number]) - index.columns.object_rows.item(number)
-        own = slice(first, int(ends[number]))
-        at, flags = index.rows.offset[own].astype(np.uint64), index.rows.flags[own]
-        here = index.rows.section[own] == section
-        if len(at) < 2:  # nothing ends the last row of a table
-            return None
-        covers = here[:-1] & here[1:] & (at[:-1] <= offset) & (at[1:] > offset)
-        numbers = np.flatnonzero(covers & ((flags[:-1] & RowFlag.END_SEQUENCE) == 0))
-        return self._range(section, int(at[numbers[-1]]), int(at[numbers[-1] + 1])) if len(numbers) else None
+        starts, ends = self._rows_in(section)
+        numbers = np.flatnonzero((starts <= offset) & (ends > offset))
+        return self._range(section, int(starts[numbers[-1]]), int(ends[numbers[-1]])) if len(numbers) else None
+
+    def _rows_in(self, section: int) -> tuple[U64, U64]:
+        """Where each row of the line table that lies in a section begins and ends, in the table's order. The last row
+        of a table is none: nothing ends it."""
+        if section not in self._rows:
+            index = self._index
+            number = index.columns.section_object.item(section)
+            end = int(index.columns.object_rows[: number + 1].sum(dtype=np.int64))
+            own = slice(end - index.columns.object_rows.item(number), end)
+            at, here = index.rows.offset[own].astype(np.uint64), index.rows.section[own] == section
+            goes_on = (index.rows.flags[own] & RowFlag.END_SEQUENCE) == 0
+            numbers = np.flatnonzero(here[:-1] & here[1:] & goes_on[:-1])
+            self._rows[section] = at[numbers], at[numbers + 1]
+        return self._rows[section]
 
     def _frame(self, section: int, owner: int, outermost: int) -> FrameCode:
         """The code of a frame's owner, which is in the function of another owner, or is it."""

@@ -43,10 +43,11 @@ class LoadedCode:
     def addressed(self, located: Located, digest: str, context: str) -> Located:
         """Places of the module ``digest`` with their device addresses in the context. Raises ContextNotFound."""
         width = self._contexts.get(context).context.address_bits
+        index = self._opener(digest)
         for number in self._context_log.active_loads_of(Digest(digest), _EVER):
             loaded = self._context_log.load(number)
             if loaded is not None and loaded.context.id == context and loaded.load.segments:
-                located = placed(located, DevicePlaces(self._opener(digest), loaded.load.segments, width))
+                located = placed(located, DevicePlaces(index, loaded.load.segments, width))
         return replace(
             located,
             locations=tuple(
