@@ -103,6 +103,19 @@ def _daemon_value(context: click.Context, parameter: click.Parameter, text: str 
 
 daemon_option = server_option_that(f"The daemon {_ADDRESS}.  [default: the one that runs here]", callback=_daemon_value)
 
+
+def timeout_option(seconds: float, does: str) -> Callable[[Verb], Verb]:
+    """``--timeout``, by default ``seconds``; its help says what it ``does``."""
+    return click.option(
+        "--timeout",
+        type=click.FloatRange(0, min_open=True),
+        default=seconds,
+        show_default=True,
+        metavar="SECONDS",
+        help=does,
+    )
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 
 object_option = click.option("--object", "path", metavar="PATH", help="Use only the code object at this nesting path.")

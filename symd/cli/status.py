@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from symd.cli.options import daemon_option, example, json_option
+from symd.cli.options import daemon_option, example, json_option, timeout_option
 from symd.cli.output import write_json, write_line
 from symd.client import Client
 from symd.config import MIB
@@ -123,14 +123,7 @@ def _amount(limit: Limit) -> float:
     metavar="NAME",
     help="Ask about one service, such as ModuleService, which writes, instead of the whole daemon.",
 )
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, min_open=True),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for the answer.",
-)
+@timeout_option(5.0, "How long to wait for the answer.")
 @click.option(
     "--wait",
     type=click.FloatRange(0),

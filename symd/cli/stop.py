@@ -14,7 +14,7 @@ import struct
 
 import click
 
-from symd.cli.options import daemon_option, example
+from symd.cli.options import daemon_option, example, timeout_option
 from symd.cli.output import write_line
 from symd.client import Client
 from symd.errors import InvalidInput, Unavailable
@@ -27,14 +27,7 @@ MILLISECONDS = 1000
 
 @click.command("stop", epilog=example("symd daemon stop\nsymd daemon stop --server unix:/run/symd/symd.sock"))
 @daemon_option
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, min_open=True),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for the daemon to end.",
-)
+@timeout_option(30.0, "How long to wait for the daemon to end.")
 def command(server: str | None, timeout: float) -> None:
     """Stop the daemon at a Unix socket on this machine, and wait until it has ended.
 
