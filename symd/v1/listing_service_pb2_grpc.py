@@ -75,8 +75,8 @@ class ListingServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReadSources(self, request, context):
-        """Reads source files, in the order of the request. For each file the stream has a header and the text in chunks, the
-        first of which can be in the message of the header. The header of a file that cannot be found says why.
+        """Reads source files, in the order of the request. For each file the stream has a header and the text in chunks. The
+        first chunk can be in the message of the header. The header of a file that cannot be found says why.
 
         Text comes from the module, or from the daemon's disk if the file is in a directory that the daemon may read.
         """

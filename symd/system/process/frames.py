@@ -41,7 +41,7 @@ class Source(Protocol):
     """What frames are read from."""
 
     def read(self, size: int, /) -> bytes:
-        """So many bytes; fewer at the end of the stream."""
+        """Return ``size`` bytes, or what is left at the end of the stream."""
         ...
 
 
