@@ -108,7 +108,7 @@ from symd.model.variables import InScope, Visible
 from symd.model.waiting import never_cancelled
 from symd.model.watches import BreakpointChange, Watch
 from symd.query.breakpoints import locate
-from symd.query.code_ranges import check_ranged, ranged, ranged_one
+from symd.query.code_ranges import CodeFinder, check_ranged, ranged
 from symd.query.code_spans import spans
 from symd.query.lines import lines, ptx_within, stored_tables
 from symd.query.listing import Disassemble, Disassembled, listings, of_part
@@ -330,7 +330,7 @@ class Engine:
         digest, asked, path = checked_name(digest), checked_query(query), checked_path(path)
         if with_ranges:
             whole = self._indexes.whole(digest)
-            return ranged_one(whole, symbolize_one(whole, asked, path, QueryBudget(check_cancelled)))
+            return CodeFinder(whole).ranged(symbolize_one(whole, asked, path, QueryBudget(check_cancelled)))
         index = self._open_index(digest)
         if index is None:
             first = self.answer_from_index_file(digest, asked, path)

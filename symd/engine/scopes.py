@@ -16,7 +16,7 @@ from symd.model.addresses import ByDevice, Query
 from symd.model.answers import Answer, Reason
 from symd.model.contexts import DevicePlace
 from symd.model.variables import InScope
-from symd.query.code_ranges import ranged_one
+from symd.query.code_ranges import CodeFinder
 from symd.query.symbolize import symbolize_one
 from symd.query.variables import in_scope, place_to_read
 
@@ -43,6 +43,7 @@ class ScopeReader:
         """What is in scope at each place, in order. Errors of a module that a device address is in are reasons."""
         found: list[InScope] = [InScope(Answer(Reason.OUTSIDE_TEXT)) for _ in queries]
         by_object: dict[tuple[str, str], list[_Asked]] = {}
+        finders: dict[str, CodeFinder] = {}
         for number, query in enumerate(queries):
             device = self._contexts.place(query) if isinstance(query, ByDevice) else None
             name, asked, within = digest, query, path
@@ -52,7 +53,11 @@ class ScopeReader:
                 found[number] = _told(InScope(Answer(_reason(device))), device)
                 continue
             with self._noting(found, [(number, device)]):
-                at = self._answer(name, asked, within, with_ranges=with_ranges)
+                index = self._indexes.whole(name)
+                at = symbolize_one(index, asked, within)
+                if with_ranges:
+                    finder = finders.get(name) or finders.setdefault(name, CodeFinder(index))
+                    at = finder.ranged(at)
                 place = place_to_read(at)
                 if place is None:
                     found[number] = _told(in_scope(at, None), device)
@@ -64,11 +69,6 @@ class ScopeReader:
                 for each, read in zip(several, visible, strict=True):
                     found[each.number] = _told(in_scope(each.at, read), each.device)
         return found
-
-    def _answer(self, digest: str, query: Query, path: str | None, *, with_ranges: bool) -> Answer:
-        index = self._indexes.whole(digest)
-        at = symbolize_one(index, query, path)
-        return ranged_one(index, at) if with_ranges else at
 
     @contextmanager
     def _noting(self, found: list[InScope], asked: Sequence[tuple[int, DevicePlace | None]]) -> Iterator[None]:

@@ -35,7 +35,7 @@ def ranged(index: Index, answers: Answers, check_cancelled: Callable[[], None] =
     """The answers, which lie in the text sections of the index, with ranges. Raises LimitExceeded, and what
     ``check_cancelled`` raises."""
     check_ranged(len(answers))
-    finder, found = _CodeFinder(index), dict[int, CodeRanges]()
+    finder, found = CodeFinder(index), dict[int, CodeRanges]()
     for number, answer in enumerate(answers):
         check_cancelled()
         if answer.section_offset is not None:
@@ -43,15 +43,7 @@ def ranged(index: Index, answers: Answers, check_cancelled: Callable[[], None] =
     return replace(answers, ranges=found)
 
 
-def ranged_one(index: Index, answer: Answer) -> Answer:
-    """One answer with ranges, if it is a place in text."""
-    if answer.path is None or answer.section_index is None:
-        return answer
-    section = index.section_numbers[answer.path, answer.section_index]
-    return answer._replace(ranges=_CodeFinder(index).around(section, answer))
-
-
-class _CodeFinder:
+class CodeFinder:
     """Finds ranges around places of an index. What several places have in common is worked out once."""
 
     def __init__(self, index: Index) -> None:
@@ -59,6 +51,13 @@ class _CodeFinder:
         self._pieces: dict[tuple[int, int], tuple[U64, NDArray[np.intp], NDArray[np.intp], int] | None] = {}
         self._code: dict[tuple[int, ...], FrameCode] = {}
         self._rows: dict[int, tuple[U64, U64]] = {}
+
+    def ranged(self, answer: Answer) -> Answer:
+        """The answer with ranges, if it is a place in text."""
+        if answer.path is None or answer.section_index is None:
+            return answer
+        section = self._index.section_numbers[answer.path, answer.section_index]
+        return answer._replace(ranges=self.around(section, answer))
 
     def around(self, section: int, answer: Answer) -> CodeRanges:
         """The ranges of an answer in the text section of this number."""

@@ -81,6 +81,8 @@ _LIVED = """SELECT sequence FROM (
 ORDER BY sequence LIMIT ?"""
 _ACTIVE = _LIVED.format(chosen="sequence > ?", changed="load > ?")
 _ACTIVE_OF = _LIVED.format(chosen="module = ?", changed="sha256 = ?")
+_HELD_IN = """SELECT loads.sequence FROM loads JOIN contexts ON contexts.number = loads.context
+    WHERE loads.module = ? AND contexts.id = ? AND loads.unloaded IS NULL ORDER BY loads.sequence"""
 _ENDED = "SELECT sequence, unloaded FROM loads WHERE context = ? AND revision > ? AND sequence <= ? ORDER BY sequence"
 _LIVING = "SELECT sequence FROM loads WHERE context = ? AND unloaded IS NULL LIMIT 1"
 _LAST_END = "SELECT max(unloaded) FROM loads WHERE context = ?"
@@ -281,6 +283,11 @@ class ContextLog:
         with self._catalogue.reading() as connection:
             given = module, before, limit, module, before, before, limit
             return _numbers(connection.execute(_ACTIVE_OF, given).fetchall())
+
+    def loads_held(self, module: Digest, context: str) -> list[int]:
+        """The numbers of a module's loads in the context with that id that have not ended, oldest first."""
+        with self._catalogue.reading() as connection:
+            return _numbers(connection.execute(_HELD_IN, (module, context)).fetchall())
 
 
 def describe(context: Context) -> str:

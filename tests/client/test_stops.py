@@ -12,13 +12,16 @@ import pytest
 from symd import Client
 from symd.api import Symbolizer
 from symd.config import Limits
+from symd.engine import scopes
 from symd.engine.engine import Engine
 from symd.errors import BadQuery, ContextNotFound, InvalidInput, ModuleNotFound, NotFound
+from symd.index import Index
 from symd.model.addresses import ByAddress, ByDevice, DeviceAddress, ObjectAddress, SectionRange
 from symd.model.answers import Answer, Reason
 from symd.model.breakpoints import Breakpoint, FunctionName, Refusal, SourceLine
 from symd.model.contexts import Context, Load, Unload
 from symd.model.line_tables import Around, ListingPart
+from symd.query.code_ranges import CodeFinder
 from symd.query.disasm import disassemble
 from symd.rpc.wire.answers import from_ranged_answer
 from symd.server.config import Config
@@ -237,3 +240,33 @@ def test_what_takes_no_device_address_says_so(symd: Symbolizer, loaded: Loaded) 
         symd.watch([Breakpoint("1", loaded.stop)]) as watch,
     ):
         next(iter(watch))
+
+
+def test_loads_in_other_contexts_hide_none(symd: Symbolizer, loaded: Loaded) -> None:
+    """However many there are."""
+    busy = symd.contexts.add(Context(host="busy"))
+    symd.contexts.record(busy, [Load(loaded.digest, 1, load_base=n << 24, key=str(n)) for n in range(1001)])
+    symd.contexts.record(loaded.context, [Load(loaded.digest, 20, load_base=OTHER, key="late")])
+    [start] = [each.address for each in symd.locate(loaded.digest, "twice+0").locations]
+    [found] = symd.locate(loaded.digest, "twice+0", context=loaded.context).locations
+    assert found.device_addresses == (BASE + start, OTHER + start)
+
+
+def test_ranges_at_places_of_one_module_are_found_together(
+    parts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine: Engine = parts["engine"]
+    digest = engine.add(NESTED.read_bytes()).sha256
+    asked = ["twice+0x0", "twice+0x20", "twice+0x54"]
+    alone = [engine.variables(digest, each, with_ranges=True) for each in asked]
+    made: list[Index] = []
+
+    class Counted(CodeFinder):
+        def __init__(self, index: Index) -> None:
+            made.append(index)
+            super().__init__(index)
+
+    monkeypatch.setattr(scopes, "CodeFinder", Counted)
+    assert engine.variables(digest, asked, with_ranges=True) == alone
+    assert len(made) == 1
+    assert all(each.at.ranges for each in alone)

@@ -30,7 +30,7 @@ class Shell:
         (programs / "symd").write_text(f'#!/bin/sh\nexec {sys.executable} -m symd "$@"\n')
         (programs / "symd").chmod(0o755)
         for name in ("python", "python3"):
-            (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} -P "$@"\n')
+            (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
             (programs / name).chmod(0o755)
         (folder / "run").mkdir(mode=0o700)
         kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "HOME") if name in os.environ}

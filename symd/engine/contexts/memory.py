@@ -16,9 +16,6 @@ from symd.model.contexts import DevicePlace
 from symd.model.identities import Digest
 from symd.store.context_log import ContextLog
 
-_EVER = (1 << 63) - 1
-"""A number behind every entry in the log of modules."""
-
 
 def code_at(contexts: ServedContextVerbs, query: ByDevice) -> DevicePlace:
     """The place in a module that a device address means, with its module and its query. Raises NotFound where no load
@@ -44,9 +41,9 @@ class LoadedCode:
         """Places of the module ``digest`` with their device addresses in the context. Raises ContextNotFound."""
         width = self._contexts.get(context).context.address_bits
         index = self._opener(digest)
-        for number in self._context_log.active_loads_of(Digest(digest), _EVER):
+        for number in self._context_log.loads_held(Digest(digest), context):
             loaded = self._context_log.load(number)
-            if loaded is not None and loaded.context.id == context and loaded.load.segments:
+            if loaded is not None and loaded.load.segments:
                 located = placed(located, DevicePlaces(index, loaded.load.segments, width))
         return replace(
             located,
