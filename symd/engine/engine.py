@@ -89,7 +89,6 @@ from symd.model.contexts import DeviceAnswers, Origin
 from symd.model.cores import CoreDump
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
 from symd.model.identities import Digest
-from symd.model.kinds import of_kind
 from symd.model.line_tables import (
     WHOLE_MODULE,
     Around,
@@ -103,7 +102,7 @@ from symd.model.line_tables import (
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
-from symd.model.texts import checked_label
+from symd.model.texts import checked_label, of_kind
 from symd.model.variables import InScope, Visible
 from symd.model.waiting import never_cancelled
 from symd.model.watches import BreakpointChange, Watch
