@@ -34,7 +34,7 @@ from symd.model.contexts import (
     Unload,
 )
 from symd.model.cores import CoreDump
-from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
+from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.line_tables import WHOLE_MODULE, CodePart, LineLevel, LineTable, Listing, ListingPart, RowsInParts
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
@@ -513,9 +513,11 @@ class Host(Symbolizer, Protocol):
         them. ``check_cancelled`` is called while files are looked through, and raises when nobody waits any more."""
         ...
 
-    def grab(self, request: GrabRequest, when_unwanted: WhenUnwanted | None = None) -> tuple[ModuleSummary, Grabbed]:
-        """The module that a real driver builds, as ``Symbolizer.grab`` gives it; the driver is ended when nobody
-        waits any more."""
+    def grab(
+        self, request: GrabRequest, check_cancelled: Callable[[], None] = never_cancelled
+    ) -> tuple[ModuleSummary, Grabbed]:
+        """The module that a real driver builds, as ``Symbolizer.grab`` gives it. ``check_cancelled`` is
+        called before it is started and now and then while it builds; what that raises ends it."""
         ...
 
     def receive(self, label: str = "") -> Receiving:

@@ -38,7 +38,7 @@ from symd.model.identities import ObjectPath
 from symd.model.json.answers import instruction_lines
 from symd.model.line_tables import MOST_AROUND, Around, CodePart, Listing, ListingPart
 from symd.model.reasons import LINED
-from symd.model.sources import Origin, PathRule, SourceText
+from symd.model.sources import PathRule, SourceText, TextOrigin
 from symd.model.texts import counted, plural
 from symd.profiles.placed import PlacedSamples
 from symd.profiles.samples import Value
@@ -211,9 +211,9 @@ def _file_lines(
 
 
 def _whence(source: SourceText) -> str:
-    if source.origin is Origin.DISK:
+    if source.origin is TextOrigin.DISK:
         return f"  (read from {source.path}{'' if source.verified else ', which nothing verifies'})"
-    if source.origin is Origin.MODULE:
+    if source.origin is TextOrigin.MODULE:
         return "  (text in the module)"
     return f"  ({source.problem}; --source-root and --map name folders)" if source.problem else ""
 

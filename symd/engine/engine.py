@@ -87,9 +87,8 @@ from symd.model.arguments import (
 from symd.model.breakpoints import Breakpoint, Located, Refusal, checked_breakpoints
 from symd.model.contexts import DeviceAnswers, Origin
 from symd.model.cores import CoreDump
-from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
+from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest
 from symd.model.identities import Digest
-from symd.model.kinds import of_kind
 from symd.model.line_tables import (
     WHOLE_MODULE,
     Around,
@@ -103,7 +102,7 @@ from symd.model.line_tables import (
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
-from symd.model.texts import checked_label
+from symd.model.texts import checked_label, of_kind
 from symd.model.variables import InScope, Visible
 from symd.model.waiting import never_cancelled
 from symd.model.watches import BreakpointChange, Watch
@@ -127,7 +126,7 @@ class Grabber(Protocol):
     """Drives a real driver (``symd.capture.drivers.grab``)."""
 
     def __call__(
-        self, request: GrabRequest, limits: Limits, *, when_unwanted: WhenUnwanted | None = None
+        self, request: GrabRequest, limits: Limits, *, check_cancelled: Callable[[], None] = never_cancelled
     ) -> Grabbed: ...
 
 
@@ -221,11 +220,13 @@ class Engine:
         """Let ``resume`` end after the module at hand."""
         self._stopping.set()
 
-    def grab(self, request: GrabRequest, when_unwanted: WhenUnwanted | None = None) -> tuple[ModuleSummary, Grabbed]:
+    def grab(
+        self, request: GrabRequest, check_cancelled: Callable[[], None] = never_cancelled
+    ) -> tuple[ModuleSummary, Grabbed]:
         of_kind(request, GrabRequest, GRAB_HINT)
         if self._grab is None:
             raise DriverMissing("this engine was made without drivers", hint="use the daemon, or symd grab")
-        grabbed = self._grab(request, self.limits, when_unwanted=when_unwanted)
+        grabbed = self._grab(request, self.limits, check_cancelled=check_cancelled)
         if not grabbed.debug_data:
             raise NoDebugData(
                 f"the driver built {', '.join(grabbed.kernels) or 'the module'} and has no debug data for it",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from queue import SimpleQueue
@@ -29,7 +30,6 @@ from symd.model.grabs import Grabbed
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.rpc.wire.fields import chunks_of
-from symd.system.process.run import Cancelled
 from tests.builders.index_file import compress
 
 STRINGS = ("", "vadd", "helper", "/src/vadd.cl", "unused", "_Z6helperi", "/src/inc.h")
@@ -139,14 +139,18 @@ class FakeEngine:
     def receive(self, label=""):
         return FakeArriving(self, label)
 
-    def grab(self, request, when_unwanted=None):
+    def grab(self, request, check_cancelled=None):
         self.grabs.append(request)
         if request.data == b"slow":
-            unwanted = threading.Event()
-            assert when_unwanted(unwanted.set)
             self.waiting.release()
-            self.unwanted.put(unwanted.wait(60))
-            raise Cancelled
+            try:
+                for _ in range(1200):
+                    check_cancelled()
+                    time.sleep(0.05)
+            except Exception:
+                self.unwanted.put(True)
+                raise
+            self.unwanted.put(False)
         if request.data == b"bad":
             raise BuildFailed("the compiler refused", build_log="error: é\n" * 100_000, where="dg2")
         if request.data == b"crash":

@@ -8,8 +8,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -31,11 +30,12 @@ from symd.errors import (
     from_description,
 )
 from symd.formats.containers import spirv
-from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
+from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.waiting import never_cancelled
 from symd.system.messages import os_error_text
 from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, read_frames
 from symd.system.process.process import ProcessLimits
-from symd.system.process.run import Cancellation, Cancelled, Ended, Limit, run
+from symd.system.process.run import Ended, Limit, run
 from symd.system.temporary_folders import child_folder
 
 # The packages' own initialization is left out: no NumPy and no gRPC beside a driver.
@@ -88,21 +88,18 @@ def grab(
     drivers: Mapping[str, str] = _SYSTEM_DRIVER_ALONE,
     confinement: Confinement | None = None,
     *,
-    when_unwanted: WhenUnwanted | None = None,
+    check_cancelled: Callable[[], None] = never_cancelled,
 ) -> Grabbed:
     """Build a module with a real driver in a process of its own and take its debug data, native binary and names.
 
     ``drivers`` are the folders of driver generations beside the system's, by the names that requests know them by;
     ``confinement`` None is the strongest that this kernel has. An empty ``debug_data`` means that the driver has none.
     Raises InvalidInput (BuildFailed with the whole build log, DriverNotConfigured), LimitExceeded, DriverMissing,
-    DriverTimeout, DriverFailed (DriverCrashed); each names the module as ``where``; and ``Cancelled`` when nobody wants
-    it any more.
+    DriverTimeout, DriverFailed (DriverCrashed); each names the module as ``where``; and, with the driver ended, what
+    ``check_cancelled`` raises, which is called before the driver starts and now and then while it runs.
     """
     asked = _driver_request(request, limits, drivers)
-    with closing(Cancellation()) as cancellation:
-        if when_unwanted is not None and not when_unwanted(cancellation.cancel):
-            raise Cancelled
-        value, byte_strings = ask(asked, limits, confinement or strongest(), cancellation)
+    value, byte_strings = ask(asked, limits, confinement or strongest(), check_cancelled)
     debug_data, native = byte_strings
     return Grabbed(debug_data, native, tuple(value["kernels"]), value["build_log"], value["driver"], value["device"])
 
@@ -111,7 +108,7 @@ def ask(
     request: DriverRequest,
     limits: Limits,
     confinement: Confinement = Confinement.NONE,
-    cancellation: Cancellation | None = None,
+    check_cancelled: Callable[[], None] = never_cancelled,
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Answer the request in a child process; its value and byte strings. Raises as ``grab`` does."""
     try:
@@ -127,7 +124,7 @@ def ask(
                 folder=folder,
                 environment=environment,
                 own_pipe=True,
-                cancellation=cancellation,
+                check_cancelled=check_cancelled,
             )
         return _understood(ended, request, limits)
     except OSError as error:

@@ -52,8 +52,7 @@ from symd.model.contexts import (
     Unload,
 )
 from symd.model.identities import ObjectPath
-from symd.model.kinds import of_kind
-from symd.model.texts import checked_text
+from symd.model.texts import checked_text, of_kind
 from symd.model.waiting import never_cancelled
 from symd.store.context_log import Aliases, ContextChanges, ContextLog, ContextRow
 

@@ -1,5 +1,5 @@
-"""A child process from start to end: its answer and its output are read while its time runs, a ``Cancellation`` ends it
-early, and ``ExitStatus`` says how it ended: by which limit, which signal, or with which exit status.
+"""A child process from start to end: its answer and its output are read while its time runs, ``check_cancelled`` may
+end it early, and ``ExitStatus`` says how it ended: by which limit, which signal, or with which exit status.
 
 The kernel bounds one process's memory and each file (``ProcessLimits.file_size``), not the number of files, their sum,
 or threads, for a user without privileges. So the parent looks every ``LOOK_SECONDS``; in between a child may pass its
@@ -15,7 +15,6 @@ import os
 import selectors
 import signal
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,37 +23,6 @@ from typing import Final
 
 from symd.system.process.process import ProcessLimits, Running, kill, start
 from symd.system.process.starter import Confined
-
-
-class Cancelled(Exception):
-    """A child was ended because nobody wanted its answer any more."""
-
-
-class Cancellation:
-    """Made by whoever starts a child, ``cancel`` called by whoever learns that nobody waits: from any thread, at any
-    time."""
-
-    def __init__(self) -> None:
-        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._lock = threading.Lock()
-        self._open = True
-
-    def fileno(self) -> int:
-        """Readable once it is cancelled."""
-        return self._descriptor
-
-    def cancel(self) -> None:
-        """End the child, if there is one still. It does not wait."""
-        with self._lock:
-            if self._open:
-                os.eventfd_write(self._descriptor, 1)
-
-    def close(self) -> None:
-        """The child has ended."""
-        with self._lock:
-            if self._open:
-                self._open = False
-                os.close(self._descriptor)
 
 
 class Limit(enum.Enum):
@@ -229,7 +197,6 @@ def run(
     environment: Mapping[str, str],
     stdin: bytes = b"",
     own_pipe: bool = False,
-    cancellation: Cancellation | None = None,
     confined: Confined | None = None,
     check_cancelled: Callable[[], None] | None = None,
 ) -> Ended:
@@ -237,10 +204,9 @@ def run(
 
     Its standard output is the answer, its standard error what it prints. With ``own_pipe`` the answer comes on a pipe
     of its own, whose descriptor's number is appended to ``command``, and both outputs are what it prints. ``confined``
-    is who starts it with few files and system calls, and which files; it takes no ``own_pipe``. Raises OSError when
-    it cannot be started, limited or confined, and Cancelled, with the child ended, when there is a ``cancellation`` and
-    it comes first. ``check_cancelled`` is called before it is started and now and then while it runs; what it raises
-    ends the child.
+    is who starts it with few files and system calls, and which files; it takes no ``own_pipe``. Raises OSError when it
+    cannot be started, limited or confined. ``check_cancelled`` is called before it is started and now and then while it
+    runs; what it raises ends the child.
     """
     if check_cancelled is not None:
         check_cancelled()
@@ -264,7 +230,7 @@ def run(
                     stderr=print_end,
                 )
         try:
-            return _Reader(process, answers, prints, limits, folder, cancellation, check_cancelled).until_it_ends()
+            return _Reader(process, answers, prints, limits, folder, check_cancelled).until_it_ends()
         finally:
             process.wait()
 
@@ -305,14 +271,12 @@ class _Reader:
         prints: int,
         limits: ProcessLimits,
         folder: Path,
-        cancellation: Cancellation | None,
         check_cancelled: Callable[[], None] | None,
     ) -> None:
         self._check_wanted = check_cancelled
         self._next_check = math.inf if check_cancelled is None else time.monotonic() + _CHECK_SECONDS
         self._process = process
         self._folder = folder
-        self._cancellation = cancellation
         self._next_look = time.monotonic() if watched(limits) else math.inf
         self._answers, self._prints = answers, prints
         self._limits = limits
@@ -344,16 +308,12 @@ class _Reader:
             with selectors.DefaultSelector() as selector:
                 for descriptor in (ended, self._answers, self._prints):
                     selector.register(descriptor, selectors.EVENT_READ)
-                if self._cancellation is not None:
-                    selector.register(self._cancellation, selectors.EVENT_READ)
                 while (now := time.monotonic()) < self._end:
                     ready = [
                         key.fd for key, _ in selector.select(min(self._end, self._next_look, self._next_check) - now)
                     ]
                     if ended in ready:
                         return None
-                    if self._cancellation is not None and self._cancellation.fileno() in ready:
-                        raise Cancelled
                     self._check()
                     for descriptor in ready:
                         if not self._read(descriptor):
