@@ -211,7 +211,7 @@ class FakeEngine:
 
     stored_lines = lines
 
-    def symbolize(self, digest, queries, path=None, *, as_written=False, with_ranges=False, check_cancelled=None):
+    def symbolize(self, digest, queries, path=None, *, as_written=False, with_ranges=False):
         def value(query):
             match query:
                 case ByAddress(address):
@@ -228,7 +228,7 @@ class FakeEngine:
 
         return self._answers(digest, [value(query) for query in queries])
 
-    def symbolize_one(self, digest, query, path=None, check_cancelled=None):
+    def symbolize_one(self, digest, query, path=None):
         return self.symbolize(digest, [query], path)[0]
 
     def answer_from_open_index(self, digest, query, path=None):
@@ -243,9 +243,7 @@ class FakeEngine:
     def without_waiting(self):
         return nullcontext()
 
-    def symbolize_column(
-        self, digest, values, *, kernel=None, section=None, path=None, as_written=False, check_cancelled=None
-    ):
+    def symbolize_column(self, digest, values, *, kernel=None, section=None, path=None, as_written=False):
         if kernel is not None:
             return self.symbolize(digest, [ByKernel(kernel, int(v)) for v in values], path)
         if section is not None:

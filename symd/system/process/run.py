@@ -17,11 +17,12 @@ import signal
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from symd.model.waiting import check_wanted
 from symd.system.process.process import ProcessLimits, Running, kill, start
 from symd.system.process.starter import Confined
 
@@ -231,7 +232,6 @@ def run(
     own_pipe: bool = False,
     cancellation: Cancellation | None = None,
     confined: Confined | None = None,
-    check_cancelled: Callable[[], None] | None = None,
 ) -> Ended:
     """Run ``command`` in ``folder`` with exactly this environment and input.
 
@@ -239,11 +239,9 @@ def run(
     of its own, whose descriptor's number is appended to ``command``, and both outputs are what it prints. ``confined``
     is who starts it with few files and system calls, and which files; it takes no ``own_pipe``. Raises OSError when
     it cannot be started, limited or confined, and Cancelled, with the child ended, when there is a ``cancellation`` and
-    it comes first. ``check_cancelled`` is called before it is started and now and then while it runs; what it raises
-    ends the child.
+    it comes first. Where nobody waits for the answer any more (``symd.model.waiting``) it is not started, or ended.
     """
-    if check_cancelled is not None:
-        check_cancelled()
+    check_wanted()
     with contextlib.ExitStack() as ours:
         with contextlib.ExitStack() as its:
             answers, answer_end = _pipe(ours, its)
@@ -264,7 +262,7 @@ def run(
                     stderr=print_end,
                 )
         try:
-            return _Reader(process, answers, prints, limits, folder, cancellation, check_cancelled).until_it_ends()
+            return _Reader(process, answers, prints, limits, folder, cancellation).until_it_ends()
         finally:
             process.wait()
 
@@ -306,10 +304,8 @@ class _Reader:
         limits: ProcessLimits,
         folder: Path,
         cancellation: Cancellation | None,
-        check_cancelled: Callable[[], None] | None,
     ) -> None:
-        self._check_wanted = check_cancelled
-        self._next_check = math.inf if check_cancelled is None else time.monotonic() + _CHECK_SECONDS
+        self._next_check = time.monotonic() + _CHECK_SECONDS
         self._process = process
         self._folder = folder
         self._cancellation = cancellation
@@ -367,8 +363,8 @@ class _Reader:
 
     def _check(self) -> None:
         """Raises where nobody waits any more, when it is time to ask."""
-        if self._check_wanted is not None and time.monotonic() >= self._next_check:
-            self._check_wanted()
+        if time.monotonic() >= self._next_check:
+            check_wanted()
             self._next_check = time.monotonic() + _CHECK_SECONDS
 
     def _looked(self) -> Limit | None:
