@@ -29,6 +29,7 @@ from symd.model.answers import Answers, Candidate, Locations, Reason, TextSectio
 from symd.model.grabs import Grabbed
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.model.waiting import check_wanted
 from symd.rpc.wire.fields import chunks_of
 from tests.builders.index_file import compress
 
@@ -139,13 +140,13 @@ class FakeEngine:
     def receive(self, label=""):
         return FakeArriving(self, label)
 
-    def grab(self, request, check_cancelled=None):
+    def grab(self, request):
         self.grabs.append(request)
         if request.data == b"slow":
             self.waiting.release()
             try:
                 for _ in range(1200):
-                    check_cancelled()
+                    check_wanted()
                     time.sleep(0.05)
             except Exception:
                 self.unwanted.put(True)
@@ -215,7 +216,7 @@ class FakeEngine:
 
     stored_lines = lines
 
-    def symbolize(self, digest, queries, path=None, *, as_written=False, with_ranges=False, check_cancelled=None):
+    def symbolize(self, digest, queries, path=None, *, as_written=False, with_ranges=False):
         def value(query):
             match query:
                 case ByAddress(address):
@@ -232,7 +233,7 @@ class FakeEngine:
 
         return self._answers(digest, [value(query) for query in queries])
 
-    def symbolize_one(self, digest, query, path=None, check_cancelled=None):
+    def symbolize_one(self, digest, query, path=None):
         return self.symbolize(digest, [query], path)[0]
 
     def answer_from_open_index(self, digest, query, path=None):
@@ -247,9 +248,7 @@ class FakeEngine:
     def without_waiting(self):
         return nullcontext()
 
-    def symbolize_column(
-        self, digest, values, *, kernel=None, section=None, path=None, as_written=False, check_cancelled=None
-    ):
+    def symbolize_column(self, digest, values, *, kernel=None, section=None, path=None, as_written=False):
         if kernel is not None:
             return self.symbolize(digest, [ByKernel(kernel, int(v)) for v in values], path)
         if section is not None:

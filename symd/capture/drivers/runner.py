@@ -8,7 +8,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -31,7 +31,6 @@ from symd.errors import (
 )
 from symd.formats.containers import spirv
 from symd.model.grabs import Grabbed, GrabRequest
-from symd.model.waiting import never_cancelled
 from symd.system.messages import os_error_text
 from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, read_frames
 from symd.system.process.process import ProcessLimits
@@ -87,28 +86,23 @@ def grab(
     limits: Limits,
     drivers: Mapping[str, str] = _SYSTEM_DRIVER_ALONE,
     confinement: Confinement | None = None,
-    *,
-    check_cancelled: Callable[[], None] = never_cancelled,
 ) -> Grabbed:
     """Build a module with a real driver in a process of its own and take its debug data, native binary and names.
 
     ``drivers`` are the folders of driver generations beside the system's, by the names that requests know them by;
     ``confinement`` None is the strongest that this kernel has. An empty ``debug_data`` means that the driver has none.
     Raises InvalidInput (BuildFailed with the whole build log, DriverNotConfigured), LimitExceeded, DriverMissing,
-    DriverTimeout, DriverFailed (DriverCrashed); each names the module as ``where``; and, with the driver ended, what
-    ``check_cancelled`` raises, which is called before the driver starts and now and then while it runs.
+    DriverTimeout, DriverFailed (DriverCrashed); each names the module as ``where``. Where nobody waits for the answer
+    any more (``symd.model.waiting``) the driver is not started, or ended.
     """
     asked = _driver_request(request, limits, drivers)
-    value, byte_strings = ask(asked, limits, confinement or strongest(), check_cancelled)
+    value, byte_strings = ask(asked, limits, confinement or strongest())
     debug_data, native = byte_strings
     return Grabbed(debug_data, native, tuple(value["kernels"]), value["build_log"], value["driver"], value["device"])
 
 
 def ask(
-    request: DriverRequest,
-    limits: Limits,
-    confinement: Confinement = Confinement.NONE,
-    check_cancelled: Callable[[], None] = never_cancelled,
+    request: DriverRequest, limits: Limits, confinement: Confinement = Confinement.NONE
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Answer the request in a child process; its value and byte strings. Raises as ``grab`` does."""
     try:
@@ -124,7 +118,6 @@ def ask(
                 folder=folder,
                 environment=environment,
                 own_pipe=True,
-                check_cancelled=check_cancelled,
             )
         return _understood(ended, request, limits)
     except OSError as error:

@@ -3,7 +3,7 @@ allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from symd.model.answers import Answer, Answers, Reason
 from symd.model.arguments import AnyColumn, AnyQuery, ModuleName, checked_name
 from symd.model.line_tables import WHOLE_MODULE, Listing, ListingPart
 from symd.model.sources import PathRule, SourceText
-from symd.model.waiting import never_cancelled
 from symd.query.python_names import PythonNames
 from symd.query.source_text import Allowed, completed
 from symd.system.symlinks import read_below
@@ -125,12 +124,7 @@ class _PythonNamed:
         )
         return found if as_written else self._names_of(digest).named_columns(found)
 
-    def listing(
-        self,
-        digest: ModuleName,
-        part: ListingPart = WHOLE_MODULE,
-        check_cancelled: Callable[[], None] = never_cancelled,
-    ) -> Iterator[Listing]:
-        for each in self._symbolizer.listing(digest, part, check_cancelled):
+    def listing(self, digest: ModuleName, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
+        for each in self._symbolizer.listing(digest, part):
             names = self._names_of(each.module or digest)  # by device address no module is named
             yield replace(each, answers=names.named_columns(each.answers))

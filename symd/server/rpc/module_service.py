@@ -23,6 +23,7 @@ from symd.errors import (
 from symd.model.grabs import Grabbed
 from symd.model.identities import checked_digest, is_digest
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.model.waiting import waited_for
 from symd.rpc.wire.fields import chunks_of, module_digest, module_name, optional_path, wrong_field
 from symd.rpc.wire.grabs import from_grab_request, log_chunks, to_result
 from symd.rpc.wire.modules import (
@@ -139,7 +140,8 @@ def grab_module(service: ServiceContext, request: GrabModuleRequest, call: Call)
     _check_confined(service, call)
     wanted = from_grab_request(request, call.time_remaining())
     try:
-        module, grabbed = service.engine.grab(wanted, partial(check_waited_for, call))
+        with waited_for(partial(check_waited_for, call)):
+            module, grabbed = service.engine.grab(wanted)
     except BuildFailed as error:
         yield from log_chunks(error.build_log)
         raise

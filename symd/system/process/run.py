@@ -1,5 +1,6 @@
-"""A child process from start to end: its answer and its output are read while its time runs, ``check_cancelled`` may
-end it early, and ``ExitStatus`` says how it ended: by which limit, which signal, or with which exit status.
+"""A child process from start to end: its answer and its output are read while its time runs, it
+ends early where nobody waits any more, and ``ExitStatus`` says how it ended: by which limit, which signal, or with
+which exit status.
 
 The kernel bounds one process's memory and each file (``ProcessLimits.file_size``), not the number of files, their sum,
 or threads, for a user without privileges. So the parent looks every ``LOOK_SECONDS``; in between a child may pass its
@@ -16,11 +17,12 @@ import selectors
 import signal
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from symd.model.waiting import check_wanted
 from symd.system.process.process import ProcessLimits, Running, kill, start
 from symd.system.process.starter import Confined
 
@@ -198,18 +200,16 @@ def run(
     stdin: bytes = b"",
     own_pipe: bool = False,
     confined: Confined | None = None,
-    check_cancelled: Callable[[], None] | None = None,
 ) -> Ended:
     """Run ``command`` in ``folder`` with exactly this environment and input.
 
     Its standard output is the answer, its standard error what it prints. With ``own_pipe`` the answer comes on a pipe
     of its own, whose descriptor's number is appended to ``command``, and both outputs are what it prints. ``confined``
     is who starts it with few files and system calls, and which files; it takes no ``own_pipe``. Raises OSError when it
-    cannot be started, limited or confined. ``check_cancelled`` is called before it is started and now and then while it
-    runs; what it raises ends the child.
+    cannot be started, limited or confined. Where nobody waits for the answer any more (``symd.model.waiting``) it is
+    not started, or ended.
     """
-    if check_cancelled is not None:
-        check_cancelled()
+    check_wanted()
     with contextlib.ExitStack() as ours:
         with contextlib.ExitStack() as its:
             answers, answer_end = _pipe(ours, its)
@@ -230,7 +230,7 @@ def run(
                     stderr=print_end,
                 )
         try:
-            return _Reader(process, answers, prints, limits, folder, check_cancelled).until_it_ends()
+            return _Reader(process, answers, prints, limits, folder).until_it_ends()
         finally:
             process.wait()
 
@@ -271,10 +271,8 @@ class _Reader:
         prints: int,
         limits: ProcessLimits,
         folder: Path,
-        check_cancelled: Callable[[], None] | None,
     ) -> None:
-        self._check_wanted = check_cancelled
-        self._next_check = math.inf if check_cancelled is None else time.monotonic() + _CHECK_SECONDS
+        self._next_check = time.monotonic() + _CHECK_SECONDS
         self._process = process
         self._folder = folder
         self._next_look = time.monotonic() if watched(limits) else math.inf
@@ -327,8 +325,8 @@ class _Reader:
 
     def _check(self) -> None:
         """Raises where nobody waits any more, when it is time to ask."""
-        if self._check_wanted is not None and time.monotonic() >= self._next_check:
-            self._check_wanted()
+        if time.monotonic() >= self._next_check:
+            check_wanted()
             self._next_check = time.monotonic() + _CHECK_SECONDS
 
     def _looked(self) -> Limit | None:

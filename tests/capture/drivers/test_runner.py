@@ -7,6 +7,7 @@ import struct
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,7 +16,8 @@ import pytest
 from symd import errors
 from symd.capture.drivers import grab, runner
 from symd.config import Limits
-from symd.model.grabs import GrabRequest
+from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.waiting import waited_for
 
 LIMITS = Limits(module_size=1 << 20)
 SOURCE = b"kernel void k(global int *a) { a[0] = 1; }"
@@ -149,18 +151,23 @@ class Left(Exception):
     """Nobody waits any more."""
 
 
+def grab_while(check: Callable[[], None]) -> Grabbed:
+    with waited_for(check):
+        return grab(request(), LIMITS)
+
+
 def test_a_build_that_nobody_waits_for_is_ended(child, tmp_path: Path) -> None:
     pid, leave = tmp_path / "pid", []
     child(
         f"open({str(pid)!r}, 'w').write(str(os.getpid())); os.rename({str(pid)!r}, {str(pid) + '.there'!r}); signal.pause()"
     )
 
-    def check_cancelled() -> None:
+    def check() -> None:
         if leave:
             raise Left
 
     with ThreadPoolExecutor(1) as threads:
-        grabbing = threads.submit(grab, request(), LIMITS, check_cancelled=check_cancelled)
+        grabbing = threads.submit(grab_while, check)
         there = Path(f"{pid}.there")
         while not there.exists() and not grabbing.done():
             time.sleep(0.01)
@@ -174,11 +181,11 @@ def test_one_that_nobody_waited_for_already_is_not_begun(child, tmp_path: Path) 
     mark = tmp_path / "mark"
     child(f"open({str(mark)!r}, 'w')")
 
-    def check_cancelled() -> None:
+    def check() -> None:
         raise Left
 
     with pytest.raises(Left):
-        grab(request(), LIMITS, check_cancelled=check_cancelled)
+        grab_while(check)
     assert not mark.exists()
 
 
