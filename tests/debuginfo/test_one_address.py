@@ -144,7 +144,7 @@ def of_spirv(data: bytes, step: int = 1) -> Iterator[tuple[PlainAnswer | None, A
     words = parsed_module(code).words
     for number in range(0, len(words), step):
         offset = words.offset(number)
-        yield spirv.answer_at(code, offset), index._lookup.answer_in(0, offset)
+        yield spirv.answer_at_offset(code, offset), index._lookup.answer_in(0, offset)
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.rglob("*.spv")), ids=lambda path: path.name)
@@ -184,5 +184,5 @@ def test_it_imports_neither_numpy_nor_what_takes_as_long() -> None:
 def test_spirv_inside_a_container_is_left_to_the_whole_index() -> None:
     (code,) = containers.unpack((SAMPLES / "kernels/bin/vadd/O0.spv").read_bytes(), Limits()).objects
     offset = code.kernels[0].offset
-    assert spirv.answer_at(code, offset) is not None
-    assert spirv.answer_at(code._replace(path=ObjectPath(".rodata")), offset) is None
+    assert spirv.answer_at_offset(code, offset) is not None
+    assert spirv.answer_at_offset(code._replace(path=ObjectPath(".rodata")), offset) is None

@@ -26,7 +26,7 @@ _WITH_OTHERS = frozenset({"host-elf"})
 """Formats of files beside which others may lie that belong to them."""
 
 
-def file_answers(asked: Asked) -> str | None:
+def plain_answers_text(asked: Asked) -> str | None:
     """What is written for a file and queries; None where an answer is not plain: then the command line answers."""
     file, queries = asked
     if len(queries) > _MOST_QUERIES:
@@ -43,7 +43,7 @@ def file_answers(asked: Asked) -> str | None:
         found = []
         for query, kernel, value in queries:
             place = at_kernel(objects, kernel, value) if kernel else at_address(objects, value)
-            answer = None if place is None else answer_at(*place)
+            answer = None if place is None else plain_answer(*place)
             if answer is None:
                 return None
             found.append(answer_text(query, answer))
@@ -71,12 +71,12 @@ def _content(file: str) -> bytes | None:
         os.close(handle)
 
 
-def answer_at(code: CodeObject, section: int, offset: int) -> PlainAnswer | None:
+def plain_answer(code: CodeObject, section: int, offset: int) -> PlainAnswer | None:
     """The answer at a byte of text, by the number of its section; None where the whole index has to say."""
     if code.kind is CodeKind.SPIRV:
         from symd.debuginfo.spirv import one_address as spirv  # noqa: PLC0415 - one of the two is needed
 
-        return spirv.answer_at(code, offset)
+        return spirv.answer_at_offset(code, offset)
     from symd.debuginfo import one_address  # noqa: PLC0415 - one of the two is needed
 
     return one_address.answer_at(code, section, offset, DEFAULT_LIMITS)

@@ -30,7 +30,7 @@ _END_SEQUENCE = 4
 """The flag of a row that ends a sequence, as in ``model.debug_info``."""
 
 
-def answer_at(code: CodeObject, offset: int) -> PlainAnswer | None:
+def answer_at_offset(code: CodeObject, offset: int) -> PlainAnswer | None:
     """The answer at a byte of the module; None where the whole index has to say, and of one inside a container, for
     which nobody asks by an address."""
     if code.debug is not DebugScheme.SPIRV or len(code.sections) != 1 or code.is_compiler_input:

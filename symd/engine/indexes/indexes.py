@@ -28,7 +28,7 @@ from symd.formats.containers.file_part import LARGE
 from symd.formats.elf.constants import MAGIC
 from symd.index import VERSION, Index
 from symd.index.cache import IndexCache
-from symd.index.lookup import answer_from_index_file
+from symd.index.lookup import search_index_file
 from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
@@ -200,7 +200,7 @@ class IndexManager:
         it."""
         return self.get_open(digest) or self._open_or_build(digest, None)
 
-    def answer_from_index_file(self, digest: str, query: Query) -> Answer | None:
+    def search_stored_index(self, digest: str, query: Query) -> Answer | None:
         """The answer from the stored index of a module that is asked about for the first time, which is not opened for
         it: to open it takes several times as long, and many a module is asked about once. None where only an open index
         has it."""
@@ -212,7 +212,7 @@ class IndexManager:
         stored = self._store.index(digest, VERSION)
         if stored is None or not self._store.is_catalogued(digest):
             return None
-        return answer_from_index_file(stored, digest, query)
+        return search_index_file(stored, digest, query)
 
     def for_queries(self, digest: str, queries: Sequence[Query]) -> Index:
         """An index that answers ``queries``; where these name kernels, not the whole one when that is not made yet."""
