@@ -47,7 +47,7 @@ def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
         try:
             make_folder(path)
             with suppress(FileNotFoundError):  # it was taken for an abandoned one before it was locked
-                lock = _locked(path)
+                lock = _lock(path)
                 if path.is_dir():
                     return TemporaryFolder(path, lock)
                 os.close(lock)
@@ -58,7 +58,7 @@ def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
             raise
 
 
-def _locked(path: Path) -> int:
+def _lock(path: Path) -> int:
     lock = os.open(path, _OPENING)
     with suppress(OSError):  # a disk that has no locks: nobody gets one to remove it either
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -75,7 +75,7 @@ _NAME: Final = re.compile("symd-(driver|tool|daemon)-[a-z0-9_]{8}")
 def child_folder(kind: str) -> Iterator[Path]:
     """An empty folder for a child of the ``kind`` "driver" or "tool", or for a "daemon" itself. Raises OSError where
     none can be made, and StoreUnavailable where there is no place for temporary files."""
-    folder, lock = _new_and_locked(f"symd-{kind}-")
+    folder, lock = _make_locked(f"symd-{kind}-")
     try:
         yield folder
     finally:
@@ -92,12 +92,12 @@ def sweep() -> int:
     return remove_stale_files(place, _NAME, stat.S_ISDIR, _remove)
 
 
-def _new_and_locked(prefix: str) -> tuple[Path, int]:
+def _make_locked(prefix: str) -> tuple[Path, int]:
     """A new folder and the descriptor that holds its lock. One that a sweep took in between is left to it."""
     while True:
         folder = new_folder(prefix)
         try:
-            lock = _opened(folder)
+            lock = _open_folder(folder)
         except FileNotFoundError:
             continue
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -106,7 +106,7 @@ def _new_and_locked(prefix: str) -> tuple[Path, int]:
         os.close(lock)
 
 
-def _opened(path: str | Path) -> int:
+def _open_folder(path: str | Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 

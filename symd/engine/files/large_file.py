@@ -73,7 +73,7 @@ class LargeFile:
             enough = _EnoughTexts(questions if self._index is None else (), path)
             meant = functions if self._index is None and path is None else None  # who asks again may ask for many
             self._walks += 1
-            self._index = self._opened(meant, path, enough)
+            self._index = self._open_index(meant, path, enough)
             self._asked = None if enough.found else (meant, path)
         return self._index
 
@@ -109,7 +109,7 @@ class LargeFile:
         known = self._stored or self._index
         return known.described() if known else ()
 
-    def _opened(self, names: frozenset[str] | None, path: str | None, enough: _EnoughTexts) -> FileIndex:
+    def _open_index(self, names: frozenset[str] | None, path: str | None, enough: _EnoughTexts) -> FileIndex:
         """Open an index: with ``path`` of the objects on the way to it, with ``names`` of those with a symbol that may
         be called so. If no symbol may be, debug data may have the name, so that all objects are meant. SPIR-V inside a
         container is meant with ``path`` only."""

@@ -127,7 +127,7 @@ class ModuleLocks:
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
-        """Inside, in this thread, ``held`` raises ``Pending`` where it would wait."""
+        """Inside, in this thread, ``hold`` raises ``Pending`` where it would wait."""
         self._thread.never_waits = True
         try:
             yield
@@ -135,7 +135,7 @@ class ModuleLocks:
             self._thread.never_waits = False
 
     @contextmanager
-    def held(self, digest: str) -> Iterator[None]:
+    def hold(self, digest: str) -> Iterator[None]:
         """Hold the lock of a module. Raises ``DeadlineExceeded`` where the holder before passed a limit of time."""
         mine: Future[None] = Future()
         mine.set_running_or_notify_cancel()  # nobody who waits for it can cancel it
@@ -270,7 +270,7 @@ class IndexManager:
     def renew(self, digest: str) -> None:
         """Make the index of a module that has only indexes of older formats, which go then. It is not kept open.
         Whoever asks for the module meanwhile waits, or has done this already."""
-        with self._locks.held(digest):
+        with self._locks.hold(digest):
             if self.get_open(digest) is None and self._store.index(digest, VERSION) is None:
                 self._build_once(digest, None)
             self._store.drop_older_indexes(digest, VERSION)
@@ -278,7 +278,7 @@ class IndexManager:
     def remove(self, digest: str) -> None:
         """Take a module out of the store and forget its index, also one that is being made. Raises
         ``ModuleNotFound``."""
-        with self._locks.held(digest):
+        with self._locks.hold(digest):
             self._store.remove(digest)
             self._outlined.forget(digest)
             self._cache.forget(digest)
@@ -323,7 +323,7 @@ class IndexManager:
     def _open_or_build(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
         """Open the stored index or build one, one thread at a time. ``fresh`` are the bytes of a module of which
         nothing is stored or remembered yet."""
-        with self._locks.held(digest):
+        with self._locks.hold(digest):
             found = self.get_open(digest)
             if found is None:
                 stored = None if fresh else self._try_open(digest, self._store.index(digest, VERSION))
