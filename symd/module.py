@@ -86,7 +86,7 @@ class Module:
         self._resources, self._lock = ExitStack(), Lock()
         self._first = _FirstAnswers(source, self._called, limits) if server is None and debug is None else None
         """None when there is an engine, and when the module is closed."""
-        self._engine = None if self._first else self._started()
+        self._engine = None if self._first else self._start()
 
     def close(self) -> None:
         """Give back what it holds; no question is answered any more."""
@@ -116,10 +116,10 @@ class Module:
                 if self._engine is None:
                     if self._first is None:
                         raise FailedPrecondition("the module is closed", where=self._called, hint="open it again")
-                    self._engine, self._first = self._started(), None
+                    self._engine, self._first = self._start(), None
         return self._engine
 
-    def _started(self) -> tuple[Symbolizer, str]:
+    def _start(self) -> tuple[Symbolizer, str]:
         source, debug, server, limits = self._opened
         with ExitStack() as stack:
             symbolizer = with_python_names(stack.enter_context(open_symbolizer(server, limits)), Allowed(), limits)

@@ -99,7 +99,7 @@ class Session:
         for lines in batches:
             any_came = True
             with gc_paused():
-                for part in self._answered(lines):
+                for part in self._answer(lines):
                     out.write(part)
             out.flush()
         return any_came
@@ -190,7 +190,7 @@ class Session:
             return MISUSED
         return NO if self._unanswered else 0
 
-    def _answered(self, lines: Sequence[bytes]) -> Iterator[bytes]:
+    def _answer(self, lines: Sequence[bytes]) -> Iterator[bytes]:
         """The answers to lines, some at a time. Where most lines are new it does not pay to keep what is answered."""
         first = 0
         while first < len(lines):

@@ -113,7 +113,7 @@ class Upstream:
         failed: ServerUnavailable | None = None
         for url in self.urls:
             try:
-                found = self._asked(f"{url}/{path}", largest, keep)
+                found = self._ask(f"{url}/{path}", largest, keep)
             except ServerUnavailable as error:
                 failed = failed or error
                 continue
@@ -123,7 +123,7 @@ class Upstream:
             raise failed
         return None
 
-    def _asked(self, url: str, largest: int, keep: Callable[[Iterator[bytes]], Result]) -> Result | None:
+    def _ask(self, url: str, largest: int, keep: Callable[[Iterator[bytes]], Result]) -> Result | None:
         request = urllib.request.Request(url, headers={"accept-encoding": "identity"})  # noqa: S310 - checked_urls
         with _Deadline(self._seconds) as deadline:
             opener = urllib.request.build_opener(_Redirects(), _Http(deadline), _Https(deadline))

@@ -338,7 +338,7 @@ class Engine:
         return _answer(index, query, path) if index else None
 
     def answer_from_index_file(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
-        return self._indexes.answer_from_index_file(digest, query) if path is None else None
+        return self._indexes.search_stored_index(digest, query) if path is None else None
 
     def packed_summary(self, digest: str) -> bytes | None:
         index = self._open_index(digest)

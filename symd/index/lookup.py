@@ -406,7 +406,7 @@ class Index:
         return Candidate(where.path, where.section, where.section_index, SectionOffset(offset), kernel)
 
 
-def answer_from_index_file(file: memoryview, digest: str, query: ByAddress) -> Answer | None:
+def search_index_file(file: memoryview, digest: str, query: ByAddress) -> Answer | None:
     """What the index answers that has these bytes, which is not opened for it: that takes several times as long. None
     where more than a look at one text section is needed, or the bytes are no index of the module with the SHA-256
     ``digest`` that is sound where the answer is read."""

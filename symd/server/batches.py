@@ -33,7 +33,7 @@ DEVICE_CANDIDATE_BYTES = 96
 """About what a candidate of a device address takes, which names its module too."""
 
 
-def answer_from_open_index(service: ServiceContext, data: bytes, call: Call) -> bytes | None:
+def reply_from_open_index(service: ServiceContext, data: bytes, call: Call) -> bytes | None:
     """The answers to the few queries of a small request, where each is one search in an open index; None where it may
     take longer. Raises as ``from_request`` does, and ``Malformed``."""
     request = parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name)
@@ -45,9 +45,9 @@ def answer_from_open_index(service: ServiceContext, data: bytes, call: Call) -> 
     return _few_answers(service.engine.answer_from_open_index, batch.digest, batch.path, queries)
 
 
-def answer_from_index_file(service: ServiceContext, data: bytes, _call: Call) -> bytes | None:
+def reply_from_index_file(service: ServiceContext, data: bytes, _call: Call) -> bytes | None:
     """The answer to a request for one address of a module that is asked about for the first time and whose index is not
-    open; None where only an open index has it. What ``answer_from_open_index`` noted of the request stands."""
+    open; None where only an open index has it. What ``reply_from_open_index`` noted of the request stands."""
     request = parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name)
     batch = from_request(request, service.config.limits.batch)
     queries = _row_queries(batch)

@@ -114,7 +114,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         spans = stack.enter_context(tracing(config.otlp))
         own = None
         if engine is None:
-            own = stack.enter_context(_opened(config, metrics, spans))
+            own = stack.enter_context(_open_engine(config, metrics, spans))
             engine = own.engine
         daemon = build_daemon(engine, config, metrics, spans)
         if config.http or config.metrics:
@@ -221,7 +221,7 @@ class _OwnEngine(NamedTuple):
 
 
 @contextmanager
-def _opened(config: Config, metrics: Metrics | None, spans: Spans | None) -> Iterator[_OwnEngine]:
+def _open_engine(config: Config, metrics: Metrics | None, spans: Spans | None) -> Iterator[_OwnEngine]:
     """The engine over the configured store, with the real drivers and disassemblers. What its workers do is told to
     ``metrics`` and ``spans``."""
     observers = [each.read for each in (metrics, spans) if each is not None]

@@ -108,14 +108,14 @@ def new_file(path: Path | str) -> int:
     return open_private(path, os.O_RDWR | os.O_EXCL)
 
 
-def written(path: Path, buffering: int = -1) -> BinaryIO:
+def open_to_write(path: Path, buffering: int = -1) -> BinaryIO:
     """A stream into the file at ``path``, which is made or made empty. Raises OSError."""
     return open(open_private(path, os.O_WRONLY | os.O_TRUNC), "wb", buffering)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Make a file of ``data``, or put it in the place of what a file had. Raises OSError."""
-    with written(path) as stream:
+    with open_to_write(path) as stream:
         stream.write(data)
 
 
@@ -143,7 +143,7 @@ def private_lock(path: Path) -> Iterator[None]:
     """Hold the lock of the file at ``path``, which is made where it is not there, and goes at the end. Raises OSError,
     also where it is another user's or others may open it: whoever may open a file or a folder, if only to read it, may
     hold its lock (flock(2)) forever, and so keep everybody waiting who asks for it."""
-    handle = _locked(path)
+    handle = _open_locked(path)
     try:
         yield
     finally:
@@ -152,7 +152,7 @@ def private_lock(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _locked(path: Path) -> int:
+def _open_locked(path: Path) -> int:
     while True:
         handle = os.open(
             path, os.O_RDWR | OPENING, FILE_MODE

@@ -88,14 +88,14 @@ def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
     """A new one in ``parent``; this user's with that prefix whose makers are dead go. Raises OSError."""
     name = re.compile(rf"{re.escape(prefix)}[a-z0-9_]{{8}}(?:[0-9a-f]{{8}})?")  # up to symd 0.1: 16 digits
     remove_stale_files(parent, name, stat.S_ISDIR, _remove)
-    return _made(prefix, parent)
+    return _make_locked(prefix, parent)
 
 
 @contextmanager
 def child_folder(kind: str) -> Iterator[Path]:
     """An empty folder for a child of the ``kind`` "driver" or "tool", or for a "daemon" itself. Raises OSError where
     none can be made, and StoreUnavailable where there is no place for temporary files."""
-    folder = _made(f"symd-{kind}-", temp_dir())
+    folder = _make_locked(f"symd-{kind}-", temp_dir())
     try:
         yield folder.path
     finally:
@@ -111,7 +111,7 @@ def sweep() -> int:
     return remove_stale_files(place, _NAME, stat.S_ISDIR, _remove)
 
 
-def _made(prefix: str, place: Path) -> TemporaryFolder:
+def _make_locked(prefix: str, place: Path) -> TemporaryFolder:
     """A new folder, and the descriptor that holds its lock. One that a sweep took in between is left to it."""
     while True:
         path = new_folder(prefix, place)

@@ -49,9 +49,9 @@ def plain_answers(arguments: list[str], environment: Mapping[str, str]) -> str |
     asked = plain_questions(arguments)
     if asked is None or names_server(environment):
         return None
-    from symd.cli.start.file_answers import file_answers  # noqa: PLC0415 - most command lines are others
+    from symd.cli.start.file_answers import plain_answers_text  # noqa: PLC0415 - most command lines are others
 
-    return file_answers(asked)
+    return plain_answers_text(asked)
 
 
 def _write(text: str) -> None:

@@ -53,7 +53,7 @@ def answer_text(query: str, answer: PlainAnswer) -> str:
     """The lines of an answer as ``cli.answer_lines`` writes them. Raises NotPlain where more is to be looked for."""
     reason, frames = answer
     if reason == ELSEWHERE:
-        raise NotPlain
+        raise NotPlain("debug data may be in files beside this one")
     shown = ""
     if reason != EXACT:
         from symd.model.reasons import Reason  # noqa: PLC0415 - most answers are exact

@@ -28,7 +28,7 @@ from symd.formats.containers.file_part import LARGE
 from symd.formats.elf.constants import MAGIC
 from symd.index import VERSION, Index
 from symd.index.cache import IndexCache
-from symd.index.lookup import answer_from_index_file
+from symd.index.lookup import search_index_file
 from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
@@ -130,7 +130,7 @@ class ModuleLocks:
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
-        """Inside, in this thread, ``held`` raises ``Pending`` where it would wait."""
+        """Inside, in this thread, ``hold`` raises ``Pending`` where it would wait."""
         self._thread.never_waits = True
         try:
             yield
@@ -138,7 +138,7 @@ class ModuleLocks:
             self._thread.never_waits = False
 
     @contextmanager
-    def held(self, digest: str) -> Iterator[None]:
+    def hold(self, digest: str) -> Iterator[None]:
         """Hold the lock of a module. Raises ``DeadlineExceeded`` where the holder before passed a limit of time."""
         mine: Future[None] = Future()
         mine.set_running_or_notify_cancel()  # nobody who waits for it can cancel it
@@ -203,7 +203,7 @@ class IndexManager:
         it."""
         return self.get_open(digest) or self._open_or_build(digest, None)
 
-    def answer_from_index_file(self, digest: str, query: Query) -> Answer | None:
+    def search_stored_index(self, digest: str, query: Query) -> Answer | None:
         """The answer from the stored index of a module that is asked about for the first time, which is not opened for
         it: to open it takes several times as long, and many a module is asked about once. None where only an open index
         has it."""
@@ -215,7 +215,7 @@ class IndexManager:
         stored = self._store.index(digest, VERSION)
         if stored is None or not self._store.is_catalogued(digest):
             return None
-        return answer_from_index_file(stored, digest, query)
+        return search_index_file(stored, digest, query)
 
     def for_queries(self, digest: str, queries: Sequence[Query]) -> Index:
         """An index that answers ``queries``; where these name kernels, not the whole one when that is not made yet."""
@@ -273,7 +273,7 @@ class IndexManager:
     def renew(self, digest: str) -> None:
         """Make the index of a module that has only indexes of older formats, which go then. It is not kept open.
         Whoever asks for the module meanwhile waits, or has done this already."""
-        with self._locks.held(digest):
+        with self._locks.hold(digest):
             if self.get_open(digest) is None and self._store.index(digest, VERSION) is None:
                 self._build_once(digest, None)
             self._store.drop_older_indexes(digest, VERSION)
@@ -281,7 +281,7 @@ class IndexManager:
     def remove(self, digest: str) -> None:
         """Take a module out of the store and forget its index, also one that is being made. Raises
         ``ModuleNotFound``."""
-        with self._locks.held(digest):
+        with self._locks.hold(digest):
             self._store.remove(digest)
             self._outlined.forget(digest)
             self._cache.forget(digest)
@@ -326,7 +326,7 @@ class IndexManager:
     def _open_or_build(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
         """Open the stored index or build one, one thread at a time. ``fresh`` are the bytes of a module of which
         nothing is stored or remembered yet."""
-        with self._locks.held(digest):
+        with self._locks.hold(digest):
             found = self.get_open(digest)
             if found is None:
                 stored = None if fresh else self._try_open(digest, self._store.index(digest, VERSION))

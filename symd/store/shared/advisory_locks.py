@@ -43,7 +43,7 @@ class AdvisoryLocks:
             self._drop()
 
     @contextmanager
-    def held(self, kind: int, digest: str, seconds: float = math.inf) -> Iterator[HeldLock]:
+    def hold(self, kind: int, digest: str, seconds: float = math.inf) -> Iterator[HeldLock]:
         """Hold a module's lock of the kind ``BUILDING`` or ``STORING``. Raises TimeoutError where another has it for so
         many seconds more."""
         key, until = _key(kind, digest), time.monotonic() + seconds
@@ -79,8 +79,8 @@ class AdvisoryLocks:
         pause, waited = _FIRST_WAIT, False
         while True:
             with self._using:
-                connection = self._connected()
-                if self._asked("SELECT pg_try_advisory_lock(?)", key):
+                connection = self._connect()
+                if self._ask("SELECT pg_try_advisory_lock(?)", key):
                     return connection, waited
             if time.monotonic() >= until:
                 raise TimeoutError
@@ -92,7 +92,7 @@ class AdvisoryLocks:
         """A connection that is gone has given its locks already."""
         with self._using, suppress(SymdError):
             if connection is self._connection:
-                self._asked("SELECT pg_advisory_unlock(?)", key)
+                self._ask("SELECT pg_advisory_unlock(?)", key)
 
     def check(self, connection: PostgresConnection) -> None:
         """Raises ``StoreUnavailable`` where a connection that held locks was lost: others may hold them."""
@@ -102,14 +102,14 @@ class AdvisoryLocks:
                     "the catalogue closed the connection that held a turn", where=self._server.where, hint="try again"
                 )
 
-    def _connected(self) -> PostgresConnection:
+    def _connect(self) -> PostgresConnection:
         if self._connection is not None and not self._connection.is_silent():
             self._drop()
         if self._connection is None:
             self._connection = self._server.own_connection()
         return self._connection
 
-    def _asked(self, query: str, key: int) -> bool:
+    def _ask(self, query: str, key: int) -> bool:
         assert self._connection is not None  # noqa: S101 - the caller has made one
         try:
             with self._server.translated():

@@ -168,4 +168,4 @@ class SharedWritability(Writability):
         refusal, self._refusal = self._refusal, ""
         with disk(self._folder):
             problem = trouble or refusal or ("the disk is nearly full" if self.free() < self._least else "")
-        self._found(problem, "the store")
+        self._note_found(problem, "the store")

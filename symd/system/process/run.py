@@ -316,7 +316,7 @@ class _Reader:
                     for descriptor in ready:
                         if not self._read(descriptor):
                             selector.unregister(descriptor)
-                    limit = Limit.ANSWER if self._too_much() else self._looked()
+                    limit = Limit.ANSWER if self._too_much() else self._look()
                     if limit is not None:
                         return limit
                 return Limit.SECONDS
@@ -329,7 +329,7 @@ class _Reader:
             check_wanted()
             self._next_check = time.monotonic() + _CHECK_SECONDS
 
-    def _looked(self) -> Limit | None:
+    def _look(self) -> Limit | None:
         """What it takes of disk and threads, when it is time to look at that."""
         if time.monotonic() < self._next_look:
             return None

@@ -134,17 +134,17 @@ def test_a_lock_is_waited_for_here_and_elsewhere(database: str) -> None:
     digest, order = "ab" * 32, []
 
     def wait(locks: AdvisoryLocks, name: str) -> None:
-        with locks.held(BUILDING, digest) as held:
+        with locks.hold(BUILDING, digest) as held:
             order.append((name, held.waited))
 
-    with one.held(BUILDING, digest) as mine:
+    with one.hold(BUILDING, digest) as mine:
         assert not mine.waited
         waiting = [threading.Thread(target=wait, args=pair) for pair in ((one, "here"), (other, "elsewhere"))]
         for thread in waiting:
             thread.start()
         time.sleep(0.2)
         assert order == []
-        with other.held(BUILDING, "cd" * 32) as another:
+        with other.hold(BUILDING, "cd" * 32) as another:
             assert not another.waited
     for thread in waiting:
         thread.join(LONG)
@@ -175,12 +175,12 @@ def test_another_daemon_that_holds_the_turn_is_waited_for_no_longer_than_an_atte
 
 def test_a_lock_that_the_server_took_back_is_noticed(database: str) -> None:
     locks = AdvisoryLocks(PostgresDatabase(database, Limits()))
-    with locks.held(BUILDING, "ab" * 32) as held:
+    with locks.hold(BUILDING, "ab" * 32) as held:
         held.check()
         end_connections(database)
         with pytest.raises(StoreUnavailable, match="held a turn"):
             held.check()
-    with locks.held(BUILDING, "ab" * 32) as again:
+    with locks.hold(BUILDING, "ab" * 32) as again:
         again.check()
     locks.close()
 
