@@ -113,7 +113,7 @@ from symd.query.lines import lines, ptx_within, stored_tables
 from symd.query.listing import Disassemble, Disassembled, listings, of_part
 from symd.query.names import find_names
 from symd.query.source_text import with_named
-from symd.query.symbolize import QueryBudget, symbolize, symbolize_column
+from symd.query.symbolize import QueryBudget, symbolize, symbolize_column, symbolize_one
 from symd.store import ModuleStore, Upload
 from symd.store.catalogued import OLDEST
 
@@ -323,15 +323,14 @@ class Engine:
         digest, asked, path = checked_name(digest), checked_query(query), checked_path(path)
         if with_ranges:
             whole = self._indexes.whole(digest)
-            found = _answer(whole, asked, path) or symbolize(whole, (asked,), path, QueryBudget())[0]
-            return ranged_one(whole, found)
+            return ranged_one(whole, symbolize_one(whole, asked, path, QueryBudget()))
         index = self._open_index(digest)
         if index is None:
             first = self.answer_from_index_file(digest, asked, path)
             if first is not None:
                 return first
             index = self._indexes.for_queries(digest, (asked,))
-        return _answer(index, asked, path) or symbolize(index, (asked,), path, QueryBudget())[0]
+        return symbolize_one(index, asked, path, QueryBudget())
 
     def answer_from_open_index(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         index = self._open_index(digest)

@@ -17,7 +17,7 @@ from symd.model.answers import Answer, Reason
 from symd.model.contexts import DevicePlace
 from symd.model.variables import InScope
 from symd.query.code_ranges import ranged_one
-from symd.query.symbolize import QueryBudget, symbolize
+from symd.query.symbolize import symbolize_one
 from symd.query.variables import in_scope, place_to_read
 
 
@@ -67,7 +67,7 @@ class ScopeReader:
 
     def _answer(self, digest: str, query: Query, path: str | None, *, with_ranges: bool) -> Answer:
         index = self._indexes.whole(digest)
-        at = symbolize(index, [query], path, QueryBudget())[0]
+        at = symbolize_one(index, query, path)
         return ranged_one(index, at) if with_ranges else at
 
     @contextmanager

@@ -19,7 +19,7 @@ from symd.model.columns import U8, U32, U64
 from symd.model.debug_info import RowFlag
 from symd.model.line_tables import Around, CodePart, CodeSpan, Instructions
 from symd.query import function_names
-from symd.query.symbolize import QueryBudget, symbolize
+from symd.query.symbolize import QueryBudget, symbolize_one
 
 _SHOWN = 8
 """The most names or places that an error lists."""
@@ -100,7 +100,7 @@ def _unknown(name: str, like: Sequence[str]) -> KernelNotFound:
 
 
 def _of_place(index: Index, query: Query, path: str | None, budget: QueryBudget) -> CodeSpan:
-    (answer,) = symbolize(index, [query], path, budget)
+    answer = symbolize_one(index, query, path, budget)
     if answer.path is None or answer.section_index is None or answer.section_offset is None:
         raise _no_place(query, answer)
     return CodeSpan(answer.path, answer.section_index, answer.section_offset, answer.section_offset + 1)

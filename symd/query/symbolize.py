@@ -18,7 +18,7 @@ from symd.index import Index
 from symd.index.format import Column
 from symd.index.lookup import Start, parts_of
 from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset
-from symd.model.answers import Answers, Candidate, Reason, TextSection
+from symd.model.answers import Answer, Answers, Candidate, Reason, TextSection
 from symd.model.columns import U64, in_groups
 from symd.model.waiting import check_wanted
 
@@ -106,6 +106,11 @@ def symbolize(
         values = np.array([_value(queries[number]) for number in numbers], np.uint64)
         batch.resolve(base, np.array(numbers, np.int64), values)
     return batch.answers()
+
+
+def symbolize_one(index: Index, query: Query, path: str | None = None, budget: QueryBudget | None = None) -> Answer:
+    """The answer to one query, as ``symbolize``; without making columns where it means one byte of text."""
+    return index.answer(query, path) or symbolize(index, (query,), path, budget)[0]
 
 
 def symbolize_column(

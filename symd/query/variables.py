@@ -20,7 +20,7 @@ from symd.model.addresses import Query
 from symd.model.answers import Answer, Frame, Reason
 from symd.model.code import CodeObject
 from symd.model.variables import FunctionScope, InScope, Variable, Visible
-from symd.query.symbolize import QueryBudget, symbolize
+from symd.query.symbolize import QueryBudget, symbolize_one
 
 _MOST_PAIRS = 10_000
 """Pairs of a function and a frame that are compared; compilers nest some dozen calls."""
@@ -108,7 +108,7 @@ def variables(
     A query without a place has the reason that ``symbolize`` gives it; debug data that cannot be trusted has MALFORMED,
     with the reason's text in the notes. Raises as ``symbolize``.
     """
-    at = symbolize(index, [query], path, budget)[0]
+    at = symbolize_one(index, query, path, budget)
     place = place_to_read(at)
     return in_scope(at, None if place is None else read(*place))
 

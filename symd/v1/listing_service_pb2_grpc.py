@@ -59,8 +59,8 @@ class ListingServiceServicer:
     """
 
     def GetListing(self, request, context):
-        """Disassembles a module. For each code object the stream has a header and then the instructions, in code order, each
-        once and with its frames.
+        """Disassembles a module. For each code object the stream has a header and the instructions, in code order, each once
+        and with its frames. The first instructions can be in the message of the header.
 
         FAILED_PRECONDITION with reason TOOL_MISSING: the daemon's machine does not have the disassembler; the message says
         what to install. FAILED_PRECONDITION with reason TOOL_CRASHED or TOOL_FAILED: the disassembler crashed on the code,
@@ -75,8 +75,8 @@ class ListingServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReadSources(self, request, context):
-        """Reads source files, in the order of the request. For each file the stream has a header and then the text in chunks.
-        The header of a file that cannot be found says why.
+        """Reads source files, in the order of the request. For each file the stream has a header and the text in chunks. The
+        first chunk can be in the message of the header. The header of a file that cannot be found says why.
 
         Text comes from the module, or from the daemon's disk if the file is in a directory that the daemon may read.
         """

@@ -15,10 +15,12 @@ from symd.engine.engine import Engine
 from symd.errors import KernelNotFound, LimitExceeded, ModuleNotFound, ObjectNotFound, ToolMissing
 from symd.model.line_tables import ListingPart
 from symd.model.sources import TextOrigin
+from symd.server.call import Call
 from symd.server.config import Config
 from symd.server.listening import listening
 from symd.server.rpc import listing_service
 from symd.server.server import build_daemon
+from symd.server.work_queues import WorkQueue
 from symd.store import Store
 from tests.query.disasm.objects import SAMPLES
 from tests.query.test_listing import every_eight
@@ -179,6 +181,27 @@ def test_texts_of_the_module_need_no_folder(config):
         digest = client.add(waves).sha256
         assert client.sources(digest, ["waves.comp"]) == engine.sources(digest, ["waves.comp"])
         assert client.sources(digest, ["waves.comp"])[0].origin is TextOrigin.MODULE
+
+
+def test_only_a_large_answer_is_made_in_turns(both, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, client = both
+    digest, turns = client.add(SHADE).sha256, []
+
+    def counted(_queue: WorkQueue, _call: Call, items: Iterator[object]) -> Iterator[object]:
+        for each in items:
+            turns.append(type(each).__name__)
+            yield each
+
+    def asked() -> tuple[int, str | None]:
+        (listing,) = client.listing(digest, ListingPart(within="shade"))
+        return len(listing), client.sources(digest, ["/src/shade.cl"])[0].text
+
+    monkeypatch.setattr(WorkQueue, "each_for", counted)
+    small = asked()
+    assert turns == []
+    monkeypatch.setattr(listing_service, "COUNTED_BYTES", 1)
+    assert asked() == small
+    assert turns == ["GetListingResponse", "ReadSourcesResponse"]
 
 
 def test_texts_of_a_listing_are_counted_before_they_are_read(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,13 +86,15 @@ very module, so that the numbers may change from version to version."""
 
 
 def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    """What the constructor of a class takes."""
     if is_dataclass(kind):
         return tuple(field.name for field in fields(kind) if field.init)
-    return () if issubclass(kind, Enum) else tuple(kind._fields)
+    return ("value",) if issubclass(kind, Enum) else tuple(kind._fields)
 
 
 _NUMBERS: Final = {kind: number for number, kind in enumerate(CLASSES, _FIRST_CLASS)}
 _FIELDS: Final = {kind: _field_names(kind) for kind in CLASSES}
+_AS_THEY_ARE: Final = frozenset((str, bytes, int, bool, float, type(None)))
 
 
 def encode(value: object) -> bytes:
@@ -104,20 +106,17 @@ def encode(value: object) -> bytes:
 def _plain(value: Any) -> Any:
     """The value in terms of what msgpack knows, and of integers."""
     kind = type(value)
-    if kind in (str, bytes, int, bool, float, type(None)):
+    if kind in _AS_THEY_ARE:
         return value
     number = _NUMBERS.get(kind)
-    return _without_class(value) if number is None else [number, *_fields(value)]
-
-
-def _fields(value: Any) -> list[Any]:
-    """What the value's constructor takes."""
-    if isinstance(value, Enum):
-        return [value.value]
-    return [_plain(getattr(value, name)) for name in _FIELDS[type(value)]]
+    return (
+        _without_class(value) if number is None else [number, *[_plain(getattr(value, name)) for name in _FIELDS[kind]]]
+    )
 
 
 def _without_class(value: Any) -> Any:
+    if isinstance(value, tuple | list):  # most are, and to ask the abstract classes takes longer
+        return [_TUPLE, *map(_plain, value)]
     if isinstance(value, np.ndarray):
         return [_ARRAY, value.dtype.str, value.tobytes()]
     if isinstance(value, Mapping):

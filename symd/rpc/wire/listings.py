@@ -61,8 +61,8 @@ def size_of(listing: Listing) -> int:
 
 
 def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
-    """The messages of one code object's listing."""
-    header = pb.ListingHeader(
+    """The messages of one code object's listing; its header comes with the first instructions."""
+    header: pb.ListingHeader | None = pb.ListingHeader(
         code_object=utf8(listing.path),
         target=utf8(listing.target),
         disassembler=utf8(listing.disassembler),
@@ -71,7 +71,6 @@ def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
         module=None if listing.module is None else module_name(listing.module),
         section_device_address=listing.section_device_address,
     )
-    yield pb.GetListingResponse(header=header)
     for start, end in cuts(map(len, listing.text), ROWS, TEXT):
         rows = pb.ListingRows(
             answers=to_columns(_part(listing.answers, slice(start, end))),
@@ -82,7 +81,10 @@ def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
             target_counts=pack(np.array([len(each) for each in listing.targets[start:end]], np.uint32)),
             targets=pack(np.array([at for each in listing.targets[start:end] for at in each], np.uint64)),
         )
-        yield pb.GetListingResponse(rows=rows)
+        yield pb.GetListingResponse(header=header, rows=rows)
+        header = None
+    if header is not None:
+        yield pb.GetListingResponse(header=header)
 
 
 def _part(answers: Answers, rows: slice) -> Answers:

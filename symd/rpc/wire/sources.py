@@ -29,17 +29,19 @@ def from_request(request: pb.ReadSourcesRequest) -> tuple[str, Sequence[str], st
 
 
 def to_chunks(source: SourceText) -> Iterator[pb.ReadSourcesResponse]:
-    """The messages of one file."""
-    header = pb.SourceFile(
+    """The messages of one file; its header comes with the first text."""
+    header: pb.SourceFile | None = pb.SourceFile(
         file=utf8(source.file),
         origin=int(source.origin),  # type: ignore[arg-type] # the enum's numbers are TextOrigin's own
         disk_path=utf8(source.path),
         md5=source.md5,
         problem=utf8(source.problem),
     )
-    yield pb.ReadSourcesResponse(source=header)
     for chunk in chunks_of((source.text or "").encode("utf-8", "replace"), CHUNK):
-        yield pb.ReadSourcesResponse(chunk=chunk)
+        yield pb.ReadSourcesResponse(source=header, chunk=chunk)
+        header = None
+    if header is not None:
+        yield pb.ReadSourcesResponse(source=header)
 
 
 def from_chunks(chunks: Iterable[pb.ReadSourcesResponse]) -> Iterator[SourceText]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from typing import IO, Final
+from typing import Final, Protocol
 
 CALL: Final = b"C"
 """The name of the function that the child calls next, so that its death can be blamed on that."""
@@ -37,7 +37,15 @@ def write_frame(descriptor: int, kind: bytes, payload: bytes) -> None:
             view = view[os.write(descriptor, view) :]
 
 
-def read_frame(source: IO[bytes], largest: int) -> tuple[bytes, bytes] | None:
+class Source(Protocol):
+    """What frames are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return ``size`` bytes, or what is left at the end of the stream."""
+        ...
+
+
+def read_frame(source: Source, largest: int) -> tuple[bytes, bytes] | None:
     """The next (kind, payload); None when the stream ends before the frame does.
 
     Raises ValueError for a kind that does not exist and for a payload of more than ``largest`` bytes.

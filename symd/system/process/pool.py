@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +31,8 @@ from symd.system.process.run import ChildException, ExitStatus, Limit, limit_of
 from symd.system.process.worker import CONFINED
 
 _PROGRAM: Final = Path(__file__).with_name("worker.py")
+_PIECE: Final = 1 << 20
+"""The most bytes that are read of a pipe at a time."""
 _SUBJECTS: Final = 4
 """How many subjects a process is remembered for: those it worked on last."""
 
@@ -254,11 +259,36 @@ def _start(command: Sequence[str], at_start: ProcessLimits) -> _Worker:
     ours, its = socket.socketpair()
     try:
         with its:
-            process = start(command, at_start, interpreter_environment(), stdin=its.fileno(), stdout=subprocess.PIPE)
+            process = start(
+                command, at_start, interpreter_environment(), stdin=its.fileno(), stdout=subprocess.PIPE, bufsize=0
+            )
     except BaseException:
         ours.close()
         raise
     return _Worker(process, ours, at_start)
+
+
+class _ReadUntil:
+    """What is read of a pipe in ``seconds`` from now. A thread that ends the reading from outside takes longer to start
+    than many a question to answer."""
+
+    def __init__(self, descriptor: int, seconds: float) -> None:
+        self._descriptor, self._end = descriptor, time.monotonic() + seconds
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, fewer where the pipe ends. Raises TimeoutError."""
+        found = bytearray()
+        while len(found) < size:
+            milliseconds = math.ceil((self._end - time.monotonic()) * 1000)
+            if milliseconds <= 0 or not self._poll.poll(milliseconds):
+                raise TimeoutError
+            piece = os.read(self._descriptor, min(size - len(found), _PIECE))
+            if not piece:
+                break
+            found += piece
+        return bytes(found)
 
 
 class _Call(NamedTuple):
@@ -284,31 +314,18 @@ class _Worker:
 
     def ask(self, call: _Call) -> tuple[bytes, bytes] | ExitStatus:
         """The frame that it answers with: BYTES, ERROR or DEFECT; how it ended where it did not. When time is up it is
-        killed, which ends the reading here."""
-        late = threading.Event()
-
-        def cut() -> None:
-            late.set()
-            kill(self.process)
-
-        timer = threading.Timer(call.process_limits.seconds, cut)
-        try:
-            timer.start()
-        except RuntimeError:
-            raise _no_thread() from None
-        try:
-            answer, limit = self._exchange(call)
-        finally:
-            timer.cancel()
-            timer.join()
-        if answer is not None and not late.is_set():
+        killed."""
+        answer, limit = self._exchange(call)
+        if answer is not None:
             return answer
         status = self.end()
-        return ExitStatus(status, Limit.SECONDS if late.is_set() else limit or limit_of(status))
+        return ExitStatus(status, limit or limit_of(status))
 
     def _exchange(self, call: _Call) -> tuple[tuple[bytes, bytes] | None, Limit | None]:
         """The answer or None, and the limit that was passed where that is known."""
         assert self.process.stdout is not None  # noqa: S101 - asked for in _start
+        answers = _ReadUntil(self.process.stdout.fileno(), call.process_limits.seconds)
+        self.requests.settimeout(call.process_limits.seconds)
         self.short = not allow_processor_time(self.process.pid, call.process_limits.cpu_seconds)
         fields = _serialized(call.limits)
         heads = HEAD.pack(JSON, len(fields)) + fields + HEAD.pack(BYTES, len(call.data))
@@ -318,10 +335,12 @@ class _Worker:
             self.requests.sendall(call.data)
         answer_size = call.process_limits.answer
         try:
-            frame = read_frame(self.process.stdout, answer_size)
+            frame = read_frame(answers, answer_size)
             if frame is not None and frame[0] == LAST:
                 self.leaving = True
-                frame = read_frame(self.process.stdout, answer_size)
+                frame = read_frame(answers, answer_size)
+        except TimeoutError:
+            return None, Limit.SECONDS
         except ValueError:
             return None, Limit.ANSWER
         if frame is None or frame[0] not in (BYTES, ERROR, DEFECT):

@@ -66,6 +66,25 @@ def test_a_listing_comes_back(count):
     same(back, given)
 
 
+def test_a_small_answer_is_one_message():
+    (chunk,) = sent(listings.to_chunks(listing(3)))
+    assert (chunk.header.instruction_count, chunk.rows.answers.count) == (3, 3)
+    (chunk,) = sent(sources.to_chunks(SourceText("a.cl", "text", TextOrigin.MODULE)))
+    assert (chunk.source.file, chunk.chunk) == ("a.cl", b"text")
+
+
+def test_a_header_in_a_message_of_its_own_is_read():
+    """As daemons have sent it."""
+    given = listing(3)
+    (chunk,) = sent(listings.to_chunks(given))
+    (back,) = listings.from_chunks([pb.GetListingResponse(header=chunk.header), pb.GetListingResponse(rows=chunk.rows)])
+    same(back, given)
+    text = SourceText("a.cl", "text", TextOrigin.MODULE)
+    (chunk,) = sent(sources.to_chunks(text))
+    parts = [pb.ReadSourcesResponse(source=chunk.source), pb.ReadSourcesResponse(chunk=chunk.chunk)]
+    assert list(sources.from_chunks(parts)) == [text]
+
+
 def test_several_come_back_in_order_with_what_has_no_instructions():
     given = [listing(3), listing(0, path="x", problem="not installed", disassembler=""), listing(20, path="")]
     chunks = [chunk for each in given for chunk in listings.to_chunks(each)]
@@ -120,7 +139,7 @@ def test_fewer_instructions_than_announced_are_refused():
         [*listings.from_chunks(chunks[1:])]
     for field, value in (("code", b"x"), ("target_counts", b"\x01" * listings.ROWS), ("targets", b"x")):
         damaged = sent(chunks)
-        setattr(damaged[1].rows, field, value)
+        setattr(damaged[0].rows, field, value)
         with pytest.raises(Malformed):
             [*listings.from_chunks(damaged)]
     chunks[1].rows.texts.pop()

@@ -164,7 +164,7 @@ def no_thread(*_: object) -> None:
 
 
 def test_where_the_system_gives_no_thread_that_is_said(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not that the processes are being ended."""
+    """And not that the processes are being ended. To ask one that runs takes none."""
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(Unavailable, match="no further thread"):
@@ -172,9 +172,7 @@ def test_where_the_system_gives_no_thread_that_is_said(pool: Pool, monkeypatch: 
     first = ask(pool, b"pid")
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
-        with pytest.raises(Unavailable, match="no further thread"):
-            ask(pool, b"pid")
-    assert ask(pool, b"pid") != first
+        assert ask(pool, b"pid") == first
 
 
 def test_who_asks_does_not_wait_for_a_process_that_is_started_ahead(
@@ -349,19 +347,40 @@ def test_time_that_is_up_ends_the_process(pool: Pool, tmp_path: Path, monkeypatc
     assert isinstance(first, bytes)
     mark = tmp_path / "reached"
 
-    class WhenReached(threading.Timer):
-        def run(self) -> None:
-            while not mark.exists() and not self.finished.wait(0.01):
-                pass
-            self.interval = 0
-            super().run()
+    class WhenReached(pool_module._ReadUntil):
+        def read(self, size: int) -> bytes:
+            while not mark.exists():
+                time.sleep(0.01)
+            self._end = 0.0
+            return super().read(size)
 
-    monkeypatch.setattr(threading, "Timer", WhenReached)
-    assert ask(pool, b"hang " + bytes(mark), ProcessLimits(1.0, 1 << 30, 1)) == ExitStatus(
-        -signal.SIGKILL, Limit.SECONDS
-    )
-    assert mark.exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(pool_module, "_ReadUntil", WhenReached)
+        assert ask(pool, b"hang " + bytes(mark)) == ExitStatus(-signal.SIGKILL, Limit.SECONDS)
     assert gone(int(first))
+
+
+def test_time_is_up_for_a_process_that_does_not_read_its_request(pool: Pool) -> None:
+    first = ask(pool, b"pid")
+    assert isinstance(first, bytes)
+    os.kill(int(first), signal.SIGSTOP)
+    larger_than_a_socket_holds = bytes(8 << 20)
+    ended = ask(pool, larger_than_a_socket_holds, replace(PROCESS_LIMITS, seconds=0.5))
+    assert ended == ExitStatus(-signal.SIGKILL, Limit.SECONDS)
+    assert gone(int(first))
+
+
+def test_an_answer_that_drips_has_no_more_time_than_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, (read_end, write_end) = iter(range(100)), os.pipe()
+    monkeypatch.setattr(pool_module.time, "monotonic", lambda: float(next(clock)))
+    source = pool_module._ReadUntil(read_end, 5.0)
+    monkeypatch.setattr(pool_module, "_PIECE", 1)
+    os.write(write_end, bytes(100))
+    with pytest.raises(TimeoutError):
+        source.read(50)
+    assert next(clock) < 10
+    for each in (read_end, write_end):
+        os.close(each)
 
 
 def test_an_answer_larger_than_allowed_is_not_taken(pool: Pool) -> None:
