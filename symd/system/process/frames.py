@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from typing import IO, Final
+from typing import Final, Protocol
 
 CALL: Final = b"C"
 """The name of the function that the child calls next, so that its death can be blamed on that."""
@@ -37,7 +37,14 @@ def write_frame(descriptor: int, kind: bytes, payload: bytes) -> None:
             view = view[os.write(descriptor, view) :]
 
 
-def read_frame(source: IO[bytes], largest: int) -> tuple[bytes, bytes] | None:
+class _Source(Protocol):
+    """What frames are read from, such as a file."""
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes; fewer where there are no more."""
+
+
+def read_frame(source: _Source, largest: int) -> tuple[bytes, bytes] | None:
     """The next (kind, payload); None when the stream ends before the frame does.
 
     Raises ValueError for a kind that does not exist and for a payload of more than ``largest`` bytes.

@@ -6,11 +6,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +32,8 @@ from symd.system.process.worker import CONFINED
 _PROGRAM: Final = Path(__file__).with_name("worker.py")
 _SUBJECTS: Final = 4
 """How many subjects a process is remembered for: those it worked on last."""
+_PIECE: Final = 1 << 20
+"""Bytes of an answer that are read at a time."""
 
 
 class Pool:
@@ -269,6 +273,29 @@ class _Call(NamedTuple):
     descriptors: Sequence[int]
 
 
+class _Answers:
+    """What a process writes, read until a deadline, a ``time.monotonic()``: without a thread that watches the clock,
+    which would take as long to start as many a question takes."""
+
+    def __init__(self, descriptor: int, deadline: float) -> None:
+        self._descriptor, self._deadline = descriptor, deadline
+        self._ready = select.poll()
+        self._ready.register(descriptor, select.POLLIN)
+
+    def read(self, size: int) -> bytes:
+        """So many bytes; fewer where the process has ended. Raises TimeoutError at the deadline."""
+        found = bytearray()
+        while len(found) < size:
+            left = max(self._deadline - time.monotonic(), 0)
+            if not self._ready.poll(left * 1000):
+                raise TimeoutError
+            piece = os.read(self._descriptor, min(size - len(found), _PIECE))
+            if not piece:
+                break
+            found += piece
+        return bytes(found)
+
+
 @dataclass(slots=True, eq=False)
 class _Worker:
     """One process, asked through the socket ``requests``; ``at_start`` are the limits that it was started with,
@@ -284,44 +311,34 @@ class _Worker:
 
     def ask(self, call: _Call) -> tuple[bytes, bytes] | ExitStatus:
         """The frame that it answers with: BYTES, ERROR or DEFECT; how it ended where it did not. When time is up it is
-        killed, which ends the reading here."""
-        late = threading.Event()
-
-        def cut() -> None:
-            late.set()
-            kill(self.process)
-
-        timer = threading.Timer(call.process_limits.seconds, cut)
+        killed."""
         try:
-            timer.start()
-        except RuntimeError:
-            raise _no_thread() from None
-        try:
-            answer, limit = self._exchange(call)
-        finally:
-            timer.cancel()
-            timer.join()
-        if answer is not None and not late.is_set():
+            answer, limit = self._exchange(call, time.monotonic() + call.process_limits.seconds)
+        except TimeoutError:
+            answer, limit = None, Limit.SECONDS
+        if answer is not None:
             return answer
         status = self.end()
-        return ExitStatus(status, Limit.SECONDS if late.is_set() else limit or limit_of(status))
+        return ExitStatus(status, limit or limit_of(status))
 
-    def _exchange(self, call: _Call) -> tuple[tuple[bytes, bytes] | None, Limit | None]:
-        """The answer or None, and the limit that was passed where that is known."""
+    def _exchange(self, call: _Call, deadline: float) -> tuple[tuple[bytes, bytes] | None, Limit | None]:
+        """The answer or None, and the limit that was passed where that is known. Raises TimeoutError at the deadline,
+        a ``time.monotonic()``."""
         assert self.process.stdout is not None  # noqa: S101 - asked for in _start
         self.short = not allow_processor_time(self.process.pid, call.process_limits.cpu_seconds)
         fields = _serialized(call.limits)
         heads = HEAD.pack(JSON, len(fields)) + fields + HEAD.pack(BYTES, len(call.data))
         with contextlib.suppress(OSError):  # one that ended before it read all may have said why
+            self.requests.settimeout(call.process_limits.seconds)  # what is late here is late there, too
             socket.send_fds(self.requests, [b"."], list(call.descriptors))
             self.requests.sendall(heads)
             self.requests.sendall(call.data)
-        answer_size = call.process_limits.answer
+        answers, answer_size = _Answers(self.process.stdout.fileno(), deadline), call.process_limits.answer
         try:
-            frame = read_frame(self.process.stdout, answer_size)
+            frame = read_frame(answers, answer_size)
             if frame is not None and frame[0] == LAST:
                 self.leaving = True
-                frame = read_frame(self.process.stdout, answer_size)
+                frame = read_frame(answers, answer_size)
         except ValueError:
             return None, Limit.ANSWER
         if frame is None or frame[0] not in (BYTES, ERROR, DEFECT):
