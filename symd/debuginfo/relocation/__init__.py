@@ -3,7 +3,6 @@ Each vendor has a scheme of its own; adding one is one new module and one line i
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping
 
 from symd.debuginfo.dwarf.sections import DWO_NAMES, DebugSections, split_contents, with_split
@@ -42,7 +41,8 @@ def _module(name: str) -> Scheme:
     """``relocate`` of one of these modules, which is imported when an object needs it."""
 
     def relocate(code: CodeObject, layout: LinearLayout) -> Contents:
-        found: Contents = importlib.import_module(f"{__name__}.{name}").relocate(code, layout)
+        scheme = __import__(f"{__name__}.{name}", fromlist=["relocate"])  # importlib is slow to import
+        found: Contents = scheme.relocate(code, layout)
         return found
 
     return relocate
