@@ -16,7 +16,7 @@ from symd.core import text_layout
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
 from symd.debuginfo.dwarf.function_lines import line_ends
-from symd.debuginfo.dwarf.lines import TEXT_COLUMN, LineTables, maps_of_units, read_tables
+from symd.debuginfo.dwarf.lines import LineTables, maps_of_units, may_have_texts, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.unit_selection import units_for_addresses
 from symd.debuginfo.dwarf.units import SCOPES, Units, read_rows, read_units
@@ -67,7 +67,7 @@ class _AddressReading:
         sections = relocated(code, self._layout, DebugBudget.of(code, limits))
         units = read_units(sections)
         is_elsewhere = any(unit.dwo_name or unit.dwo_id is not None for unit in units.units)
-        if is_elsewhere or units.warnings or TEXT_COLUMN in sections.lines.data:
+        if is_elsewhere or units.warnings or may_have_texts(sections.lines.data):
             raise NotPlain("debug data is in separate files, damaged, or in NVIDIA's text form")
         self._chosen = [self._text]
         """The addresses of which everything is read."""
