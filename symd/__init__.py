@@ -58,7 +58,7 @@ else:
     }
 
     def __getattr__(name: str) -> object:
-        from symd.system.lazy_imports import found  # noqa: PLC0415 - whoever wants the version does without
+        from symd.system import found  # noqa: PLC0415 - whoever wants the version does without
 
         return found(__name__, _HOMES, name)
 
