@@ -61,7 +61,7 @@ else:
     __all__ = ("__version__", *_HOMES)  # noqa: PLE0604 - texts all the same
 
     def __getattr__(name: str) -> object:
-        from symd.system.lazy_imports import found  # noqa: PLC0415 - whoever wants the version does without
+        from symd.system import found  # noqa: PLC0415 - whoever wants the version does without
 
         return found(__name__, _HOMES, name)
 

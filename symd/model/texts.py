@@ -68,11 +68,12 @@ def kind_of(value: object) -> str:
     return _with_article(type(value).__name__)
 
 
-def of_kind(value: T, kind: type[T] | tuple[type[T], ...], hint: str) -> T:
-    """``value`` itself. Raises BadQuery where it is of another class; ``hint`` says what to pass."""
+def of_kind(value: T, kind: type[T] | tuple[type[T], ...], hint: str, what: str = "") -> T:
+    """``value`` itself. Raises BadQuery where it is of another class; ``hint`` says what to pass, ``what`` it should
+    have been ("": the class)."""
     if not isinstance(value, kind):
         first = kind[0] if isinstance(kind, tuple) else kind
-        raise BadQuery(f"{kind_of(value)} is not {_with_article(first.__name__)}", hint=hint)
+        raise BadQuery(f"{kind_of(value)} is not {what or _with_article(first.__name__)}", hint=hint)
     return value
 
 

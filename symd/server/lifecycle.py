@@ -32,7 +32,7 @@ from symd.server.server import build_daemon
 from symd.server.tracing import tracing
 from symd.server.workers import Workers
 from symd.store import ModuleStore, Store
-from symd.store.shared.opening import open_shared
+from symd.store.shared import open_shared
 from symd.system import temporary_folders
 from symd.system.process.starter import Starter
 

@@ -14,9 +14,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from symd.capture.drivers import simulate
-from symd.capture.drivers.apis import APIS
+from symd.capture.drivers.apis import APIS, DriverRequest, write_request
 from symd.capture.drivers.confinement import Confinement, inherited, strongest
-from symd.capture.drivers.request import DriverRequest, write_request
 from symd.config import Limits
 from symd.errors import (
     BuildFailed,

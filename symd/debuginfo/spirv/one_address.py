@@ -106,7 +106,7 @@ class _AddressReading:
         texts = every_text(self._code)
         if not texts:
             return False
-        from symd.debuginfo.text_widths import widths_by_file  # noqa: PLC0415 - few modules have texts
+        from symd.debuginfo.spirv.sources import widths_by_file  # noqa: PLC0415 - few modules have texts
 
         widths = widths_by_file(texts).get(file)
         return widths is not None and (line >= len(widths) or column > widths[line])

@@ -212,7 +212,7 @@ def is_long(data: bytes, limits: Limits) -> bool:
     """Whether these are 64 MiB or more, as they are or as its compressed code objects expand."""
     if not MAPPED <= len(data) < LARGE:
         return len(data) >= LARGE
-    from symd.formats.containers.expanded_size import expanded_size  # noqa: PLC0415 - 4 ms: few files are of that size
+    from symd.formats.containers.code_reloader import expanded_size  # noqa: PLC0415 - 4 ms: few files are of that size
 
     return expanded_size(data, limits) >= LARGE
 

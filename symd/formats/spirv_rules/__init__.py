@@ -4,16 +4,15 @@ device described by what its driver reports. Debug operands are never judged: dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 
 from symd.formats.spirv.words import HEADER_WORDS, claims, split
 from symd.formats.spirv_rules import declared, instructions, kernels
+from symd.formats.spirv_rules.declared import Rule
 from symd.formats.spirv_rules.device import Device
 from symd.formats.spirv_rules.module import CheckedModule, CheckReport, RuleFinding, Violation
 
 __all__ = ("RULES", "CheckReport", "Device", "Violation", "check")
-
-Rule = Callable[[CheckedModule, Device], Iterator[RuleFinding]]
 
 RULES: Mapping[str, Rule] = {
     "header": declared.header,

@@ -23,7 +23,7 @@ from symd.profiles import NamedModule
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
 from symd.store.folder import StorePaths, check_owner
-from symd.store.shared.opening import open_shared
+from symd.store.shared import open_shared
 from symd.system.atomic_output import check_no_input, replacing
 from symd.system.messages import os_error_text
 
