@@ -1,94 +1,164 @@
-"""A debugger's backend at work: where can a breakpoint for this line go, what stack stands there, what is in scope, and which
-instructions does the line own? Everything is asked of a running daemon.
+"""A debugger's back end at work. A program loads its module into device memory; a breakpoint waits for that, others are added while it runs, and each is
+removed when its stops have been shown: the stack with its variables, the instructions, the source, and where a step over ends. Everything is asked of a
+running daemon, by device address.
 
     symd serve --source-root samples --map /tmp/symd-opencl=kernels &
-    python samples/clients/debug_backend.py samples/kernels/bin/raycast/dg2-opt.zebin raycast.cl:6
+    python samples/clients/debug_backend.py samples/kernels/bin/raycast/dg2-opt.zebin raycast.cl:6 raycast.cl:16
+
+No device is at hand: the load is told as a driver would report it, and a thread stops at every place of a breakpoint.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from stepping import Stepping
+
 from symd import Client
-from symd.model.addresses import BySection
-from symd.model.answers import Reason
-from symd.model.breakpoints import BreakpointLocation, parse_place
-from symd.model.line_tables import ListingPart
+from symd.model.addresses import ByDevice, ByKernel, DeviceAddress, KernelOffset
+from symd.model.breakpoints import Breakpoint, BreakpointLocation, parse_place
+from symd.model.contexts import Context, Load, Segment, Unload
+from symd.model.line_tables import Around, ListingPart
+from symd.model.variables import InScope
+from symd.model.watches import ChangeAcknowledged, LoadBegan, LoadEnded, PlacesGone, Resolved, Watch, WatchEvent
+
+BASE = 0x1_0000_0000
+"""Where the first kernel is loaded; each further one 16 MiB behind the one before."""
 
 
-class Backend:
-    """One module of a daemon, and the questions that a debugger asks of it."""
+class Program:
+    """What runs: one process with one device, and the module that it loads there."""
 
     def __init__(self, symd: Client, module: Path) -> None:
-        self.symd = symd
-        self.digest = symd.add(module.read_bytes(), module.name).sha256
+        self.symd, self.file = symd, module
+        started = {"start": str(time.time_ns())}
+        self.context = symd.contexts.add(Context(host="sample", process=os.getpid(), attributes=started))
+        self.digest = ""
 
-    def breakpoints(self, line: str) -> tuple[BreakpointLocation, ...]:
-        """One place for each function and inlined copy that has the line; or of a function, kernel or address."""
-        located = self.symd.locate(self.digest, parse_place(line))
-        if located.refusal is not None:
-            raise SystemExit(f"{line}: {located.refusal.name} {', '.join(located.candidates)}".rstrip())
-        return located.locations
+    def load(self) -> Iterator[tuple[str, int]]:
+        """Load the module: each kernel, and its device address."""
+        module = self.symd.add(self.file.read_bytes(), self.file.name)
+        self.digest = module.sha256
+        kernels = dict.fromkeys(kernel.name for code in module.objects for kernel in code.kernels)
+        placed = [(name, DeviceAddress(BASE + (number << 24))) for number, name in enumerate(kernels)]
+        segments = tuple(Segment(address, 0, ByKernel(name, KernelOffset(0))) for name, address in placed)
+        self.symd.contexts.record(self.context, [Load(module.sha256, 1, segments, key="module")])
+        yield from placed
 
-    def stopped_at(self, location: BreakpointLocation) -> BySection:
-        """The address as a query that only it can mean."""
-        return BySection(location.section or location.section_index, location.section_offset)
+    def unload(self) -> None:
+        self.symd.contexts.record(self.context, [Unload("module", 2)])
 
-    def stack(self, location: BreakpointLocation) -> Iterator[str]:
-        answer = self.symd.symbolize_one(self.digest, self.stopped_at(location), location.path)
-        for depth, frame in enumerate(answer.frames):
+
+class Debugger:
+    """Breakpoints in a program, and what is shown at a stop."""
+
+    def __init__(self, symd: Client, program: Program, watch: Watch) -> None:
+        self.symd, self.program, self.watch = symd, program, watch
+
+    def set(self, line: str) -> list[BreakpointLocation]:
+        """Set a breakpoint: where it is in what is loaded."""
+        self.watch.add(Breakpoint(line, parse_place(line)))
+        return self.places(lambda event: isinstance(event, ChangeAcknowledged) and line in event.added)
+
+    def loaded(self) -> list[BreakpointLocation]:
+        """Wait for the load: where the breakpoint that waited is. An event with a token is the last of what happened."""
+        begun = False
+
+        def is_last(event: WatchEvent) -> bool:
+            nonlocal begun
+            begun = begun or isinstance(event, LoadBegan)
+            return begun and bool(event.resume_token)
+
+        return self.places(is_last)
+
+    def places(self, is_last: Callable[[WatchEvent], bool]) -> list[BreakpointLocation]:
+        found: list[BreakpointLocation] = []
+        for event in self.watch:
+            if isinstance(event, Resolved) and event.loaded is not None:
+                found.extend(event.answer.locations)
+            if is_last(event):
+                break
+        return found
+
+    def clear(self, line: str) -> None:
+        """Remove a breakpoint. Nothing is told of it afterwards."""
+        self.watch.remove(line)
+        self.places(lambda event: isinstance(event, ChangeAcknowledged) and line in event.removed)
+
+    def ended(self) -> Iterator[str]:
+        """Breakpoints that went with the module."""
+        for event in self.watch:
+            if isinstance(event, PlacesGone):
+                yield event.id
+            if isinstance(event, LoadEnded | PlacesGone) and event.resume_token:
+                return
+
+    def show(self, pc: DeviceAddress) -> None:
+        """A stop takes three messages; where a step ends is one for each row that it passes."""
+        here = ByDevice(self.program.context, pc)
+        (stop,) = self.symd.variables("", [here], with_ranges=True)
+        top = stop.at.frames[0]
+        print(f"  {self.source(stop, top.file or '', top.line)}\n  stack")
+        for depth, frame in enumerate(stop.at.frames):
             where = f"{frame.file}:{frame.line}" if frame.file else "no line"
-            yield f"#{depth} {frame.function} at {where}{' (inlined)' if frame.inlined else ''}"
+            print(f"    #{depth} {frame.function} at {where}{' (inlined)' if frame.inlined else ''}")
+            for each in stop.visible.variables:
+                if each.frame == depth:
+                    print(f"      {each.type} {each.name} = {each.location or 'optimized out'}")
+        print("  instructions")
+        (listing,) = self.symd.listing("", ListingPart(within=Around(here, 2, 2)))
+        for answer, text in zip(listing.answers, listing.text, strict=True):
+            address = (listing.section_device_address or 0) + (answer.section_offset or 0)
+            print(f"    {'=>' if address == pc else '  '} {address:#x}  {text}")
+        stepped = Stepping(self.symd, stop.module or "", stop.at).over("line")
+        if stepped is None:
+            print("  step over: out of the function")
+        else:
+            address = pc + (stepped.section_offset or 0) - (stop.at.section_offset or 0)
+            print(f"  step over: {address:#x}, {stepped.frames[0].file}:{stepped.frames[0].line}")
 
-    def variables(self, location: BreakpointLocation) -> Iterator[str]:
-        """By name, innermost scope first, with what lives where."""
-        found = self.symd.variables(self.digest, self.stopped_at(location), location.path)
-        for variable in found.visible.variables:
-            yield f"{variable.type} {variable.name} = {variable.location or 'optimized out'}"
-
-    def source(self, location: BreakpointLocation) -> str:
-        (found,) = self.symd.sources(self.digest, [location.file])
+    def source(self, stop: InScope, file: str, line: int) -> str:
+        (found,) = self.symd.sources(stop.module or "", [file])
         if found.text is None:
             return f"({found.problem})"
         lines = found.text.splitlines()
-        return lines[location.line - 1].strip() if location.line <= len(lines) else "(the file is shorter)"
-
-    def instructions(self, location: BreakpointLocation) -> Iterator[str]:
-        """Those of the line, in the function or inlined copy that the place is in."""
-        stack = self.symd.symbolize_one(self.digest, self.stopped_at(location), location.path).frames
-        part = ListingPart(location.path, location.kernel)
-        for listing in self.symd.listing(self.digest, part):
-            for answer, text in zip(listing.answers, listing.text, strict=True):
-                same = answer.section_index == location.section_index and answer.reason is Reason.EXACT
-                if same and answer.frames[0].line == location.line and answer.frames[1:] == stack[1:]:
-                    mark = "=>" if answer.section_offset == location.section_offset else "  "
-                    yield f"{mark} {answer.address:#08x}  {text}"
+        return lines[line - 1].strip() if 0 < line <= len(lines) else "(the file is shorter)"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("module", type=Path)
-    parser.add_argument("line", help="FILE:LINE")
+    parser.add_argument("lines", nargs="+", metavar="FILE:LINE")
     parser.add_argument("--server", help="the daemon's address")
     arguments = parser.parse_args()
     with Client(arguments.server) as symd:
-        backend = Backend(symd, arguments.module)
-        for number, location in enumerate(backend.breakpoints(arguments.line), 1):
-            slid = " (the next line that has code)" if location.slid else ""
-            print(
-                f"breakpoint {number}: {location.kernel} {location.address:#x}, {location.file}:{location.line}{slid}"
-            )
-            print(f"  {backend.source(location)}")
-            for title, lines in (("stack", backend.stack), ("variables", backend.variables)):
-                print(f"  {title}")
-                for line in lines(location):
-                    print(f"    {line}")
-            print("  instructions")
-            for line in backend.instructions(location):
-                print(f"    {line}")
+        program = Program(symd, arguments.module)
+        with symd.watch(contexts=[program.context]) as watch:
+            debugger = Debugger(symd, program, watch)
+            for number, line in enumerate(arguments.lines):
+                places = debugger.set(line)
+                if not number:
+                    for kernel, address in program.load():
+                        print(f"loaded {kernel} at {address:#x}")
+                    places = debugger.loaded()
+                if not places:
+                    refused = symd.locate(program.digest, parse_place(line))
+                    why = refused.refusal.name if refused.refusal is not None else "NOT_LOADED"
+                    raise SystemExit(f"{line}: {why} {', '.join(refused.candidates)}".rstrip())
+                for place in places:
+                    slid = " (the next line that has code)" if place.slid else ""
+                    for pc in place.device_addresses:
+                        print(f"breakpoint {line}: {place.kernel} {pc:#x}, {place.file}:{place.line}{slid}")
+                        debugger.show(pc)
+                if line != arguments.lines[-1]:
+                    debugger.clear(line)
+            program.unload()
+            print(f"unloaded, and with it the breakpoint {', '.join(debugger.ended())}")
 
 
 if __name__ == "__main__":

@@ -311,14 +311,18 @@ _MARKED_AT_ONCE = 1 << 15
 
 
 def subset(table: Locations, numbers: U32) -> tuple[Locations, U32]:
-    """(entry 0, the locations ``numbers`` and all that enclose them, in the order of ``table`` and with no other
-    strings than theirs; for each entry of ``table`` its number there, 0 for those that are left out).
+    """(entry 0, the locations ``numbers`` and all that enclose them, with no other strings than theirs; for each entry
+    of ``table`` its number there, 0 for those that are left out). They are in the order of ``table``; but where their
+    numbers take fewer bytes for it, ``numbers`` come before what only encloses them.
 
     ``numbers`` may repeat and need no order: it can be the ``location`` column of a batch, and the second result taken
     at it is that column for the first."""
-    used = _used(table, numbers)
-    kept = np.flatnonzero(used)
-    renumbered = _numbers_among(used)
+    own = _marked(table, numbers)
+    used = _with_enclosing(table, own)
+    kept, renumbered = np.flatnonzero(used), _numbers_among(used)
+    if _bytes_of_number(own) < _bytes_of_number(used):
+        kept = np.concatenate([np.flatnonzero(own), np.flatnonzero(used & ~own)])
+        renumbered[kept] = np.arange(len(kept), dtype=np.uint32)
     texts = [column[kept] for column in (table.kernel, table.function, table.linkage_name, table.file)]
     strings, (kernel, function, linkage_name, file) = _strings_of(table.strings, texts)
     part = Locations(
@@ -339,19 +343,30 @@ def subset(table: Locations, numbers: U32) -> tuple[Locations, U32]:
 
 def used_strings(table: Locations, numbers: U32) -> U32:
     """The numbers of the strings that ``subset`` has."""
-    kept = np.flatnonzero(_used(table, numbers))
+    kept = np.flatnonzero(_with_enclosing(table, _marked(table, numbers)))
     used = np.zeros(len(table.strings), np.bool_)
     for column in (table.kernel, table.function, table.linkage_name, table.file):
         used[column[kept]] = True
     return np.flatnonzero(used).astype(np.uint32)
 
 
-def _used(table: Locations, numbers: U32) -> Flags:
-    """For each entry of ``table`` whether it is one that ``subset`` has."""
-    used = np.zeros(len(table), np.bool_)
-    used[0] = True
+def _bytes_of_number(marked: Flags) -> int:
+    """How many bytes a number takes that tells the marked entries apart."""
+    return np.min_scalar_type(int(np.count_nonzero(marked)) - 1).itemsize  # entry 0 is marked
+
+
+def _marked(table: Locations, numbers: U32) -> Flags:
+    """For each entry of ``table`` whether it is entry 0 or one of ``numbers``."""
+    marked = np.zeros(len(table), np.bool_)
+    marked[0] = True
     for start in range(0, len(numbers), _MARKED_AT_ONCE):
-        used[numbers[start : start + _MARKED_AT_ONCE]] = True
+        marked[numbers[start : start + _MARKED_AT_ONCE]] = True
+    return marked
+
+
+def _with_enclosing(table: Locations, marked: Flags) -> Flags:
+    """For each entry of ``table`` whether it is marked, or encloses one that is."""
+    used = marked.copy()
     outer = table.parent[used]
     while len(outer):
         outer = outer[~used[outer]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,6 +61,24 @@ def test_a_subset_keeps_what_is_asked_and_what_encloses_it_and_nothing_else(data
     texts = [table.kernel, table.function, table.linkage_name, table.file]
     assert set(part.strings) == {"", *(TEXTS[column[number]] for column in texts for number in wanted)}
     assert len(set(part.strings)) == len(part.strings)
+
+
+@pytest.mark.parametrize(("asked", "enclosing_them"), [(100, 100), (255, 200), (256, 200), (65_535, 10)])
+def test_what_is_asked_has_numbers_as_narrow_as_it_alone_needs(asked, enclosing_them):
+    """In the table what encloses stands first, and twice as much as is asked for."""
+    count = 1 + 2 * enclosing_them + 2 * asked
+    number, first = np.arange(count, dtype=np.uint32), 1 + 2 * enclosing_them
+    flags, nothing = np.zeros(count, np.uint8), np.zeros(count, np.uint32)
+    parent = np.where(number < first, 0, 1 + 2 * (number // 2 % enclosing_them)).astype(np.uint32)
+    table = Locations(flags + 1, *[nothing] * 4, number, nothing, flags, parent, [""])
+    numbers = number[first::2]
+    part, renumbered = subset(table, np.repeat(numbers, 2))
+    assert len(part) == 1 + asked + enclosing_them
+    assert renumbered[numbers].max() < (256 if asked < 256 else 65_536)
+    assert renumbered[0] == 0
+    assert sorted(renumbered[renumbered > 0].tolist()) == list(range(1, len(part)))
+    for each in (*numbers[:3].tolist(), *numbers[-3:].tolist()):
+        assert said(part, int(renumbered[each])) == said(table, each)
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,4 +1,4 @@
-"""The debugger's sample client walks from a breakpoint to its instructions, and what it prints is true."""
+"""The debugger's sample client sets breakpoints in a program that runs, by device address, and what it prints of each stop is true."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sample_clients.test_debug_adapter import Machine
 from tests.tools import output, require
 
 ROOT = Path(__file__).parents[2]
@@ -42,24 +43,50 @@ def test_a_breakpoint_leads_to_stack_variables_source_and_instructions(server: s
     require("iga64")
     done = run(BLUR, "blur.cl:8", "--server", server)
     assert done.returncode == 0, done.stderr
-    places = done.stdout.split("breakpoint ")[1:]
+    loaded, *places = done.stdout.partition("unloaded")[0].split("breakpoint ")
     assert len(places) == 4
+    base = int(loaded.removeprefix("loaded blur at "), 16)
     source = (KERNELS / "blur.cl").read_text().splitlines()
     text = tmp_path / "text"
     output(require("llvm-objcopy"), "-O", "binary", "--only-section=.text.blur", BLUR, text)
     printed = output("iga64", "-d", "-p=xehpg", "-Xprint-pc", text)
     offsets = {int(each, 16) for each in re.findall(r"/\* \[([0-9A-F]+)\]", printed)}
-    for number, place in enumerate(places, 1):
-        address = re.match(rf"{number}: blur (0x[0-9a-f]+), .*/blur\.cl:8\n", place)
+    for place in places:
+        address = re.match(r"blur\.cl:8: blur (0x[0-9a-f]+), .*/blur\.cl:8\n", place)
         assert address
         assert source[7].strip() in place
-        assert re.search(r"#0 at at .*/blur\.cl:8 \(inlined\)\n +#1 blur at .*/blur\.cl:1[0-9]\n", place)
-        assert re.search(r"variables\n( {4}\S.*\n)*    int [xy] = ", place)
+        inner, outer = r"#0 at at .*/blur\.cl:8 \(inlined\)\n", r" {4}#1 blur at .*/blur\.cl:1[0-9]\n"
+        assert re.search(inner + r"( {6}\S.*\n)* {6}int [xy] = .*\n( {6}\S.*\n)*" + outer, place)
         marked = re.findall(r"^ +=> (0x[0-9a-f]+) ", place, re.MULTILINE)
         assert [int(each, 16) for each in marked] == [int(address[1], 16)]
         listed = {int(each, 16) for each in re.findall(r"^ {4}(?:=>|  ) (0x[0-9a-f]+)  ", place, re.MULTILINE)}
         assert int(address[1], 16) in listed
-        assert listed <= offsets
+        assert {each - base for each in listed} <= offsets
+        assert len(listed) == 5
+
+
+SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+
+
+def test_breakpoints_come_and_go_and_steps_end_where_dwarfdump_says(server: str, tmp_path: Path) -> None:
+    """The second breakpoint is set while the module is loaded; the first is gone by the time that is unloaded."""
+    machine = Machine(SHADE, tmp_path)
+    [kernel] = re.findall(r"^([0-9a-f]+) T shade$", output(require("llvm-nm"), SHADE), re.MULTILINE)
+    done = run(SHADE, "shade.cl:21", "shade.cl:13", "--server", server)
+    assert done.returncode == 0, done.stderr
+    *_, loaded = re.findall(r"^loaded shade at (0x[0-9a-f]+)$", done.stdout, re.MULTILINE)
+    stops = re.findall(
+        r"^breakpoint shade\.cl:(\d+): shade (0x[0-9a-f]+), (?:.*\n)*?  step over: (\S+), .*:(\d+)$",
+        done.stdout,
+        re.MULTILINE,
+    )
+    assert [line for line, *_ in stops] == ["21", "13", "13"]
+    for line, pc, end, line_there in stops:
+        address, expected = (int(each, 16) - int(loaded, 16) + int(kernel, 16) for each in (pc, end))
+        assert machine.row(address).line == int(line)
+        assert machine.step(address, "line") == expected
+        assert machine.row(expected).line == int(line_there)
+    assert done.stdout.endswith("unloaded, and with it the breakpoint shade.cl:13\n")
 
 
 def test_a_line_without_a_place_is_refused_by_name(server: str) -> None:

@@ -41,16 +41,12 @@ def pack(values: NDArray[Any]) -> bytes:
 
 
 def pack_taken(table: NDArray[Any], numbers: NDArray[Any]) -> bytes:
-    """The column ``table[numbers]``, as narrow as the table goes; empty when the whole table is 0."""
-    top = int(table.max()) if len(table) else 0
-    if not top:
-        return b""
-    narrow = table.astype(WIDTHS[width_of(top)])
-    taken = np.empty(len(numbers), narrow.dtype)
+    """The column ``table[numbers]``, as ``pack``. The numbers must be in the table."""
+    taken = np.empty(len(numbers), table.dtype)
     for start in range(0, len(numbers), TAKEN_AT_ONCE):
         part = slice(start, start + TAKEN_AT_ONCE)
-        taken[part] = narrow[numbers[part]]
-    return taken.tobytes()
+        np.take(table, numbers[part], out=taken[part], mode="clip")  # to look whether they are copies all that is taken
+    return pack(taken)
 
 
 def width_of(top: int) -> int:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import Malformed
-from symd.rpc.wire.columns import pack, unpack
+from symd.rpc.wire.columns import pack, pack_taken, unpack
 
 
 @given(st.lists(st.integers(0, 2**64 - 1)))
@@ -30,6 +30,13 @@ def test_numbers_come_back(numbers):
 )
 def test_the_layout_is_little_endian_and_as_narrow_as_it_goes(numbers, data):
     assert pack(np.array(numbers, np.uint64)) == data
+
+
+@pytest.mark.parametrize(
+    ("numbers", "data"), [([2, 2], b"\x07\x07"), ([1, 0], b"\x2c\x01\x00\x00"), ([0], b""), ([], b"")]
+)
+def test_what_is_taken_of_a_table_is_as_narrow_as_that_alone(numbers, data):
+    assert pack_taken(np.array([0, 300, 7], np.uint32), np.array(numbers, np.uint32)) == data
 
 
 @pytest.mark.parametrize(
