@@ -76,7 +76,6 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope
-from symd.model.waiting import never_cancelled
 from symd.model.watches import AsyncWatch, WatchEvent
 from symd.rpc.async_calls import AsyncCalls
 from symd.rpc.channel import Credentials, default_credentials
@@ -499,11 +498,8 @@ class AsyncClient:
         self,
         digest: ModuleName,
         part: ListingPart = WHOLE_MODULE,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> AsyncIterator[Listing]:
-        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled``
-        is called before it is asked."""
-        check_cancelled()
+        """The instructions with the frames that each comes from, disassembled where the daemon is."""
         part = checked_part(part)
         name = checked_name(digest) if is_in_memory(part.within) else checked_digest(checked_name(digest))
         request = to_listing_request(name, part)

@@ -77,7 +77,6 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope
-from symd.model.waiting import never_cancelled
 from symd.model.watches import Watch, WatchEvent
 from symd.rpc.calls import Calls
 from symd.rpc.channel import Credentials, default_credentials
@@ -500,11 +499,8 @@ class Client:
         self,
         digest: ModuleName,
         part: ListingPart = WHOLE_MODULE,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Iterator[Listing]:
-        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled``
-        is called before it is asked."""
-        check_cancelled()
+        """The instructions with the frames that each comes from, disassembled where the daemon is."""
         part = checked_part(part)
         name = checked_name(digest) if is_in_memory(part.within) else checked_digest(checked_name(digest))
         request = to_listing_request(name, part)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import cython
 
 from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
+from symd.errors import Unsupported
 from symd.model.light_typing import Any
 
 if cython.compiled:
@@ -203,6 +204,4 @@ class UnitReader(ValueReader):
 
 @cython.cfunc
 def _unsupported(what: str) -> object:
-    from symd.errors import Unsupported  # noqa: PLC0415 - as in ``ByteReader.fail``
-
     return Unsupported(what)

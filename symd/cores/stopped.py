@@ -89,7 +89,7 @@ class LoadedImage(NamedTuple):
     identity: CodeIdentity | None = None
 
 
-class LoadedCode:
+class DumpedCode:
     """All text of one device's address space."""
 
     def __init__(self, texts: Iterable[LoadedText]) -> None:

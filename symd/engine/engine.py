@@ -87,9 +87,8 @@ from symd.model.arguments import (
 from symd.model.breakpoints import Breakpoint, Located, Refusal, checked_breakpoints
 from symd.model.contexts import DeviceAnswers, Origin
 from symd.model.cores import CoreDump
-from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
+from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest
 from symd.model.identities import Digest
-from symd.model.kinds import of_kind
 from symd.model.line_tables import (
     WHOLE_MODULE,
     Around,
@@ -103,9 +102,9 @@ from symd.model.line_tables import (
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
-from symd.model.texts import checked_label
+from symd.model.texts import checked_label, of_kind
 from symd.model.variables import InScope, Visible
-from symd.model.waiting import never_cancelled
+from symd.model.waiting import check_wanted
 from symd.model.watches import BreakpointChange, Watch
 from symd.query.breakpoints import locate
 from symd.query.code_ranges import check_ranged, ranged, ranged_one
@@ -126,9 +125,7 @@ that the processor's caches do not hold where questions come one at a time."""
 class Grabber(Protocol):
     """Drives a real driver (``symd.capture.drivers.grab``)."""
 
-    def __call__(
-        self, request: GrabRequest, limits: Limits, *, when_unwanted: WhenUnwanted | None = None
-    ) -> Grabbed: ...
+    def __call__(self, request: GrabRequest, limits: Limits) -> Grabbed: ...
 
 
 class Engine:
@@ -221,11 +218,11 @@ class Engine:
         """Let ``resume`` end after the module at hand."""
         self._stopping.set()
 
-    def grab(self, request: GrabRequest, when_unwanted: WhenUnwanted | None = None) -> tuple[ModuleSummary, Grabbed]:
+    def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
         of_kind(request, GrabRequest, GRAB_HINT)
         if self._grab is None:
             raise DriverMissing("this engine was made without drivers", hint="use the daemon, or symd grab")
-        grabbed = self._grab(request, self.limits, when_unwanted=when_unwanted)
+        grabbed = self._grab(request, self.limits)
         if not grabbed.debug_data:
             raise NoDebugData(
                 f"the driver built {', '.join(grabbed.kernels) or 'the module'} and has no debug data for it",
@@ -303,34 +300,30 @@ class Engine:
         *,
         as_written: bool = False,
         with_ranges: bool = False,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
         path, column = checked_path(path), address_column(queries)
         if column is not None and not with_ranges:
-            return self.symbolize_column(
-                digest, column, path=path, as_written=as_written, check_cancelled=check_cancelled
-            )
+            return self.symbolize_column(digest, column, path=path, as_written=as_written)
         asked = checked_queries(queries)
         if with_ranges:
             check_ranged(len(asked))
             index = self._indexes.whole(checked_name(digest)).view(as_written=as_written)
-            return ranged(index, symbolize(index, asked, path, QueryBudget(check_cancelled)), check_cancelled)
+            return ranged(index, symbolize(index, asked, path, QueryBudget()))
         index = self._indexes.for_queries(checked_name(digest), asked).view(as_written=as_written)
-        return symbolize(index, asked, path, QueryBudget(check_cancelled))
+        return symbolize(index, asked, path, QueryBudget())
 
     def symbolize_one(
         self,
         digest: ModuleName,
         query: AnyQuery,
         path: str | None = None,
-        check_cancelled: Callable[[], None] = never_cancelled,
         *,
         with_ranges: bool = False,
     ) -> Answer:
         digest, asked, path = checked_name(digest), checked_query(query), checked_path(path)
         if with_ranges:
             whole = self._indexes.whole(digest)
-            found = _answer(whole, asked, path) or symbolize(whole, (asked,), path, QueryBudget(check_cancelled))[0]
+            found = _answer(whole, asked, path) or symbolize(whole, (asked,), path, QueryBudget())[0]
             return ranged_one(whole, found)
         index = self._open_index(digest)
         if index is None:
@@ -338,7 +331,7 @@ class Engine:
             if first is not None:
                 return first
             index = self._indexes.for_queries(digest, (asked,))
-        return _answer(index, asked, path) or symbolize(index, (asked,), path, QueryBudget(check_cancelled))[0]
+        return _answer(index, asked, path) or symbolize(index, (asked,), path, QueryBudget())[0]
 
     def answer_from_open_index(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         index = self._open_index(digest)
@@ -366,9 +359,8 @@ class Engine:
         section: str | int | None = None,
         path: str | None = None,
         as_written: bool = False,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
-        budget = QueryBudget(check_cancelled)
+        budget = QueryBudget()
         kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
         index = self._indexes.for_queries(checked_name(digest), meant).view(as_written=as_written)
@@ -393,12 +385,11 @@ class Engine:
         *,
         as_written: bool = False,
         with_ranges: bool = False,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers:
         def opened(digest: str) -> Index:
             return self._indexes.whole(digest).view(as_written=as_written)
 
-        return self._contexts.answers(question, opened, check_cancelled, own, with_ranges=with_ranges)
+        return self._contexts.answers(question, opened, own, with_ranges=with_ranges)
 
     def locate(
         self,
@@ -410,12 +401,11 @@ class Engine:
         rules: Sequence[PathRule] = (),
         targets: Sequence[str] = (),
         context: ContextName = "",
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
         place, path, memory = checked_place(where), checked_path(path), checked_context_id(context)
         asked, name = place, checked_name(digest)
         if isinstance(place, ByDevice):
-            found = self.contexts.place(place, check_cancelled)
+            found = self.contexts.place(place)
             if found.query is None or found.module is None:
                 if found.reason is Reason.AMBIGUOUS:
                     code_at(self.contexts, place)  # which says so
@@ -428,7 +418,6 @@ class Engine:
             every_address=every_address,
             rules=checked_rules(rules),
             targets=checked_targets(targets),
-            check_cancelled=check_cancelled,
         )
         if memory:
             located = self._loaded_code.addressed(located, name, memory)
@@ -471,11 +460,8 @@ class Engine:
         digest: ModuleName,
         wanted: AnyNames,
         path: str | None = None,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Sequence[NamedItem]:
-        return find_names(
-            self._indexes.whole(checked_name(digest)), checked_names(wanted), checked_path(path), check_cancelled
-        )
+        return find_names(self._indexes.whole(checked_name(digest)), checked_names(wanted), checked_path(path))
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
@@ -507,7 +493,6 @@ class Engine:
         self,
         digest: ModuleName,
         part: ListingPart = WHOLE_MODULE,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Iterator[Listing]:
         part = checked_part(part)
         if self._disassemble is None:
@@ -520,15 +505,13 @@ class Engine:
                 replace(part, path=at.path, within=replace(part.within, query=at.query or part.within.query)),
             )
         index = self._indexes.whole(digest)
-        wanted = (
-            None if part.within is None else tuple(spans(index, part.within, part.path, QueryBudget(check_cancelled)))
-        )
-        check_cancelled()
+        wanted = None if part.within is None else tuple(spans(index, part.within, part.path, QueryBudget()))
+        check_wanted()
         alone = wanted[0] if wanted is not None and len(wanted) == 1 else None
         kept = None if alone is None else self._recent_code.get(digest, part.target, alone)
         if kept is None:
             codes = self._indexes.ask(digest, ListedCode(part.path, wanted, part.target))
-            texts = self._disassemble(codes, wanted, self.limits, check_cancelled)
+            texts = self._disassemble(codes, wanted, self.limits)
             found = [Disassembled(code.path, code.target, text) for code, text in zip(codes, texts, strict=True)]
             if alone is not None:
                 self._recent_code.keep(digest, part.target, alone, found)

@@ -27,12 +27,11 @@ from symd.model.breakpoints import PLACE_HINT, FunctionName, KernelName, Locatio
 from symd.model.columns import I64, U32, U64, no_numbers
 from symd.model.contexts import AddressForm, ContextRecord, Origin, Times
 from symd.model.identities import named_digest
-from symd.model.kinds import kind_of, of_kind, several
 from symd.model.line_tables import MOST_AROUND, Around, CodePart, LineLevel, ListingPart
 from symd.model.names import NameQuery, parse_name_query
 from symd.model.sources import PathRule
 from symd.model.summaries import ModuleRecord, ModuleSummary
-from symd.model.texts import checked_text, counted
+from symd.model.texts import checked_text, counted, kind_of, of_kind, several
 
 ModuleName: TypeAlias = str | ModuleSummary | ModuleRecord
 """What names a module: its SHA-256 as text, or what a verb said of it."""

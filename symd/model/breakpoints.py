@@ -10,8 +10,8 @@ from enum import IntEnum
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.addresses import ByDevice, DeviceAddress, ObjectAddress, Query, SectionOffset, parse_query
 from symd.model.identities import Digest, ObjectPath
-from symd.model.kinds import of_kind, several
 from symd.model.sources import PathRule
+from symd.model.texts import of_kind, several
 
 
 class Refusal(IntEnum):

@@ -18,6 +18,7 @@ from symd.profiles.resolver import (
     MappingPlacer,
     PlacedMapping,
     Resolver,
+    crc_names,
     section_target,
 )
 from symd.profiles.schemas import otlp as schema
@@ -243,16 +244,13 @@ class _Dictionary:
     def _ask(self, entry: _Location, batch: AddressBatch, resolver: Resolver, placer: MappingPlacer) -> int:
         if entry.kernel is not None and entry.mapping:
             target = self._kernel_target(entry.mapping, entry.kernel, resolver)
-            return batch.add(batch.target(target), entry.address)
+            return batch.add(target, entry.address)
         known = self._mapping(entry.mapping, resolver, placer) if entry.mapping else None
         if known is None:
-            return batch.refuse(Reason.UNKNOWN_MODULE)
+            return batch.add(Reason.UNKNOWN_MODULE)
         mapped, placed = known
-        if isinstance(placed, Reason):
-            return batch.refuse(placed)
-        if not mapped.holds(entry.address):
-            return batch.refuse(Reason.OUTSIDE_TEXT)
-        return batch.add(batch.target(placed.target), entry.address + placed.bias)
+        is_outside = isinstance(placed, PlacedMapping) and not mapped.holds(entry.address)
+        return batch.add(Reason.OUTSIDE_TEXT if is_outside else placed, entry.address)
 
     def _kernel_target(self, mapping: int, kernel: str, resolver: Resolver) -> LookupTarget | Reason:
         """The section of a kernel in the cubin that is mapped, or in any module without an identity that has it."""
@@ -316,6 +314,5 @@ def _crc_names(names: list[str]) -> list[str]:
     for name in names:
         found = _CUBIN_CRC.fullmatch(name)
         if found:
-            crc = int(found[1] or found[2], 16)
-            return [str(crc), f"{crc:#x}", f"{crc:#018x}"]
+            return crc_names(int(found[1] or found[2], 16))
     return []

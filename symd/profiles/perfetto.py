@@ -26,7 +26,7 @@ from symd.profiles.protobuf_wire import (
     packed,
     text_field,
 )
-from symd.profiles.resolver import IdentifiedModule, MappedRange, MappingPlacer, PlacedMapping, Resolver
+from symd.profiles.resolver import IdentifiedModule, MappedRange, MappingPlacer, Resolver
 from symd.profiles.samples import (
     AddressTable,
     Sample,
@@ -138,11 +138,7 @@ class _Asked:
             self._missing[" or ".join(names) or "a mapping without path and build id"] = None
         handles = self._handles.setdefault((mapping.path, mapping.build_id), {})
         for address in addresses:
-            if isinstance(placed, PlacedMapping):
-                at = address - mapping.load_bias + placed.bias
-                handles[address] = self._batch.add(self._batch.target(placed.target), at)
-            else:
-                handles[address] = self._batch.refuse(placed)
+            handles[address] = self._batch.add(placed, address - mapping.load_bias)
 
     def packets(self, tally: Tally, spending: ProfileBudget) -> list[bytes]:
         """A packet for each module that has symbols now."""

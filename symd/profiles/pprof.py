@@ -32,6 +32,7 @@ from symd.profiles.symbol_table import (
     ProfileFunctions,
     StringTable,
     StringTableReader,
+    frame_flags,
     function_message,
     lines_of,
 )
@@ -221,15 +222,12 @@ class _Profile:
     def _ask(self, location: Location, batch: AddressBatch, resolver: Resolver, placer: MappingPlacer) -> int:
         mapping = self.mapping_of(location)
         if mapping is None:
-            return batch.refuse(Reason.UNKNOWN_MODULE)
+            return batch.add(Reason.UNKNOWN_MODULE)
         if mapping.placed is None:
             found = resolver.identified(*mapping.names)
             mapping.placed = placer.place(mapping.range, found) if isinstance(found, IdentifiedModule) else found
-        if isinstance(mapping.placed, Reason):
-            return batch.refuse(mapping.placed)
-        if not mapping.range.holds(location.address):
-            return batch.refuse(Reason.OUTSIDE_TEXT)
-        return batch.add(batch.target(mapping.placed.target), location.address + mapping.placed.bias)
+        is_outside = isinstance(mapping.placed, PlacedMapping) and not mapping.range.holds(location.address)
+        return batch.add(Reason.OUTSIDE_TEXT if is_outside else mapping.placed, location.address)
 
     def mapping_of(self, location: Location) -> Mapping | None:
         """The location's own mapping, or the only one with a range that holds its address."""
@@ -241,13 +239,8 @@ class _Profile:
     def _gain(self, location: Location, frames: tuple[Frame, ...]) -> None:
         """Set the flags of a mapping as pprof's own symbolizer does: for what any location of the mapping has."""
         mapping = self.mapping_of(location)
-        if mapping is None:
-            return
-        mapping.gained.add(schema.Mapping.has_inline_frames)
-        for frame in frames:
-            mapping.gained |= {schema.Mapping.has_functions} if frame.function or frame.linkage_name else set()
-            mapping.gained |= {schema.Mapping.has_filenames} if frame.file else set()
-            mapping.gained |= {schema.Mapping.has_line_numbers} if frame.line else set()
+        if mapping is not None:
+            mapping.gained |= frame_flags(frames)
 
     def _joined(self, additions: dict[int, bytes]) -> bytes:
         """All fields in their order; additions go to the end of the message they belong to."""

@@ -11,7 +11,7 @@ from symd.model.answers import Frame
 from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.protobuf_wire import VARINT, Field, fields, length_field, number_field
 from symd.profiles.samples import shown_name
-from symd.profiles.schemas.pprof import Line
+from symd.profiles.schemas.pprof import Line, Mapping
 
 FunctionKey = tuple[int, int, int, int]
 """Indexes of name, system name and file name in the string table, and the start line."""
@@ -101,3 +101,13 @@ class StringTableReader:
         if number >= len(self._strings):
             raise Malformed(f"string {number} is named, and there are {len(self._strings)}", where=self._where)
         return self._strings[number]
+
+
+def frame_flags(frames: Sequence[Frame]) -> set[int]:
+    """The flags of a pprof Mapping for what these frames in it have."""
+    flags = {Mapping.has_inline_frames}
+    for frame in frames:
+        flags |= {Mapping.has_functions} if frame.function or frame.linkage_name else set()
+        flags |= {Mapping.has_filenames} if frame.file else set()
+        flags |= {Mapping.has_line_numbers} if frame.line else set()
+    return flags

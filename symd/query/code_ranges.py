@@ -3,7 +3,6 @@ bytes of its function, or of its inlined call, and the file in which the functio
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from symd.model.addresses import SectionOffset, SectionRange
 from symd.model.answers import Answer, Answers, CodeRanges, FrameCode
 from symd.model.columns import U64
 from symd.model.debug_info import RowFlag
-from symd.model.waiting import never_cancelled
+from symd.model.waiting import check_wanted
 
 RANGED_ANSWERS = 4096
 """Answers of one batch that are told with ranges: each is worked out by itself."""
@@ -31,13 +30,12 @@ def check_ranged(count: int) -> None:
         )
 
 
-def ranged(index: Index, answers: Answers, check_cancelled: Callable[[], None] = never_cancelled) -> Answers:
-    """The answers, which lie in the text sections of the index, with ranges. Raises LimitExceeded, and what
-    ``check_cancelled`` raises."""
+def ranged(index: Index, answers: Answers) -> Answers:
+    """The answers, which lie in the text sections of the index, with ranges. Raises LimitExceeded."""
     check_ranged(len(answers))
     finder, found = _CodeFinder(index), dict[int, CodeRanges]()
     for number, answer in enumerate(answers):
-        check_cancelled()
+        check_wanted()
         if answer.section_offset is not None:
             found[number] = finder.around(int(answers.text_section[number]) - 1, answer)
     return replace(answers, ranges=found)

@@ -22,11 +22,9 @@ from symd.model.identities import ObjectPath
 from symd.model.line_tables import CodePart, CodeSpan, Instructions, Listing
 from symd.query.code_spans import instructions_within, places
 
-Disassemble = Callable[
-    [Sequence[CodeObject], Sequence[CodeSpan] | None, Limits, Callable[[], None]], list[Instructions | SymdError]
-]
+Disassemble = Callable[[Sequence[CodeObject], Sequence[CodeSpan] | None, Limits], list[Instructions | SymdError]]
 """For each code object its instructions (of the ranges of code that spans reach into, where there are any), or why
-there are none. The last argument is called now and then, and raises when nobody waits any more."""
+there are none."""
 
 
 def chosen(

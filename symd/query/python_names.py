@@ -89,7 +89,13 @@ class PythonNames:
         reason[is_sure & (locations.line > 0) & (reason == Reason.CONTRADICTORY)] = Reason.INFERRED
         named = replace(locations, function=function, reason=reason, strings=strings, shared=False)
         return Answers(  # of a daemon a handful comes as rows, which have other fields
-            answers.location, answers.text_section, answers.offset, named, answers.text_sections, answers.candidates
+            answers.location,
+            answers.text_section,
+            answers.offset,
+            named,
+            answers.text_sections,
+            answers.candidates,
+            answers.ranges,
         )
 
     def _names(self, places: Sequence[_NamedLine]) -> dict[tuple[str, int], str]:

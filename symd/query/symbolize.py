@@ -20,7 +20,7 @@ from symd.index.lookup import Start, parts_of
 from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset
 from symd.model.answers import Answers, Candidate, Reason, TextSection
 from symd.model.columns import U64, in_groups
-from symd.model.waiting import never_cancelled
+from symd.model.waiting import check_wanted
 
 if TYPE_CHECKING:
     from symd.model.contexts import Origin
@@ -31,17 +31,14 @@ kernel and no symbol has."""
 
 
 class QueryBudget:
-    """What one request may spend on the names of functions. ``check_cancelled`` is called now and then, and raises
-    when nobody waits for the answer any more."""
+    """What one request may spend on the names of functions."""
 
-    def __init__(self, check_cancelled: Callable[[], None] = never_cancelled) -> None:
+    def __init__(self) -> None:
         self._left = NAME_SEARCH_LETTERS
-        self.check_cancelled = check_cancelled
 
     def spend(self, characters: int) -> None:
-        """Count characters of names that were spelled out. Raises ``LimitExceeded`` and what ``check_cancelled``
-        raises."""
-        self.check_cancelled()
+        """Count characters of names that were spelled out. Raises ``LimitExceeded``."""
+        check_wanted()
         self._left -= characters
         if self._left < 0:
             raise LimitExceeded(

@@ -28,7 +28,7 @@ from symd.errors import (
 from symd.rpc.channel import PAUSES, SILENT_SECONDS, TLS, UNIX, Credentials, are_several, hosts
 from symd.rpc.wire.columns import OTHER_SIDE
 from symd.rpc.wire.failures import from_status, rebuilt
-from symd.system.credential_files import no_password
+from symd.system.private_files import no_password
 
 _NO_ROOM: Final = "try again: so ends a call that a daemon has no room for (its limit pending_calls), or no time before it ends itself"
 

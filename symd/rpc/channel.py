@@ -24,8 +24,8 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from symd.errors import InvalidInput, PermissionDenied, SymdError, Unauthenticated
 from symd.model.texts import is_utf8
 from symd.rpc.addresses import host_and_port, is_loopback
-from symd.system.credential_files import no_certificate, no_password, no_private_key, read_credentials
 from symd.system.messages import os_error_text
+from symd.system.private_files import no_certificate, no_password, no_private_key, read_credentials
 from symd.v1.alias_service_pb2_grpc import AliasServiceStub
 from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
 from symd.v1.context_service_pb2_grpc import ContextServiceStub

@@ -26,9 +26,9 @@ from symd.query.disasm import disassemble
 from symd.server.authentication import audit_eviction
 from symd.server.config import Config, ListenConfig
 from symd.server.listening import UNIX, Server, listening
-from symd.server.metrics import Metrics, metrics_served
+from symd.server.metrics import Metrics
 from symd.server.own_process import frequent_thread_switches, heap_trimmed, pinned_to_one_cpu
-from symd.server.server import Daemon, build_daemon
+from symd.server.server import build_daemon
 from symd.server.tracing import tracing
 from symd.server.workers import Workers
 from symd.store import ModuleStore, Store
@@ -117,13 +117,15 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
             own = stack.enter_context(_open_engine(config, metrics, spans))
             engine = own.engine
         daemon = build_daemon(engine, config, metrics, spans)
+        if config.http or config.metrics:
+            from symd.server import http_server  # noqa: PLC0415 - 78 ms: others start without the web server
         if metrics is not None:
-            page = metrics_served(config.metrics, metrics.page, open_to_all=config.listen.open_metrics)
+            page = http_server.metrics_served(config.metrics, metrics.page, open_to_all=config.listen.open_metrics)
             log.info("metrics at %s", stack.enter_context(page))
         wanted = dict.fromkeys(config.addresses or (config.address,))
         addresses = [stack.enter_context(listening(daemon.server, address, daemon.authenticator)) for address in wanted]
         web = stack.enter_context(ExitStack())
-        shown = _page_served(daemon, config, metrics, web) if config.http else None
+        shown = web.enter_context(http_server.web_served(daemon, config, metrics)) if config.http else None
         signals.started()
         daemon.server.start()
         stack.enter_context(heap_trimmed())
@@ -144,12 +146,6 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         log.info("stopping; running calls have %g s", config.grace)
         web.close()
         daemon.stop(config.grace)
-
-
-def _page_served(daemon: Daemon, config: Config, metrics: Metrics | None, stack: ExitStack) -> Page:
-    from symd.server.http_server import web_served  # noqa: PLC0415 - 78 ms: a daemon without --http starts without the web server
-
-    return stack.enter_context(web_served(daemon, config, metrics))
 
 
 class _EndedEarly(BaseException):

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from symd.errors import StoreUnavailable
 from symd.store.files import disk
-from symd.store.temporary_folder import make_temporary_folder
 from symd.system.private_files import open_to_write, temp_dir
+from symd.system.temporary_folders import make_temporary_folder
 
 
 class OpenedPath:

@@ -43,9 +43,9 @@ from symd.store.folder import StorePaths, check_private
 from symd.store.housekeeping import Housekeeping
 from symd.store.recovery import Recovery, add_row, adopt, prepared, recover
 from symd.store.removed_files import RemovedFiles, removing, sweep_leftovers
-from symd.store.temporary_folder import make_temporary_folder
 from symd.store.writability import FolderWritability
 from symd.system.private_files import temp_dir
+from symd.system.temporary_folders import make_temporary_folder
 
 log = logging.getLogger("symd.store")
 

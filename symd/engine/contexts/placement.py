@@ -19,8 +19,7 @@ from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress, 
 from symd.model.columns import U64
 from symd.model.contexts import CONTEXT_HINT, WHOLE_ADDRESS, AddressForm, Context, Load, Segment, Unload
 from symd.model.identities import ObjectPath, is_digest
-from symd.model.kinds import of_kind
-from symd.model.texts import checked_text
+from symd.model.texts import checked_text, of_kind
 
 WIDTHS = (48, 57, 64)
 """``Context.address_bits``: canonical of 4 or of 5 page levels, or as they are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -52,9 +52,8 @@ from symd.model.contexts import (
     Unload,
 )
 from symd.model.identities import ObjectPath
-from symd.model.kinds import of_kind
-from symd.model.texts import checked_text
-from symd.model.waiting import never_cancelled
+from symd.model.texts import checked_text, of_kind
+from symd.model.waiting import check_wanted
 from symd.store.context_log import Aliases, ContextChanges, ContextLog, ContextRow
 
 KEPT = 4_000_000
@@ -125,31 +124,28 @@ class Contexts(ServedContextVerbs):
         values: AnyAddresses,
         times: AnyTimes = None,
         form: AddressForm = WHOLE_ADDRESS,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers:
         question = checked_addresses(name, values, times, form)
-        return symbolize_question(question, self._follower(check_cancelled), self._opener, check_cancelled)
+        return symbolize_question(question, self._follow, self._opener)
 
     def answers(
         self,
         question: ColumnQuestion,
         opener: OpenIndexOf,
-        check_cancelled: Callable[[], None] = never_cancelled,
         own: str = "",
         *,
         with_ranges: bool = False,
     ) -> DeviceAnswers:
         """Answers to a column of places in several modules and contexts (``symbolize_question``), by the indexes that
         ``opener`` opens."""
-        context = self._follower(check_cancelled)
-        return symbolize_question(question, context, opener, check_cancelled, own, with_ranges=with_ranges)
+        return symbolize_question(question, self._follow, opener, own, with_ranges=with_ranges)
 
-    def place(self, query: ByDevice, check_cancelled: Callable[[], None] = never_cancelled) -> DevicePlace:
-        return place_of(query, self._follower(check_cancelled), check_cancelled)
+    def place(self, query: ByDevice) -> DevicePlace:
+        return place_of(query, self._follow)
 
-    def _follower(self, check_cancelled: Callable[[], None]) -> Callable[[str], ContextMap]:
-        """A function that gives the map of a context, with everything that its log has by then."""
-        return lambda name: self._map(checked_context_id(name)).follow(check_cancelled)
+    def _follow(self, name: str) -> ContextMap:
+        """The map of a context, with everything that its log has by now."""
+        return self._map(checked_context_id(name)).follow()
 
     def _map(self, name: str) -> _Map:
         """The map of a context; the least recently used are dropped when all have more than ``KEPT`` segments."""
@@ -220,13 +216,13 @@ class _Map:
         """The memory that the map takes, in segments."""
         return self._timeline.size + self._timeline.texts // SEGMENT_BYTES
 
-    def follow(self, check_cancelled: Callable[[], None]) -> ContextMap:
-        """What is known, after everything that the log has by now; what was read before ``check_cancelled`` raises
-        stays."""
+    def follow(self) -> ContextMap:
+        """What is known, after everything that the log has by now; what was read before the caller
+        left stays."""
         with self._lock:
             whole = False
             while not whole:
-                check_cancelled()
+                check_wanted()
                 changes = self._context_log.changes(self._name, self._last)
                 if changes.number == self._refused:
                     raise _too_many_texts()

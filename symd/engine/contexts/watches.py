@@ -25,6 +25,7 @@ from symd.model.columns import U64
 from symd.model.contexts import LoadInContext, Segment
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleRecord
+from symd.model.waiting import waited_for
 from symd.model.watches import (
     BreakpointChange,
     ChangeAcknowledged,
@@ -240,7 +241,8 @@ class Watcher:
 
     def _asked(self, index: Index, waiting: Sequence[Breakpoint]) -> list[tuple[Breakpoint, Located]]:
         """Raises ``_Closed`` where the watch has ended: a module takes ten seconds and more for 10,000 breakpoints."""
-        return list(answered(index, waiting, self._check_open))
+        with waited_for(self._check_open):
+            return list(answered(index, waiting))
 
     def _check_open(self) -> None:
         if self._subscription.is_closed():

@@ -98,21 +98,24 @@ class Outlined(NamedTuple):
 
 
 class SummaryCache:
-    """The last few modules without a whole index (``Outlined``), by digest."""
+    """The last few modules without a whole index (``Outlined``), by digest. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Outlined] = {}
+        self._lock = threading.Lock()
 
     def get(self, digest: str) -> Outlined | None:
         return self._kept.get(digest)
 
     def keep(self, digest: str, outlined: Outlined) -> None:
-        while len(self._kept) >= _MOST_OUTLINES and digest not in self._kept:
-            self._kept.pop(next(iter(self._kept)), None)
-        self._kept[digest] = outlined
+        with self._lock:  # another thread's insertion would end the iteration
+            while len(self._kept) >= _MOST_OUTLINES and digest not in self._kept:
+                del self._kept[next(iter(self._kept))]
+            self._kept[digest] = outlined
 
     def forget(self, digest: str) -> None:
-        self._kept.pop(digest, None)
+        with self._lock:
+            self._kept.pop(digest, None)
 
 
 class ModuleLocks:

@@ -69,7 +69,7 @@ class OpenedModule:
         return len(self.data) >= LARGE
 
     @cached_property
-    def unpacked(self) -> containers.OpenedModule:
+    def unpacked(self) -> containers.UnpackedModule:
         found = containers.unpack(self.data, self.limits, self._only)
         if self._only is not None and not found.objects:
             raise ObjectNotFound.at(

@@ -8,7 +8,7 @@ from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.protobuf_wire import int64_field, length_field, number_field, packed_field
 from symd.profiles.samples import Sample, SampledProfile, shown_frames
 from symd.profiles.schemas import pprof as schema
-from symd.profiles.symbol_table import ProfileFunctions, StringTable, function_message, lines_of
+from symd.profiles.symbol_table import ProfileFunctions, StringTable, frame_flags, function_message, lines_of
 
 NAME = "pprof"
 TIMESTAMP = "timestamp"
@@ -105,11 +105,6 @@ class _Writer:
         """The flags of mappings: for what any location of the module has."""
         flags: dict[int, set[int]] = {}
         for address in self._profile.addresses:
-            if address.module is None or not address.frames:
-                continue
-            mine = flags.setdefault(address.module, {schema.Mapping.has_inline_frames})
-            for frame in address.frames:
-                mine |= {schema.Mapping.has_functions} if frame.function or frame.linkage_name else set()
-                mine |= {schema.Mapping.has_filenames} if frame.file else set()
-                mine |= {schema.Mapping.has_line_numbers} if frame.line else set()
+            if address.module is not None and address.frames:
+                flags.setdefault(address.module, set()).update(frame_flags(address.frames))
         return flags

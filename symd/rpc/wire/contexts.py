@@ -20,7 +20,7 @@ from symd.model.contexts import (
     Segment,
     Unload,
 )
-from symd.model.kinds import of_kind
+from symd.model.texts import of_kind
 from symd.rpc.wire.fields import (
     bad_field,
     context_id,

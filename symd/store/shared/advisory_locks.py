@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from symd.errors import StoreUnavailable, SymdError
-from symd.store.shared.postgresql import Connection, Server
+from symd.store.shared.postgresql import PostgresConnection, PostgresDatabase
 
 BUILDING: Final = 0x6275696C_64000000
 """The kind of lock that is held by who makes an index of a module: a number that is combined with the digest's first 64
@@ -32,10 +32,10 @@ class AdvisoryLocks:
     """Locks for modules against every other daemon, held by one connection to PostgreSQL. Safe to use from several
     threads. Raises ``StoreUnavailable``."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PostgresDatabase) -> None:
         self._server = server
         self._using = threading.Lock()
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
         self._local: dict[int, _LocalLock] = {}
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class AdvisoryLocks:
                 if not local.users:
                     del self._local[key]
 
-    def _acquired(self, key: int, until: float) -> tuple[Connection, bool]:
+    def _acquired(self, key: int, until: float) -> tuple[PostgresConnection, bool]:
         """The connection that holds the lock now, and whether it was waited for. Raises TimeoutError."""
         pause, waited = _FIRST_WAIT, False
         while True:
@@ -88,13 +88,13 @@ class AdvisoryLocks:
             time.sleep(min(pause, _seconds_left(until)))
             pause = min(2 * pause, _LONGEST_WAIT)
 
-    def _release(self, key: int, connection: Connection) -> None:
+    def _release(self, key: int, connection: PostgresConnection) -> None:
         """A connection that is gone has given its locks already."""
         with self._using, suppress(SymdError):
             if connection is self._connection:
                 self._ask("SELECT pg_advisory_unlock(?)", key)
 
-    def check(self, connection: Connection) -> None:
+    def check(self, connection: PostgresConnection) -> None:
         """Raises ``StoreUnavailable`` where a connection that held locks was lost: others may hold them."""
         with self._using:
             if connection is not self._connection or not connection.is_silent():
@@ -102,7 +102,7 @@ class AdvisoryLocks:
                     "the catalogue closed the connection that held a turn", where=self._server.where, hint="try again"
                 )
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> PostgresConnection:
         if self._connection is not None and not self._connection.is_silent():
             self._drop()
         if self._connection is None:
@@ -127,7 +127,7 @@ class AdvisoryLocks:
 class HeldLock:
     """A lock that is held; ``waited``: others had to be waited for."""
 
-    def __init__(self, locks: AdvisoryLocks, connection: Connection, *, waited: bool) -> None:
+    def __init__(self, locks: AdvisoryLocks, connection: PostgresConnection, *, waited: bool) -> None:
         self._locks = locks
         self._connection = connection
         self.waited = waited

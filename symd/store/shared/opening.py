@@ -28,13 +28,13 @@ def open_shared(objects: str, catalogue: str, cache: Path, limits: Limits, *, ma
     check_catalogue(catalogue)
     from symd.store.shared.cached_files import CachedFiles  # noqa: PLC0415 - only for a shared store
     from symd.store.shared.object_storage import open_storage  # noqa: PLC0415 - only for a shared store
-    from symd.store.shared.postgresql import Server  # noqa: PLC0415 - an extra
+    from symd.store.shared.postgresql import PostgresDatabase  # noqa: PLC0415 - an extra
     from symd.store.shared.store import SharedStore  # noqa: PLC0415 - only for a shared store
 
     storage = open_storage(objects, limits, make=make)
     _check_together(objects, storage, catalogue, limits, make=make)
     files = CachedFiles(cache, storage, limits)
-    return SharedStore(Server(catalogue, limits), files, cache / "incoming-modules", limits, make=make)
+    return SharedStore(PostgresDatabase(catalogue, limits), files, cache / "incoming-modules", limits, make=make)
 
 
 def _check_together(objects: str, storage: ObjectStorage, catalogue: str, limits: Limits, *, make: bool) -> None:
@@ -44,9 +44,9 @@ def _check_together(objects: str, storage: ObjectStorage, catalogue: str, limits
     if next(storage.names("modules/"), None) is not None:
         return
     from symd.store.shared.catalogue import PostgresCatalogue  # noqa: PLC0415 - only for a shared store
-    from symd.store.shared.postgresql import Server  # noqa: PLC0415 - only for a shared store
+    from symd.store.shared.postgresql import PostgresDatabase  # noqa: PLC0415 - only for a shared store
 
-    with closing(PostgresCatalogue(Server(catalogue, limits), make=make)) as opened:
+    with closing(PostgresCatalogue(PostgresDatabase(catalogue, limits), make=make)) as opened:
         named = opened.sums()[0] - opened.damaged()
     if named > 0:
         raise FailedPrecondition(
@@ -63,10 +63,10 @@ def inspect_by_urls(objects: str, catalogue: str, limits: Limits, progress: Prog
     from symd.store.shared.catalogue import PostgresCatalogue  # noqa: PLC0415 - only for a shared store
     from symd.store.shared.inspection import inspect_shared  # noqa: PLC0415 - only for a shared store
     from symd.store.shared.object_storage import open_storage  # noqa: PLC0415 - only for a shared store
-    from symd.store.shared.postgresql import Server  # noqa: PLC0415 - only for a shared store
+    from symd.store.shared.postgresql import PostgresDatabase  # noqa: PLC0415 - only for a shared store
 
     storage = open_storage(objects, limits, make=False)
-    with closing(PostgresCatalogue(Server(catalogue, limits), make=False)) as opened:
+    with closing(PostgresCatalogue(PostgresDatabase(catalogue, limits), make=False)) as opened:
         return inspect_shared(opened, storage, progress)
 
 

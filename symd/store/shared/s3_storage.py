@@ -37,9 +37,8 @@ from symd.config import MIB, Limits
 from symd.errors import InvalidInput, StoreUnavailable, described, from_description
 from symd.store.files import disk
 from symd.store.shared.object_storage import check_size, checked_name
-from symd.system.credential_files import read_credentials
 from symd.system.messages import os_error_text
-from symd.system.private_files import open_to_write
+from symd.system.private_files import open_to_write, read_credentials
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig

@@ -32,7 +32,7 @@ from symd.store.shared.advisory_locks import BUILDING, STORING, AdvisoryLocks, H
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.housekeeping import SharedHousekeeping, SharedWritability
 from symd.store.shared.object_storage import FileCache, is_of_module
-from symd.store.shared.postgresql import Server
+from symd.store.shared.postgresql import PostgresDatabase
 
 log = logging.getLogger("symd.store")
 
@@ -102,7 +102,13 @@ class SharedStore(ModuleStore):
     writability: SharedWritability
 
     def __init__(
-        self, server: Server, files: FileCache, incoming: Path, limits: Limits | None = None, *, make: bool = True
+        self,
+        server: PostgresDatabase,
+        files: FileCache,
+        incoming: Path,
+        limits: Limits | None = None,
+        *,
+        make: bool = True,
     ) -> None:
         """If not ``make`` a missing catalogue is none (``PostgresCatalogue``)."""
         self._limits = limits or Limits()

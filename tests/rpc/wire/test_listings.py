@@ -17,7 +17,7 @@ from symd.model.addresses import (
 )
 from symd.model.answers import Answers
 from symd.model.line_tables import Around, LineLevel, Listing, ListingPart
-from symd.model.sources import Origin, SourceText
+from symd.model.sources import SourceText, TextOrigin
 from symd.rpc.wire import line_tables, listings, sources
 from symd.v1 import listing_service_pb2 as pb
 from symd.v1.line_table_pb2 import SectionRange as pb_range
@@ -130,8 +130,8 @@ def test_fewer_instructions_than_announced_are_refused():
 
 def test_source_texts_come_back():
     given = [
-        SourceText("a.cl", "é" * 800_000, Origin.DISK, "/src/a.cl", b"0" * 16),
-        SourceText("empty.cl", "", Origin.MODULE),
+        SourceText("a.cl", "é" * 800_000, TextOrigin.DISK, "/src/a.cl", b"0" * 16),
+        SourceText("empty.cl", "", TextOrigin.MODULE),
         SourceText("none.cl", md5=b"1" * 16, problem="nobody has it"),
     ]
     chunks = [chunk for each in given for chunk in sources.to_chunks(each)]
@@ -141,6 +141,6 @@ def test_source_texts_come_back():
 
 
 def test_origins_have_the_numbers_of_the_wire():
-    assert {f"SOURCE_ORIGIN_{each.name}".replace("NONE", "UNSPECIFIED"): int(each) for each in Origin} == dict(
+    assert {f"SOURCE_ORIGIN_{each.name}".replace("NONE", "UNSPECIFIED"): int(each) for each in TextOrigin} == dict(
         pb.SourceOrigin.items()
     )
