@@ -98,7 +98,7 @@ class Module:
     def sha256(self) -> str:
         """The module's name: the SHA-256 of its bytes, in lower-case hexadecimal."""
         first = self._first
-        return first.digest() if first else self._whole()[1]
+        return first.digest() if first else self._open_engine()[1]
 
     @property
     def name(self) -> str:
@@ -107,9 +107,9 @@ class Module:
 
     @property
     def _symbolizer(self) -> Symbolizer:
-        return self._whole()[0]
+        return self._open_engine()[0]
 
-    def _whole(self) -> tuple[Symbolizer, str]:
+    def _open_engine(self) -> tuple[Symbolizer, str]:
         """What answers all questions, and the module's digest there."""
         if self._engine is None:
             with self._lock:

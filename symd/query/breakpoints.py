@@ -43,10 +43,10 @@ def locate(
     """
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
-    told = index.chosen_sections(path)
-    chosen = _for_targets(index, told, targets)
+    sections = index.chosen_sections(path)
+    chosen = _for_targets(index, sections, targets)
     if targets and not len(chosen):
-        there = {index.targets[number] or "" for number in index.columns.section_object[told].tolist()}
+        there = {index.targets[number] or "" for number in index.columns.section_object[sections].tolist()}
         return Located(wanted, (), Refusal.OTHER_TARGET, tuple(sorted(there - {""})[:MAX_CANDIDATES]))
     if isinstance(wanted, SourceLine):
         return _locate_line(index, wanted, chosen, rules, every_address=every_address)
