@@ -354,7 +354,12 @@ class AsyncClient:
     async def symbolize_one(
         self, digest: ModuleName, query: AnyQuery, path: str | None = None, *, with_ranges: bool = False
     ) -> Answer:
-        """The frames for one query, by the shortest way there is."""
+        """The frames for one query, by the shortest way there is.
+
+        >>> answer = await client.symbolize_one(digest, "shade+0x78")
+        >>> answer.reason.name, [str(frame) for frame in answer.frames]
+        ('EXACT', ['blend at /src/shade.cl:13:25', 'shade at /src/shade.cl:23:18'])
+        """
         name, query, path = checked_module_name(digest), checked_query(query), checked_path(path)
         request = symbolize_request(name, (query,), path, as_written=False)
         if with_ranges:
