@@ -121,12 +121,12 @@ class UnitReader(ValueReader):
         value: cython.ulonglong
         for step in range(table.first_take[number], table.first_take[number + 1]):
             take = table.takes[step]
-            column = take & 0xFF
-            layout = cython.cast(cython.int, take >> 16) - abbreviations.LAYOUT_BIAS
-            if column == 0:
+            column = take & abbreviations.COLUMN_MASK
+            layout = cython.cast(cython.int, take >> abbreviations.LAYOUT_SHIFT) - abbreviations.LAYOUT_BIAS
+            if column == abbreviations.SKIPPED:
                 self.pass_value(table, layout)
                 continue
-            kind = take >> 8 & 0xFF
+            kind = take >> abbreviations.KIND_SHIFT & abbreviations.KIND_MASK
             if layout == abbreviations.INDIRECT:
                 form = self.form(table)
                 kind, layout = table.kind(form), table.layout(form)

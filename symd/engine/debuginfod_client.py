@@ -237,12 +237,12 @@ def _taken(answer: Any, url: str, largest: int, deadline: _Deadline) -> Iterator
 def _announced(answer: Any, url: str) -> int | None:
     """The bytes that the server says it sends; None where it does not. Raises ServerUnavailable where that is no number
     of bytes."""
-    told = answer.headers.get("content-length")
-    if told is None:
+    length = answer.headers.get("content-length")
+    if length is None:
         return None
-    if not _BYTES.fullmatch(told.strip()):
+    if not _BYTES.fullmatch(length.strip()):
         _fail(url, "its Content-Length is no number of bytes")
-    return int(told)
+    return int(length)
 
 
 def _refuse_size(url: str, largest: int) -> NoReturn:

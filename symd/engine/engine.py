@@ -15,7 +15,7 @@ from typing import Protocol, Self, overload
 from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
 from symd.cores.answering import CoreAnswering, KeptCode
-from symd.cores.stopped import DumpContents, whole
+from symd.cores.stopped import DumpContents, with_frames
 from symd.engine.contexts.verbs import LoadedPlaces, StoredAliases, StoredContexts, code_at
 from symd.engine.contexts.watches import Watcher, checked_apis
 from symd.engine.indexes import IndexManager
@@ -150,7 +150,6 @@ class Engine:
         self._disassemble = disassemble
         self._indexes = IndexManager(store, self.limits, reader or InProcessReader(self.limits))
         self._recent_code = RecentCode()
-        self._open_index = self._indexes.get_open
         self._stopping = threading.Event()
         self._contexts = StoredContexts(store.context_log, self._indexes.whole)
         self.contexts: ServedContextVerbs = self._contexts
@@ -323,7 +322,7 @@ class Engine:
         if with_ranges:
             whole = self._indexes.whole(digest)
             return ranged_one(whole, symbolize_one(whole, asked, path, QueryBudget()))
-        index = self._open_index(digest)
+        index = self._indexes.get_open(digest)
         if index is None:
             first = self.answer_from_index_file(digest, asked, path)
             if first is not None:
@@ -332,18 +331,18 @@ class Engine:
         return symbolize_one(index, asked, path, QueryBudget())
 
     def answer_from_open_index(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
-        index = self._open_index(digest)
+        index = self._indexes.get_open(digest)
         return _answer(index, query, path) if index else None
 
     def answer_from_index_file(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         return self._indexes.search_stored_index(digest, query) if path is None else None
 
     def packed_summary(self, digest: str) -> bytes | None:
-        index = self._open_index(digest)
+        index = self._indexes.get_open(digest)
         return index.columns.summary.tobytes() if index else None
 
     def is_open(self, digest: str) -> bool:
-        return self._open_index(digest) is not None
+        return self._indexes.get_open(digest) is not None
 
     def without_waiting(self) -> AbstractContextManager[None]:
         return self._indexes.without_waiting()
@@ -525,7 +524,7 @@ class Engine:
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         digest = checked_name(digest)
-        stopped = whole(self._indexes.ask(digest, StoppedWaves()))
+        stopped = with_frames(self._indexes.ask(digest, StoppedWaves()))
         kept = [
             KeptCode(other, *each)
             for other in checked_modules(modules)
@@ -538,7 +537,7 @@ class Engine:
             for number, other, path in answering.call_frame_sources(stopped)
         )
         if any(content for _, content in frames):
-            stopped = whole(self._indexes.ask(digest, StoppedWaves(frames)))
+            stopped = with_frames(self._indexes.ask(digest, StoppedWaves(frames)))
         return answering.with_lines_and_values(stopped)
 
     def _memory(self, digest: str, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:

@@ -43,10 +43,10 @@ def locate(
     """
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
-    told = index.chosen_sections(path)
-    chosen = _for_targets(index, told, targets)
+    sections = index.chosen_sections(path)
+    chosen = _for_targets(index, sections, targets)
     if targets and not len(chosen):
-        there = {index.targets[number] or "" for number in index.columns.section_object[told].tolist()}
+        there = {index.targets[number] or "" for number in index.columns.section_object[sections].tolist()}
         return Located(wanted, (), Refusal.OTHER_TARGET, tuple(sorted(there - {""})[:MAX_CANDIDATES]))
     if isinstance(wanted, SourceLine):
         return _locate_line(index, wanted, chosen, rules, every_address=every_address)
@@ -76,28 +76,35 @@ def _locate_line(
     if len(found) != 1:
         return _no_file(wanted, found, files.paths, rules)
     ((file, spellings),) = found.items()
-    every = _statements(index, files, spellings, chosen)
-    rows = every[~_doubted(index, every)]
+
+    # A line whose rows are all in doubt is refused: its code may be another line's.
+    statements = _statements(index, files, spellings, chosen)
+    rows = statements[~_doubted(index, statements)]
     lines = index.rows.line[rows].astype(np.int64)
-    if wanted.line in index.rows.line[every] and wanted.line not in lines:
+    if wanted.line in index.rows.line[statements] and wanted.line not in lines:
         return Located(wanted, (), Refusal.CONTRADICTORY, (file,))
-    at_line, moved = _at_column(index, rows[lines == wanted.line], wanted.column)
-    last = int(lines.max(initial=0)) or None
-    first = wanted.line if len(at_line) else wanted.line + (wanted.line in lines)
-    later = lines[lines >= first]
-    if not len(later):
-        refusal = Refusal.PAST_END if last else Refusal.NO_CODE_AT_LINE
-        return Located(wanted, (), refusal, (file,), last)
-    if every_address and (moved or not len(at_line)):
-        return Located(wanted, (), Refusal.NO_CODE_AT_LINE, (file,), last)
-    chosen_rows = at_line if len(at_line) else _slid(index, rows, lines, first)
-    locations = _LineLocations(index, chosen_rows, rules, slid=moved or not len(at_line))
+
+    # A line that has statements, but none from the column on, slides like one that has none: to a line after it.
+    at_line, is_other_column = _at_column(index, rows[lines == wanted.line], wanted.column)
+    slides_from = wanted.line if wanted.line not in lines else wanted.line + 1
+    last_line = int(lines.max(initial=0)) or None
+    if not len(at_line) and not (lines >= slides_from).any():
+        refusal = Refusal.PAST_END if last_line else Refusal.NO_CODE_AT_LINE
+        return Located(wanted, (), refusal, (file,), last_line)
+
+    # All addresses are wanted of just this place.
+    slid = is_other_column or not len(at_line)
+    if every_address and slid:
+        return Located(wanted, (), Refusal.NO_CODE_AT_LINE, (file,), last_line)
+
+    chosen_rows = at_line if len(at_line) else _slid(index, rows, lines, slides_from)
+    locations = _LineLocations(index, chosen_rows, rules, slid=slid)
     return Located(wanted, locations.every() if every_address else locations.chosen())
 
 
 def _at_column(index: Index, rows: I64, column: int) -> tuple[I64, bool]:
-    """(the rows of a line at ``column``, or else at the next column that has some; whether that is another
-    one. Where no row says a column, or none is asked for, all."""
+    """(the rows of a line at ``column``, or else at the next column that has some; whether it is another column). All
+    rows if none says a column, or no column is asked for."""
     columns = index.rows.column[rows].astype(np.int64)
     if not column or not columns.any():
         return rows, False

@@ -363,15 +363,15 @@ def _near(texts: _ComparedNames, name: str) -> Iterator[int]:
 def _candidates(index: Index, rows: Column, texts: _ComparedNames, ranked: Sequence[int]) -> Iterator[Candidate]:
     """Where functions with these names begin, each place once."""
     functions = index.functions
-    told: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int]] = set()
     for at in ranked:
         called = (functions.name[rows] == texts.numbers[at]) | (functions.linkage_name[rows] == texts.numbers[at])
         for row in rows[called].tolist():
             place = int(functions.section[row]) - 1, int(functions.offset[row])
-            if len(told) == MAX_SUGGESTIONS:
+            if len(seen) == MAX_SUGGESTIONS:
                 return
-            if place not in told and functions.size[row]:
-                told.add(place)
+            if place not in seen and functions.size[row]:
+                seen.add(place)
                 yield index.candidate(*place)._replace(function=texts.names[at])
 
 

@@ -80,14 +80,12 @@ def listings(index: Index, found: Sequence[Disassembled], module: str) -> Iterat
             continue
         section = np.array([sections[path, number] for number in each.section.tolist()], np.int64)
         yield Listing(
-            *(
-                path,
-                target,
-                each.disassembler,
-                _answers(index, section, each.offset),
-                each.size,
-                _texts(index, section, each),
-            ),
+            path=path,
+            target=target,
+            disassembler=each.disassembler,
+            answers=_answers(index, section, each.offset),
+            size=each.size,
+            text=_texts(index, section, each),
             code=each.code,
             flow=each.flow,
             targets=each.targets,

@@ -77,12 +77,12 @@ def _own(index: Index, items: Sequence[NamedItem]) -> Iterator[_Begin]:
     """Where functions and kernels begin that have code of their own; those at one place once."""
     numbers = index.section_numbers
     functions, strings = index.functions, index.strings
-    told: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int]] = set()
     for each in items:
         section, offset = numbers.get((each.path, each.section_index or 0), -1), each.section_offset
-        if offset is None or section < 0 or (section, offset) in told:
+        if offset is None or section < 0 or (section, offset) in seen:
             continue
-        told.add((section, offset))
+        seen.add((section, offset))
         rows = np.flatnonzero((functions.section == section + 1) & (functions.offset == offset)).tolist()
         called = [
             row for row in rows if each.name in (strings[functions.name[row]], strings[functions.linkage_name[row]])

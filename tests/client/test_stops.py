@@ -124,12 +124,12 @@ def test_a_stack_over_two_modules_is_told_with_ranges_in_one_call(parts: dict[st
         for each in addresses
     ]
     asked = SymbolizeRequest(queries=queries, with_ranges=True)
-    response = client._calls.one(client._calls.stubs.symbols.Symbolize, asked)
+    response = client._calls.unary(client._calls.stubs.symbols.Symbolize, asked)
     assert [from_ranged_answer(each) for each in response.answers] == [*own, Answer(Reason.OUTSIDE_TEXT)]
     assert [each.module for each in response.answers] == [*(f"modules/{digest}" for digest in digests), ""]
     asked.form = ANSWER_FORM_PACKED
     with pytest.raises(InvalidInput, match="packed answers say no ranges"):
-        client._calls.one(client._calls.stubs.symbols.Symbolize, asked)
+        client._calls.unary(client._calls.stubs.symbols.Symbolize, asked)
 
 
 def test_instructions_around_a_device_address_are_those_around_the_modules_own(

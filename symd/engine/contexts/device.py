@@ -191,13 +191,13 @@ def _meaning_of(question: ColumnQuestion, context: Callable[[str], ContextMap]) 
             value[at] = known.timeline.values_of(found.row, found.address)
             if form != WHOLE_ADDRESS or known.width < _UINT64_BITS:
                 address = values.copy() if address is values else address
-                address[at] = _whole(found.address, known.width)
+                address[at] = _full_width(found.address, known.width)
             candidates.add(known, part.start if rows is None else rows[part], found)
         targets += known.timeline.targets
     return _Meant(targets, target, value, address, reason, candidates.by_query)
 
 
-def _whole(addresses: U64, width: int) -> U64:
+def _full_width(addresses: U64, width: int) -> U64:
     """Addresses in canonical form; one that is none as it is."""
     low, valid = reduced(addresses, width)
     return extended(low, width) if valid.all() else np.where(valid, extended(low, width), addresses)
@@ -347,8 +347,8 @@ class _NamedCandidates:
             values = timeline.values_of(rows, low).tolist()
             targets = [timeline.targets[number] for number in timeline.targets_of(rows).tolist()]
             self.by_query[slot + numbers if isinstance(numbers, int) else int(numbers[slot])] = tuple(
-                DeviceCandidate(DeviceAddress(whole), Digest(target.module), _path(target), _place(target, value))
-                for whole, target, value in zip(_whole(low, width).tolist(), targets, values, strict=True)
+                DeviceCandidate(DeviceAddress(address), Digest(target.module), _path(target), _place(target, value))
+                for address, target, value in zip(_full_width(low, width).tolist(), targets, values, strict=True)
             )
             self._named += len(meanings)
 

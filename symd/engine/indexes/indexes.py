@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 
 class IndexAhead:
-    """A context manager: inside, a thread of its own has ``reader`` make the index into a file that ``scratch`` gives.
-    ``module`` has a descriptor, which is closed in the end. Whoever leaves does not wait.
+    """A context manager that begins an index ahead: inside, a thread of its own has ``reader`` make it, in a file that
+    ``scratch`` gives. Leaving does not wait for the thread. The thread closes the descriptor of ``module``.
 
     ``is_admitted`` says whether the module was admitted with its index."""
 
@@ -191,12 +191,14 @@ class IndexManager:
         """The open index of a module, or None: the cache's own method, because single questions ask nothing else."""
         self._outlined = SummaryCache()
         self._locks = ModuleLocks()
-        self.without_waiting = self._locks.without_waiting
-        """Inside, in this thread, ``Pending`` is raised where another thread's index would be waited for."""
         store.usage.follow(self._cache.asked, self._cache.__contains__)
         store.removals.listen(self._forget)
         self._attempts = IndexAttempts(store, limits)
         self._asked_once: set[str] = set()
+
+    def without_waiting(self) -> AbstractContextManager[None]:
+        """A context: inside, in this thread, ``Pending`` is raised where another thread's index would be waited for."""
+        return self._locks.without_waiting()
 
     def whole(self, digest: str) -> Index:
         """The whole index, from the first layer that has it. Raises what is remembered of the module, or building
