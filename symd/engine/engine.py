@@ -159,7 +159,7 @@ class Engine:
         self._contexts = Contexts(store.context_log, self._indexes.whole)
         self.contexts: ServedContextVerbs = self._contexts
         self._scopes = ScopeReader(self.contexts, self._indexes)
-        self._loaded_code = LoadedCode(self.contexts, store.context_log, self._indexes.whole)
+        self._loaded_code = LoadedCode(self._contexts, store.context_log, self._indexes.whole)
         self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
 
     def __enter__(self) -> Self:
@@ -461,7 +461,14 @@ class Engine:
             yield from changes()
 
         watcher = Watcher(
-            self.store, subscription, self._indexes.whole, waiting, frozenset(names), checked_apis(apis), came
+            self.store,
+            subscription,
+            self._indexes.whole,
+            self._contexts,
+            waiting,
+            frozenset(names),
+            checked_apis(apis),
+            came,
         )
         events = watcher.events(resume_token, only_new=only_new)
         return Watch(events, change, subscription.close, subscription.notify)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from symd.api import ServedContextVerbs
+from symd.engine.contexts.verbs import Contexts
 from symd.engine.contexts.watches import DevicePlaces, placed
 from symd.errors import BadQuery, NotFound
 from symd.index import Index
-from symd.model.addresses import ByDevice, DeviceAddress
+from symd.model.addresses import ByDevice
 from symd.model.answers import Reason
 from symd.model.breakpoints import Located
 from symd.model.contexts import DevicePlace
@@ -37,25 +37,16 @@ def code_at(contexts: ServedContextVerbs, query: ByDevice) -> DevicePlace:
 class LoadedCode:
     """Finds the device addresses of places of a module in a context: those of its loads that have not ended."""
 
-    def __init__(self, contexts: ServedContextVerbs, context_log: ContextLog, opener: Callable[[str], Index]) -> None:
+    def __init__(self, contexts: Contexts, context_log: ContextLog, opener: Callable[[str], Index]) -> None:
         self._contexts, self._context_log, self._opener = contexts, context_log, opener
 
     def addressed(self, located: Located, digest: str, context: str) -> Located:
         """Places of the module ``digest`` with their device addresses in the context. Raises ContextNotFound."""
-        width = self._contexts.get(context).context.address_bits
+        self._context_log.check_known([context])
         index = self._opener(digest)
         for number in self._context_log.active_loads_of(Digest(digest), _EVER):
             loaded = self._context_log.load(number)
             if loaded is not None and loaded.context.id == context and loaded.load.segments:
-                located = placed(located, DevicePlaces(index, loaded.load.segments, width))
-        return replace(
-            located,
-            locations=tuple(
-                replace(each, device_addresses=tuple(self._held(each.device_addresses, digest, context)))
-                for each in located.locations
-            ),
-        )
-
-    def _held(self, addresses: tuple[DeviceAddress, ...], digest: str, context: str) -> list[DeviceAddress]:
-        """The addresses at which the module still is: another load may lie over some."""
-        return [each for each in addresses if self._contexts.place(ByDevice(context, each)).module == digest]
+                covering = self._contexts.covering(context, number)
+                located = placed(located, DevicePlaces(index, loaded, covering))
+        return located
