@@ -8,6 +8,7 @@ from typing import Literal
 
 from symd.model.addresses import DeviceAddress
 from symd.model.answers import Answer
+from symd.model.contexts import DeviceCandidate
 from symd.model.identities import Digest
 
 Kind = Literal["parameter", "local", "global"]
@@ -216,9 +217,10 @@ class InScope:
     """The variables in scope at one place. ``at`` is the place as ``symbolize`` answers it, with its reason, its
     frames, and the candidates of an ambiguous query; ``visible`` is what is in scope there, nothing where the query
     names no place. ``device_address`` is the whole one where a device address was asked, and ``module`` the one that
-    holds it."""
+    holds it; where several loads could, ``device_candidates`` has them."""
 
     at: Answer
     visible: Visible = field(default_factory=Visible)
     module: Digest | None = None
     device_address: DeviceAddress | None = None
+    device_candidates: tuple[DeviceCandidate, ...] = ()

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from symd.api import Symbolizer
-from symd.model.addresses import ByAddress, ByKernel, DeviceAddress, KernelOffset
+from symd.errors import KernelNotFound
+from symd.model.addresses import ByAddress, ByDevice, ByKernel, DeviceAddress, KernelOffset
 from symd.model.answers import Reason
 from symd.model.breakpoints import Breakpoint, FunctionName, SourceLine
 from symd.model.contexts import Context, Load, Segment, Unload
@@ -111,7 +112,11 @@ def test_loads_of_one_time_with_different_code_are_ambiguous_and_equal_ones_are_
     symd.contexts.record(other, [one, over(raycast, LOW, 0x100000, 10, "two")])
     (place,) = symd.locate(vadd, "vadd.cl:8", context=same).locations
     assert symd.contexts.symbolize(same, place.device_addresses)[0].module == vadd
-    assert symd.contexts.symbolize(other, place.device_addresses)[0].answer.reason is Reason.AMBIGUOUS
+    ambiguous = symd.contexts.symbolize(other, place.device_addresses)[0]
+    assert ambiguous.answer.reason is Reason.AMBIGUOUS
+    assert {each.module for each in ambiguous.candidates} == {vadd, raycast}
+    in_scope = symd.variables("", ByDevice(other, place.device_addresses[0]))
+    assert (in_scope.at, in_scope.device_candidates) == (ambiguous.answer, ambiguous.candidates)
     assert [each.device_addresses for each in symd.locate(vadd, "vadd.cl:8", context=other).locations] == [()]
 
 
@@ -132,3 +137,20 @@ def test_a_load_of_one_code_object_answers_with_the_places_in_that_one(symd: Sym
     told = {(each.path, *each.device_addresses) for each in answer.answer.locations}
     assert told == {(path, 0x10000 + each.address - 0x1000) for each in everywhere if each.path == path}
     assert gone.answer == answer.answer
+
+
+def test_a_segment_without_a_size_reaches_to_the_end_of_the_function_that_it_names(symd: Symbolizer) -> None:
+    """march of v4-gfx900.co is no kernel; its symbol has 76 bytes, and the next function begins 256 bytes after it."""
+    digest = symd.add((SAMPLES / "amdgpu/bin/v4-gfx900.co").read_bytes()).sha256
+    name = symd.contexts.add(Context("host", 1))
+    march = Segment(DeviceAddress(0x5000), 0, ByKernel("march", KernelOffset(4)))
+    symd.contexts.record(name, [Load(digest, 1, (march, at_kernel(0x9000, "shade")))])
+    ((_, load),) = symd.contexts.loads(name)
+    assert [each.size for each in load.segments] == [76 - 4, 180]
+    (place,) = symd.locate(digest, ByKernel("march", KernelOffset(0x48)), context=name).locations
+    assert place.device_addresses == (0x5000 + 0x48 - 4,)
+    answer = symd.contexts.symbolize(name, place.device_addresses)[0].answer
+    assert (answer.frames[0].function, answer.address) == ("march", 0x1848)
+    for lost, what in (("marsh", "no code at marsh[+]0x0"), ("shade.kd", "no code at shade.kd[+]0x0")):
+        with pytest.raises(KernelNotFound, match=what):
+            symd.contexts.record(name, [Load(digest, 1, (at_kernel(0x5000, lost),))])

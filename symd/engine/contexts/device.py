@@ -214,7 +214,7 @@ def place_of(query: ByDevice, context: Callable[[str], ContextMap], check_cancel
     )
     address, number = DeviceAddress(int(meant.address[0])), int(meant.target[0])
     if number < 0:
-        return DevicePlace(address, Reason(int(meant.reason[0])))
+        return DevicePlace(address, Reason(int(meant.reason[0])), candidates=meant.candidates.get(0, ()))
     target = meant.targets[number]
     return DevicePlace(address, None, Digest(target.module), _path(target), _place(target, int(meant.value[0])))
 

@@ -24,7 +24,7 @@ from symd.model.variables import (
     VariableLocation,
     Visible,
 )
-from symd.rpc.wire.answers import from_answer, from_ranged_answer, to_answer
+from symd.rpc.wire.answers import from_answer, from_device_candidate, from_ranged_answer, to_answer, to_device_candidate
 from symd.rpc.wire.fields import (
     i64_or_none,
     module_digest,
@@ -303,6 +303,7 @@ def to_place(found: InScope) -> pb.VariablesInScope:
         answer.device_address = found.device_address
     if found.module is not None:
         answer.module = module_name(found.module)
+    answer.device_candidates.extend(map(to_device_candidate, found.device_candidates))
     return pb.VariablesInScope(
         answer=answer,
         variables=map(_to_variable, visible.variables),
@@ -331,6 +332,7 @@ def from_place(message: pb.VariablesInScope, *, with_ranges: bool = False) -> In
         visible,
         module_digest(answer.module) if answer.module else None,
         DeviceAddress(answer.device_address) if answer.HasField("device_address") else None,
+        tuple(map(from_device_candidate, answer.device_candidates)),
     )
 
 
