@@ -69,6 +69,15 @@ def _of_function(index: Index, name: str, path: str | None, budget: QueryBudget)
     return [_span(index, start.section, start.offset, start.offset + size) for start, (_, size) in found]
 
 
+def function_extents(index: Index, name: str, path: str | None) -> list[tuple[int, int, int]]:
+    """(text section, offset of the first byte, bytes) of each kernel or other function of that name that has code."""
+    entries = [each for each in index.kernels_named(name) if each.size and index.is_chosen(each.section, path)]
+    if entries:
+        return [(each.section, each.offset, each.size) for each in entries]
+    found = [each for each in function_names.starts(index, name, path) if each.room]
+    return [(each.section, each.offset, _extent(index, each)[1]) for each in found]
+
+
 def _extent(index: Index, start: Start) -> tuple[str, int]:
     """The name by which the function that begins there is asked for, and its bytes: a kernel's, else those of the
     largest function."""

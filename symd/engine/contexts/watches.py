@@ -40,6 +40,7 @@ from symd.model.watches import (
     Watching,
 )
 from symd.query.breakpoints import answered
+from symd.query.code_spans import function_extents
 from symd.store import ModuleStore
 from symd.store.module_log import ADDED, LOADED, REMOVED, LogEntry, LogSubscription, Position
 
@@ -383,7 +384,7 @@ class DevicePlaces:
 
 
 class _Starts:
-    """Finds what a segment that is named by kernel or section begins with: (number of a text section, section
+    """Finds what a segment that is named by function or section begins with: (number of a text section, section
     offset)."""
 
     def __init__(self, index: Index) -> None:
@@ -397,8 +398,8 @@ class _Starts:
     def of(self, segment: Segment) -> Iterator[tuple[int, int]]:
         match segment.start:
             case ByKernel(kernel, offset):
-                entries = [entry for entry in self._index.kernels_named(kernel) if entry.size]
-                found = [(entry.section, entry.offset + offset) for entry in entries]
+                extents = function_extents(self._index, kernel, segment.path)
+                found = [(section, first + offset) for section, first, _ in extents]
             case BySection(section, offset):
                 found = [(number, offset) for number in self._named.get(section, ())]
             case _:
