@@ -97,7 +97,8 @@ class LocationPiece:
     """One piece of a variable. Which fields are set depends on ``kind``:
 
     * REGISTER: ``register``.
-    * MEMORY: ``register`` is the base and ``offset`` the bytes from its content, -2^63 <= offset < 2^63. Without a base
+    * MEMORY: ``register`` is the base and ``offset`` the bytes from its content, divided by ``base_divisor``,
+      -2^63 <= offset < 2^63. Without a base
       ``text`` is one that is no register, such as "CFA" (the canonical frame address); without both ``offset`` is the
       address, 0 <= offset < 2^64. ``address_space`` is the vendor's number of the memory's space and
       ``address_space_name`` its name; None for the default one.
@@ -129,6 +130,7 @@ class LocationPiece:
     text: str | None = None
     per_lane: bool = False
     lane_stride: int = 0
+    base_divisor: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,6 +246,7 @@ def _to_memory(piece: LocationPiece) -> pb.MemoryLocation:
         offset=wrapped_i64(piece.offset or 0),
         address_space=u64_or_none(piece.address_space),
         address_space_name=utf8(piece.address_space_name),
+        base_divisor=piece.base_divisor if piece.base_divisor > 1 else None,
     )
 
 
@@ -257,6 +258,7 @@ def _from_memory(message: pb.MemoryLocation) -> dict[str, Any]:
         "offset": message.offset if base else message.offset % (1 << 64),
         "address_space": message.address_space if message.HasField("address_space") else None,
         "address_space_name": message.address_space_name or None,
+        "base_divisor": message.base_divisor or 1,
     }
 
 
