@@ -42,7 +42,7 @@ def spans(index: Index, within: CodePart, path: str | None, budget: QueryBudget 
             if isinstance(query, ByDevice):
                 raise BadQuery(
                     "a line table is not asked for by device address",
-                    hint="symbolize says which module holds it, and where",
+                    hint="ask for the answer to it, which has its module and section offset",
                 )
             return [_of_place(index, query, path, budget)]
         case SectionRange():

@@ -28,10 +28,13 @@ def code_at(contexts: ServedContextVerbs, query: ByDevice) -> DevicePlace:
         return found
     shown = f"{found.address:#x} in contexts/{query.context}"
     if found.reason is Reason.AMBIGUOUS:
-        raise BadQuery(f"several loads could be meant by {shown}", hint="symbolize names them: ask one module")
+        raise BadQuery(
+            f"several loads could be meant by {shown}",
+            hint="the answer to this address has them as candidates: ask one module",
+        )
     if found.reason is Reason.UNLOADED:
         raise NotFound(f"nothing is loaded at {shown}", hint="something was, at another time: name that")
-    raise NotFound(f"nothing was ever loaded at {shown}", hint="ask by a module's own address, or tell the load")
+    raise NotFound(f"nothing was ever loaded at {shown}", hint="record the load, or ask by the module's own addresses")
 
 
 class LoadedCode:

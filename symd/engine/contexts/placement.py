@@ -224,7 +224,7 @@ class _Sizer:
         if not sizes:
             raise KernelNotFound(
                 f"the module has no code at {segment.start}",
-                hint="name a function or a section that it has, or give the segment's size",
+                hint="name a function or a section that it has (FindNames lists them), or give the segment's size",
             )
         if len(sizes) > 1 or sizes[0] <= 0:
             raise BadQuery(
@@ -292,7 +292,7 @@ def _check_segments(segments: Sequence[Segment], width: int, module: str) -> Non
             raise BadQuery(
                 f"two segments of one load overlap at {max(start, after):#x}",
                 where=module,
-                hint="where kernels are placed one by one, give the address of each",
+                hint="name the code object that was loaded; where kernels are placed one by one, give the address of each",
             )
 
 

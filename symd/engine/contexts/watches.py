@@ -330,11 +330,11 @@ def _covered_places(answer: Located, covering: Covering, number: int) -> Located
 
 def checked_apis(names: Iterable[str]) -> frozenset[str]:
     """Raises ``BadQuery`` for what is no interface."""
-    try:
-        return frozenset(CaptureApi(name).value for name in names)
-    except ValueError as error:
-        known = ", ".join(each.value for each in CaptureApi)
-        raise BadQuery(f"there is no such interface: {str(error)[:80]}", hint=f"there are {known}") from None
+    asked, known = frozenset(names), [each.value for each in CaptureApi]
+    unknown = next((name for name in asked if name not in known), None)
+    if unknown is not None:
+        raise BadQuery(f"{unknown[:80]!r} is no driver API", hint=f"there are {', '.join(known)}")
+    return asked
 
 
 Interval = tuple[int, int, int]

@@ -293,7 +293,7 @@ def from_request(request: pb.GetVariablesRequest) -> tuple[str, list[Query | ByD
     if not 0 < len(request.queries) <= MOST_PLACES:
         what = f"the request has {len(request.queries)} addresses"
         raise wrong_field("queries", what, hint=f"ask about 1 to {MOST_PLACES} addresses at a time")
-    queries = [from_any_query(each) for each in request.queries]
+    queries = [from_any_query(each, f"queries[{number}]") for number, each in enumerate(request.queries)]
     in_memory = all(isinstance(each, ByDevice) for each in queries)
     digest = optional_digest(request.module) if in_memory else module_digest(request.module)
     return digest, queries, optional_path(request)
