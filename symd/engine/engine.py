@@ -16,7 +16,8 @@ from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
 from symd.cores.answering import CoreAnswering, KeptCode
 from symd.cores.stopped import DumpContents, with_frames
-from symd.engine.contexts.verbs import LoadedPlaces, StoredAliases, StoredContexts, code_at
+from symd.engine.contexts.memory import LoadedPlaces, code_at
+from symd.engine.contexts.verbs import StoredAliases, StoredContexts
 from symd.engine.contexts.watches import Watcher, checked_apis
 from symd.engine.indexes import IndexManager
 from symd.engine.reading.questions import (
@@ -154,7 +155,7 @@ class Engine:
         self._contexts = StoredContexts(store.context_log, self._indexes.whole)
         self.contexts: ServedContextVerbs = self._contexts
         self._scopes = ScopeReader(self.contexts, self._indexes)
-        self._loaded_code = LoadedPlaces(self.contexts, store.context_log, self._indexes.whole)
+        self._loaded_code = LoadedPlaces(self._contexts, store.context_log, self._indexes.whole)
         self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
 
     def __enter__(self) -> Self:
@@ -447,7 +448,14 @@ class Engine:
             yield from changes()
 
         watcher = Watcher(
-            self.store, subscription, self._indexes.whole, waiting, frozenset(names), checked_apis(apis), came
+            self.store,
+            subscription,
+            self._indexes.whole,
+            self._contexts,
+            waiting,
+            frozenset(names),
+            checked_apis(apis),
+            came,
         )
         events = watcher.events(resume_token, only_new=only_new)
         return Watch(events, change, subscription.close, subscription.notify)

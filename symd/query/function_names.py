@@ -376,9 +376,10 @@ def _candidates(index: Index, rows: Column, texts: _ComparedNames, ranked: Seque
 
 
 def _pairs(name: str) -> set[str]:
-    """Neighboring characters, with marks for the name's beginning and end."""
+    """Neighboring characters, whichever comes first, with marks for the name's beginning and end: two letters that were
+    changed round are still neighbors."""
     text = f"{_END}{name.lower()}{_END}"
-    return {text[at : at + 2] for at in range(len(text) - 1)}
+    return {"".join(sorted(text[at : at + 2])) for at in range(len(text) - 1)}
 
 
 def _alike(wanted: set[str], pairs: set[str]) -> float:

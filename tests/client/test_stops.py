@@ -233,7 +233,7 @@ def test_what_takes_no_device_address_says_so(symd: Symbolizer, loaded: Loaded) 
     with pytest.raises(BadQuery, match="a line table is not asked for by device address"):
         list(symd.lines(loaded.digest, within=Around(loaded.stop)))
     with (
-        pytest.raises(BadQuery, match="a breakpoint that waits is at no device address"),
+        pytest.raises(BadQuery, match="the breakpoint '1' is at a device address"),
         symd.watch([Breakpoint("1", loaded.stop)]) as watch,
     ):
         next(iter(watch))

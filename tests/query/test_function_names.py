@@ -119,6 +119,12 @@ def test_the_names_most_like_an_unknown_one_are_suggested_and_nothing_that_is_no
     assert asked(one, "raycast").candidates == ()
 
 
+@pytest.mark.parametrize("written", ["marhc", "amrch", "mach", "marchh"])
+def test_a_short_name_with_two_letters_changed_round_is_suggested(written: str) -> None:
+    one = index(Object(symbols=[("march", 0, 0x40), ("shade", 0x40, 0x40)]))
+    assert [each.function for each in asked(one, written).candidates] == ["march"]
+
+
 def test_suggestions_are_made_for_the_first_unknown_names_of_a_batch() -> None:
     one = index(Object(symbols=[("vector_add", 0, 0x40)]))
     queries = [ByKernel(f"vector_add{at}", KernelOffset(0)) for at in range(MAX_SUGGESTED + 4)]

@@ -209,7 +209,7 @@ def place_of(query: ByDevice, context: Callable[[str], ContextMap]) -> DevicePla
     meant = _meaning_of(ColumnQuestion(column, (Origin(context=query.context),), None, query.time), context)
     address, number = DeviceAddress(int(meant.address[0])), int(meant.target[0])
     if number < 0:
-        return DevicePlace(address, Reason(int(meant.reason[0])))
+        return DevicePlace(address, Reason(int(meant.reason[0])), candidates=meant.candidates.get(0, ()))
     target = meant.targets[number]
     return DevicePlace(address, None, Digest(target.module), _path(target), _place(target, int(meant.value[0])))
 

@@ -260,6 +260,25 @@ class Timeline:
             self._windows[bits] = self.size, high
             return sorted(high)
 
+    def column(self, name: str) -> NDArray[Any]:
+        """A column of all segments by its name (``append``): of numbers of loads, times, first and last addresses."""
+        return self._columns[name]
+
+    def rows_of(self, load: int) -> I64:
+        """The rows of the segments of the load with that number."""
+        loads = self._columns["load"][: self.size]
+        return np.arange(*np.searchsorted(loads, [load, load + 1]).tolist())
+
+    def rows_over(self, rows: I64) -> I64:
+        """The rows of all segments, at whatever time, that share an address with some of ``rows``: segments of one
+        load, which share none with each other."""
+        start, last = (self._columns[name][: self.size] for name in ("start", "last"))
+        if not len(rows):
+            return rows
+        order = rows[np.argsort(start[rows])]
+        before = np.searchsorted(start[order], last, side="right") - 1
+        return np.flatnonzero((before >= 0) & (last[order][before] >= start))
+
     def targets_of(self, rows: I64) -> I64:
         """Numbers into ``targets``."""
         return self._columns["target"][rows]
