@@ -1,4 +1,4 @@
-"""The verbs about contexts, and code by device address. Loads and unloads go to the store's log; a context's map in
+"""The verbs about contexts. Loads and unloads go to the store's log; a context's map in
 memory is made from that log, is kept while questions come, and follows the log when any process adds to it."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ SEGMENT_BYTES = 150
 PAGE = 1000
 """Loads or aliases that are read together."""
 CONTEXTS = 20
-"""StoredContexts that are read together: the attributes of one may take three megabytes."""
+"""Contexts that are read together: the attributes of one may take three megabytes."""
 _PATH_HINT: Final = "leave it out where the name is the module's"
 
 
