@@ -16,7 +16,7 @@ STUB_PACKAGES := g++ pkg-config libgrpc++-dev libprotobuf-dev libssl-dev protobu
 	golang-github-golang-protobuf-1-5-dev golang-google-grpc-dev golang-google-genproto-dev nodejs:node npm:npm
 # What the tests need besides: the tools that every reader is compared with, and the compilers of generated binaries.
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
-	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc-12-offload-amdgcn gcc-12-offload-nvptx chromium binutils elfutils gdb lldb-19 debuginfod openssl systemd postgresql nginx clpeak $(STUB_PACKAGES)
+	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc-12-offload-amdgcn gcc-12-offload-nvptx chromium binutils elfutils gdb lldb-19 debuginfod openssl systemd postgresql nginx jq clpeak $(STUB_PACKAGES)
 
 .PHONY: demo python test compiled check protos clients samples lock docs dist screenshots bench bench-batch fuzz soak abuse kill replicas survey live-new clean venv drivers tools help
 

@@ -18,7 +18,7 @@ from symd.engine.engine import Engine
 from symd.engine.files.gc_control import gc_paused
 from symd.formats import containers
 from symd.index.builder import DecodedObject
-from symd.index.lookup import answer_from_index_file
+from symd.index.lookup import search_index_file
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.summaries import ModuleSummary
@@ -90,12 +90,12 @@ def first_question(path: Path) -> list[str]:
                 lambda digest: files.update({digest: engine.store.index(digest, index.VERSION)}), digests[MODULES:]
             )
             known = _each(engine.store.is_catalogued, digests[MODULES:])
-            found = _each(lambda digest: answer_from_index_file(files[digest], digest, address), digests[MODULES:])
+            found = _each(lambda digest: search_index_file(files[digest], digest, address), digests[MODULES:])
     size = len(files[digests[-1]])
     return [
         f"{opened * 1e3:.2f} ms store.index: the file found, opened and mapped",
         f"{known * 1e3:.2f} ms store.is_catalogued: one row of SQLite",
-        f"{found * 1e3:.2f} ms answer_from_index_file: a search in {size:,} bytes, of which those that it reads are compared with their checksums",
+        f"{found * 1e3:.2f} ms search_index_file: a search in {size:,} bytes, of which those that it reads are compared with their checksums",
         f"{whole * 1e3:.2f} ms all of it, in this process; the rest of the daemon's answer is the call",
     ]
 

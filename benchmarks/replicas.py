@@ -18,7 +18,7 @@ import numpy as np
 from symd import Client
 from symd.config import Limits
 from symd.store.shared.catalogue import PostgresCatalogue
-from symd.store.shared.postgresql import Server
+from symd.store.shared.postgresql import PostgresDatabase
 from tests.store.shared.postgresql_server import running
 from tests.store.shared.replicas import OBJECT, Replicas, replicas
 
@@ -74,7 +74,7 @@ def transactions(count: int) -> float:
     """Transactions a second that ``count`` daemons' catalogues commit, on a server that waits for its disk."""
     with running(fsync=True) as server:
         url = server.database()
-        catalogues = [PostgresCatalogue(Server(url, Limits())) for _ in range(count)]
+        catalogues = [PostgresCatalogue(PostgresDatabase(url, Limits())) for _ in range(count)]
         begun = time.monotonic()
         with multiprocessing.pool.ThreadPool(count) as pool:
             pool.map(_write, catalogues)

@@ -34,13 +34,12 @@ from symd.model.contexts import (
     Unload,
 )
 from symd.model.cores import CoreDump
-from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
+from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.line_tables import WHOLE_MODULE, CodePart, LineLevel, LineTable, Listing, ListingPart, RowsInParts
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
-from symd.model.waiting import never_cancelled
 from symd.model.watches import BreakpointChange, Watch
 
 if TYPE_CHECKING:
@@ -96,19 +95,9 @@ class ContextVerbs(Protocol):
 
 
 class ServedContextVerbs(ContextVerbs, Protocol):
-    """The verbs about contexts as a service offers them, whose callers may leave: ``check_cancelled`` is called now
-    and then, and raises when nobody waits for the answer any more."""
+    """The verbs about contexts as a service offers them."""
 
-    def symbolize(
-        self,
-        name: ContextName,
-        values: AnyAddresses,
-        times: AnyTimes = None,
-        form: AddressForm = WHOLE_ADDRESS,
-        check_cancelled: Callable[[], None] = never_cancelled,
-    ) -> DeviceAnswers: ...
-
-    def place(self, query: ByDevice, check_cancelled: Callable[[], None] = never_cancelled) -> DevicePlace:
+    def place(self, query: ByDevice) -> DevicePlace:
         """What a device address means in which module, or the reason why it means nothing. Raises
         ``ContextNotFound``."""
         ...
@@ -322,12 +311,9 @@ class Symbolizer(Protocol):
         self,
         digest: ModuleName,
         part: ListingPart = WHOLE_MODULE,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``).
-        Those around a device address (``ByDevice``) are of the module that was there, and ``digest`` may then be "".
-        ``check_cancelled`` is called now and then, while a disassembler runs too, and raises when nobody waits any
-        more."""
+        Those around a device address (``ByDevice``) are of the module that was there, and ``digest`` may then be ""."""
         ...
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
@@ -375,7 +361,8 @@ class Pending(Exception):
 
 
 class Host(Symbolizer, Protocol):
-    """A symbolizer that a service may be on: it also takes modules, and gives code objects, piece by piece."""
+    """A symbolizer that a service may be on: it also takes modules, and gives code objects, piece by piece. Verbs that
+    may take long end where nobody waits any more (``symd.model.waiting``)."""
 
     @property
     def contexts(self) -> ServedContextVerbs:
@@ -404,10 +391,9 @@ class Host(Symbolizer, Protocol):
         *,
         as_written: bool = False,
         with_ranges: bool = False,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers:
         """What ``symbolize_origins`` answers to a question that is checked, with ranges where these are wanted. Errors
-        of the module with the digest ``own`` are raised; ``check_cancelled`` raises when nobody waits any more."""
+        of the module with the digest ``own`` are raised."""
         ...
 
     def records(self, after: tuple[float, str], at_once: int) -> Iterator[ModuleRecord]:
@@ -441,81 +427,6 @@ class Host(Symbolizer, Protocol):
     def without_waiting(self) -> AbstractContextManager[None]:
         """Inside, in this thread, a question raises ``Pending`` where it would wait until another thread has made an
         index. It may be asked again."""
-        ...
-
-    def names(
-        self,
-        digest: ModuleName,
-        wanted: AnyNames,
-        path: str | None = None,
-        check_cancelled: Callable[[], None] = never_cancelled,
-    ) -> Sequence[NamedItem]:
-        """Kernels, functions and files by name, as ``Symbolizer.names`` gives them. ``check_cancelled`` is called
-        before each name, and raises when nobody waits any more."""
-        ...
-
-    def symbolize(
-        self,
-        digest: ModuleName,
-        queries: Iterable[AnyQuery],
-        path: str | None = None,
-        *,
-        as_written: bool = False,
-        with_ranges: bool = False,
-        check_cancelled: Callable[[], None] = never_cancelled,
-    ) -> Answers:
-        """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them. ``check_cancelled`` is called
-        while functions are looked for by names that no kernel has, and raises when nobody waits any more."""
-        ...
-
-    def symbolize_one(
-        self,
-        digest: ModuleName,
-        query: AnyQuery,
-        path: str | None = None,
-        check_cancelled: Callable[[], None] = never_cancelled,
-        *,
-        with_ranges: bool = False,
-    ) -> Answer:
-        """The frames for one query, as ``Symbolizer.symbolize_one`` gives them. ``check_cancelled`` is called while
-        functions are looked for by names that no kernel has, and raises when nobody waits any more."""
-        ...
-
-    def symbolize_column(
-        self,
-        digest: ModuleName,
-        values: AnyColumn,
-        *,
-        kernel: str | None = None,
-        section: str | int | None = None,
-        path: str | None = None,
-        as_written: bool = False,
-        check_cancelled: Callable[[], None] = never_cancelled,
-    ) -> Answers:
-        """Frames for each of ``values``, in order, as ``Symbolizer.symbolize_column`` gives them.
-        ``check_cancelled`` is called while functions are looked for by names that no kernel has, and raises when
-        nobody waits any more."""
-        ...
-
-    def locate(
-        self,
-        digest: ModuleName,
-        where: AnyPlace,
-        path: str | None = None,
-        *,
-        every_address: bool = False,
-        rules: Sequence[PathRule] = (),
-        targets: Sequence[str] = (),
-        context: ContextName = "",
-        check_cancelled: Callable[[], None] = never_cancelled,
-    ) -> Located:
-        """The addresses for a breakpoint at a source line, or why there are none, as ``Symbolizer.locate`` gives
-        them. ``check_cancelled`` is called while files are looked through, and raises when nobody waits any more."""
-        ...
-
-    def grab(self, request: GrabRequest, when_unwanted: WhenUnwanted | None = None) -> tuple[ModuleSummary, Grabbed]:
-        """The module that a real driver builds, as ``Symbolizer.grab`` gives it; the driver is ended when nobody
-        waits any more."""
         ...
 
     def receive(self, label: str = "") -> Receiving:

@@ -76,7 +76,6 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope
-from symd.model.waiting import never_cancelled
 from symd.model.watches import AsyncWatch, WatchEvent
 from symd.rpc.async_calls import AsyncCalls
 from symd.rpc.channel import Credentials, default_credentials
@@ -216,14 +215,14 @@ class AsyncClient:
 
     async def server_info(self) -> ServerInfo:
         """The daemon's version and limits."""
-        response = await self._calls.one(self._calls.stubs.server.GetServerInfo, GetServerInfoRequest())
+        response = await self._calls.unary(self._calls.stubs.server.GetServerInfo, GetServerInfoRequest())
         info: ServerInfo = response.info
         return info
 
     async def health(self, service: str = "") -> str:
         """What the daemon says of a service, by its full name ("symd.v1.ModuleService"; "" is all of them): "SERVING"
         or "NOT_SERVING". Raises NotFound for a service that is not there."""
-        response = await self._calls.one(self._calls.stubs.health.Check, HealthCheckRequest(service=service))
+        response = await self._calls.unary(self._calls.stubs.health.Check, HealthCheckRequest(service=service))
         return str(HealthCheckResponse.ServingStatus.Name(response.status))
 
     async def missing(self, digests: Sequence[str]) -> list[str]:
@@ -233,7 +232,7 @@ class AsyncClient:
         for start in range(0, len(digests), MAX_NAMES_PER_CALL):
             names = [module_name(checked_digest(digest)) for digest in digests[start : start + MAX_NAMES_PER_CALL]]
             request = FindMissingModulesRequest(modules=names)
-            response = await self._calls.one(self._calls.stubs.modules.FindMissingModules, request)
+            response = await self._calls.unary(self._calls.stubs.modules.FindMissingModules, request)
             missing += map(module_digest, response.missing_modules)
         return missing
 
@@ -243,7 +242,9 @@ class AsyncClient:
         if not await self.missing([digest]):
             return await self.module(digest)
         header = UploadHeader(sha256=digest, size_bytes=len(data), label=label, with_description=True)
-        response = await self._calls.one(self._calls.stubs.modules.UploadModule, partial(upload_requests, header, data))
+        response = await self._calls.client_streaming(
+            self._calls.stubs.modules.UploadModule, partial(upload_requests, header, data)
+        )
         return await self._described(response.module)
 
     async def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
@@ -268,25 +269,25 @@ class AsyncClient:
     async def record(self, digest: ModuleName) -> ModuleRecord:
         """One module's line of the catalogue."""
         request = GetModuleRequest(module=checked_module_name(digest))
-        response = await self._calls.one(self._calls.stubs.modules.GetModule, request)
+        response = await self._calls.unary(self._calls.stubs.modules.GetModule, request)
         return from_record(response.module)
 
     async def relabel(self, digest: ModuleName, label: str) -> ModuleRecord:
         """Give a module another label."""
         module = module_pb2.Module(name=checked_module_name(digest), label=checked_label(label))
         request = UpdateModuleRequest(module=module, update_mask=FieldMask(paths=["label"]))
-        response = await self._calls.one(self._calls.stubs.modules.UpdateModule, request)
+        response = await self._calls.unary(self._calls.stubs.modules.UpdateModule, request)
         return from_record(response.module)
 
     async def remove(self, digest: ModuleName) -> None:
         """Let the daemon forget a module with its index and its aliases."""
         request = DeleteModuleRequest(module=checked_module_name(digest))
-        await self._calls.one(self._calls.stubs.modules.DeleteModule, request)
+        await self._calls.unary(self._calls.stubs.modules.DeleteModule, request)
 
     async def module(self, digest: ModuleName) -> ModuleSummary:
         """One module described."""
         request = GetModuleRequest(module=checked_module_name(digest), with_description=True)
-        response = await self._calls.one(self._calls.stubs.modules.GetModule, request)
+        response = await self._calls.unary(self._calls.stubs.modules.GetModule, request)
         return await self._described(response.module)
 
     async def object_data(self, digest: ModuleName, path: str) -> bytes:
@@ -317,25 +318,35 @@ class AsyncClient:
         as_written: bool = False,
         with_ranges: bool = False,
     ) -> Answers:
-        """Frames for each query, in order."""
+        """Frames for each query, in order: rows (``RowAnswers``) for few queries and for those ``with_ranges``, else
+        columns. Many object addresses are asked as one column (``symbolize_column``), many other queries in calls of
+        at most ``MAX_QUERIES_PER_CALL``. Raises what ``symbolize_one`` raises."""
+        # A debugger asks for one place at a time: it takes no look at the types of columns.
         if type(queries) is list and len(queries) == 1 and not as_written:
             return RowAnswers((await self.symbolize_one(digest, queries[0], path, with_ranges=with_ranges),))
+
+        # An array of addresses is a column already.
         path, column = checked_path(path), address_column(queries)
         if column is not None and not with_ranges:
             return await self.symbolize_column(digest, column, path=path, as_written=as_written)
+
+        # Few answers are sooner read row by row than out of columns, and only rows have ranges.
         name, asked = checked_module_name(digest), checked_queries(queries)
         if with_ranges or len(asked) <= PLAIN_PYTHON_ANSWERS:
             request = symbolize_request(name, asked, path, as_written=as_written)
             request.with_ranges = with_ranges
-            response = await self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+            response = await self._calls.unary(self._calls.stubs.symbols.Symbolize, request)
             return RowAnswers(from_answers(response.answers, len(asked), with_ranges=with_ranges))
+
         if all(isinstance(query, ByAddress) for query in asked):
             return await self.symbolize_column(digest, addresses_of(asked), path=path, as_written=as_written)
+
+        # Queries of several kinds have no common column: rows are asked, and columns come back.
         found = []
         for at in range(0, len(asked), MAX_QUERIES_PER_CALL):
             request = symbolize_request(name, asked[at : at + MAX_QUERIES_PER_CALL], path, as_written=as_written)
             request.form = ANSWER_FORM_PACKED
-            response = await self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+            response = await self._calls.unary(self._calls.stubs.symbols.Symbolize, request)
             check_count(response.packed_answers.count, len(request.queries))
             found.append(from_columns(response.packed_answers))
         return concatenated(found)
@@ -343,12 +354,17 @@ class AsyncClient:
     async def symbolize_one(
         self, digest: ModuleName, query: AnyQuery, path: str | None = None, *, with_ranges: bool = False
     ) -> Answer:
-        """The frames for one query, by the shortest way there is."""
+        """The frames for one query, by the shortest way there is.
+
+        >>> answer = await client.symbolize_one(digest, "shade+0x78")
+        >>> answer.reason.name, [str(frame) for frame in answer.frames]
+        ('EXACT', ['blend at /src/shade.cl:13:25', 'shade at /src/shade.cl:23:18'])
+        """
         name, query, path = checked_module_name(digest), checked_query(query), checked_path(path)
         request = symbolize_request(name, (query,), path, as_written=False)
         if with_ranges:
             request.with_ranges = True
-        response = await self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+        response = await self._calls.unary(self._calls.stubs.symbols.Symbolize, request)
         return from_answers(response.answers, 1, with_ranges=with_ranges)[0]
 
     async def symbolize_column(
@@ -381,7 +397,7 @@ class AsyncClient:
         if len(column) <= MAX_ADDRESSES_PER_CALL:
             request = SymbolizeRequest()
             ask(request, column)
-            response = await self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+            response = await self._calls.unary(self._calls.stubs.symbols.Symbolize, request)
             asked = ColumnQuestion(column, (origin,))
             return from_columns(response.packed_answers, asked, tables.take(response.packed_answers.locations))
         ask(SymbolizeRequest(), column[:0])  # what does not fit a message is refused here, not while others are sent
@@ -412,7 +428,7 @@ class AsyncClient:
         for part in question.parts(size):
             request = SymbolizeRequest(as_written=as_written)
             write_column(request.packed_queries, part)
-            response = await self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+            response = await self._calls.unary(self._calls.stubs.symbols.Symbolize, request)
             found.append(from_device_columns(response.packed_answers, part))
         return concatenated_device(found)
 
@@ -491,7 +507,7 @@ class AsyncClient:
             else checked_digest(checked_name(digest))
         )
         requests = to_variables_requests(name, asked, checked_path(path), with_ranges=with_ranges)
-        answers = [await self._calls.one(self._calls.stubs.variables.GetVariables, request) for request in requests]
+        answers = [await self._calls.unary(self._calls.stubs.variables.GetVariables, request) for request in requests]
         found = [each for answer in answers for each in from_variables_response(answer, with_ranges=with_ranges)]
         return found[0] if is_one_query(query) else found
 
@@ -499,11 +515,8 @@ class AsyncClient:
         self,
         digest: ModuleName,
         part: ListingPart = WHOLE_MODULE,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> AsyncIterator[Listing]:
-        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled``
-        is called before it is asked."""
-        check_cancelled()
+        """The instructions with the frames that each comes from, disassembled where the daemon is."""
         part = checked_part(part)
         name = checked_name(digest) if is_in_memory(part.within) else checked_digest(checked_name(digest))
         request = to_listing_request(name, part)
@@ -599,13 +612,13 @@ class AsyncContexts:
     async def add(self, context: Context) -> str:
         """Make a context known. The id follows from what it says: adding it again changes nothing."""
         request = CreateContextRequest(context=to_context(context))
-        response = await self._calls.one(self._calls.stubs.contexts.CreateContext, request)
+        response = await self._calls.unary(self._calls.stubs.contexts.CreateContext, request)
         return context_id(response.context.name)
 
     async def get(self, name: ContextName) -> ContextRecord:
         """One context."""
         request = GetContextRequest(context=context_name(checked_context_id(name)))
-        response = await self._calls.one(self._calls.stubs.contexts.GetContext, request)
+        response = await self._calls.unary(self._calls.stubs.contexts.GetContext, request)
         return from_context_record(response.context)
 
     async def all(self, after: ContextName = "") -> AsyncIterator[ContextRecord]:
@@ -621,12 +634,12 @@ class AsyncContexts:
     async def remove(self, name: ContextName) -> None:
         """Forget a context with its loads, unloads and aliases."""
         request = DeleteContextRequest(context=context_name(checked_context_id(name)))
-        await self._calls.one(self._calls.stubs.contexts.DeleteContext, request)
+        await self._calls.unary(self._calls.stubs.contexts.DeleteContext, request)
 
     async def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
         """Tell the daemon a batch of events in one call, and so all or nothing."""
         request = RecordEventsRequest(context=context_name(checked_context_id(name)), events=map(to_event, events))
-        response = await self._calls.one(self._calls.stubs.contexts.RecordEvents, request)
+        response = await self._calls.unary(self._calls.stubs.contexts.RecordEvents, request)
         return list(response.keys)
 
     async def loads(self, name: ContextName, after: int = 0) -> AsyncIterator[tuple[int, Load]]:
@@ -668,13 +681,13 @@ class AsyncAliases:
         """Make names known, all or on an error none; the last one told wins. Raises ``ModuleNotFound`` and
         ``ContextNotFound``."""
         request = CreateAliasesRequest(aliases=map(to_alias, aliases))
-        await self._calls.one(self._calls.stubs.aliases.CreateAliases, request)
+        await self._calls.unary(self._calls.stubs.aliases.CreateAliases, request)
 
     async def resolve(self, kind: str, key: str, context: ContextName = "") -> Alias | None:
         """What a name means in a context, or else everywhere. None: nobody told."""
         request = to_key(GetAliasRequest, checked_alias_key(kind, key, context))
         try:
-            response = await self._calls.one(self._calls.stubs.aliases.GetAlias, request)
+            response = await self._calls.unary(self._calls.stubs.aliases.GetAlias, request)
         except AliasNotFound:
             return None
         return from_alias(response.alias)
@@ -682,7 +695,7 @@ class AsyncAliases:
     async def remove(self, kind: str, key: str, context: ContextName = "") -> None:
         """Forget what a name means in that context, or ("") everywhere. Raises ``AliasNotFound``."""
         request = to_key(DeleteAliasRequest, checked_alias_key(kind, key, context))
-        await self._calls.one(self._calls.stubs.aliases.DeleteAlias, request)
+        await self._calls.unary(self._calls.stubs.aliases.DeleteAlias, request)
 
     async def of(self, digest: ModuleName, after: Alias | None = None) -> AsyncIterator[Alias]:
         """All names of a module, by context, kind and key; only those after ``after``."""

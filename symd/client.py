@@ -77,7 +77,6 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope
-from symd.model.waiting import never_cancelled
 from symd.model.watches import Watch, WatchEvent
 from symd.rpc.calls import Calls
 from symd.rpc.channel import Credentials, default_credentials
@@ -217,14 +216,14 @@ class Client:
 
     def server_info(self) -> ServerInfo:
         """The daemon's version and limits."""
-        response = self._calls.one(self._calls.stubs.server.GetServerInfo, GetServerInfoRequest())
+        response = self._calls.unary(self._calls.stubs.server.GetServerInfo, GetServerInfoRequest())
         info: ServerInfo = response.info
         return info
 
     def health(self, service: str = "") -> str:
         """What the daemon says of a service, by its full name ("symd.v1.ModuleService"; "" is all of them): "SERVING"
         or "NOT_SERVING". Raises NotFound for a service that is not there."""
-        response = self._calls.one(self._calls.stubs.health.Check, HealthCheckRequest(service=service))
+        response = self._calls.unary(self._calls.stubs.health.Check, HealthCheckRequest(service=service))
         return str(HealthCheckResponse.ServingStatus.Name(response.status))
 
     def missing(self, digests: Sequence[str]) -> list[str]:
@@ -234,7 +233,7 @@ class Client:
         for start in range(0, len(digests), MAX_NAMES_PER_CALL):
             names = [module_name(checked_digest(digest)) for digest in digests[start : start + MAX_NAMES_PER_CALL]]
             request = FindMissingModulesRequest(modules=names)
-            response = self._calls.one(self._calls.stubs.modules.FindMissingModules, request)
+            response = self._calls.unary(self._calls.stubs.modules.FindMissingModules, request)
             missing += map(module_digest, response.missing_modules)
         return missing
 
@@ -244,7 +243,9 @@ class Client:
         if not self.missing([digest]):
             return self.module(digest)
         header = UploadHeader(sha256=digest, size_bytes=len(data), label=label, with_description=True)
-        response = self._calls.one(self._calls.stubs.modules.UploadModule, partial(upload_requests, header, data))
+        response = self._calls.client_streaming(
+            self._calls.stubs.modules.UploadModule, partial(upload_requests, header, data)
+        )
         return self._described(response.module)
 
     def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
@@ -269,25 +270,25 @@ class Client:
     def record(self, digest: ModuleName) -> ModuleRecord:
         """One module's line of the catalogue."""
         request = GetModuleRequest(module=checked_module_name(digest))
-        response = self._calls.one(self._calls.stubs.modules.GetModule, request)
+        response = self._calls.unary(self._calls.stubs.modules.GetModule, request)
         return from_record(response.module)
 
     def relabel(self, digest: ModuleName, label: str) -> ModuleRecord:
         """Give a module another label."""
         module = module_pb2.Module(name=checked_module_name(digest), label=checked_label(label))
         request = UpdateModuleRequest(module=module, update_mask=FieldMask(paths=["label"]))
-        response = self._calls.one(self._calls.stubs.modules.UpdateModule, request)
+        response = self._calls.unary(self._calls.stubs.modules.UpdateModule, request)
         return from_record(response.module)
 
     def remove(self, digest: ModuleName) -> None:
         """Let the daemon forget a module with its index and its aliases."""
         request = DeleteModuleRequest(module=checked_module_name(digest))
-        self._calls.one(self._calls.stubs.modules.DeleteModule, request)
+        self._calls.unary(self._calls.stubs.modules.DeleteModule, request)
 
     def module(self, digest: ModuleName) -> ModuleSummary:
         """One module described."""
         request = GetModuleRequest(module=checked_module_name(digest), with_description=True)
-        response = self._calls.one(self._calls.stubs.modules.GetModule, request)
+        response = self._calls.unary(self._calls.stubs.modules.GetModule, request)
         return self._described(response.module)
 
     def object_data(self, digest: ModuleName, path: str) -> bytes:
@@ -318,25 +319,35 @@ class Client:
         as_written: bool = False,
         with_ranges: bool = False,
     ) -> Answers:
-        """Frames for each query, in order."""
+        """Frames for each query, in order: rows (``RowAnswers``) for few queries and for those ``with_ranges``, else
+        columns. Many object addresses are asked as one column (``symbolize_column``), many other queries in calls of
+        at most ``MAX_QUERIES_PER_CALL``. Raises what ``symbolize_one`` raises."""
+        # A debugger asks for one place at a time: it takes no look at the types of columns.
         if type(queries) is list and len(queries) == 1 and not as_written:
             return RowAnswers((self.symbolize_one(digest, queries[0], path, with_ranges=with_ranges),))
+
+        # An array of addresses is a column already.
         path, column = checked_path(path), address_column(queries)
         if column is not None and not with_ranges:
             return self.symbolize_column(digest, column, path=path, as_written=as_written)
+
+        # Few answers are sooner read row by row than out of columns, and only rows have ranges.
         name, asked = checked_module_name(digest), checked_queries(queries)
         if with_ranges or len(asked) <= PLAIN_PYTHON_ANSWERS:
             request = symbolize_request(name, asked, path, as_written=as_written)
             request.with_ranges = with_ranges
-            response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+            response = self._calls.unary(self._calls.stubs.symbols.Symbolize, request)
             return RowAnswers(from_answers(response.answers, len(asked), with_ranges=with_ranges))
+
         if all(isinstance(query, ByAddress) for query in asked):
             return self.symbolize_column(digest, addresses_of(asked), path=path, as_written=as_written)
+
+        # Queries of several kinds have no common column: rows are asked, and columns come back.
         found = []
         for at in range(0, len(asked), MAX_QUERIES_PER_CALL):
             request = symbolize_request(name, asked[at : at + MAX_QUERIES_PER_CALL], path, as_written=as_written)
             request.form = ANSWER_FORM_PACKED
-            response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+            response = self._calls.unary(self._calls.stubs.symbols.Symbolize, request)
             check_count(response.packed_answers.count, len(request.queries))
             found.append(from_columns(response.packed_answers))
         return concatenated(found)
@@ -344,12 +355,17 @@ class Client:
     def symbolize_one(
         self, digest: ModuleName, query: AnyQuery, path: str | None = None, *, with_ranges: bool = False
     ) -> Answer:
-        """The frames for one query, by the shortest way there is."""
+        """The frames for one query, by the shortest way there is.
+
+        >>> answer = client.symbolize_one(digest, "shade+0x78")
+        >>> answer.reason.name, [str(frame) for frame in answer.frames]
+        ('EXACT', ['blend at /src/shade.cl:13:25', 'shade at /src/shade.cl:23:18'])
+        """
         name, query, path = checked_module_name(digest), checked_query(query), checked_path(path)
         request = symbolize_request(name, (query,), path, as_written=False)
         if with_ranges:
             request.with_ranges = True
-        response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+        response = self._calls.unary(self._calls.stubs.symbols.Symbolize, request)
         return from_answers(response.answers, 1, with_ranges=with_ranges)[0]
 
     def symbolize_column(
@@ -382,7 +398,7 @@ class Client:
         if len(column) <= MAX_ADDRESSES_PER_CALL:
             request = SymbolizeRequest()
             ask(request, column)
-            response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+            response = self._calls.unary(self._calls.stubs.symbols.Symbolize, request)
             asked = ColumnQuestion(column, (origin,))
             return from_columns(response.packed_answers, asked, tables.take(response.packed_answers.locations))
         ask(SymbolizeRequest(), column[:0])  # what does not fit a message is refused here, not while others are sent
@@ -413,7 +429,7 @@ class Client:
         for part in question.parts(size):
             request = SymbolizeRequest(as_written=as_written)
             write_column(request.packed_queries, part)
-            response = self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+            response = self._calls.unary(self._calls.stubs.symbols.Symbolize, request)
             found.append(from_device_columns(response.packed_answers, part))
         return concatenated_device(found)
 
@@ -492,7 +508,7 @@ class Client:
             else checked_digest(checked_name(digest))
         )
         requests = to_variables_requests(name, asked, checked_path(path), with_ranges=with_ranges)
-        answers = [self._calls.one(self._calls.stubs.variables.GetVariables, request) for request in requests]
+        answers = [self._calls.unary(self._calls.stubs.variables.GetVariables, request) for request in requests]
         found = [each for answer in answers for each in from_variables_response(answer, with_ranges=with_ranges)]
         return found[0] if is_one_query(query) else found
 
@@ -500,11 +516,8 @@ class Client:
         self,
         digest: ModuleName,
         part: ListingPart = WHOLE_MODULE,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Iterator[Listing]:
-        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled``
-        is called before it is asked."""
-        check_cancelled()
+        """The instructions with the frames that each comes from, disassembled where the daemon is."""
         part = checked_part(part)
         name = checked_name(digest) if is_in_memory(part.within) else checked_digest(checked_name(digest))
         request = to_listing_request(name, part)
@@ -598,13 +611,13 @@ class Contexts:
     def add(self, context: Context) -> str:
         """Make a context known. The id follows from what it says: adding it again changes nothing."""
         request = CreateContextRequest(context=to_context(context))
-        response = self._calls.one(self._calls.stubs.contexts.CreateContext, request)
+        response = self._calls.unary(self._calls.stubs.contexts.CreateContext, request)
         return context_id(response.context.name)
 
     def get(self, name: ContextName) -> ContextRecord:
         """One context."""
         request = GetContextRequest(context=context_name(checked_context_id(name)))
-        response = self._calls.one(self._calls.stubs.contexts.GetContext, request)
+        response = self._calls.unary(self._calls.stubs.contexts.GetContext, request)
         return from_context_record(response.context)
 
     def all(self, after: ContextName = "") -> Iterator[ContextRecord]:
@@ -620,12 +633,12 @@ class Contexts:
     def remove(self, name: ContextName) -> None:
         """Forget a context with its loads, unloads and aliases."""
         request = DeleteContextRequest(context=context_name(checked_context_id(name)))
-        self._calls.one(self._calls.stubs.contexts.DeleteContext, request)
+        self._calls.unary(self._calls.stubs.contexts.DeleteContext, request)
 
     def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
         """Tell the daemon a batch of events in one call, and so all or nothing."""
         request = RecordEventsRequest(context=context_name(checked_context_id(name)), events=map(to_event, events))
-        response = self._calls.one(self._calls.stubs.contexts.RecordEvents, request)
+        response = self._calls.unary(self._calls.stubs.contexts.RecordEvents, request)
         return list(response.keys)
 
     def loads(self, name: ContextName, after: int = 0) -> Iterator[tuple[int, Load]]:
@@ -667,13 +680,13 @@ class Aliases:
         """Make names known, all or on an error none; the last one told wins. Raises ``ModuleNotFound`` and
         ``ContextNotFound``."""
         request = CreateAliasesRequest(aliases=map(to_alias, aliases))
-        self._calls.one(self._calls.stubs.aliases.CreateAliases, request)
+        self._calls.unary(self._calls.stubs.aliases.CreateAliases, request)
 
     def resolve(self, kind: str, key: str, context: ContextName = "") -> Alias | None:
         """What a name means in a context, or else everywhere. None: nobody told."""
         request = to_key(GetAliasRequest, checked_alias_key(kind, key, context))
         try:
-            response = self._calls.one(self._calls.stubs.aliases.GetAlias, request)
+            response = self._calls.unary(self._calls.stubs.aliases.GetAlias, request)
         except AliasNotFound:
             return None
         return from_alias(response.alias)
@@ -681,7 +694,7 @@ class Aliases:
     def remove(self, kind: str, key: str, context: ContextName = "") -> None:
         """Forget what a name means in that context, or ("") everywhere. Raises ``AliasNotFound``."""
         request = to_key(DeleteAliasRequest, checked_alias_key(kind, key, context))
-        self._calls.one(self._calls.stubs.aliases.DeleteAlias, request)
+        self._calls.unary(self._calls.stubs.aliases.DeleteAlias, request)
 
     def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
         """All names of a module, by context, kind and key; only those after ``after``."""

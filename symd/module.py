@@ -86,7 +86,7 @@ class Module:
         self._resources, self._lock = ExitStack(), Lock()
         self._first = _FirstAnswers(source, self._called, limits) if server is None and debug is None else None
         """None when there is an engine, and when the module is closed."""
-        self._engine = None if self._first else self._started()
+        self._engine = None if self._first else self._start()
 
     def close(self) -> None:
         """Give back what it holds; no question is answered any more."""
@@ -98,7 +98,7 @@ class Module:
     def sha256(self) -> str:
         """The module's name: the SHA-256 of its bytes, in lower-case hexadecimal."""
         first = self._first
-        return first.digest() if first else self._whole()[1]
+        return first.digest() if first else self._open_engine()[1]
 
     @property
     def name(self) -> str:
@@ -107,19 +107,19 @@ class Module:
 
     @property
     def _symbolizer(self) -> Symbolizer:
-        return self._whole()[0]
+        return self._open_engine()[0]
 
-    def _whole(self) -> tuple[Symbolizer, str]:
+    def _open_engine(self) -> tuple[Symbolizer, str]:
         """What answers all questions, and the module's digest there."""
         if self._engine is None:
             with self._lock:
                 if self._engine is None:
                     if self._first is None:
                         raise FailedPrecondition("the module is closed", where=self._called, hint="open it again")
-                    self._engine, self._first = self._started(), None
+                    self._engine, self._first = self._start(), None
         return self._engine
 
-    def _started(self) -> tuple[Symbolizer, str]:
+    def _start(self) -> tuple[Symbolizer, str]:
         source, debug, server, limits = self._opened
         with ExitStack() as stack:
             symbolizer = with_python_names(stack.enter_context(open_symbolizer(server, limits)), Allowed(), limits)
@@ -207,6 +207,13 @@ class Module:
         A query is text as ``symd symbolize`` takes it ("vadd+0x1b0", "(.text)+8", "0x110"), a number (an object
         address), or a ``Query``. With ``kernel`` or ``section`` queries are numbers: bytes from its start. ``path``
         restricts all to one code object.
+
+        >>> for frame in module.symbolize("shade+0x78").frames:
+        ...     print(frame)
+        blend at /src/shade.cl:13:25
+        shade at /src/shade.cl:23:18
+        >>> [answer.frames[0].line for answer in module.symbolize([0x78, 0x80], kernel="shade")]
+        [13, 13]
         """
         if kernel is not None or section is not None:
             return self._offsets(queries, kernel, section, path, as_written=as_written)
@@ -494,5 +501,12 @@ def open_module(
     server: str | None = None,
     limits: Limits | None = None,
 ) -> Module:
-    """``symd.open``, which says what these are."""
+    """Open a module, in this process or (``server``: an address, or "default") in a daemon. ``source`` is a file's path
+    or a module's bytes; ``AnyModule`` lists the rest. ``debug`` is a file or folder with debug data that is apart from
+    it; ``limits`` bound what is read in this process. Raises ``SymdError``. As ``symd.open``.
+
+    >>> module = symd.open("samples/amdgpu/bin/v4-gfx900.co")
+    >>> [kernel.name for kernel in module.kernels]
+    ['shade', 'clear']
+    """
     return Module(source, debug=debug, server=server, limits=limits or DEFAULT_LIMITS)

@@ -15,7 +15,7 @@ else:
     _HOMES = dict.fromkeys(("PythonCapture", "start"), "symd.capture.python_program")
 
     def __getattr__(name: str) -> object:
-        from symd.system.lazy_imports import found  # noqa: PLC0415 - what runs inside programs is imported only there
+        from symd.system import found  # noqa: PLC0415 - what runs inside programs is imported only there
 
         return found(__name__, _HOMES, name)
 

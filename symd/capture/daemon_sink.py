@@ -68,7 +68,7 @@ class DaemonSink:
             case ModuleLoaded():
                 self._loaded(event)
             case ModuleFound():
-                self._added(event)
+                self._add(event)
             case ModuleUnloaded():
                 self._unloaded(event)
             case ProcessEnded():
@@ -79,7 +79,7 @@ class DaemonSink:
     def _loaded(self, event: ModuleLoaded) -> None:
         """Record a load as exactly as the daemon takes it: an address of a kernel that the module does not have is left
         out."""
-        digest = self._added(event)
+        digest = self._add(event)
         refusal: SymdError | None = None
         for load in self._ways_to_say(event, digest):
             try:
@@ -90,7 +90,7 @@ class DaemonSink:
             raise refusal
         return None
 
-    def _added(self, event: ModuleLoaded | ModuleFound) -> Digest:
+    def _add(self, event: ModuleLoaded | ModuleFound) -> Digest:
         """The module's digest, after the daemon has its bytes or said why it never will. What was found is told once,
         and ``add`` asks whether the daemon has it; what is loaded may be so by the thousand."""
         digest = Digest(hashlib.sha256(event.data).hexdigest())

@@ -15,7 +15,7 @@ from symd.capture.process import MemoryMapping, RunningProcess
 from symd.config import Limits
 from symd.errors import SymdError
 from symd.formats import containers, elf
-from symd.formats.containers import OpenedModule
+from symd.formats.containers import UnpackedModule
 from symd.formats.containers.intel import igc_debug
 from symd.formats.containers.llvm import compressed_bundle
 from symd.formats.containers.nvidia import fatbin
@@ -80,7 +80,7 @@ class InMemory(NamedTuple):
 
     address: int
     data: bytes
-    opened: OpenedModule
+    opened: UnpackedModule
 
 
 @dataclass(slots=True)

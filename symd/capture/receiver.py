@@ -1,12 +1,12 @@
 """Takes what the libraries in a program hand over, while it runs, and tells a sink.
 
-Whose connection it is, and who sent or wrote each record, the kernel says. Of root and of the run's own user it is
-taken; another user's record has the run's key in it, which is in the environment of the run's programs: root's
-program may have become that user.
+The kernel says whose connection it is, and who sent or wrote each record. A record is taken if root or the run's own
+user wrote it. A record of another user is taken only if it has the run's key, which is in the environment of the run's
+programs: a program of root's may have become that user.
 
-One thread waits on the run's socket, on each process's connection and on each process's end. What came in is told
-before a process's end is. The libraries may be another program's work, so that each message and file is checked
-(``records``), is read within limits, and costs at most its own connection.
+One thread waits on the run's socket, on each process's connection and on each process's end. The sink hears of what
+came in before it hears of the process's end. The libraries may be another program's work, so that each message and file
+is checked (``records``), is read within limits, and costs at most its own connection.
 """
 
 from __future__ import annotations
@@ -190,9 +190,9 @@ class Receiver:
     def _take_last(self) -> None:
         """What is there still. Who goes on sending as fast as it is read is left, and counted."""
         deadline = time.monotonic() + _LAST_SECONDS
-        while not (whole := self._take_all()) and time.monotonic() < deadline:
+        while not (complete := self._take_all()) and time.monotonic() < deadline:
             pass
-        self.counts.lost += len(self._folder.spooled()) + (not whole)
+        self.counts.lost += len(self._folder.spooled()) + (not complete)
 
     def _take_all(self) -> bool:
         """Everything that was handed over before now, in the order of its times: what could not be sent is in files
@@ -201,10 +201,10 @@ class Receiver:
         closed: list[_Connection] = []
         before: list[Path] | None = None
         files = self._folder.spooled()
-        whole, rounds = True, 0
-        while whole and files != before and rounds < _ROUNDS:
+        complete, rounds = True, 0
+        while complete and files != before and rounds < _ROUNDS:
             rounds += 1  # something written meanwhile may belong before something that was sent
-            whole = self._accept_all() and self._drain_all(came, closed)
+            complete = self._accept_all() and self._drain_all(came, closed)
             before, files = files, self._folder.spooled()
         written = ((written_at(path), partial(self._take_file, path)) for path in files)
         sent = ((time_of(each.data), partial(self._take_sent, each, connection)) for each, connection in came)
@@ -214,7 +214,7 @@ class Receiver:
             self._closed(connection.process)
         while self._ended_before:
             self._end(self._ended_before.pop())
-        return whole and files == before
+        return complete and files == before
 
     def _accept_all(self) -> bool:
         """Whether nobody waits any more."""
@@ -238,7 +238,7 @@ class Receiver:
         """Add what was sent, as many bytes as a record may have and one record more; whether it was all. Who sent least
         comes first."""
         connections = [key.data for key in self._selector.get_map().values() if isinstance(key.data, _Connection)]
-        whole = True
+        complete = True
         for connection in sorted(connections, key=lambda each: each.received):
             count, room = len(came), CAPTURE_SIZE - sum(len(each.data) for each, _ in came)
             if room < 0:
@@ -248,8 +248,8 @@ class Receiver:
                 closed.append(connection)
             sizes = [len(each.data) for each, _ in came[count:]]
             connection.received += sum(sizes)
-            whole = whole and len(sizes) < _MESSAGES_AT_ONCE and sum(sizes) <= room
-        return whole
+            complete = complete and len(sizes) < _MESSAGES_AT_ONCE and sum(sizes) <= room
+        return complete
 
     def _accept(self) -> None:
         connected, _ = self._listener.accept()

@@ -104,7 +104,7 @@ class RunFolder:
         if not users:
             self.remove()
             return
-        found = _noted(self.outer, self.lock)
+        found = _read_note(self.outer, self.lock)
         if found is not None:
             with contextlib.suppress(OSError):
                 self.note(found[1], min(users, key=lambda process: start_time(process) or math.inf))
@@ -121,7 +121,7 @@ def make_run_folder() -> RunFolder:
     parent = _parent()
     try:
         outer = new_folder(_PREFIX, Path(parent))
-        lock = _locked(outer)
+        lock = _lock(outer)
         inner = outer / secrets.token_hex(16)
         for folder, mode in ((inner, 0o711), (inner / "spool", 0o1733), (outer, 0o711)):
             make_folder(folder, exist_ok=True)
@@ -166,10 +166,10 @@ def abandoned() -> Iterator[tuple[RunFolder, Path]]:
             young = time.time() - status.st_mtime < _BEGINNING_SECONDS
             if status.st_uid != os.geteuid() or (young and not (outer / _NOTE).exists()):
                 continue
-            lock = _locked(outer)
+            lock = _lock(outer)
         except OSError:
             continue  # it lasts, or it is gone
-        found = _noted(outer, lock)
+        found = _read_note(outer, lock)
         if found is None:
             RunFolder(outer, outer, lock).remove()
         elif is_running(found[2], found[3]) or in_use(found[0].inner):
@@ -194,7 +194,7 @@ def _users(inner: Path) -> list[int]:
     return users
 
 
-def _noted(outer: Path, lock: int) -> tuple[RunFolder, Path, int, int] | None:
+def _read_note(outer: Path, lock: int) -> tuple[RunFolder, Path, int, int] | None:
     """What the note of a run says: its folder, where its captures go, its program and since when; None where there is
     none."""
     try:
@@ -212,7 +212,7 @@ def _parent() -> str:
     return place if len(place) <= longest else "/tmp"  # noqa: S108 - not chosen by us otherwise
 
 
-def _locked(folder: Path) -> int:
+def _lock(folder: Path) -> int:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

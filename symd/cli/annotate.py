@@ -88,7 +88,7 @@ def command(
     If a MODULE has a function for several architectures, there is an answer for each of them, or a single one if they
     are the same; --object sm_90 chooses one.
     """
-    with _opened(log) as handle, _answering(server, limits) as answering:
+    with _open_log(log) as handle, _answering(server, limits) as answering:
         given = [_given(text, answering) for text in modules]
         source = _Modules(answering, files, path, given, is_server=server is not None)
         annotator = Annotator(source, given)
@@ -98,7 +98,7 @@ def command(
 
 
 @contextmanager
-def _opened(log: str) -> Iterator[int]:
+def _open_log(log: str) -> Iterator[int]:
     """The descriptor of a file, or of standard input for "-". Raises InvalidInput for one that cannot be read."""
     if log == "-":
         yield sys.stdin.fileno()

@@ -13,14 +13,12 @@ from typing import Any
 
 import click
 from click.formatting import wrap_text
-from rich.table import Table
-from rich.text import Text
 
 from symd import __version__
 from symd.capture.drivers import DriverReport, survey
 from symd.capture.drivers.discover import cuda_report
 from symd.cli.options import example, json_option
-from symd.cli.output import NO, printable, write_json, write_line, write_rich
+from symd.cli.output import NO, printable, write_json, write_line
 from symd.cli.start import built_commit, version_text
 from symd.client import Client
 from symd.config import default_server
@@ -171,18 +169,18 @@ def _print(drivers: Sequence[DriverReport], tools: Sequence[ToolReport], daemon:
     columns = shutil.get_terminal_size().columns
     answering = [_driver_row(each) for each in drivers if not each.problem]
     if answering:
-        write_rich(_table(("driver interface", "hardware or simulated", "driver", "devices"), answering), columns)
+        _write_table(("interface", "simulated", "driver: devices"), answering, columns)
         write_line()
     for report in drivers:
         if report.problem:
             for line in _problem(report, columns):
                 write_line(line)
             write_line()
-    write_rich(_table(("tool", "here", "for"), [_tool_row(tool) for tool in tools]), columns)
+    _write_table(("tool", "for what: here"), [_tool_row(tool) for tool in tools], columns)
 
 
-def _driver_row(report: DriverReport) -> tuple[str, str, str, str]:
-    return report.api, report.simulate or "hardware", report.driver or "-", ", ".join(report.devices)
+def _driver_row(report: DriverReport) -> tuple[str, str, str]:
+    return report.api, report.simulate or "hardware", f"{report.driver or '-'}: {', '.join(report.devices)}"
 
 
 def _problem(report: DriverReport, columns: int) -> list[str]:
@@ -192,15 +190,17 @@ def _problem(report: DriverReport, columns: int) -> list[str]:
     return wrap_text(printable(where + said), columns, subsequent_indent="  ").split("\n")
 
 
-def _tool_row(tool: ToolReport) -> tuple[str, str, str]:
+def _tool_row(tool: ToolReport) -> tuple[str, str]:
     here = f"{tool.path} ({tool.version})" if tool.version else tool.path
-    return tool.tool, here or f"no: {tool.hint}", tool.purpose
+    return tool.tool, f"{tool.purpose}: {here or f'not here; {tool.hint}'}"
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=None, pad_edge=False, title_justify="left", padding=(0, 2, 0, 0))
-    for heading in headings:
-        table.add_column(heading, overflow="fold", min_width=max(map(len, heading.split())))
-    for row in rows:
-        table.add_row(*(Text(printable(cell), overflow="fold") for cell in row))
-    return table
+def _write_table(headings: Sequence[str], rows: Sequence[Sequence[str]], columns: int) -> None:
+    """Columns side by side; what does not fit into a line goes on below the last one."""
+    table = [headings, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)][:-1]
+    indent = " " * min(sum(widths) + 2 * len(widths), columns // 2)
+    for *cells, last in table:
+        line = "".join(f"{cell:{width}}  " for cell, width in zip(cells, widths, strict=True)) + last
+        for part in wrap_text(line, columns, subsequent_indent=indent).split("\n"):
+            write_line(part)

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from symd.cli.options import (
     debug_option,
@@ -25,7 +23,7 @@ from symd.cli.options import (
     rules_option,
     source_root_option,
 )
-from symd.cli.output import NO, is_coloured, printable, write_line
+from symd.cli.output import NO, is_coloured, printable, styled, write_line
 from symd.cli.profile import samples_on, shown_profile_options
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
@@ -38,7 +36,7 @@ from symd.model.identities import ObjectPath
 from symd.model.json.answers import instruction_lines
 from symd.model.line_tables import MOST_AROUND, Around, CodePart, Listing, ListingPart
 from symd.model.reasons import LINED
-from symd.model.sources import Origin, PathRule, SourceText
+from symd.model.sources import PathRule, SourceText, TextOrigin
 from symd.model.texts import counted, plural
 from symd.profiles.placed import PlacedSamples
 from symd.profiles.samples import Value
@@ -211,9 +209,9 @@ def _file_lines(
 
 
 def _whence(source: SourceText) -> str:
-    if source.origin is Origin.DISK:
+    if source.origin is TextOrigin.DISK:
         return f"  (read from {source.path}{'' if source.verified else ', which nothing verifies'})"
-    if source.origin is Origin.MODULE:
+    if source.origin is TextOrigin.MODULE:
         return "  (text in the module)"
     return f"  ({source.problem}; --source-root and --map name folders)" if source.problem else ""
 
@@ -261,26 +259,18 @@ class Printer:
     """Writes styled lines: in colour on a terminal, else plain."""
 
     def __init__(self, out: TextIO) -> None:
-        colour = is_coloured(out)
-        self._out = out
-        self._console = (
-            Console(file=out, force_terminal=True, color_system="standard", highlight=False, markup=False, emoji=False)
-            if colour
-            else None
-        )
-        self._plain: list[str] = []
+        self._out, self._is_coloured = out, is_coloured(out)
+        self._lines: list[str] = []
 
     def write(self, style: str, line: str) -> None:
-        if self._console is not None:
-            self._console.print(Text(printable(line), STYLES[style]), soft_wrap=True)
-            return
-        self._plain.append(f"{printable(line)}\n")
-        if len(self._plain) >= 1000:
+        text = printable(line)
+        self._lines.append(f"{styled(text, STYLES[style]) if self._is_coloured else text}\n")
+        if len(self._lines) >= 1000:
             self.flush()
 
     def flush(self) -> None:
-        self._out.writelines(self._plain)
-        self._plain.clear()
+        self._out.writelines(self._lines)
+        self._lines.clear()
 
 
 _JSON_HELP = """\b

@@ -45,7 +45,12 @@ async def whole_lines() -> AsyncIterator[str]:
     """The lines of standard input, which nobody else reads then. They are read by a thread that nobody waits for, so
     that a signal ends the command while the input is open."""
     read: asyncio.Queue[bytes] = asyncio.Queue(1)
-    thread = Thread(target=_read, args=(_taken(), read, asyncio.get_running_loop()), name="symd-mcp-lines", daemon=True)
+    thread = Thread(
+        target=_read,
+        args=(_take_standard_input(), read, asyncio.get_running_loop()),
+        name="symd-mcp-lines",
+        daemon=True,
+    )
     thread.start()
     awake = asyncio.create_task(_awake())
     try:
@@ -66,7 +71,7 @@ def with_whole_characters(line: bytes) -> bytes:
     return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], line)
 
 
-def _taken() -> int:
+def _take_standard_input() -> int:
     """Standard input under another number; what is run meanwhile finds none."""
     source = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)

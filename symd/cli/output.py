@@ -1,15 +1,16 @@
 """A command's output: answers as JSON lines, or as text that is plain unless it goes to a terminal; and messages about
-its work on stderr, with a progress bar on a terminal. No file that it writes may be one that it reads.
+its work on stderr, and how far it is on a terminal. No file that it writes may be one that it reads.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import click
 
@@ -18,19 +19,16 @@ from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as v
 from symd.model.json import to_json
 from symd.model.texts import counted
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.tree import Tree
-
-
 _LINES = 1 << 10
 """Lines that are written together."""
 NO = 1
 """The exit code of a command whose answer is no: nothing found, or not all of it."""
 MISUSED = 2
 """The exit code where the call or the input is wrong."""
-PLAIN_COLUMNS = 100_000
-"""The width of what is not written to a terminal: nothing is folded."""
+_PERIOD = 0.5
+"""Seconds between two words on how far it is."""
+_CLEAR = "\r\x1b[K"
+"""The sequence that goes to the beginning of the line and clears it."""
 
 
 def write_json(value: Any) -> None:
@@ -67,25 +65,11 @@ def is_coloured(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def write_rich(what: RenderableType, columns: int = PLAIN_COLUMNS) -> None:
-    """A tree or a table: coloured and folded on a terminal; elsewhere plain, folded at ``columns``, by default one line
-    each, however long."""
-    from rich.console import Console  # noqa: PLC0415 - 15 ms: slow to import, and most verbs write lines
-
-    coloured = is_coloured(sys.stdout)
-    console = Console(
-        file=sys.stdout,
-        width=None if sys.stdout.isatty() else columns,
-        force_terminal=coloured,
-        no_color=not coloured,
-        color_system="standard" if coloured else None,  # whatever $TERM says: who asks for colours gets them
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
-    with console.capture() as captured:
-        console.print(what)
-    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+def styled(text: str, style: str) -> str:
+    """Text in a style on a terminal: a colour, "bold" or "dim", or several of them; "" is none."""
+    words = style.split()
+    colour = next((word for word in words if word not in ("bold", "dim")), None)
+    return click.style(text, colour, bold="bold" in words or None, dim="dim" in words or None) if words else text
 
 
 class Branch(NamedTuple):
@@ -97,26 +81,25 @@ class Branch(NamedTuple):
 
 
 def write_tree(tree: Branch) -> None:
-    """A tree: coloured and folded on a terminal; elsewhere plain, one line each, however long and however many."""
-    if sys.stdout.isatty() or is_coloured(sys.stdout):
-        write_rich(_rich(tree))
-    else:
-        lines: list[str] = []
-        _add_lines(tree, "", "", lines)
-        _write_lines(lines)
+    """A tree, one line each, however long and however many: coloured on a terminal, elsewhere plain."""
+    lines: list[str] = []
+    _add_lines(tree, "", "", lines, styled if is_coloured(sys.stdout) else lambda text, _style: text)
+    _write_lines(lines)
 
 
 def _write_lines(lines: list[str]) -> None:
     """Write and forget them."""
-    some = lines if "".join(lines).isprintable() else [printable(line) for line in lines]
-    sys.stdout.write("\n".join([*some, ""]))
+    sys.stdout.write("\n".join([*lines, ""]))
     lines.clear()
 
 
-def _add_lines(tree: Branch, guide: str, below: str, lines: list[str]) -> None:
+def _add_lines(tree: Branch, guide: str, below: str, lines: list[str], style: Callable[[str, str], str]) -> None:
     """Add the lines of a tree to some that wait until they are many."""
-    line = "  ".join([word if isinstance(word, str) else word[0] for word in tree.words])
-    lines.append(f"{guide}{line}".rstrip(" "))
+    words = [
+        style(printable(word), "") if isinstance(word, str) else style(printable(word[0]), word[1])
+        for word in tree.words
+    ]
+    lines.append(f"{guide}{'  '.join(words)}".rstrip(" "))
     if len(lines) >= _LINES:
         _write_lines(lines)
     branches = iter(tree.below)
@@ -124,20 +107,10 @@ def _add_lines(tree: Branch, guide: str, below: str, lines: list[str]) -> None:
     while branch is not None:
         following = next(branches, None)
         if following is None:
-            _add_lines(branch, f"{below}└── ", f"{below}    ", lines)
+            _add_lines(branch, f"{below}└── ", f"{below}    ", lines, style)
         else:
-            _add_lines(branch, f"{below}├── ", f"{below}│   ", lines)
+            _add_lines(branch, f"{below}├── ", f"{below}│   ", lines, style)
         branch = following
-
-
-def _rich(branch: Branch) -> Tree:
-    from rich.text import Text  # noqa: PLC0415 - 9 ms: slow to import
-    from rich.tree import Tree  # noqa: PLC0415 - 15 ms
-
-    words = [(word, "") if isinstance(word, str) else word for word in branch.words]
-    tree = Tree(Text("  ").join(Text(printable(text), style) for text, style in words))
-    tree.children = [_rich(each) for each in branch.below]
-    return tree
 
 
 PRINTED_NOTES = 20
@@ -163,25 +136,23 @@ Show = Callable[[str, int, int], None]
 
 @contextmanager
 def progress_bar() -> Iterator[Show]:
-    """A bar on stderr while it lasts, and only on a terminal."""
-    from rich.console import Console  # noqa: PLC0415 - 15 ms: slow to import, and few verbs have a bar
-    from rich.progress import (  # noqa: PLC0415 - 27 ms
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    """Tells what is done, and how much of it, in a line on stderr while it lasts, and only on a terminal."""
+    out, told = sys.stderr, 0.0
+    is_terminal = out.isatty() and os.environ.get("TERM") != "dumb"
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("opening modules", total=None)
+    def show(stage: str, done: int, total: int) -> None:
+        nonlocal told
+        if is_terminal and time.monotonic() - told >= _PERIOD:
+            told = time.monotonic()
+            out.write(f"{_CLEAR}symd: {stage}, {done / max(total, 1):.0%}")
+            out.flush()
 
-        def show(stage: str, done: int, total: int) -> None:
-            bar.update(task, description=stage, completed=done, total=total)
-
+    try:
         yield show
+    finally:
+        if is_terminal:
+            out.write(_CLEAR)
+            out.flush()
 
 
 def check_output_is_not_input(targets: Iterable[Path | str | None], files: Iterable[str | None]) -> None:

@@ -121,7 +121,7 @@ def command(
     try:
         lines = chosen if debug_lines else None
         environment = _environment(program[0], tuple(map(CaptureWay, ways)), run, lines)
-        ending, counts, sent = _captured(program, environment | simulated, run, chosen, limits)
+        ending, counts, sent = _run_captured(program, environment | simulated, run, chosen, limits)
     except ProgramNotStarted as error:
         _say(f"{program[0]}: {os_error_text(error.reason)}")
         return NOT_FOUND if isinstance(error.reason, FileNotFoundError) else NOT_EXECUTABLE
@@ -188,7 +188,7 @@ def _own_environment() -> dict[str, str]:
     return environment
 
 
-def _captured(
+def _run_captured(
     program: Sequence[str], environment: Mapping[str, str], run: RunFolder, chosen: Destination, limits: Limits
 ) -> tuple[ForegroundEnding, CaptureCounts, Sent | None]:
     kept = FolderSink(chosen.folder, limits.capture_bytes, follow_links=not chosen.named, private=not chosen.named)

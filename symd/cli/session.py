@@ -46,19 +46,20 @@ _UNREAD = (Reason.MALFORMED, Reason.NO_DEBUG_INFO)
 """Reasons of which the module may say more."""
 SINGLE_LINES = 64
 """Up to this many new lines are read one by one; a column would not pay."""
-_SAMPLE = 2048
+_SAMPLE_LINES = 2048
 """Lines that show whether lines come again."""
-_AT_ONCE = 1 << 18
+_LINES_AT_ONCE = 1 << 18
 """Lines that are answered at a time; fewer where answers are long."""
-_KNOWN_AT_ONCE = 1 << 17
+_KNOWN_LINES_AT_ONCE = 1 << 17
 """Lines that are answered at a time where most were answered before."""
-_KEPT = 1 << 17
+_KEPT_ANSWERS = 1 << 17
 """Lines whose answers are kept; fewer where answers are long."""
-_FIRST = 1 << 10
+_FIRST_LINES = 1 << 10
 """Lines that are answered before it is known how long answers are."""
-_WRITTEN_AT_ONCE = 1 << 11
+_ANSWERS_WRITTEN_AT_ONCE = 1 << 11
 """Answers that are put together before they are written: their text fits the processor's caches."""
 _BYTES_AT_ONCE = 1 << 26
+"""Bytes of lines and their answers that are held at a time."""
 _SHOWN_PLACES = 3
 """Places that are named where an address may be an offset in them."""
 
@@ -83,7 +84,7 @@ class Session:
         self._known: dict[bytes, bytes] = {}
         self._refused: set[bytes] = set()
         self._longest = 1
-        self._step = _FIRST
+        self._step = _FIRST_LINES
 
     def answer(self, texts: Sequence[str], queries: Sequence[Query]) -> None:
         """Write the answers to queries."""
@@ -99,7 +100,7 @@ class Session:
         for lines in batches:
             any_came = True
             with gc_paused():
-                for part in self._answered(lines):
+                for part in self._answer(lines):
                     out.write(part)
             out.flush()
         return any_came
@@ -190,30 +191,30 @@ class Session:
             return MISUSED
         return NO if self._unanswered else 0
 
-    def _answered(self, lines: Sequence[bytes]) -> Iterator[bytes]:
+    def _answer(self, lines: Sequence[bytes]) -> Iterator[bytes]:
         """The answers to lines, some at a time. Where most lines are new it does not pay to keep what is answered."""
         first = 0
         while first < len(lines):
             count = min(self._step, max(1, _BYTES_AT_ONCE // self._longest))
-            sample = lines[first : first + min(count, _SAMPLE)]
+            sample = lines[first : first + min(count, _SAMPLE_LINES)]
             if len(sample) > SINGLE_LINES and 2 * len(set(sample).difference(self._known)) > len(sample):
                 stop = first + count
                 some = lines.part(first, stop) if isinstance(lines, Lines) else lines[first:stop]
                 written, refused = self._new(some)
-                for start in range(0, len(some), _WRITTEN_AT_ONCE):
-                    text = written.text(start, start + _WRITTEN_AT_ONCE)
-                    self._longest = max(self._longest, len(text) // _WRITTEN_AT_ONCE)
+                for start in range(0, len(some), _ANSWERS_WRITTEN_AT_ONCE):
+                    text = written.text(start, start + _ANSWERS_WRITTEN_AT_ONCE)
+                    self._longest = max(self._longest, len(text) // _ANSWERS_WRITTEN_AT_ONCE)
                     yield text
             else:
                 if isinstance(lines, Lines):
                     lines = lines[:]  # all at once, as none of their addresses is read
-                some = lines[first : first + min(count, _KNOWN_AT_ONCE)]
-                for start in range(0, len(some), _WRITTEN_AT_ONCE):
-                    yield self._again(some, start, start + _WRITTEN_AT_ONCE)
+                some = lines[first : first + min(count, _KNOWN_LINES_AT_ONCE)]
+                for start in range(0, len(some), _ANSWERS_WRITTEN_AT_ONCE):
+                    yield self._again(some, start, start + _ANSWERS_WRITTEN_AT_ONCE)
                 refused = self._refused
             self._unreadable += sum(line in refused for line in some) if refused else 0
             first += len(some)
-            self._step = _AT_ONCE
+            self._step = _LINES_AT_ONCE
 
     def _again(self, lines: Sequence[bytes], start: int, stop: int) -> bytes:
         """The answers to the lines from ``start`` to ``stop``, of which most were answered before."""
@@ -227,7 +228,7 @@ class Session:
         """Keep the answers to lines, and forget others where there are many."""
         known = self._known
         new = [line for line in dict.fromkeys(lines) if line not in known]
-        if len(known) > _KEPT or self._longest * len(known) > _BYTES_AT_ONCE:
+        if len(known) > _KEPT_ANSWERS or self._longest * len(known) > _BYTES_AT_ONCE:
             known.clear()
             self._refused = set()
             new = list(dict.fromkeys(lines))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from symd.cli.options import example, json_option, limit_option, names_limit
-from symd.cli.output import NO, write_json, write_line
+from symd.cli.output import NO, progress_bar, write_json, write_line
 from symd.cli.store_places import (
     collected,
     folder_of,
@@ -25,18 +23,16 @@ from symd.cli.store_places import (
     store_places,
     transferred,
 )
-from symd.config import MIB, UNBOUNDED_STORE, Limits
+from symd.config import UNBOUNDED_STORE, Limits
 from symd.model.identities import Digest
 from symd.model.texts import plural
 from symd.store.catalogue import MIGRATIONS
-from symd.store.inspection import Inspection, Progress, StoreFinding, inspect
+from symd.store.inspection import Inspection, StoreFinding, inspect
 from symd.store.maintenance import Collected, Copied, collect, copy, repair
 
 if TYPE_CHECKING:
     from symd.store.shared.transfer import Transferred
 
-_PERIOD = 0.5
-"""Seconds between two lines about how far it is."""
 _ONE = {"indexes": "index", "aliases": "alias"}
 _WHOLE = 1000
 """Characters, more than any first sentence has."""
@@ -106,7 +102,8 @@ def command() -> None:
 def check(context: click.Context, root: str, catalogue: str, limits: Limits, as_json: bool) -> int:
     """Read every module, every index and the catalogue, and say what is wrong. Exit code 1: something is wrong."""
     shared = is_shared(root, catalogue, by_environment=_by_environment(context))
-    with _progress() as told:
+    with progress_bar() as show:
+        told = partial(show, "reading")
         found = inspected(root, catalogue, limits, told) if shared else inspect(Path(root), limits, told)
     _write_findings(found.findings, as_json=as_json)
     if as_json:
@@ -130,8 +127,8 @@ def repair_command(root: str, catalogue: str, limits: Limits, as_json: bool) -> 
     """Repair what check finds: set damaged modules aside, remove damaged indexes, rebuild a damaged catalogue. Exit
     code 1: something is left that you can only repair by adding modules again or moving files away."""
     folder = folder_of(root, catalogue)
-    with _progress() as told:
-        done = repair(folder, limits, told)
+    with progress_bar() as show:
+        done = repair(folder, limits, partial(show, "reading"))
     _write_findings(done.after, as_json=as_json)
     if as_json:
         write_json({"before": len(done.before), "after": len(done.after), "rebuilt": done.rebuilt or None})
@@ -180,8 +177,8 @@ def copy_command(
     if not is_url(source) and not is_url(target):
         return _copied(copy(Path(source), Path(target)), as_json=as_json)
     one, other = store_places(source, target, catalogue, to_catalogue)
-    with _progress("copied") as told:
-        return _transferred(transferred(one, other, limits, told), as_json=as_json)
+    with progress_bar() as show:
+        return _transferred(transferred(one, other, limits, partial(show, "copying")), as_json=as_json)
 
 
 def _copied(done: Copied, *, as_json: bool) -> int:
@@ -247,28 +244,6 @@ def gc_command(context: click.Context, root: str, catalogue: str, limits: Limits
 def _by_environment(context: click.Context) -> bool:
     """Whether the environment names the catalogue, perhaps of another store."""
     return context.get_parameter_source("catalogue") is ParameterSource.ENVIRONMENT
-
-
-@contextmanager
-def _progress(what: str = "read") -> Iterator[Progress | None]:
-    """Says on a terminal, now and then, how far it is; None where nobody looks at one."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    last = time.monotonic()
-
-    def tell(done: int, of: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _PERIOD:
-            last = time.monotonic()
-            sys.stderr.write(f"\r\x1b[K{what} {done / MIB:,.0f} of {of / MIB:,.0f} MiB")
-            sys.stderr.flush()
-
-    try:
-        yield tell
-    finally:
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
 
 
 def _removed(gone: Collected) -> str:

@@ -19,7 +19,7 @@ from symd.store.files import disk
 from symd.store.folder import StorePaths, check_owner
 from symd.store.inspection import Inspection
 from symd.store.maintenance import Collected
-from symd.store.shared.opening import inspect_by_urls, open_shared
+from symd.store.shared import inspect_by_urls, open_shared
 from symd.store.shared.transfer import transfer
 from symd.system.private_files import temporary_folder
 

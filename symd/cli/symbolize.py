@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -38,6 +38,9 @@ from symd.model.answers import Answer
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from symd.api import Symbolizer
+    from symd.engine.files.added_module import OpenModule
+    from symd.model.columns import U64
     from symd.model.sources import PathRule
     from symd.query.demangler import Demangler
 
@@ -114,6 +117,7 @@ def command(
         )
     if time is not None:
         raise click.UsageError("--time is only for device addresses: it needs --context")
+
     from_input = queries in ((), ("-",))
     if from_input and file == "-":
         raise click.UsageError("the file and the queries cannot both come from standard input")
@@ -122,8 +126,9 @@ def command(
     asked = [] if from_input else _queries(file, queries)
     if store is not None and (server is not None or debug is not None):
         raise click.UsageError("--store is for a FILE that is read here, without --server and --debug")
-    with _answering(file, server, limits, debug, store, (roots, rules)) as (answers, kernels):
-        ask = partial(answers, path=path, as_written=as_written or styled is not None)
+
+    with _asked_module(file, server, limits, debug, store, (roots, rules)) as module:
+        ask = partial(module.symbolize, path=path, as_written=as_written or styled is not None)
         demangler = _demangler() if demangle and not styled else None
         lines = styled or _lines(demangler, as_json=as_json)
         session = Session(styled.asking(ask) if styled else ask, lines, demangler)
@@ -133,7 +138,7 @@ def command(
         else:
             _follow_input(session, is_asked_for=bool(queries))
         if not as_json and not styled:
-            session.say_what_was_meant(file, kernels, path)
+            session.say_what_was_meant(file, module.kernels, path)
     return session.finish()
 
 
@@ -183,28 +188,42 @@ def _device_addresses(
         return session.finish()
 
 
+class _OpenedModule:
+    """A module in an engine of this process or in a daemon, asked as a ``LocalModule`` is."""
+
+    def __init__(self, symbolizer: Symbolizer, module: OpenModule) -> None:
+        self._symbolizer, self._module = symbolizer, module
+
+    def symbolize(
+        self, queries: Sequence[Query] | U64, path: str | None = None, *, as_written: bool = False
+    ) -> Sequence[Answer]:
+        return self._symbolizer.symbolize(self._module.digest, queries, path, as_written=as_written)
+
+    def kernels(self) -> AskedKernels:
+        return self._module.summary()
+
+
 @contextmanager
-def _answering(
+def _asked_module(
     file: str,
     server: str | None,
     limits: Limits,
     debug: str | None,
     store: str | None,
     sources: tuple[Sequence[Path], Sequence[PathRule]],
-) -> Iterator[tuple[Callable[..., Sequence[Answer]], Callable[[], AskedKernels]]]:
-    """What answers, and what knows of kernels: this process, as directly as it can, where it needs neither a daemon nor
-    two files."""
+) -> Iterator[LocalModule | _OpenedModule]:
+    """What answers: a ``LocalModule``, which decodes no more than the queries need, if one file that is here is asked;
+    else an engine that joins ``debug`` to the file, or the daemon at ``server``."""
     if server is None and debug is None and module_digest(file) is None:
         with hints_name(file):
-            asked = LocalModule(file, limits, store, sources)
-            yield asked.symbolize, asked.kernels
+            yield LocalModule(file, limits, store, sources)
         return
+
     from symd.engine.files.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - 36 ms: few read sources
     from symd.engine.files.module import open_module  # noqa: PLC0415 - 120 ms: the engine is slow to import and not needed for one file
 
     with open_module(file, server, limits, debug) as module:
-        named = with_python_names(module.symbolizer, allowed_folders(*sources), limits)
-        yield partial(named.symbolize, module.digest), module.summary
+        yield _OpenedModule(with_python_names(module.symbolizer, allowed_folders(*sources), limits), module)
 
 
 def _demangler() -> Demangler:

@@ -116,7 +116,9 @@ def _write_event(event: WatchEvent, *, as_json: bool) -> None:
 def _write_answer(event: Resolved | PlacesGone, demangler: Demangler | None, *, as_json: bool) -> None:
     names = readable([event.answer], demangler)
     load = event.unloaded if isinstance(event, PlacesGone) else event.loaded
-    what, gone = ("unloaded", "gone from ") if isinstance(event, PlacesGone) else ("loaded", "")
+    what, gone = "loaded", ""
+    if isinstance(event, PlacesGone):
+        what, gone = "covered" if event.unloaded.load.unload_time is None else "unloaded", "gone from "
     module = f"modules/{event.digest}"
     if as_json:
         told = {what: loaded_json(load)} if load else {}

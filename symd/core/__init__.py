@@ -4,7 +4,8 @@ uncompiled."""
 
 import os
 import sys
-from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from _frozen_importlib import ModuleSpec  # what importlib.machinery has, whose package is slow to load
+from _frozen_importlib_external import ExtensionFileLoader
 
 _LIBRARY = os.path.join(os.path.dirname(__file__), "compiled.abi3.so")  # noqa: PTH118, PTH120 - pathlib is slow to load
 _PYTHON = "symd.core._code_flags"

@@ -110,6 +110,13 @@ _MOST_ATTRIBUTES = cython.declare(cython.int, 256)
 _FIRST_ROOM = cython.declare(cython.Py_ssize_t, 8)
 _SMALL_CODES = cython.declare(cython.int, 128)
 """Codes below this one are looked up in an array."""
+
+# A step of reading a DIE is one u32: the column in the lowest 8 bits, the kind in the next 8, the layout in the upper
+# 16. Layouts may be negative, so that a bias is added to them.
+COLUMN_MASK = 0xFF
+KIND_SHIFT = 8
+KIND_MASK = 0xFF
+LAYOUT_SHIFT = 16
 LAYOUT_BIAS = 32
 
 
@@ -130,8 +137,8 @@ class AbbreviationTable(ByteReader):
     ``count`` declarations; of several with one code the first counts. ``at`` is the place behind what was read,
     ``tags`` and ``have_children`` are theirs. The values of declaration n are passed by the steps
     ``sizes[first_size[n]:first_size[n + 1]]``, layouts with neighboring sizes added up, and read by
-    ``takes[first_take[n]:first_take[n + 1]]``, each a column, a kind and a layout
-    (``column | kind << 8 | (layout + 32) << 16``); ``constants`` are the values of DW_FORM_implicit_const. ``places``
+    ``takes[first_take[n]:first_take[n + 1]]``, each a column, a kind and a layout in one word, as ``COLUMN_MASK`` and
+    the constants beside it say; ``constants`` are the values of DW_FORM_implicit_const. ``places``
     says where each declaration's tag stands in the section."""
 
     def __init__(self, data: bytes, section: str, at: int, end: int, address: int, offset: int, ref_addr: int) -> None:
@@ -279,6 +286,7 @@ class AbbreviationTable(ByteReader):
     def _take(self, column: cython.int, kind: cython.int, layout: cython.int, constant: cython.ulonglong) -> cython.int:
         """One more step of reading them."""
         step: cython.uint
+        is_passed: cython.bint
         last: cython.Py_ssize_t = self._takes - 1
         if column == SKIPPED:
             layout = 0 if layout == CONSTANT else LEB if layout == SLEB else layout
@@ -286,13 +294,14 @@ class AbbreviationTable(ByteReader):
                 return 0
             if layout > 0 and last >= cython.cast(cython.Py_ssize_t, self.first_take[self.count]):
                 step = self.takes[last]
-                if step & 0xFFFF == 0 and step >> 16 > cython.cast(cython.uint, LAYOUT_BIAS):
-                    self.takes[last] = step + (layout << 16)
+                is_passed = step & ((1 << LAYOUT_SHIFT) - 1) == 0  # SKIPPED and OTHER_KIND are 0
+                if is_passed and step >> LAYOUT_SHIFT > cython.cast(cython.uint, LAYOUT_BIAS):
+                    self.takes[last] = step + (layout << LAYOUT_SHIFT)
                     return 0
             kind = OTHER_KIND
         if self._takes == cython.cast(cython.Py_ssize_t, len(self.takes)):
             self._room(0, self._takes)
-        self.takes[self._takes] = column | kind << 8 | (layout + LAYOUT_BIAS) << 16
+        self.takes[self._takes] = column | kind << KIND_SHIFT | (layout + LAYOUT_BIAS) << LAYOUT_SHIFT
         self.constants[self._takes] = constant
         self._takes += 1
         return 0

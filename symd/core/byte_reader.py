@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import cython
 
+from symd.errors import Malformed
+
 _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
@@ -107,6 +109,4 @@ class ByteReader:
     @cython.cfunc
     def fail(self, what: str) -> object:
         """The error that says ``what`` about this place."""
-        from symd.errors import Malformed  # noqa: PLC0415 - ``typing`` behind it takes a while to import
-
         return Malformed(what, where=f"{self.section}+{self.at:#x}")

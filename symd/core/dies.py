@@ -313,26 +313,30 @@ class DieRows(ValueReader):
         kind: cython.int
         layout: cython.int
 
+        # What a DIE may leave unsaid.
         self.wide_view[wide + ORIGIN] = self.wide_view[wide + SPECIFICATION] = _U64
         self.narrow_view[narrow + CALL_FILE] = self.narrow_view[narrow + DECL_FILE] = cython.cast(cython.uint, _U32)
         self.narrow_view[narrow + CALL_LINE] = self.narrow_view[narrow + CALL_COLUMN] = self.narrow_view[
             narrow + DECL_LINE
         ] = 0
+
+        # Attributes stand in any order, so that what several say together, such as the code, waits for the last.
         for step in range(table.first_take[number], table.first_take[number + 1]):
             take = table.takes[step]
-            column = take & 0xFF
-            layout = cython.cast(cython.int, take >> 16) - abbreviations.LAYOUT_BIAS
-            if column == 0:
+            column = take & abbreviations.COLUMN_MASK
+            layout = cython.cast(cython.int, take >> abbreviations.LAYOUT_SHIFT) - abbreviations.LAYOUT_BIAS
+            if column == abbreviations.SKIPPED:
                 if layout > 0:
                     self.skip(layout)
                 else:
                     self.pass_value(table, layout)
                 continue
-            kind = take >> 8 & 0xFF
+            kind = take >> abbreviations.KIND_SHIFT & abbreviations.KIND_MASK
             if layout == abbreviations.INDIRECT:
                 form = self.form(table)
                 kind, layout = table.kind(form), table.layout(form)
             value = self.value(table, layout, table.constants[step])
+
             if column == abbreviations.NAME:
                 name = self._string(unit, kind, value)
             elif column in (abbreviations.LINKAGE_NAME, abbreviations.MIPS_LINKAGE_NAME):
@@ -389,6 +393,7 @@ class DieRows(ValueReader):
                 elif column == abbreviations.DECL_LINE:
                     self.narrow_view[narrow + DECL_LINE] = cython.cast(cython.uint, value & _U32)
 
+        # The code that the DIE states.
         if has_low:
             flags |= _HAS_LOW
         if has_low and has_high:  # these go before a list
@@ -397,6 +402,8 @@ class DieRows(ValueReader):
         elif has_list:
             flags |= _STATES_CODE | _HAS_LIST
             self.ranges.read(cython.cast(cython.uint, row), list_offset, unit)
+
+        # The rest of the row.
         self.wide_view[wide + PLACE] = start
         self.wide_view[wide + PLACE_AFTER] = self.end if table.have_children[number] else start
         self.wide_view[wide + NAME], self.wide_view[wide + LINKAGE_NAME] = name, linkage_name

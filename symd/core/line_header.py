@@ -10,6 +10,7 @@ import cython
 
 from symd.core.line_program import ProgramParameters
 from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
+from symd.errors import Unsupported
 from symd.model.light_typing import Any
 
 if cython.compiled:
@@ -100,8 +101,6 @@ class LineHeaderReader(ByteReader):
         header.offset, header.offset_size, header.names_base = offset, self.offset_size, 0
         header.version = cython.cast(cython.int, self.uint(2))
         if not 2 <= header.version <= 5:
-            from symd.errors import Unsupported  # noqa: PLC0415 - as in ``ByteReader.fail``
-
             what = f"line table version {header.version} is not read; 2 to 5 are"
             raise Unsupported(what, where=f"{self.section}+{offset:#x}")
         if header.version >= 5:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import cython
 
+from symd.errors import LimitExceeded
+
 if cython.compiled:
     from cython.cimports.symd.core.byte_reader import ByteReader
 else:
@@ -163,8 +165,6 @@ class RangeRows(ByteReader):
     @cython.exceptval(-1, check=True)
     def _check_left(self) -> cython.int:
         if self._lists_left < 0 or self._ranges_left < 0:
-            from symd.errors import LimitExceeded  # noqa: PLC0415 - as in ``ByteReader.fail``
-
             raise LimitExceeded("range lists overlap without end", where=self.section)
         return 0
 

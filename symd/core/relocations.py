@@ -10,6 +10,8 @@ from array import array
 
 import cython
 
+from symd.errors import Malformed, Unsupported
+
 if cython.compiled:
     from cython.cimports.symd.core import sorting
 else:
@@ -38,8 +40,6 @@ class SymbolValues(ByteReader):
         is_wide: cython.bint = bits == 64
         size: cython.Py_ssize_t = 24 if is_wide else 16
         if len(table) % size:
-            from symd.errors import Malformed  # noqa: PLC0415 - as in ``ByteReader.fail``
-
             raise Malformed(f"symbol table size is not a multiple of {size}", where=section)
         self.data, self.section, self.end = table, section, len(table)
         count: cython.Py_ssize_t = len(table) // size
@@ -53,8 +53,6 @@ class SymbolValues(ByteReader):
             self.at = size * at + (6 if is_wide else 14)
             number = self.uint(2)
             if number == _SHN_XINDEX:
-                from symd.errors import Unsupported  # noqa: PLC0415 - as in ``ByteReader.fail``
-
                 raise Unsupported("symbols of an object with more than 65,279 sections", where=section)
             self.at = size * at + (8 if is_wide else 4)
             value = self.uint(8 if is_wide else 4)
@@ -80,8 +78,6 @@ class RelocationTable(ByteReader):
         self._size = (8 if self._is_wide else 4) * (3 if has_addends else 2)
         self.data, self.section, self.end = table, section, len(table)
         if len(table) % self._size:
-            from symd.errors import Malformed  # noqa: PLC0415 - as in ``ByteReader.fail``
-
             raise Malformed(f"relocation table size is not a multiple of {self._size}", where=section)
 
     @cython.cfunc
@@ -146,8 +142,6 @@ class RelocationTable(ByteReader):
                     continue
                 value = (value + values[self._symbol]) & _U64
             if width == 4 and low <= value < high:
-                from symd.errors import Unsupported  # noqa: PLC0415 - as in ``ByteReader.fail``
-
                 raise Unsupported("a 32-bit relocation against code is not read", where=self.section)
             self._store(stored, place, width, value)
 
@@ -215,14 +209,10 @@ class RelocationTable(ByteReader):
         """The bytes that an entry of this type writes."""
         found = widths.get(self._kind)
         if found is None:
-            from symd.errors import Unsupported  # noqa: PLC0415 - as in ``ByteReader.fail``
-
             known = ", ".join(map(str, sorted(widths)))
             raise Unsupported(f"relocation type {self._kind} is not read in debug data; {known} are", where=section)
         return found
 
     @cython.cfunc
     def _malformed(self, what: str, section: str) -> object:
-        from symd.errors import Malformed  # noqa: PLC0415 - as in ``ByteReader.fail``
-
         return Malformed(what, where=section)

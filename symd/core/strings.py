@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import cython
 
+from symd.errors import LimitExceeded
 from symd.model.light_typing import Any
 
 if cython.compiled:
@@ -63,8 +64,6 @@ class StringReader:
                 break
         self._allowance -= stop - offset
         if self._allowance < 0:
-            from symd.errors import LimitExceeded  # noqa: PLC0415 - ``typing`` behind it takes a while to import
-
             raise LimitExceeded("strings overlap without end", where=self._sections[section].name)
         found: bytes = self._data[offset:stop]
         return found

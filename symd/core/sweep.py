@@ -267,11 +267,15 @@ def innermost(
     scope: memoryview[int],
     parent: memoryview[int],
 ) -> tuple[array[int], bytearray, bool]:
-    """(for each of ``count`` points the number, i32, of the innermost scope that holds it; for each range whether it
-    does not nest as its scope does; whether any does not). A range of ``scope`` (u32) holds the points (i32) from
-    ``begin`` up to its ``stop``, and at least one; ``parent`` (u32) is that of each scope, or NO_PARENT. ``order``
-    (i64) has the numbers of the ranges in the order of their beginnings. What is found in a range that does not nest,
-    and in those that overlap it, is for the caller to find otherwise."""
+    """Find the innermost scope that holds each of ``count`` points.
+
+    ``begin`` and ``stop`` (i32) are the points [begin, stop) of each range, of which there is at least one. ``scope``
+    (u32) is the scope of each range, ``parent`` (u32) the parent of each scope, or NO_PARENT. ``order`` (i64) has the
+    numbers of the ranges in the order in which they begin.
+
+    Returns three things: the number of the scope at each point (i32); for each range whether it fails to nest as its
+    scope does; whether any fails. In a range that fails, and in the ranges that overlap it, the numbers do not hold:
+    the caller has to find them in another way."""
     the_order = cython.declare(cython.const[cython.longlong][::1])
     begins = cython.declare(cython.const[cython.int][::1])
     stops = cython.declare(cython.const[cython.int][::1])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import cython
 
 from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
+from symd.errors import Unsupported
 from symd.model.light_typing import Any
 
 if cython.compiled:
@@ -120,12 +121,12 @@ class UnitReader(ValueReader):
         value: cython.ulonglong
         for step in range(table.first_take[number], table.first_take[number + 1]):
             take = table.takes[step]
-            column = take & 0xFF
-            layout = cython.cast(cython.int, take >> 16) - abbreviations.LAYOUT_BIAS
-            if column == 0:
+            column = take & abbreviations.COLUMN_MASK
+            layout = cython.cast(cython.int, take >> abbreviations.LAYOUT_SHIFT) - abbreviations.LAYOUT_BIAS
+            if column == abbreviations.SKIPPED:
                 self.pass_value(table, layout)
                 continue
-            kind = take >> 8 & 0xFF
+            kind = take >> abbreviations.KIND_SHIFT & abbreviations.KIND_MASK
             if layout == abbreviations.INDIRECT:
                 form = self.form(table)
                 kind, layout = table.kind(form), table.layout(form)
@@ -203,6 +204,4 @@ class UnitReader(ValueReader):
 
 @cython.cfunc
 def _unsupported(what: str) -> object:
-    from symd.errors import Unsupported  # noqa: PLC0415 - as in ``ByteReader.fail``
-
     return Unsupported(what)

@@ -15,7 +15,7 @@ from symd.cores.amd_callers import CallerFinder, Callers, CodeFrames, call_frame
 from symd.cores.amd_waves import SavedWave
 from symd.cores.stopped import (
     MOST_REGISTER_BYTES,
-    LoadedCode,
+    DumpedCode,
     LoadedImage,
     LoadedText,
     StoppedCore,
@@ -133,8 +133,8 @@ class _Reading:
         return CodeFrames(bias, frames, kernels)
 
     @cached_property
-    def _code(self) -> LoadedCode:
-        return LoadedCode(text for each in self._images for text in each.texts)
+    def _code(self) -> DumpedCode:
+        return DumpedCode(text for each in self._images for text in each.texts)
 
     def _stacks(self) -> Iterator[tuple[CoreStack, WaveRegisters | None]]:
         agents = {agent.gpu_id: agent for agent in self._core.state.agents}

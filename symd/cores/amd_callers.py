@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from symd.cores.amd_waves import SPACES, SavedWave, WaveReader
 from symd.cores.frame_expressions import FrameMemory, Location, NotInDump, contents, evaluate
-from symd.cores.stopped import LoadedCode
+from symd.cores.stopped import DumpedCode
 from symd.debuginfo.dwarf.call_frames import CallFrames, FrameRow, RegisterRule, RuleKind
 from symd.errors import Malformed
 from symd.formats.containers.amd.core_state import CoreMemory
@@ -109,7 +109,7 @@ class CallerFinder:
     """Finds the callers of the functions that waves were in. ``known`` has the code objects by their number in the
     dump, ``core`` the memory that the code is in."""
 
-    def __init__(self, code: LoadedCode, known: Mapping[int, CodeFrames], core: CoreMemory) -> None:
+    def __init__(self, code: DumpedCode, known: Mapping[int, CodeFrames], core: CoreMemory) -> None:
         self._code, self._known, self._core = code, known, core
         self._rows: dict[int, FrameRow | str | None] = {}
         self._callable: dict[tuple[int, CallInstructions], bool] = {}

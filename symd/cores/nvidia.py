@@ -18,7 +18,7 @@ from symd.cores.faults import TRAPPED, cuda_fault
 from symd.cores.stopped import (
     MOST_REGISTER_BYTES,
     CodeIdentity,
-    LoadedCode,
+    DumpedCode,
     LoadedImage,
     LoadedText,
     MemoryWindow,
@@ -197,12 +197,12 @@ class _Reading:
             return None
 
     @cached_property
-    def code(self) -> dict[int, LoadedCode]:
+    def code(self) -> dict[int, DumpedCode]:
         """The loaded code by the row of the device."""
         found: dict[int, list[LoadedText]] = {}
         for module, image in zip(core_sections.loaded_modules(self.sections), self.images, strict=True):
             found.setdefault(module.device, []).extend(image.texts)
-        return {device: LoadedCode(texts) for device, texts in found.items()}
+        return {device: DumpedCode(texts) for device, texts in found.items()}
 
     def _place(self, device: int, address: int) -> CorePlace | None:
         code = self.code.get(device)

@@ -89,7 +89,7 @@ class LoadedImage(NamedTuple):
     identity: CodeIdentity | None = None
 
 
-class LoadedCode:
+class DumpedCode:
     """All text of one device's address space."""
 
     def __init__(self, texts: Iterable[LoadedText]) -> None:
@@ -276,7 +276,7 @@ def shared(core: StoppedCore) -> SharedFrames:
     return SharedFrames(core._replace(dump=replace(core.dump, stacks=bare)), tuple(numbers), every, counts)
 
 
-def whole(apart: SharedFrames) -> StoppedCore:
+def with_frames(apart: SharedFrames) -> StoppedCore:
     """The dump with its frames; equal ones are one object. Raises DataLoss where the numbers are not those of
     frames."""
     core, frames, numbers, counts = apart

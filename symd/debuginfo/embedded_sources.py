@@ -21,8 +21,7 @@ from symd.debuginfo.dwarf.units import read_units
 from symd.debuginfo.ptx_lines import PtxText
 from symd.debuginfo.ptx_text import TEXT
 from symd.debuginfo.relocation import relocated
-from symd.debuginfo.spirv.sources import MOST_REPEATED, source_texts
-from symd.debuginfo.text_widths import widths_by_file
+from symd.debuginfo.spirv.sources import MOST_REPEATED, source_texts, widths_by_file
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.debug_info import LineRows, RowFlag, TextSpans

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from symd.core import function_lines as core
 from symd.core import text_layout
 from symd.debuginfo.dwarf.columns import FunctionColumns, LineColumns, ScopeColumns, spread, unit_ranges
-from symd.debuginfo.dwarf.function_lines import line_ends
+from symd.debuginfo.dwarf.lines import line_ends
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Units
 from symd.debuginfo.layout import LinearLayout

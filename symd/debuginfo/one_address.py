@@ -15,15 +15,13 @@ from symd.core import scopes as core
 from symd.core import text_layout
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
-from symd.debuginfo.dwarf.function_lines import line_ends
-from symd.debuginfo.dwarf.lines import TEXT_COLUMN, LineTables, maps_of_units, read_tables
+from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, may_have_texts, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.unit_selection import units_for_addresses
 from symd.debuginfo.dwarf.units import SCOPES, Units, read_rows, read_units
 from symd.debuginfo.layout import assign
 from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.relocation import relocated
-from symd.errors import SymdError
 from symd.formats.budget import DebugBudget
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
 from symd.model.frame_text import APPROXIMATE, EXACT, NO_LINE, NotPlain, PlainAnswer, PlainFrame
@@ -38,15 +36,13 @@ _MOST_STEPS = 1 << 19
 _WIDTH = len(core.SCOPE_COLUMNS)
 
 
-def answer_at(code: CodeObject, section: int, offset: int, limits: Limits) -> PlainAnswer | None:
-    """The answer at a byte of text, by the number of its section; None where the whole index has to say."""
+def answer_at(code: CodeObject, section: int, offset: int, limits: Limits) -> PlainAnswer:
+    """The answer at a byte of text, by the number of its section. Raises NotPlain where the whole index has to say, and
+    SymdError for debug data that cannot be read."""
     is_read = code.debug.has_units or code.debug is DebugScheme.LINE_ONLY
     if not is_read or code.kind is not CodeKind.MACHINE or code.kernel_named_by_debug_data:
-        return None
-    try:
-        return _AddressReading(code, section, offset, limits).answer()
-    except (SymdError, NotPlain):
-        return None
+        raise NotPlain("another reader has the debug data, or names the kernels")
+    return _AddressReading(code, section, offset, limits).answer()
 
 
 class _Row(NamedTuple):
@@ -64,20 +60,20 @@ class _AddressReading:
         self._code, self._layout, self._section = code, assign(code), section
         base = self._layout.base_of(section)
         if base is None:
-            raise NotPlain
+            raise NotPlain("the section has no code of its own")
         size = next(each.size for each in code.sections if each.index == section)
         self._address, self._text = base + offset, (base, base + size)
         sections = relocated(code, self._layout, DebugBudget.of(code, limits))
         units = read_units(sections)
         is_elsewhere = any(unit.dwo_name or unit.dwo_id is not None for unit in units.units)
-        if is_elsewhere or units.warnings or TEXT_COLUMN in sections.lines.data:
-            raise NotPlain
+        if is_elsewhere or units.warnings or may_have_texts(sections.lines.data):
+            raise NotPlain("debug data is in separate files, damaged, or in NVIDIA's text form")
         self._chosen = [self._text]
         """The addresses of which everything is read."""
         if len(units.units) > 1 and (chosen := units_for_addresses(sections, units, [self._address])) is not None:
             units, self._chosen = chosen.units, [*chosen.spans]
         if sum(unit.end - unit.offset for unit in units.units) > _MAX_UNIT_BYTES:
-            raise NotPlain
+            raise NotPlain("too many units hold the address")
         self._lines = read_tables(sections, units)
         self._calls = self._lines.calls()
         self._found = self._row_at(section)
@@ -89,16 +85,16 @@ class _AddressReading:
         where no sequence does."""
         rows = self._lines.rows
         if text_layout.begin_together(rows.address, rows.ends) and self._have_folded():
-            raise NotPlain
+            raise NotPlain("several line sequences begin together")
         number, first = text_layout.row_at(rows.address, rows.ends, self._address)
         if first < 0:
-            raise NotPlain
+            raise NotPlain("several line sequences hold the address, or rows are out of order")
         if number < 0:
             return None
         row = _Row(number, *rows.address[number : number + 2])
         place = self._layout.one_section_of(rows.address[first])
         if place is None or place[0] != section or row.stop > self._text[1]:
-            raise NotPlain
+            raise NotPlain("the row reaches out of its section")
         return row, range(first, rows.ends[bisect_right(rows.ends, number)])
 
     def _have_folded(self) -> bool:
@@ -125,28 +121,28 @@ class _AddressReading:
             return self._answer_of_rows_alone(sequence)
         chain, function = self._scopes.at(self._address)
         if not any(start <= function[0] and function[1] <= end for start, end in self._chosen):
-            raise NotPlain
+            raise NotPlain("the function reaches out of what is read")
         if self._code.vendor is Vendor.INTEL:
             self._scopes.check_strays(chain[-1], *function)
         row, rows = self._row, self._lines.rows
         if self._scopes.divide(row.start, self._address + 1) or not function[0] <= row.start < row.stop <= function[1]:
-            raise NotPlain  # a row is believed where it begins
+            raise NotPlain("a row reaches out of its scope")  # a row is believed where it begins
         if not rows.line[row.number]:
             earlier = self._earlier(chain, function)
             if earlier is None:
                 return NO_LINE, self._scopes.frames(chain, self._position(row))
             row = earlier
         if not self._scopes.can_have(chain[0], rows.file[row.number], rows.line[row.number]):
-            raise NotPlain
+            raise NotPlain("the function cannot have the row's line")
         return EXACT if row is self._row else APPROXIMATE, self._scopes.frames(chain, self._position(row))
 
     def _earlier(self, chain: Sequence[int], function: tuple[int, int]) -> _Row | None:
         """The row that stands for one without a line: the nearest before it that has one in the same scope."""
         first, last = function
         if self._scopes.is_in_pieces(chain[-1]):
-            raise NotPlain
+            raise NotPlain("a function in pieces has a row without a line")
         if any(first < edge < last for _, start, end in self._symbols() for edge in (start, end)):
-            raise NotPlain  # labels divide the function
+            raise NotPlain("labels divide a function that has a row without a line")
         rows, number, steps = self._lines.rows, self._row.number, 0
         while number > 0 and first < rows.address[number] <= last:
             number -= 1
@@ -155,7 +151,7 @@ class _AddressReading:
                 continue
             steps += len(self._scopes.ranges[0])
             if steps > _MOST_STEPS or self._scopes.divide(row.start, row.stop):
-                raise NotPlain
+                raise NotPlain("no row near has a line in the same scope")
             if rows.line[number] and self._scopes.at(row.start)[0] == chain:
                 return row
         return None
@@ -164,7 +160,7 @@ class _AddressReading:
         """The frames of code without a row: the only function symbol that holds it."""
         is_empty = all(self._layout.one_section_of(start) is None for start, _ in self._extents())
         if is_empty or self._chosen != [self._text] or self._scopes.within(self._address, self._address + 1):
-            raise NotPlain
+            raise NotPlain("code without a row, whose function is in doubt")
         return ((self._symbol_at(self._address)[0], None, None, 0, 0),)
 
     def _answer_of_rows_alone(self, sequence: range) -> PlainAnswer:
@@ -173,10 +169,10 @@ class _AddressReading:
         symbol, row = self._symbol_at(self._address), self._row
         if any(row.start < start <= self._address for _, start, _ in self._symbols()):
             if self._code.debug is not DebugScheme.LINE_ONLY:
-                raise NotPlain
+                raise NotPlain("a symbol begins inside the row")
             return NO_LINE, ((symbol[0], None, None, 0, 0),)  # ``index.cover``
         if symbol != self._symbol_at(row.start) or not self._lines.rows.line[row.number]:
-            raise NotPlain
+            raise NotPlain("the row has no line, or another function's")
         return self._inlined_in(sequence) or (EXACT, ((symbol[0], None, *self._position(row)),))
 
     def _inlined_in(self, sequence: range) -> PlainAnswer | None:
@@ -191,7 +187,7 @@ class _AddressReading:
         if code.vendor is not Vendor.NVIDIA or not (is_of_llvm or has_calls):
             return None
         if not self._is_apart(sequence):
-            raise NotPlain
+            raise NotPlain("several line sequences have the same code")
         from symd.core.inlined_calls import InlinedCalls  # noqa: PLC0415 - only for NVIDIA's images
         from symd.debuginfo import rows_alone  # noqa: PLC0415 - only for NVIDIA's images
 
@@ -225,7 +221,7 @@ class _AddressReading:
         divisions, into those of kernels."""
         held = sorted((last - first, name, first) for name, first, last in self._symbols() if first <= address < last)
         if not held or not held[0][1] or (len(held) > 1 and held[0][0] == held[1][0]):
-            raise NotPlain
+            raise NotPlain("no single function symbol holds the address")
         size, name, first = held[0]
         return name, first, first + size
 
@@ -251,7 +247,7 @@ class _Scopes(PlainScopes):
         self._sections, self._units = sections, units
         dies, left_out = read_rows(sections, units.units, SCOPES)
         if left_out:
-            raise NotPlain
+            raise NotPlain("some units could not be read")
         numbers, maps, names = (
             [unit.number for unit in units.units],
             maps_of_units(lines.file_maps, units.units),
@@ -273,7 +269,7 @@ class _Scopes(PlainScopes):
 
         strays = outside_of_functions(self._sections, self._units, [unit])
         if any(start < last and first < end for start, end in strays):
-            raise NotPlain
+            raise NotPlain("blocks or variables are outside of their functions")
 
     @cached_property
     def _line_ends(self) -> array[int]:

@@ -52,12 +52,12 @@ class PlainScopes:
         holding = self.within(address, address + 1)
         chain = max((self._chain(scope) for scope, _, _ in holding), key=len, default=[])
         if not chain or sorted(chain) != sorted(scope for scope, _, _ in holding):
-            raise NotPlain
+            raise NotPlain("the scopes that hold the address do not nest")
         spans = {scope: (start, stop) for scope, start, stop in holding}
         if any(
             spans[outer][0] > spans[inner][0] or spans[inner][1] > spans[outer][1] for inner, outer in pairwise(chain)
         ):
-            raise NotPlain  # a call reaches out of what it was inlined into
+            raise NotPlain("a call reaches out of what it was inlined into")
         function = chain[-1], *spans[chain[-1]]
         if function != self._checked:
             self._check_function(*function)
@@ -69,7 +69,7 @@ class PlainScopes:
         while (scope := self.parent[scope]) != _NO_PARENT:
             found.append(scope)
             if len(found) > _DEEPEST:
-                raise NotPlain
+                raise NotPlain("calls are nested too deep")
         return found
 
     def _check_function(self, function: int, first: int, last: int) -> None:
@@ -77,12 +77,12 @@ class PlainScopes:
         itself (``index.unnamed_calls``). Raises NotPlain."""
         inside = {*text_layout.inside(function, self.parent, self._of)}
         if any(scope not in inside for scope, _, _ in self.within(first, last)):
-            raise NotPlain
+            raise NotPlain("several functions claim the code")
         said = self._said(function)
         for scope in inside:  # Intel's compiler leaves calls without code behind
             is_same = self._said(scope) == said or self._files[self._call[0][scope]].endswith(PYTHON_SUFFIX)
             if is_same and self.inlined[scope] == _INLINED:
-                raise NotPlain
+                raise NotPlain("a call is said to be the function around it")
 
     def _said(self, scope: int) -> tuple[int, int, int]:
         return self._name[scope], self._linkage_name[scope], self._function[scope]
@@ -104,7 +104,7 @@ class PlainScopes:
                 continue
             name, linkage_name = self._strings[self._name[scope]], self._strings[self._linkage_name[scope]]
             if not name:
-                raise NotPlain
+                raise NotPlain("a scope has no name")
             found.append((name, linkage_name if linkage_name not in ("", name) else None, *position))
             file, line, column = (each[scope] for each in self._call)
             position = self._files[file] or None, line, column

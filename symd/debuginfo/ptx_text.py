@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.relocation import PTX_LINES, cuda
 from symd.model.code import CodeObject, Section
 
 TEXT = ".nv_debug_ptx_txt"
@@ -30,10 +31,7 @@ def sections(code: CodeObject) -> list[Section]:
 def line_sections(code: CodeObject, layout: LinearLayout) -> DebugSections | None:
     """What the line tables are read from that lead from machine code to lines of PTX; None where an image has none.
     Raises Malformed, Unsupported."""
-    from symd.debuginfo.dwarf.sections import DebugSections  # noqa: PLC0415 - few images are asked for their PTX
-    from symd.debuginfo.relocation import cuda  # noqa: PLC0415 - few images are asked for their PTX
-
-    if code.section(cuda.PTX_LINES) is None:
+    if code.section(PTX_LINES) is None:
         return None
-    found = cuda.relocate(code, layout)
-    return DebugSections.of({".debug_line": found[cuda.PTX_LINES], ".debug_str": found.get(".debug_str", b"")})
+    found = cuda(code, layout)
+    return DebugSections.of({".debug_line": found[PTX_LINES], ".debug_str": found.get(".debug_str", b"")})

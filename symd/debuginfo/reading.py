@@ -23,7 +23,7 @@ from symd.config import DEFAULT_LIMITS, Limits
 from symd.core import text_layout
 from symd.debuginfo import leaves_out_calls
 from symd.debuginfo.dwarf.columns import LineColumns, Positions, ScopeColumns, read_lines, read_scopes, unit_ranges
-from symd.debuginfo.dwarf.lines import TEXT_COLUMN
+from symd.debuginfo.dwarf.lines import may_have_texts
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.unit_selection import units_for_addresses
 from symd.debuginfo.dwarf.units import Units, read_units
@@ -299,7 +299,7 @@ def _decoded(
         folded.doubted,
     )
     info = info if len(info.scopes) else _with_inlined_rows(code, info, layout, sections)
-    if TEXT_COLUMN not in sections.lines.data:
+    if not may_have_texts(sections.lines.data):
         return info
     from symd.debuginfo.embedded_sources import line_table_texts  # noqa: PLC0415 - few tables have texts
 

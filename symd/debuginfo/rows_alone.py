@@ -108,7 +108,7 @@ def answer_of_row(
     scope = found.of_row[row - first]
     said = [each for each in zip(*found.written, strict=True) if each[1] <= offset < each[2]]
     if warnings or (scope < 0 and said):
-        raise NotPlain
+        raise NotPlain("calls were left out, or something is said of code without one")
     if scope < 0:
         return None
     unnamed = _unnamed_calls(found, names, lines.files, scope)
@@ -124,7 +124,7 @@ def answer_of_row(
         frames.append((name or None, None, *position))
         position = lines.files[found.call_file[each]] or None, found.call_line[each], found.call_column[each]
     if frames[0][0] is None is frames[0][2]:
-        raise NotPlain  # nothing is known there
+        raise NotPlain("neither function nor file is known")
     return reason, tuple(frames)
 
 
@@ -148,5 +148,5 @@ def _unnamed_calls(scopes: RowScopes, names: Sequence[str], files: Sequence[str]
     is_of_python = any(files[scopes.call_file[each]].endswith(PYTHON_SUFFIX) for each in own)
     known = {each: names[scopes.name[each]] for each in calls}
     if not is_of_python and symbol in known.values():
-        raise NotPlain
+        raise NotPlain("a call is said to be the function around it")
     return {each for each, name in known.items() if is_of_python and name and is_symbol_of(symbol, name)}

@@ -298,7 +298,7 @@ def _segments(image: elf.Elf, sections: Sequence[OutputSection]) -> list[OutputS
     return result + notes
 
 
-def _is_inside(section: OutputSection, segment: elf.Segment) -> bool:
+def _is_inside(section: OutputSection, segment: elf.ElfSegment) -> bool:
     end = segment.address + segment.memory_size
     return segment.address <= section.address and section.address + section.size <= end
 

@@ -113,7 +113,7 @@ class Upstream:
         failed: ServerUnavailable | None = None
         for url in self.urls:
             try:
-                found = self._asked(f"{url}/{path}", largest, keep)
+                found = self._ask(f"{url}/{path}", largest, keep)
             except ServerUnavailable as error:
                 failed = failed or error
                 continue
@@ -123,7 +123,7 @@ class Upstream:
             raise failed
         return None
 
-    def _asked(self, url: str, largest: int, keep: Callable[[Iterator[bytes]], Result]) -> Result | None:
+    def _ask(self, url: str, largest: int, keep: Callable[[Iterator[bytes]], Result]) -> Result | None:
         request = urllib.request.Request(url, headers={"accept-encoding": "identity"})  # noqa: S310 - checked_urls
         with _Deadline(self._seconds) as deadline:
             opener = urllib.request.build_opener(_Redirects(), _Http(deadline), _Https(deadline))
@@ -237,12 +237,12 @@ def _taken(answer: Any, url: str, largest: int, deadline: _Deadline) -> Iterator
 def _announced(answer: Any, url: str) -> int | None:
     """The bytes that the server says it sends; None where it does not. Raises ServerUnavailable where that is no number
     of bytes."""
-    told = answer.headers.get("content-length")
-    if told is None:
+    length = answer.headers.get("content-length")
+    if length is None:
         return None
-    if not _BYTES.fullmatch(told.strip()):
+    if not _BYTES.fullmatch(length.strip()):
         _fail(url, "its Content-Length is no number of bytes")
-    return int(told)
+    return int(length)
 
 
 def _refuse_size(url: str, largest: int) -> NoReturn:

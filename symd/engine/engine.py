@@ -15,9 +15,9 @@ from typing import Protocol, Self, overload
 from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
 from symd.cores.answering import CoreAnswering, KeptCode
-from symd.cores.stopped import DumpContents, whole
-from symd.engine.contexts.memory import LoadedCode, code_at
-from symd.engine.contexts.verbs import Contexts, StoredAliases
+from symd.cores.stopped import DumpContents, with_frames
+from symd.engine.contexts.memory import LoadedPlaces, code_at
+from symd.engine.contexts.verbs import StoredAliases, StoredContexts
 from symd.engine.contexts.watches import Watcher, checked_apis
 from symd.engine.indexes import IndexManager
 from symd.engine.reading.questions import (
@@ -87,9 +87,8 @@ from symd.model.arguments import (
 from symd.model.breakpoints import Breakpoint, Located, Refusal, checked_breakpoints
 from symd.model.contexts import DeviceAnswers, Origin
 from symd.model.cores import CoreDump
-from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
+from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest
 from symd.model.identities import Digest
-from symd.model.kinds import of_kind
 from symd.model.line_tables import (
     WHOLE_MODULE,
     Around,
@@ -103,9 +102,9 @@ from symd.model.line_tables import (
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
-from symd.model.texts import checked_label
+from symd.model.texts import checked_label, of_kind
 from symd.model.variables import InScope, Visible
-from symd.model.waiting import never_cancelled
+from symd.model.waiting import check_wanted
 from symd.model.watches import BreakpointChange, Watch
 from symd.query.breakpoints import locate
 from symd.query.code_ranges import CodeFinder, check_ranged, ranged
@@ -126,9 +125,7 @@ that the processor's caches do not hold where questions come one at a time."""
 class Grabber(Protocol):
     """Drives a real driver (``symd.capture.drivers.grab``)."""
 
-    def __call__(
-        self, request: GrabRequest, limits: Limits, *, when_unwanted: WhenUnwanted | None = None
-    ) -> Grabbed: ...
+    def __call__(self, request: GrabRequest, limits: Limits) -> Grabbed: ...
 
 
 class Engine:
@@ -154,12 +151,11 @@ class Engine:
         self._disassemble = disassemble
         self._indexes = IndexManager(store, self.limits, reader or InProcessReader(self.limits))
         self._recent_code = RecentCode()
-        self._open_index = self._indexes.get_open
         self._stopping = threading.Event()
-        self._contexts = Contexts(store.context_log, self._indexes.whole)
+        self._contexts = StoredContexts(store.context_log, self._indexes.whole)
         self.contexts: ServedContextVerbs = self._contexts
         self._scopes = ScopeReader(self.contexts, self._indexes)
-        self._loaded_code = LoadedCode(self.contexts, store.context_log, self._indexes.whole)
+        self._loaded_code = LoadedPlaces(self._contexts, store.context_log, self._indexes.whole)
         self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
 
     def __enter__(self) -> Self:
@@ -221,11 +217,11 @@ class Engine:
         """Let ``resume`` end after the module at hand."""
         self._stopping.set()
 
-    def grab(self, request: GrabRequest, when_unwanted: WhenUnwanted | None = None) -> tuple[ModuleSummary, Grabbed]:
+    def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
         of_kind(request, GrabRequest, GRAB_HINT)
         if self._grab is None:
             raise DriverMissing("this engine was made without drivers", hint="use the daemon, or symd grab")
-        grabbed = self._grab(request, self.limits, when_unwanted=when_unwanted)
+        grabbed = self._grab(request, self.limits)
         if not grabbed.debug_data:
             raise NoDebugData(
                 f"the driver built {', '.join(grabbed.kernels) or 'the module'} and has no debug data for it",
@@ -303,55 +299,51 @@ class Engine:
         *,
         as_written: bool = False,
         with_ranges: bool = False,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
         path, column = checked_path(path), address_column(queries)
         if column is not None and not with_ranges:
-            return self.symbolize_column(
-                digest, column, path=path, as_written=as_written, check_cancelled=check_cancelled
-            )
+            return self.symbolize_column(digest, column, path=path, as_written=as_written)
         asked = checked_queries(queries)
         if with_ranges:
             check_ranged(len(asked))
             index = self._indexes.whole(checked_name(digest)).view(as_written=as_written)
-            return ranged(index, symbolize(index, asked, path, QueryBudget(check_cancelled)), check_cancelled)
+            return ranged(index, symbolize(index, asked, path, QueryBudget()))
         index = self._indexes.for_queries(checked_name(digest), asked).view(as_written=as_written)
-        return symbolize(index, asked, path, QueryBudget(check_cancelled))
+        return symbolize(index, asked, path, QueryBudget())
 
     def symbolize_one(
         self,
         digest: ModuleName,
         query: AnyQuery,
         path: str | None = None,
-        check_cancelled: Callable[[], None] = never_cancelled,
         *,
         with_ranges: bool = False,
     ) -> Answer:
         digest, asked, path = checked_name(digest), checked_query(query), checked_path(path)
         if with_ranges:
             whole = self._indexes.whole(digest)
-            return CodeFinder(whole).ranged(symbolize_one(whole, asked, path, QueryBudget(check_cancelled)))
-        index = self._open_index(digest)
+            return CodeFinder(whole).ranged(symbolize_one(whole, asked, path, QueryBudget()))
+        index = self._indexes.get_open(digest)
         if index is None:
             first = self.answer_from_index_file(digest, asked, path)
             if first is not None:
                 return first
             index = self._indexes.for_queries(digest, (asked,))
-        return symbolize_one(index, asked, path, QueryBudget(check_cancelled))
+        return symbolize_one(index, asked, path, QueryBudget())
 
     def answer_from_open_index(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
-        index = self._open_index(digest)
+        index = self._indexes.get_open(digest)
         return _answer(index, query, path) if index else None
 
     def answer_from_index_file(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
-        return self._indexes.answer_from_index_file(digest, query) if path is None else None
+        return self._indexes.search_stored_index(digest, query) if path is None else None
 
     def packed_summary(self, digest: str) -> bytes | None:
-        index = self._open_index(digest)
+        index = self._indexes.get_open(digest)
         return index.columns.summary.tobytes() if index else None
 
     def is_open(self, digest: str) -> bool:
-        return self._open_index(digest) is not None
+        return self._indexes.get_open(digest) is not None
 
     def without_waiting(self) -> AbstractContextManager[None]:
         return self._indexes.without_waiting()
@@ -365,9 +357,8 @@ class Engine:
         section: str | int | None = None,
         path: str | None = None,
         as_written: bool = False,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
-        budget = QueryBudget(check_cancelled)
+        budget = QueryBudget()
         kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
         index = self._indexes.for_queries(checked_name(digest), meant).view(as_written=as_written)
@@ -392,12 +383,11 @@ class Engine:
         *,
         as_written: bool = False,
         with_ranges: bool = False,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers:
         def opened(digest: str) -> Index:
             return self._indexes.whole(digest).view(as_written=as_written)
 
-        return self._contexts.answers(question, opened, check_cancelled, own, with_ranges=with_ranges)
+        return self._contexts.answers(question, opened, own, with_ranges=with_ranges)
 
     def locate(
         self,
@@ -409,12 +399,11 @@ class Engine:
         rules: Sequence[PathRule] = (),
         targets: Sequence[str] = (),
         context: ContextName = "",
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
         place, path, memory = checked_place(where), checked_path(path), checked_context_id(context)
         asked, name = place, checked_name(digest)
         if isinstance(place, ByDevice):
-            found = self.contexts.place(place, check_cancelled)
+            found = self.contexts.place(place)
             if found.query is None or found.module is None:
                 if found.reason is Reason.AMBIGUOUS:
                     code_at(self.contexts, place)  # which says so
@@ -427,7 +416,6 @@ class Engine:
             every_address=every_address,
             rules=checked_rules(rules),
             targets=checked_targets(targets),
-            check_cancelled=check_cancelled,
         )
         if memory:
             located = self._loaded_code.addressed(located, name, memory)
@@ -460,7 +448,14 @@ class Engine:
             yield from changes()
 
         watcher = Watcher(
-            self.store, subscription, self._indexes.whole, waiting, frozenset(names), checked_apis(apis), came
+            self.store,
+            subscription,
+            self._indexes.whole,
+            self._contexts,
+            waiting,
+            frozenset(names),
+            checked_apis(apis),
+            came,
         )
         events = watcher.events(resume_token, only_new=only_new)
         return Watch(events, change, subscription.close, subscription.notify)
@@ -470,11 +465,8 @@ class Engine:
         digest: ModuleName,
         wanted: AnyNames,
         path: str | None = None,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Sequence[NamedItem]:
-        return find_names(
-            self._indexes.whole(checked_name(digest)), checked_names(wanted), checked_path(path), check_cancelled
-        )
+        return find_names(self._indexes.whole(checked_name(digest)), checked_names(wanted), checked_path(path))
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
@@ -506,7 +498,6 @@ class Engine:
         self,
         digest: ModuleName,
         part: ListingPart = WHOLE_MODULE,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Iterator[Listing]:
         part = checked_part(part)
         if self._disassemble is None:
@@ -519,15 +510,13 @@ class Engine:
                 replace(part, path=at.path, within=replace(part.within, query=at.query or part.within.query)),
             )
         index = self._indexes.whole(digest)
-        wanted = (
-            None if part.within is None else tuple(spans(index, part.within, part.path, QueryBudget(check_cancelled)))
-        )
-        check_cancelled()
+        wanted = None if part.within is None else tuple(spans(index, part.within, part.path, QueryBudget()))
+        check_wanted()
         alone = wanted[0] if wanted is not None and len(wanted) == 1 else None
         kept = None if alone is None else self._recent_code.get(digest, part.target, alone)
         if kept is None:
             codes = self._indexes.ask(digest, ListedCode(part.path, wanted, part.target))
-            texts = self._disassemble(codes, wanted, self.limits, check_cancelled)
+            texts = self._disassemble(codes, wanted, self.limits)
             found = [Disassembled(code.path, code.target, text) for code, text in zip(codes, texts, strict=True)]
             if alone is not None:
                 self._recent_code.keep(digest, part.target, alone, found)
@@ -543,7 +532,7 @@ class Engine:
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         digest = checked_name(digest)
-        stopped = whole(self._indexes.ask(digest, StoppedWaves()))
+        stopped = with_frames(self._indexes.ask(digest, StoppedWaves()))
         kept = [
             KeptCode(other, *each)
             for other in checked_modules(modules)
@@ -556,7 +545,7 @@ class Engine:
             for number, other, path in answering.call_frame_sources(stopped)
         )
         if any(content for _, content in frames):
-            stopped = whole(self._indexes.ask(digest, StoppedWaves(frames)))
+            stopped = with_frames(self._indexes.ask(digest, StoppedWaves(frames)))
         return answering.with_lines_and_values(stopped)
 
     def _memory(self, digest: str, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:

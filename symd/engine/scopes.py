@@ -85,7 +85,8 @@ class ScopeReader:
 def _told(found: InScope, device: DevicePlace | None) -> InScope:
     if device is None:
         return found
-    return replace(found, module=device.module if device.query is not None else None, device_address=device.address)
+    module = device.module if device.query is not None else None
+    return replace(found, module=module, device_address=device.address, device_candidates=device.candidates)
 
 
 def _reason(device: DevicePlace | None) -> Reason:

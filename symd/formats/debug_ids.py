@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from symd.api import Symbolizer
 from symd.errors import BadQuery, SymdError
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleSummary, ObjectSummary
-from symd.model.waiting import never_cancelled
+from symd.model.waiting import check_wanted
 
 ALIAS_KIND = "build-id"
 SHORTEST = 16
@@ -112,23 +112,21 @@ class ModuleNames:
         found = [(name, self._symbolizer.aliases.resolve(ALIAS_KIND, name)) for name in names]
         return [NamedObject(Digest(each.module), each.path, name) for name, each in found if each is not None]
 
-    def of_debug_ids(
-        self, identities: Iterable[str], check_cancelled: Callable[[], None] = never_cancelled
-    ) -> dict[str, list[NamedObject]]:
+    def of_debug_ids(self, identities: Iterable[str]) -> dict[str, list[NamedObject]]:
         """``of_debug_id`` of several, in one walk through the modules; what is neither a debug ID nor a whole digest is
-        left out. ``check_cancelled`` is called between the steps, and raises when nobody waits any more."""
+        left out."""
         wanted: dict[str, list[str]] = {}
         for each in identities:
             if (beginning := _wanted_beginning(each)) is not None:
                 wanted.setdefault(beginning, []).append(each)
         found: dict[str, list[NamedObject]] = {beginning: [] for beginning in wanted}
-        for item in self._all(check_cancelled) if wanted else ():
+        for item in self._all() if wanted else ():
             for beginning in {_beginning(item.name), item.name[: 2 * GUID_DIGITS]}:
                 if beginning in found:
                     found[beginning].append(item)
         named_so = {}
         for beginning, own in found.items():
-            check_cancelled()
+            check_wanted()
             named_so[beginning] = self._with_registered(beginning, own)
         return {each: named_so[beginning] for beginning, asked in wanted.items() for each in asked}
 
@@ -143,14 +141,14 @@ class ModuleNames:
         alias = self._symbolizer.aliases.resolve(ALIAS_KIND, name)
         return [NamedObject(Digest(alias.module), alias.path, name)] if alias is not None else []
 
-    def _all(self, check_cancelled: Callable[[], None] = never_cancelled) -> Iterator[NamedObject]:
+    def _all(self) -> Iterator[NamedObject]:
         with self._lock:
             known = self._known
         there: dict[str, tuple[NamedObject, ...]] = {}
         is_whole = False
         try:
             for record in self._symbolizer.modules():
-                check_cancelled()
+                check_wanted()
                 names = known.get(record.sha256)
                 if names is None and not record.failure and record.format:
                     try:

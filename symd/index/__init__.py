@@ -14,7 +14,7 @@ else:
     _HOMES = {"VERSION": "symd.index.file_header", "Index": "symd.index.lookup", "build": "symd.index.builder"}
 
     def __getattr__(name: str) -> object:
-        from symd.system.lazy_imports import found  # noqa: PLC0415 - who reads one number does without
+        from symd.system import found  # noqa: PLC0415 - who reads one number does without
 
         return found(__name__, _HOMES, name)
 

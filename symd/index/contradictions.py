@@ -19,7 +19,21 @@ row holds in the scope in which it begins and nowhere else, has a line that the 
 * an inlined call that is said to be the function around it has no name (``unnamed_calls``), and its line holds:
   CONTRADICTORY; so is, without a line, a row outside of such calls that has a line of one which the function around
   cannot have;
-* of all else only the scopes are answered that no reading doubts, without a line: CONTRADICTORY."""
+* of all else only the scopes are answered that no reading doubts, without a line: CONTRADICTORY.
+
+Words of this module:
+
+* *piece*: text between two neighboring boundaries of any kind, with the line row that holds it;
+* *area*: pieces without a boundary of a scope, kernel or symbol between them;
+* *reading*: how one piece is answered where that is otherwise than its row and scope say (``_Readings``);
+* *root*: the function around a scope: the outermost of its scopes;
+* *speaker*: of functions that have the same range, because a linker folded them, the one with the lowest number. It
+  stands for all of them where ranges are compared;
+* *sole*: the only speaker whose own ranges hold an area;
+* *stray*: an area that a block or a variable of a function claims although the function's own ranges do not;
+* *alien*: an area in which functions contradict each other: several hold it, or one does and a scope of another, or a
+  stray, is there;
+* *torn*: an area in a range that has an alien area. Nothing that such a range alone says is believed."""
 
 from __future__ import annotations
 
@@ -51,33 +65,28 @@ _NOBODY = -1
 
 
 class ModuleText(NamedTuple):
-    """Text cut into pieces at every boundary: the line row of each piece, or -1, and its area. An area is as large as
-    no scope, kernel or symbol begins or ends in it: ``scope`` and function ``symbol`` (-1: none), whether a kernel is
-    around it, and whether it is machine code (in SPIR-V a line and a scope are said independently of each other).
-    ``position`` is where it begins."""
+    """Text cut into pieces, and the areas that these belong to. ``row`` and ``area`` have an entry for each piece, the
+    other columns one for each area."""
 
-    row: NDArray[np.int32]
+    row: NDArray[np.int32]  # the line row that holds the piece; -1: none
     area: NDArray[np.int32]
-    scope: I64
-    symbol: I64
-    in_kernel: NDArray[np.bool_]
-    machine_code: NDArray[np.bool_]
-    position: Column
+    scope: I64  # the innermost scope; -1: none
+    symbol: I64  # the function symbol; -1: none
+    in_kernel: NDArray[np.bool_]  # whether a kernel is around it
+    machine_code: NDArray[np.bool_]  # False for SPIR-V, where a line and a scope are said independently of each other
+    position: Column  # the text position where the area begins
 
 
 class Contradictions(NamedTuple):
-    """Pieces that are answered otherwise than rows and scopes say, in order: ``scope`` (-1: nobody's) and ``reason``;
-    where that is INFERRED the row's position holds, else none does, and where it is NO_LINE the function symbol does.
-    ``torn`` says that functions contradict each other there, not only rows and scopes; ``unnamed`` that all holds but
-    the name of a call around. ``suspected``: whether something looked wrong at all, if only for want of the rest of the
-    debug data."""
+    """Pieces that are answered otherwise than rows and scopes say, in order. Where ``reason`` is INFERRED the row's
+    position holds, else none does; where it is NO_LINE the function symbol holds."""
 
     piece: I64
-    scope: I64
+    scope: I64  # -1: nobody's
     reason: Column
-    torn: NDArray[np.bool_]
-    unnamed: NDArray[np.bool_]
-    suspected: bool = False
+    torn: NDArray[np.bool_]  # whether functions contradict each other there, not only rows and scopes
+    unnamed: NDArray[np.bool_]  # whether all holds but the name of a call around
+    suspected: bool = False  # whether something looked wrong at all, if only for want of the rest of the debug data
 
     def __len__(self) -> int:
         return len(self.piece)
@@ -87,82 +96,120 @@ _NONE = np.zeros(0, np.bool_)
 NOTHING = Contradictions(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8), _NONE, _NONE)
 
 
+class _Readings(NamedTuple):
+    """Readings of pieces, no two of one piece."""
+
+    piece: I64
+    scope: I64  # the innermost scope that is answered, or _NOBODY
+    reason: I64
+    torn: NDArray[np.bool_]  # as in ``Contradictions``
+
+    @classmethod
+    def alike(cls, piece: I64, scope: I64, reason: Reason, *, torn: bool = False) -> _Readings:
+        """Readings that have the reason in common."""
+        return cls(piece, scope, np.full(len(piece), int(reason)), np.full(len(piece), torn))
+
+    def overruled(self, by: _Readings) -> _Readings:
+        """These, but for the pieces of which ``by`` has readings, and those."""
+        if not len(by.piece):
+            return self
+        kept = ~among(self.piece, by.piece)
+        return _Readings(
+            piece=np.concatenate([self.piece[kept], by.piece]),
+            scope=np.concatenate([self.scope[kept], by.scope]),
+            reason=np.concatenate([self.reason[kept], by.reason]),
+            torn=np.concatenate([self.torn[kept], by.torn]),
+        )
+
+
+_NO_PIECES = np.zeros(0, np.int64)
+_NO_READINGS = _Readings(_NO_PIECES, _NO_PIECES, _NO_PIECES, _NONE)
+
+
 def contradictions(module: ModuleTables, text: ModuleText) -> Contradictions:
     """All of a module's."""
     if not len(module.rows.line) or not len(text.row):
         return NOTHING
-    table = _overruled(_reread_pieces(module, text), _doubted_pieces(module, text))
-    is_suspected = len(table) > 0
+    reread, doubted = _reread_pieces(module, text), _doubted_pieces(module, text)
+    is_suspected = len(reread.piece) > 0 or len(doubted.piece) > 0
+
+    # The weakest first: of several readings of a piece the last wins. What a compiler is known to write wrong, or a
+    # table says itself, goes before what is concluded from rows and scopes that do not fit. Code that was folded, or of
+    # which nothing is said, has no reading that could be right. That a call has no name changes nothing else.
+    rules = [_unnamed_pieces(module, text), reread, doubted]
     if len(module.scopes.parent):
         roots = roots_of(module.scopes.parent)
         claims = _claims(module, text, roots)
         suspects = _suspects(module, text, claims)
         folded = _folded_pieces(module.rows.line, text, claims)
-        is_suspected |= len(suspects) > 0 or len(folded) > 0
-        table = _overruled(_readings(module, text, roots, claims, suspects), table)
-        table = _overruled(_overruled(table, folded), _undescribed_pieces(module, text))
-        table = _overruled(table, _pieces_of_unnamed_calls(module, text, roots))
-    table = _overruled(_unnamed_pieces(module, text), by=table)
-    if not is_suspected and not len(table):
+        is_suspected |= len(suspects) > 0 or len(folded.piece) > 0
+        rules.insert(1, _readings_of_suspects(module, text, roots, claims, suspects))
+        rules += folded, _undescribed_pieces(module, text), _pieces_of_unnamed_calls(module, text, roots)
+
+    found = _NO_READINGS
+    for each in rules:
+        found = found.overruled(by=each)
+    if not is_suspected and not len(found.piece):
         return NOTHING
-    piece, scope, reason, torn = table[np.argsort(table[:, 0])].T
+
+    order = np.argsort(found.piece)
+    scope, reason = found.scope[order], found.reason[order]
     unnamed = np.append(module.scopes.differing(), np.False_)[scope] & (reason == Reason.INFERRED)
     reason[unnamed] = Reason.CONTRADICTORY
-    return Contradictions(piece, scope, reason.astype(np.uint8), torn != 0, unnamed, suspected=True)
+    return Contradictions(
+        found.piece[order], scope, reason.astype(np.uint8), found.torn[order], unnamed, suspected=True
+    )
 
 
-def _overruled(table: I64, by: I64) -> I64:
-    """Readings of pieces, but for those of which ``by`` has readings, and these."""
-    return np.concatenate([table[~among(table[:, 0], by[:, 0])], by])
-
-
-def _readings(module: ModuleTables, text: ModuleText, roots: I64, claims: _Claims, suspects: I64) -> I64:
-    """(piece, scope, reason, torn) of the pieces of suspect rows that are answered otherwise than written."""
+def _readings_of_suspects(
+    module: ModuleTables, text: ModuleText, roots: I64, claims: _Claims, suspects: I64
+) -> _Readings:
+    """The readings of the pieces of suspect rows."""
     if not len(suspects):
-        return np.zeros((0, 4), np.int64)
+        return _NO_READINGS
     pieces = _SuspectPieces(module, text, roots, claims, suspects)
     judge = _Reconciler(module, text, roots, claims, suspects)
     judged = [reading for first, stop in suspects[pieces.doubtful].tolist() for reading in judge.row(first, stop)]
-    return np.concatenate([pieces.readings(), np.array(judged, np.int64).reshape(-1, 4)])
+    piece, scope, reason, torn = np.array(judged, np.int64).reshape(-1, 4).T
+    return pieces.readings().overruled(by=_Readings(piece, scope, reason, torn != 0))
 
 
-def _folded_pieces(line: Column, text: ModuleText, claims: _Claims) -> I64:
+def _folded_pieces(line: Column, text: ModuleText, claims: _Claims) -> _Readings:
     """The readings of the pieces of code that a linker folded; ``line`` has the line of each row."""
     piece = _pieces_with_lines(line, text, claims.folded)
-    return _contradictory(piece, np.full(len(piece), _NOBODY), torn=True)
+    return _Readings.alike(piece, np.full(len(piece), _NOBODY), Reason.CONTRADICTORY, torn=True)
 
 
-def _doubted_pieces(module: ModuleTables, text: ModuleText) -> I64:
+def _doubted_pieces(module: ModuleTables, text: ModuleText) -> _Readings:
     """The readings of the pieces of which line tables say several things, or what no source has: the scopes hold,
     and no line."""
     piece = _pieces_with_lines(module.rows.line, text, _areas_within(text, module.doubted))
-    return _contradictory(piece, text.scope[text.area[piece]], torn=False)
+    return _Readings.alike(piece, text.scope[text.area[piece]], Reason.CONTRADICTORY)
 
 
-def _reread_pieces(module: ModuleTables, text: ModuleText) -> I64:
+def _reread_pieces(module: ModuleTables, text: ModuleText) -> _Readings:
     """The readings of the pieces whose inlined calls are answered otherwise than their rows say (NVIDIA's line
     tables)."""
     span = module.written.over(text.position)[text.area]
     piece = np.flatnonzero((span >= 0) & (text.row >= 0))
     reason = module.written.reason[span[piece]].astype(np.int64)
-    return np.stack([piece, text.scope[text.area[piece]], reason, np.zeros(len(piece), np.int64)], axis=1)
+    return _Readings(piece, text.scope[text.area[piece]], reason, np.zeros(len(piece), np.bool_))
 
 
-def _unnamed_pieces(module: ModuleTables, text: ModuleText) -> I64:
+def _unnamed_pieces(module: ModuleTables, text: ModuleText) -> _Readings:
     """The readings of the pieces in calls without a name and in what was inlined there: their rows and scopes are
     those that are written."""
     piece = _pieces_with_lines(module.rows.line, text, np.append(module.scopes.differing(), np.False_)[text.scope])
-    reason, torn = (np.full(len(piece), value) for value in (int(Reason.INFERRED), 0))
-    return np.stack([piece, text.scope[text.area[piece]], reason, torn], axis=1)
+    return _Readings.alike(piece, text.scope[text.area[piece]], Reason.INFERRED)
 
 
-def _pieces_of_unnamed_calls(module: ModuleTables, text: ModuleText, roots: I64) -> I64:
+def _pieces_of_unnamed_calls(module: ModuleTables, text: ModuleText, roots: I64) -> _Readings:
     """The readings of the pieces of a function's own code that have a line of a call without a name in it, and one
     that the function cannot have: it is before the function or in another file. A compiler lost a piece of the
     call; the function holds, and no line."""
     unnamed = np.append(module.scopes.differing(), np.False_)[text.scope]
     if not unnamed.any():
-        return np.zeros((0, 4), np.int64)
+        return _NO_READINGS
     rows, functions = module.rows, module.functions
     piece = np.flatnonzero((text.scope >= 0)[text.area] & (text.row >= 0))
     row, scope = text.row[piece], text.scope[text.area[piece]]
@@ -173,15 +220,15 @@ def _pieces_of_unnamed_calls(module: ModuleTables, text: ModuleText, roots: I64)
     known = np.flatnonzero(found)
     own, at = function[known], row[known]
     found[known] = (functions.file[own] != rows.file[at]) | (rows.line[at] < functions.first[own])
-    return _contradictory(piece[found], scope[found], torn=False)
+    return _Readings.alike(piece[found], scope[found], Reason.CONTRADICTORY)
 
 
-def _undescribed_pieces(module: ModuleTables, text: ModuleText) -> I64:
+def _undescribed_pieces(module: ModuleTables, text: ModuleText) -> _Readings:
     """The readings of the pieces of function symbols of which the debug data says nothing, where rows of functions
     in front are stretched over them."""
     bare = (text.symbol >= 0) & (text.scope < 0) & text.machine_code
     if not bare.any():
-        return np.zeros((0, 4), np.int64)
+        return _NO_READINGS
     begins = np.flatnonzero((np.diff(text.row, prepend=-1) != 0) & (text.row >= 0))
     home = text.area[begins]
     described = np.append(module.symbols.name == 0, np.False_)
@@ -189,8 +236,7 @@ def _undescribed_pieces(module: ModuleTables, text: ModuleText) -> I64:
     described[text.symbol[text.scope >= 0]] = True
     piece = np.flatnonzero((bare & ~described[text.symbol])[text.area] & (text.row >= 0))
     piece = piece[text.scope[home[np.searchsorted(begins, piece, side="right") - 1]] >= 0]
-    nobody, reason, torn = (np.full(len(piece), value) for value in (_NOBODY, int(Reason.NO_LINE), 0))
-    return np.stack([piece, nobody, reason, torn], axis=1)
+    return _Readings.alike(piece, np.full(len(piece), _NOBODY), Reason.NO_LINE)
 
 
 def _pieces_with_lines(line: Column, text: ModuleText, areas: NDArray[np.bool_]) -> I64:
@@ -201,25 +247,16 @@ def _pieces_with_lines(line: Column, text: ModuleText, areas: NDArray[np.bool_])
     return piece[line[text.row[piece]] > 0]
 
 
-def _contradictory(piece: I64, scope: I64, *, torn: bool) -> I64:
-    reason, is_torn = (np.full(len(piece), value) for value in (int(Reason.CONTRADICTORY), int(torn)))
-    return np.stack([piece, scope, reason, is_torn], axis=1)
-
-
 class _Claims(NamedTuple):
-    """Which functions say that areas are theirs: ``sole`` is the only one whose own ranges hold an area, or -1;
-    ``torn`` are the areas in ranges of functions in which code of others lies, ``stray`` those of that code which says
-    only that it is another's. ``folded`` are the areas in a range that functions of several declarations have."""
+    """Which functions say that areas are theirs; an entry for each area."""
 
-    sole: I64
+    sole: I64  # the number of the speaker, or _NOBODY
     torn: NDArray[np.bool_]
     stray: NDArray[np.bool_]
-    folded: NDArray[np.bool_]
+    folded: NDArray[np.bool_]  # in a range that functions of several declarations have
 
 
 def _claims(module: ModuleTables, text: ModuleText, roots: I64) -> _Claims:
-    """A range is torn where one of its areas is ``alien``: in the ranges of several functions, or in that of one and in
-    a scope of another, or a stray."""
     count = len(text.position)
     functions = _FunctionRanges.of(module, text)
     held = _summed(functions.begin, functions.stop, np.ones(len(functions.begin), np.int64), count)
@@ -232,15 +269,13 @@ def _claims(module: ModuleTables, text: ModuleText, roots: I64) -> _Claims:
 
 
 class _FunctionRanges(NamedTuple):
-    """The ranges of functions, as stretches [begin, stop) of areas, each once: of functions with the same range
-    (identical code that a linker folded) the ``first`` speaks for all. ``several`` says that they are declared at
-    several places; ``speaker`` is for each scope who speaks for it, which is another only for functions."""
+    """The ranges of functions, as stretches [begin, stop) of areas, each once however many functions have it."""
 
     begin: I64
     stop: I64
-    first: I64
-    several: NDArray[np.bool_]
-    speaker: I64
+    first: I64  # the speaker
+    several: NDArray[np.bool_]  # whether its functions are declared at several places
+    speaker: I64  # for each scope, not for each range; that of a scope which is no function is the scope itself
 
     @classmethod
     def of(cls, module: ModuleTables, text: ModuleText) -> _FunctionRanges:
@@ -360,8 +395,8 @@ class _SuspectPieces:
         self._clashing = self._torn & np.logical_or.reduceat(foreign, begin)
         self.doubtful = np.flatnonzero(_lines_of_others(module, text.row[first], self._home) & ~self._clashing)
 
-    def readings(self) -> I64:
-        """(piece, scope, reason, torn) of the pieces of all other rows that are answered otherwise than written."""
+    def readings(self) -> _Readings:
+        """The readings of the pieces of all other rows."""
         row, scope = self._row, self._scope
         plain = ~self._clashing
         plain[self.doubtful] = False
@@ -371,7 +406,7 @@ class _SuspectPieces:
         which = np.flatnonzero(inferred | unsure)
         answered = np.where(unsure & torn, self._inlined, scope)
         reason = np.where(unsure, Reason.CONTRADICTORY, Reason.INFERRED)
-        return np.stack([self._piece, answered, reason, torn], axis=1)[which]
+        return _Readings(self._piece[which], answered[which], reason[which], torn[which])
 
 
 def _lines_of_others(module: ModuleTables, row: Column, scope: I64) -> NDArray[np.bool_]:

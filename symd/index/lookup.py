@@ -16,7 +16,7 @@ from symd.errors import DataLoss
 from symd.index.derived import RESERVED, DerivedColumns
 from symd.index.file_header import VERSION
 from symd.index.format import Column, Strings, decode, decompress, decompressed_size
-from symd.index.schema import Columns, FunctionTable, RowTable
+from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
 from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer, Candidate, Frame, Locations, Reason, TextSection
@@ -297,8 +297,23 @@ class Index:
     @cached_property
     def locations(self) -> Locations:
         """All locations. Numbers that ``location_numbers`` gives are numbers in here."""
-        table = self.derived.locations
-        return Locations(*table[:-2], strings=self.strings, shared=True, start_line=table.start_line)
+        return self._locations_of(self.derived.locations, shared=True)
+
+    def _locations_of(self, table: LocationTable, *, shared: bool = False) -> Locations:
+        return Locations(
+            reason=table.reason,
+            kernel=table.kernel,
+            function=table.function,
+            linkage_name=table.linkage_name,
+            file=table.file,
+            line=table.line,
+            column=table.column,
+            inlined=table.inlined,
+            parent=table.parent,
+            strings=self.strings,
+            shared=shared,
+            start_line=table.start_line,
+        )
 
     @property
     def location_owner(self) -> Column:
@@ -324,8 +339,7 @@ class Index:
         ranges = self._ranges(section, offset)
         used, back = np.unique(ranges, return_inverse=True)
         calls = derived.calls_around(used)
-        table = derived.locations_of(used, calls)
-        locations = Locations(*table[:-2], strings=self.strings, start_line=table.start_line)
+        locations = self._locations_of(derived.locations_of(used, calls))
         return (back + (RESERVED + len(calls))).astype(np.uint32), locations
 
     def _ranges(self, section: Column, offset: Column) -> Column:
@@ -406,7 +420,7 @@ class Index:
         return Candidate(where.path, where.section, where.section_index, SectionOffset(offset), kernel)
 
 
-def answer_from_index_file(file: memoryview, digest: str, query: ByAddress) -> Answer | None:
+def search_index_file(file: memoryview, digest: str, query: ByAddress) -> Answer | None:
     """What the index answers that has these bytes, which is not opened for it: that takes several times as long. None
     where more than a look at one text section is needed, or the bytes are no index of the module with the SHA-256
     ``digest`` that is sound where the answer is read."""

@@ -49,7 +49,7 @@ def build_index(data: bytes, limits: Limits) -> bytes:
     return made
 
 
-def _indexed(data: bytes, digest: Callable[[], Digest], unpacked: containers.OpenedModule, limits: Limits) -> bytes:
+def _indexed(data: bytes, digest: Callable[[], Digest], unpacked: containers.UnpackedModule, limits: Limits) -> bytes:
     indexed = decoded_objects(unpacked.objects, limits, len(data))
     summary = described(data, digest(), unpacked, indexed)
     index = IndexBuilder(Keeper())
@@ -59,7 +59,9 @@ def _indexed(data: bytes, digest: Callable[[], Digest], unpacked: containers.Ope
     return index.made(summary)
 
 
-def write_index(file: BinaryIO, data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> int:
+def write_index(
+    file: BinaryIO, data: bytes, digest: Digest, unpacked: containers.UnpackedModule, limits: Limits
+) -> int:
     """Write the index of a module that was opened already into a file; its size in bytes. ``digest`` is the SHA-256
     of ``data``. Raises LimitExceeded for more than ``limits.index_size`` bytes."""
     kept = _heap_for(data)
@@ -145,7 +147,7 @@ def decoded_objects(
 
 
 def described(
-    data: bytes, digest: Digest, unpacked: containers.OpenedModule, indexed: Sequence[DecodedObject]
+    data: bytes, digest: Digest, unpacked: containers.UnpackedModule, indexed: Sequence[DecodedObject]
 ) -> ModuleSummary:
     """The module's summary; ``digest`` is that of ``data``."""
     return ModuleSummary(

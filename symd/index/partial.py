@@ -340,10 +340,10 @@ class FileIndex:
         """The index of all of it, or, without ``path``, of all that is meant then: SPIR-V inside a container is not."""
         inputs = path is not None or not any(code.is_compiler_input for code in self._objects)
         if inputs not in self._wholes:
-            self._wholes[inputs] = self._built(inputs=inputs)
+            self._wholes[inputs] = self._build(inputs=inputs)
         return self._wholes[inputs]
 
-    def _built(self, *, inputs: bool) -> Index:
+    def _build(self, *, inputs: bool) -> Index:
         """Build the index; the memory freed afterwards is kept for the answers."""
         self._heap = keep_freed_memory(self._summary.size)
         meant = [code for code in self._objects if inputs or not code.is_compiler_input]

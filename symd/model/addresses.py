@@ -33,6 +33,10 @@ class ByAddress:
 
     address: ObjectAddress
 
+    def __str__(self) -> str:
+        """As people write it."""
+        return f"{self.address:#x}"
+
 
 @dataclass(frozen=True, slots=True)
 class ByKernel:
@@ -41,6 +45,10 @@ class ByKernel:
     kernel: str
     offset: KernelOffset
 
+    def __str__(self) -> str:
+        """As people write it."""
+        return f"{self.kernel}+{self.offset:#x}"
+
 
 @dataclass(frozen=True, slots=True)
 class BySection:
@@ -48,6 +56,10 @@ class BySection:
 
     section: str | int
     offset: SectionOffset
+
+    def __str__(self) -> str:
+        """As people write it."""
+        return f"({self.section if isinstance(self.section, str) else f'#{self.section}'})+{self.offset:#x}"
 
 
 @dataclass(frozen=True, slots=True)

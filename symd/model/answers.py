@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.model.addresses import ObjectAddress, SectionOffset, SectionRange
-from symd.model.columns import U8, U32, U64
+from symd.model.columns import U8, U32, U64, no_numbers
 from symd.model.frame_text import frame_text
 from symd.model.identities import ObjectPath
 from symd.model.reasons import Reason as Reason  # noqa: PLC0414 - as everybody knows it
@@ -178,8 +178,6 @@ class Locations:
         """``start_line``, 0 where it is not known."""
         if self.start_line is not None:
             return self.start_line
-        from symd.model.columns import no_numbers  # noqa: PLC0415 - few tables have none
-
         return no_numbers(len(self))
 
     def frames(self, number: int) -> tuple[Frame, ...]:

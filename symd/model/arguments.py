@@ -24,15 +24,14 @@ from symd.model.addresses import (
     parse_query,
 )
 from symd.model.breakpoints import PLACE_HINT, FunctionName, KernelName, LocationSpec, SourceLine, parse_place
-from symd.model.columns import I64, U32, U64, no_numbers
+from symd.model.columns import U32, U64, no_numbers
 from symd.model.contexts import AddressForm, ContextRecord, Origin, Times
 from symd.model.identities import named_digest
-from symd.model.kinds import kind_of, of_kind, several
 from symd.model.line_tables import MOST_AROUND, Around, CodePart, LineLevel, ListingPart
 from symd.model.names import NameQuery, parse_name_query
 from symd.model.sources import PathRule
 from symd.model.summaries import ModuleRecord, ModuleSummary
-from symd.model.texts import checked_text, counted
+from symd.model.texts import checked_text, counted, kind_of, of_kind, several
 
 ModuleName: TypeAlias = str | ModuleSummary | ModuleRecord
 """What names a module: its SHA-256 as text, or what a verb said of it."""
@@ -49,6 +48,7 @@ AnyNames: TypeAlias = NameQuery | str
 _LONGEST_TIMEOUT: Final = 1_000_000_000
 """Thirty years: what is much longer gRPC takes for a time that is over."""
 _QUERIES = frozenset((ByAddress, ByKernel, BySection))
+_PLACES = (ByDevice, SourceLine, FunctionName, KernelName, ByAddress, ByKernel, BySection)
 _QUERY_HINT = (
     'write "kernel+0x10", an address, ByKernel(name, offset), ByAddress(address) or BySection(section, offset)'
 )
@@ -154,9 +154,7 @@ def checked_place(where: AnyPlace) -> LocationSpec:
     """Raises BadQuery for what no breakpoint can be set at."""
     if isinstance(where, str):
         return parse_place(where)
-    if not isinstance(where, (ByDevice, SourceLine, FunctionName, KernelName, ByAddress, ByKernel, BySection)):
-        raise BadQuery(f"{kind_of(where)} is not a place for a breakpoint", hint=PLACE_HINT)
-    return where
+    return of_kind(where, _PLACES, PLACE_HINT, "a place for a breakpoint")
 
 
 def checked_targets(targets: Iterable[str]) -> tuple[str, ...]:
@@ -169,9 +167,7 @@ def checked_names(wanted: AnyNames) -> NameQuery:
     """Raises BadQuery for what is not a question for names."""
     if isinstance(wanted, str):
         return parse_name_query(wanted)
-    if not isinstance(wanted, NameQuery):
-        raise BadQuery(f"{kind_of(wanted)} is not a question for names", hint='write "vadd*", or NameQuery("vadd*")')
-    return wanted
+    return of_kind(wanted, NameQuery, 'write "vadd*", or NameQuery("vadd*")', "a question for names")
 
 
 def checked_timeout(seconds: object) -> float | None:
@@ -195,8 +191,8 @@ def checked_part(part: ListingPart) -> ListingPart:
     """Raises BadQuery for what is no part of a module."""
     of_kind(part, ListingPart, 'one function is ListingPart(within="vadd"), of symd.model.line_tables')
     checked_path(part.path)
-    if part.target is not None and not isinstance(part.target, str):
-        raise BadQuery(f"{kind_of(part.target)} is not the name of a device", hint='pass a text such as "dg2"')
+    if part.target is not None:
+        of_kind(part.target, str, 'pass a text such as "dg2"', "the name of a device")
     return replace(part, within=checked_within(part.within))
 
 
@@ -230,19 +226,15 @@ def checked_path(path: str | None) -> str | None:
     return None if path is None else checked_object(path)
 
 
-def checked_object(path: object) -> str:
+def checked_object(path: str) -> str:
     """Raises BadQuery for what is no path of a code object."""
-    if not isinstance(path, str):
-        hint = "pass a text such as module.objects[0].path, of one code object"
-        raise BadQuery(f"{kind_of(path)} is not the path of a code object", hint=hint)
-    return path
+    hint = "pass a text such as module.objects[0].path, of one code object"
+    return of_kind(path, str, hint, "the path of a code object")
 
 
 def checked_kernel(kernel: str | None) -> str | None:
     """Raises BadQuery for what is no name of a kernel; None: none is named."""
-    if kernel is not None and not isinstance(kernel, str):
-        raise BadQuery(f"{kind_of(kernel)} is not the name of a kernel", hint="pass a text such as kernel.name")
-    return kernel
+    return None if kernel is None else of_kind(kernel, str, "pass a text such as kernel.name", "the name of a kernel")
 
 
 def checked_section(section: str | SupportsIndex | None) -> str | int | None:
@@ -268,8 +260,7 @@ def checked_files(files: Iterable[str]) -> Sequence[str]:
     """Raises BadQuery for what are no names of source files."""
     names = several(files, "names of files", "put it in a list")
     for each in names:
-        if not isinstance(each, str):
-            raise BadQuery(f"{kind_of(each)} is not the name of a file", hint="pass what frames have: frame.file")
+        of_kind(each, str, "pass what frames have: frame.file", "the name of a file")
     return names
 
 
@@ -422,20 +413,13 @@ def _times(times: AnyTimes) -> Times:
     if times is None:
         return None
     column = address_column(times)
-    if column is not None:
-        if len(column) and not 0 <= int(column.min()) <= int(column.max()) <= _LAST_TIME:
-            raise BadQuery("a time is below 0 or above 2^63 - 1", hint=_TIME_HINT)
-        return column.astype(np.int64, copy=False)
-    if _is_number(times):
-        return _whole(times, "a time", _TIME_HINT)
-    return _time_column(times)
-
-
-def _time_column(times: object) -> I64:
-    numbers = [_whole(each, "a time", _TIME_HINT) for each in _several(times)]
-    if not all(0 <= each <= _LAST_TIME for each in numbers):
+    if column is None:
+        if _is_number(times):
+            return _whole(times, "a time", _TIME_HINT)
+        column = np.array([_whole(each, "a time", _TIME_HINT) for each in _several(times)], object)
+    if len(column) and not 0 <= int(column.min()) <= int(column.max()) <= _LAST_TIME:
         raise BadQuery("a time is below 0 or above 2^63 - 1", hint=_TIME_HINT)
-    return np.array(numbers, np.int64)
+    return column.astype(np.int64, copy=False)
 
 
 def _address(value: object) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -10,8 +11,8 @@ from enum import IntEnum
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.addresses import ByDevice, DeviceAddress, ObjectAddress, Query, SectionOffset, parse_query
 from symd.model.identities import Digest, ObjectPath
-from symd.model.kinds import of_kind, several
 from symd.model.sources import PathRule
+from symd.model.texts import of_kind, several
 
 
 class Refusal(IntEnum):
@@ -182,14 +183,16 @@ def checked_breakpoints(breakpoints: Iterable[Breakpoint], known: Iterable[str] 
     is at a device address, ``LimitExceeded`` when there are too many."""
     hint = 'pass a list of Breakpoint("1", SourceLine("vadd.cl", 8)), of symd.model.breakpoints'
     breakpoints = [of_kind(each, Breakpoint, hint) for each in several(breakpoints, "breakpoints", hint)]
-    if any(isinstance(each.where, ByDevice) for each in breakpoints):
+    at_device = next((each.id for each in breakpoints if isinstance(each.where, ByDevice)), None)
+    if at_device is not None:
         raise BadQuery(
-            "a breakpoint that waits is at no device address",
-            hint="locate says which module's code is there: name that",
+            f"the breakpoint {at_device[:100]!r} is at a device address, where none can wait",
+            hint="ask which module's code is there now, and name its section and offset",
         )
     ids = [*known, *(each.id for each in breakpoints)]
     if len(ids) > MAX_WATCHED:
         raise LimitExceeded(f"{len(ids)} breakpoints, at most {MAX_WATCHED} are watched", hint="open several watches")
     if len(set(ids)) != len(ids):
-        raise BadQuery("two breakpoints have the same id", hint="give each its own")
+        twice = next(each for each, count in Counter(ids).items() if count > 1)
+        raise BadQuery(f"two breakpoints have the id {twice[:100]!r}", hint="give each its own, or remove the first")
     return breakpoints

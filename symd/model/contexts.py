@@ -150,13 +150,14 @@ class DeviceCandidate:
 class DevicePlace:
     """What a device address means: ``query`` for the place in ``module``, or in its code object at ``path``. ``query``
     is None where nothing holds the address, and ``reason`` says why. ``address`` is the whole address, in canonical
-    form."""
+    form. Where several loads could be meant ``candidates`` has them."""
 
     address: DeviceAddress
     reason: Reason | None = None
     module: Digest | None = None
     path: ObjectPath | None = None
     query: Query | None = None
+    candidates: tuple[DeviceCandidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

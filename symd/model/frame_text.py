@@ -1,8 +1,10 @@
 """Frames and answers of the readers that do without NumPy, whose import takes longer than an answer, and a frame's text
-in the manner of addr2line. Imports nothing, because programs that answer one question begin with it.
+in the manner of addr2line. Imports nothing slow, because programs that answer one question begin with it.
 """
 
 from __future__ import annotations
+
+import sys
 
 
 def frame_text(function: str | None, linkage_name: str | None, file: str | None, line: int, column: int) -> str:
@@ -29,4 +31,13 @@ EXACT, APPROXIMATE, NO_LINE, INFERRED, CONTRADICTORY = 1, 2, 3, 12, 13
 
 
 class NotPlain(Exception):
-    """The answer is not plain, or the file is not what it should be: whoever reads everything answers."""
+    """The answer is not plain, or the file is not what it should be: whoever reads everything answers. Its
+    message says why."""
+
+
+def log_not_plain(file: str, reason: Exception) -> None:
+    """Log at debug level why the answer about a file is left to the command line. Only if something has imported
+    ``logging`` already, which is slow to import."""
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        logging.getLogger("symd.start").debug("%s is left to the command line: %s", file, reason)

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-WhenUnwanted = Callable[[Callable[[], None]], bool]
-"""Is told what to call, from any thread, as soon as nobody waits for a grab any more; False: nobody does already."""
-
 
 GRAB_HINT = 'pass GrabRequest("opencl", "source", data), of symd.model.grabs'
 

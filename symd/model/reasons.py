@@ -14,9 +14,9 @@ class Reason(IntEnum):
     """The row says line 0. Given is the line of the nearest earlier row in the same scope (this function, or this
     inlined call of it)."""
     NO_LINE = 3
-    """A function covers the address, no line row does."""
+    """A function covers the address; no line row does, or one of line 0 with none of another line before it."""
     GAP = 4
-    """Inside text, and neither a row nor a function covers it."""
+    """Inside text, but in no function: a row that reaches over the end of its function does not count there."""
     OUTSIDE_TEXT = 5
     """The address is in no text of the module. A function of size 0 has no text: any offset in it is outside."""
     NO_DEBUG_INFO = 6

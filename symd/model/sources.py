@@ -15,7 +15,7 @@ class PathRule:
     replacement: str
 
 
-class Origin(IntEnum):
+class TextOrigin(IntEnum):
     """Where a text is from. The numbers travel on the wire."""
 
     NONE = 0
@@ -35,7 +35,7 @@ class SourceText:
 
     file: str
     text: str | None = field(default=None, repr=False)
-    origin: Origin = Origin.NONE
+    origin: TextOrigin = TextOrigin.NONE
     path: str | None = None
     md5: bytes | None = None
     problem: str = ""
@@ -44,4 +44,4 @@ class SourceText:
     @property
     def verified(self) -> bool:
         """Whether the text is known to be the compiler's: it came with the module, or its MD5 is right."""
-        return self.text is not None and (self.origin is Origin.MODULE or self.md5 is not None)
+        return self.text is not None and (self.origin is TextOrigin.MODULE or self.md5 is not None)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from symd.model.addresses import DeviceAddress
 from symd.model.answers import Answer
+from symd.model.contexts import DeviceCandidate
 from symd.model.identities import Digest
 
 Kind = Literal["parameter", "local", "global"]
@@ -96,7 +97,8 @@ class LocationPiece:
     """One piece of a variable. Which fields are set depends on ``kind``:
 
     * REGISTER: ``register``.
-    * MEMORY: ``register`` is the base and ``offset`` the bytes from its content, -2^63 <= offset < 2^63. Without a base
+    * MEMORY: ``register`` is the base and ``offset`` the bytes from its content, divided by ``base_divisor``,
+      -2^63 <= offset < 2^63. Without a base
       ``text`` is one that is no register, such as "CFA" (the canonical frame address); without both ``offset`` is the
       address, 0 <= offset < 2^64. ``address_space`` is the vendor's number of the memory's space and
       ``address_space_name`` its name; None for the default one.
@@ -128,6 +130,7 @@ class LocationPiece:
     text: str | None = None
     per_lane: bool = False
     lane_stride: int = 0
+    base_divisor: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +219,10 @@ class InScope:
     """The variables in scope at one place. ``at`` is the place as ``symbolize`` answers it, with its reason, its
     frames, and the candidates of an ambiguous query; ``visible`` is what is in scope there, nothing where the query
     names no place. ``device_address`` is the whole one where a device address was asked, and ``module`` the one that
-    holds it."""
+    holds it; where several loads could, ``device_candidates`` has them."""
 
     at: Answer
     visible: Visible = field(default_factory=Visible)
     module: Digest | None = None
     device_address: DeviceAddress | None = None
+    device_candidates: tuple[DeviceCandidate, ...] = ()

@@ -25,7 +25,8 @@ class ModuleAdded:
 
 @dataclass(frozen=True, slots=True)
 class ModuleRemoved:
-    """The module went from the store; what was loaded of it in contexts stays told."""
+    """The module went from the store; what was loaded of it in contexts stays told. Of its breakpoints nothing more is
+    told, so that places in its loads go with ``LoadEnded`` alone."""
 
     digest: Digest
     resume_token: str = ""
@@ -64,7 +65,8 @@ class Resolved:
 @dataclass(frozen=True, slots=True)
 class PlacesGone:
     """The places of the breakpoint ``id`` in the module ``digest`` that the load ``unloaded``, told without its
-    segments, had put where they were."""
+    segments, had put where they were: it ended, or, where it is told without an end, another load began on top of
+    them."""
 
     id: str
     digest: Digest

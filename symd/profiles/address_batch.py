@@ -10,7 +10,7 @@ import numpy as np
 from symd.model.answers import Answers, Frame
 from symd.model.reasons import ANSWERED, Reason
 from symd.profiles.profile_format import Progress
-from symd.profiles.resolver import LookupTarget, Resolver
+from symd.profiles.resolver import LookupTarget, PlacedMapping, Resolver
 
 REQUEST_ADDRESSES = 1 << 20
 """Addresses in one request."""
@@ -36,23 +36,18 @@ class AddressBatch:
     def __init__(self) -> None:
         self._targets: dict[LookupTarget, int] = {}
         self._handles: dict[tuple[int, int], int] = {}
-        self._refused: dict[Reason, int] = {}
 
-    def target(self, target: LookupTarget | Reason) -> int | Reason:
-        """The number of a target, for ``add``; the reason why there is none as it is."""
-        return target if isinstance(target, Reason) else self._targets.setdefault(target, len(self._targets))
-
-    def add(self, target: int | Reason, offset: int) -> int:
-        """The handle of the address ``offset`` bytes into a target, or of the reason why there is none."""
-        key = (-1, int(target)) if isinstance(target, Reason) else (target, offset)
-        handle = self._handles.get(key)
-        if handle is None:
-            handle = self._handles[key] = len(self._handles)
-        return handle
-
-    def refuse(self, reason: Reason) -> int:
-        """A handle whose answer is this reason: there is no address to look up."""
-        return self.add(reason, 0)
+    def add(self, target: LookupTarget | PlacedMapping | Reason, offset: int = 0) -> int:
+        """The handle of the address ``offset`` bytes into a target, or of an address in what is mapped; that of a
+        reason answers with it."""
+        if isinstance(target, PlacedMapping):
+            offset += target.bias
+            target = target.target
+        if isinstance(target, Reason):
+            key = -1, int(target)
+        else:
+            key = self._targets.setdefault(target, len(self._targets)), offset
+        return self._handles.setdefault(key, len(self._handles))
 
     def ask(self, resolver: Resolver, progress: Progress) -> list[ResolvedAddress]:
         """The answers, by handle."""

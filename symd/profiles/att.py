@@ -195,18 +195,17 @@ class _CodeObjects:
         self.notes: list[str] = []
         self._resolver = resolver
         self._batch = batch
-        self._targets: dict[int, int | Reason] = {}
+        self._targets: dict[int, LookupTarget | Reason] = {}
 
     def handle(self, row: AttRow) -> int:
         owner, address = row.cells[OBJECT], row.cells[ADDRESS]
         if type(owner) is not int or type(address) is not int:
-            return self._batch.refuse(Reason.MALFORMED)
+            return self._batch.add(Reason.MALFORMED)
         if owner not in self._targets:
             found = self._resolver.identified(str(owner)) if owner else Reason.UNKNOWN_MODULE
             if found is Reason.UNKNOWN_MODULE and owner:
                 self.notes.append(f"no module was given for code object {owner}")
-            known = found if isinstance(found, Reason) else LookupTarget(found.digest, path=found.path)
-            self._targets[owner] = self._batch.target(known)
+            self._targets[owner] = found if isinstance(found, Reason) else LookupTarget(found.digest, path=found.path)
         return self._batch.add(self._targets[owner], address)
 
 

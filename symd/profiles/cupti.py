@@ -20,7 +20,7 @@ from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.json_text import Edit, JsonCursor, Span
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
-from symd.profiles.resolver import LookupTarget, Resolver, section_target
+from symd.profiles.resolver import LookupTarget, Resolver, crc_names, section_target
 from symd.profiles.samples import (
     ADDRESSES,
     TIMES,
@@ -103,23 +103,23 @@ class _FunctionTargets:
     def __init__(self, resolver: Resolver, batch: AddressBatch) -> None:
         self._resolver = resolver
         self._batch = batch
-        self._known: dict[tuple[int, str], int | Reason] = {}
+        self._known: dict[tuple[int, str], LookupTarget | Reason] = {}
         self._missing: dict[int, None] = {}
 
     def handle(self, record: Any) -> int:
         """The handle of a record's address; MALFORMED where it lacks the members or they are of another type."""
         if not isinstance(record, dict):
-            return self._batch.refuse(Reason.MALFORMED)
+            return self._batch.add(Reason.MALFORMED)
         crc, offset, function = record.get("cubinCrc"), record.get("pcOffset"), record.get("functionName")
         if type(crc) is not int or type(offset) is not int or not isinstance(function, str):
-            return self._batch.refuse(Reason.MALFORMED)
+            return self._batch.add(Reason.MALFORMED)
         key = (crc, function)
         if key not in self._known:
-            self._known[key] = self._batch.target(self._target(crc, f".text.{function}"))
+            self._known[key] = self._target(crc, f".text.{function}")
         return self._batch.add(self._known[key], offset)
 
     def _target(self, crc: int, section: str) -> LookupTarget | Reason:
-        target = section_target(self._resolver, [str(crc), f"{crc:#x}", f"{crc:#018x}"], section)
+        target = section_target(self._resolver, crc_names(crc), section)
         if target is Reason.UNKNOWN_MODULE:
             self._missing[crc] = None
         return target

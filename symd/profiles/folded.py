@@ -108,18 +108,15 @@ def _handle(found: re.Match[str], resolver: Resolver, batch: AddressBatch, place
     if file is not None:
         return _in_file(file, int(file_offset, 16), resolver, batch, placer)
     target = resolver.kernel(bracketed) if bracketed is not None else _module_or_kernel(bare, resolver)
-    return batch.add(batch.target(target), int(offset or bare_offset, 16))
+    return batch.add(target, int(offset or bare_offset, 16))
 
 
 def _in_file(name: str, offset: int, resolver: Resolver, batch: AddressBatch, placer: MappingPlacer) -> int:
     """The handle in ``batch`` of a byte of a module's file, by a mapping of that byte alone."""
     found = resolver.identified(name)
-    if isinstance(found, Reason):
-        return batch.refuse(found)
-    placed = placer.place(MappedRange(offset, offset + 1, offset), found)
-    if isinstance(placed, Reason):
-        return batch.refuse(placed)
-    return batch.add(batch.target(placed.target), offset + placed.bias)
+    if isinstance(found, IdentifiedModule):
+        return batch.add(placer.place(MappedRange(offset, offset + 1, offset), found), offset)
+    return batch.add(found)
 
 
 def _module_or_kernel(name: str, resolver: Resolver) -> LookupTarget | Reason:

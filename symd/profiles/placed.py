@@ -16,14 +16,21 @@ from symd.model.answers import Answers, Frame, Reason
 from symd.model.line_tables import Listing
 from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.profiles.profile_format import Options
-from symd.profiles.resolver import IdentifiedModule, LookupTarget, MappedRange, MappingPlacer, PlacedMapping, Resolver
+from symd.profiles.resolver import (
+    IdentifiedModule,
+    LookupTarget,
+    MappedRange,
+    MappingPlacer,
+    PlacedMapping,
+    Resolver,
+    crc_names,
+)
 from symd.profiles.samples import Sample, SampledAddress, SampledProfile, Value, ValueType
 
 STALL_REASON: Final = "stall_reason"
 """The label of a sample that says why its wave or warp waited."""
 _NAMED: Final = re.compile(r"(?:\[(.+)\]|(.+))", re.DOTALL)
 _PLACE: Final = re.compile(r'"?(.*?)"?\+0x([0-9a-fA-F]{1,16})', re.DOTALL)
-_SIMD: Final = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
 _CRC: Final = re.compile(r"[0-9a-fA-F]{1,16}")
 
 
@@ -261,9 +268,7 @@ class AddressPlaces:
         return self._named[key]
 
     def _function(self, name: str, crc: str) -> LookupTarget | Reason:
-        number = int(crc, 16) if _CRC.fullmatch(crc) else None
-        names = () if number is None else (str(number), f"{number:#x}", f"{number:#018x}")
-        found = self._resolver.identified(*names)
+        found = self._resolver.identified(*(crc_names(int(crc, 16)) if _CRC.fullmatch(crc) else ()))
         if isinstance(found, IdentifiedModule):
             return LookupTarget(found.digest, section=f".text.{name}", path=found.path)
         return found if found is not Reason.UNKNOWN_MODULE else self._resolver.section(f".text.{name}")
@@ -272,5 +277,4 @@ class AddressPlaces:
         identified = self._resolver.identified(name)
         if isinstance(identified, IdentifiedModule):
             return LookupTarget(identified.digest, path=identified.path)
-        found = self._resolver.kernel(name)
-        return self._resolver.kernel(_SIMD.sub("", name)) if found is Reason.UNKNOWN_KERNEL else found
+        return self._resolver.kernel_with_width(name)

@@ -5,6 +5,7 @@ of which file was loaded where) becomes addresses in a code object.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -27,6 +28,8 @@ from symd.model.summaries import ModuleSummary, ObjectSummary
 from symd.model.texts import file_label
 from symd.query.function_names import SymbolsByWord
 
+_SIMD = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
+"""How unitrace ends the name of a kernel."""
 ReadUri = Callable[[str], bytes]
 """The bytes of the code object at a URI. Raises SymdError where it cannot, or may not, be read."""
 
@@ -140,6 +143,11 @@ class Resolver:
             return found[0]
         return Reason.AMBIGUOUS if found else Reason.UNKNOWN_KERNEL
 
+    def kernel_with_width(self, name: str) -> LookupTarget | Reason:
+        """``kernel`` where a name may end with the SIMD width that it was compiled for."""
+        found = self.kernel(name)
+        return self.kernel(_SIMD.sub("", name)) if found is Reason.UNKNOWN_KERNEL else found
+
     def section(self, name: str) -> LookupTarget | Reason:
         """The section of that name in a module that no identity was given to."""
         zero = np.zeros(1, np.uint64)
@@ -236,6 +244,11 @@ def _with_ambiguous(locations: Locations) -> Locations:
         if isinstance(column := getattr(locations, each.name), np.ndarray)
     }
     return replace(locations, **columns, shared=False)
+
+
+def crc_names(crc: int) -> list[str]:
+    """What users may call a cubin by its CRC."""
+    return [str(crc), f"{crc:#x}", f"{crc:#018x}"]
 
 
 def section_target(resolver: Resolver, identities: Sequence[str], section: str) -> LookupTarget | Reason:

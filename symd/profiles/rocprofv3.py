@@ -192,20 +192,20 @@ class _CodeObjectTargets:
         self.notes: list[str] = []
         self._process = process
         self._resolver = resolver
-        self._targets: dict[int, tuple[int | Reason, int]] = {}
+        self._targets: dict[int, tuple[LookupTarget | Reason, int]] = {}
 
     def handle(self, sample: RocprofSample) -> int:
         """The handle of a sample's address; MALFORMED where the sample has none, or nothing can be added to its
         process."""
         owner = sample.owner
         if owner is None or not self._process.strings.span:
-            return self.batch.refuse(Reason.MALFORMED)
+            return self.batch.add(Reason.MALFORMED)
         if owner not in self._targets:
             self._targets[owner] = self._target(owner)
         target, bias = self._targets[owner]
         return self.batch.add(target, bias + sample.offset)
 
-    def _target(self, owner: int) -> tuple[int | Reason, int]:
+    def _target(self, owner: int) -> tuple[LookupTarget | Reason, int]:
         """(target, what to add to offsets) of a code object."""
         item = self._process.objects.get(owner, {})
         base, delta, uri = _hashable(item.get("load_base")), _hashable(item.get("load_delta")), item.get("uri")
@@ -218,7 +218,7 @@ class _CodeObjectTargets:
         if base is None or delta is None:
             self.notes.append(f"code object {owner} has no load_base and load_delta: its samples cannot be placed")
             return Reason.MALFORMED, 0
-        return self.batch.target(LookupTarget(found.digest, path=found.path)), base - delta
+        return LookupTarget(found.digest, path=found.path), base - delta
 
     def _at_uri(self, owner: int, uri: str) -> IdentifiedModule | None:
         try:

@@ -18,7 +18,7 @@ from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.json_text import Span
 from symd.profiles.profile_format import Options, ProfileBudget, Progress, Symbolized, Tally, no_progress
-from symd.profiles.resolver import Resolver
+from symd.profiles.resolver import LookupTarget, Resolver
 from symd.profiles.samples import (
     AddressTable,
     Sample,
@@ -42,7 +42,6 @@ _HEADER = re.compile(r"[ \t]*+Kernel[ \t]*+,[ \t]*+IP\[Address\][ \t]*+,.*+")
 _ROW = re.compile(
     r'[ \t]*+(?:"((?:[^"]|"")*+)"[ \t]*+|([^",]*+)),[ \t]*+(?:0[xX])?([0-9a-fA-F]{1,16})[ \t]*+,[^\r\n]*+'
 )
-_SUFFIX = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
 
 
 def claims(data: bytes) -> bool:
@@ -104,16 +103,13 @@ class _KernelTargets:
     def __init__(self, resolver: Resolver, batch: AddressBatch) -> None:
         self._resolver = resolver
         self._batch = batch
-        self._known: dict[str, int | Reason] = {}
+        self._known: dict[str, LookupTarget | Reason] = {}
 
     def handle(self, row: re.Match[str]) -> int:
         quoted, bare, offset = row.groups()
         name = quoted.replace('""', '"') if quoted is not None else bare.strip()
         if name not in self._known:
-            target = self._resolver.kernel(name)
-            if target is Reason.UNKNOWN_KERNEL:
-                target = self._resolver.kernel(_SUFFIX.sub("", name))
-            self._known[name] = self._batch.target(target)
+            self._known[name] = self._resolver.kernel_with_width(name)
         return self._batch.add(self._known[name], int(offset, 16))
 
     def notes(self) -> tuple[str, ...]:

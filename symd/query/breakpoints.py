@@ -4,7 +4,7 @@ the name of the reason why there is none. Also what one module answers to waitin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from symd.model.breakpoints import SILENT, Breakpoint, BreakpointLocation, Locat
 from symd.model.columns import I64
 from symd.model.debug_info import RowFlag
 from symd.model.sources import PathRule
-from symd.model.waiting import never_cancelled
+from symd.model.waiting import check_wanted
 from symd.query.code_places import CodePlaces, has_doubted_line
 from symd.query.named_places import MAX_CANDIDATES, locate_named
 from symd.query.paths import Remapping, base_name, matching
@@ -32,7 +32,6 @@ def locate(
     every_address: bool = False,
     rules: Sequence[PathRule] = (),
     targets: Sequence[str] = (),
-    check_cancelled: Callable[[], None] = never_cancelled,
 ) -> Located:
     """The addresses of a place in a module, or in the code object at ``path``, or in those for one of ``targets``.
 
@@ -40,21 +39,20 @@ def locate(
     (is_stmt) there, moved past the prologue where it is the function's first; a line without statements slides to the
     next that has some, in each instance of the template, and each inlined copy of the function, that it is in, and
     the rest of a line after a column to what comes next. With ``every_address`` all statement addresses of just this
-    line. Paths are given after ``rules``. Of other places see ``symd.query.named_places``. Raises ObjectNotFound, and
-    what ``check_cancelled`` raises.
+    line. Paths are given after ``rules``. Of other places see ``symd.query.named_places``. Raises ObjectNotFound.
     """
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
-    told = index.chosen_sections(path)
-    chosen = _for_targets(index, told, targets)
+    sections = index.chosen_sections(path)
+    chosen = _for_targets(index, sections, targets)
     if targets and not len(chosen):
-        there = {index.targets[number] or "" for number in index.columns.section_object[told].tolist()}
+        there = {index.targets[number] or "" for number in index.columns.section_object[sections].tolist()}
         return Located(wanted, (), Refusal.OTHER_TARGET, tuple(sorted(there - {""})[:MAX_CANDIDATES]))
     if isinstance(wanted, SourceLine):
-        return _locate_line(index, wanted, chosen, rules, check_cancelled, every_address=every_address)
+        return _locate_line(index, wanted, chosen, rules, every_address=every_address)
     if isinstance(wanted, ByDevice):
         raise wrong_query(wanted)
-    return locate_named(index, wanted, path, chosen, rules, check_cancelled)
+    return locate_named(index, wanted, path, chosen, rules)
 
 
 def _for_targets(index: Index, sections: Column, targets: Sequence[str]) -> Column:
@@ -70,37 +68,43 @@ def _locate_line(
     wanted: SourceLine,
     chosen: Column,
     rules: Sequence[PathRule],
-    check_cancelled: Callable[[], None],
     *,
     every_address: bool,
 ) -> Located:
     files = _Files(index, chosen)
-    found = matching(files.paths, wanted.file, rules, check_cancelled)
+    found = matching(files.paths, wanted.file, rules)
     if len(found) != 1:
         return _no_file(wanted, found, files.paths, rules)
     ((file, spellings),) = found.items()
-    every = _statements(index, files, spellings, chosen)
-    rows = every[~_doubted(index, every)]
+
+    # A line whose rows are all in doubt is refused: its code may be another line's.
+    statements = _statements(index, files, spellings, chosen)
+    rows = statements[~_doubted(index, statements)]
     lines = index.rows.line[rows].astype(np.int64)
-    if wanted.line in index.rows.line[every] and wanted.line not in lines:
+    if wanted.line in index.rows.line[statements] and wanted.line not in lines:
         return Located(wanted, (), Refusal.CONTRADICTORY, (file,))
-    at_line, moved = _at_column(index, rows[lines == wanted.line], wanted.column)
-    last = int(lines.max(initial=0)) or None
-    first = wanted.line if len(at_line) else wanted.line + (wanted.line in lines)
-    later = lines[lines >= first]
-    if not len(later):
-        refusal = Refusal.PAST_END if last else Refusal.NO_CODE_AT_LINE
-        return Located(wanted, (), refusal, (file,), last)
-    if every_address and (moved or not len(at_line)):
-        return Located(wanted, (), Refusal.NO_CODE_AT_LINE, (file,), last)
-    chosen_rows = at_line if len(at_line) else _slid(index, rows, lines, first)
-    locations = _LineLocations(index, chosen_rows, rules, slid=moved or not len(at_line))
+
+    # A line that has statements, but none from the column on, slides like one that has none: to a line after it.
+    at_line, is_other_column = _at_column(index, rows[lines == wanted.line], wanted.column)
+    slides_from = wanted.line if wanted.line not in lines else wanted.line + 1
+    last_line = int(lines.max(initial=0)) or None
+    if not len(at_line) and not (lines >= slides_from).any():
+        refusal = Refusal.PAST_END if last_line else Refusal.NO_CODE_AT_LINE
+        return Located(wanted, (), refusal, (file,), last_line)
+
+    # All addresses are wanted of just this place.
+    slid = is_other_column or not len(at_line)
+    if every_address and slid:
+        return Located(wanted, (), Refusal.NO_CODE_AT_LINE, (file,), last_line)
+
+    chosen_rows = at_line if len(at_line) else _slid(index, rows, lines, slides_from)
+    locations = _LineLocations(index, chosen_rows, rules, slid=slid)
     return Located(wanted, locations.every() if every_address else locations.chosen())
 
 
 def _at_column(index: Index, rows: I64, column: int) -> tuple[I64, bool]:
-    """(the rows of a line at ``column``, or else at the next column that has some; whether that is another
-    one. Where no row says a column, or none is asked for, all."""
+    """(the rows of a line at ``column``, or else at the next column that has some; whether it is another column). All
+    rows if none says a column, or no column is asked for."""
     columns = index.rows.column[rows].astype(np.int64)
     if not column or not columns.any():
         return rows, False
@@ -243,22 +247,13 @@ def _frames(index: Index, rows: I64, leaf: I64) -> I64:
     return frame
 
 
-def answered(
-    index: Index, breakpoints: Sequence[Breakpoint], check_cancelled: Callable[[], None] = never_cancelled
-) -> Iterator[tuple[Breakpoint, Located]]:
-    """The answers that say something: a module without the file, or the function, says nothing. ``check_cancelled`` is
-    called now and then, and raises when nobody waits any more."""
+def answered(index: Index, breakpoints: Sequence[Breakpoint]) -> Iterator[tuple[Breakpoint, Located]]:
+    """The answers that say something: a module without the file, or the function, says nothing."""
     for each in breakpoints:
-        check_cancelled()
+        check_wanted()
         try:
             answer = locate(
-                index,
-                each.where,
-                each.path,
-                every_address=each.every_address,
-                rules=each.rules,
-                targets=each.targets,
-                check_cancelled=check_cancelled,
+                index, each.where, each.path, every_address=each.every_address, rules=each.rules, targets=each.targets
             )
         except ObjectNotFound:
             continue

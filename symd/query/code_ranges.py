@@ -1,9 +1,9 @@
-"""How far does an answer hold? The bytes of the row of the line table that covers the place, and for each frame the
-bytes of its function, or of its inlined call, and the file in which the function is declared."""
+"""How far does an answer hold? The bytes of the row of the line table that covers the place, as far as its function has
+them, and for each frame the bytes of its function, or of its inlined call, and the file in which the function is
+declared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +13,10 @@ from symd.errors import LimitExceeded
 from symd.index import Index
 from symd.model.addresses import SectionOffset, SectionRange
 from symd.model.answers import Answer, Answers, CodeRanges, FrameCode
-from symd.model.columns import U64
+from symd.model.columns import I64, U64
 from symd.model.debug_info import RowFlag
-from symd.model.waiting import never_cancelled
+from symd.model.reasons import Reason
+from symd.model.waiting import check_wanted
 
 RANGED_ANSWERS = 4096
 """Answers of one batch that are told with ranges: each is worked out by itself."""
@@ -31,13 +32,12 @@ def check_ranged(count: int) -> None:
         )
 
 
-def ranged(index: Index, answers: Answers, check_cancelled: Callable[[], None] = never_cancelled) -> Answers:
-    """The answers, which lie in the text sections of the index, with ranges. Raises LimitExceeded, and what
-    ``check_cancelled`` raises."""
+def ranged(index: Index, answers: Answers) -> Answers:
+    """The answers, which lie in the text sections of the index, with ranges. Raises LimitExceeded."""
     check_ranged(len(answers))
     finder, found = CodeFinder(index), dict[int, CodeRanges]()
     for number, answer in enumerate(answers):
-        check_cancelled()
+        check_wanted()
         if answer.section_offset is not None:
             found[number] = finder.around(int(answers.text_section[number]) - 1, answer)
     return replace(answers, ranges=found)
@@ -51,6 +51,7 @@ class CodeFinder:
         self._pieces: dict[tuple[int, int], tuple[U64, NDArray[np.intp], NDArray[np.intp], int] | None] = {}
         self._code: dict[tuple[int, ...], FrameCode] = {}
         self._rows: dict[int, tuple[U64, U64]] = {}
+        self._edges: dict[int, I64] = {}
 
     def ranged(self, answer: Answer) -> Answer:
         """The answer with ranges, if it is a place in text."""
@@ -66,13 +67,28 @@ class CodeFinder:
         (owner,) = derived.owners_between(position, position + 1)[1].tolist()
         owners = derived.owners_around(owner)[: len(answer.frames)]
         frames = [self._frame(section, each, owners[-1]) for each in owners]
-        return CodeRanges(self._row(section, offset), tuple(frames))
+        return CodeRanges(None if answer.reason == Reason.GAP else self._row(section, offset), tuple(frames))
 
     def _row(self, section: int, offset: int) -> SectionRange | None:
-        """The bytes of the last row that covers a place."""
+        """The bytes of the last row that covers a place, cut where functions begin and end: a compiler that ends no
+        sequence behind a function leaves its last row to reach over the padding to the next one."""
         starts, ends = self._rows_in(section)
         numbers = np.flatnonzero((starts <= offset) & (ends > offset))
-        return self._range(section, int(starts[numbers[-1]]), int(ends[numbers[-1]])) if len(numbers) else None
+        if not len(numbers):
+            return None
+        edges = self._edges_in(section)
+        at = int(np.searchsorted(edges, offset, side="right"))
+        start, end = int(starts[numbers[-1]]), int(ends[numbers[-1]])
+        return self._range(section, max([start, *edges[:at][-1:].tolist()]), min([end, *edges[at : at + 1].tolist()]))
+
+    def _edges_in(self, section: int) -> I64:
+        """The section offsets at which functions begin or end, in order."""
+        if section not in self._edges:
+            functions = self._index.functions
+            here = (functions.section == section + 1) & (functions.size > 0)
+            begins = functions.offset[here].astype(np.int64)
+            self._edges[section] = np.union1d(begins, begins + functions.size[here].astype(np.int64))
+        return self._edges[section]
 
     def _rows_in(self, section: int) -> tuple[U64, U64]:
         """Where each row of the line table that lies in a section begins and ends, in the table's order. The last row

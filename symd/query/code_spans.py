@@ -42,7 +42,7 @@ def spans(index: Index, within: CodePart, path: str | None, budget: QueryBudget 
             if isinstance(query, ByDevice):
                 raise BadQuery(
                     "a line table is not asked for by device address",
-                    hint="symbolize says which module holds it, and where",
+                    hint="ask for the answer to it, which has its module and section offset",
                 )
             return [_of_place(index, query, path, budget)]
         case SectionRange():
@@ -67,6 +67,15 @@ def _of_function(index: Index, name: str, path: str | None, budget: QueryBudget)
     if len(names) > 1:
         raise BadQuery(f"several functions are called {name!r}", hint=f"write one of {', '.join(names[:_SHOWN])}")
     return [_span(index, start.section, start.offset, start.offset + size) for start, (_, size) in found]
+
+
+def function_extents(index: Index, name: str, path: str | None) -> list[tuple[int, int, int]]:
+    """(text section, offset of the first byte, bytes) of each kernel or other function of that name that has code."""
+    entries = [each for each in index.kernels_named(name) if each.size and index.is_chosen(each.section, path)]
+    if entries:
+        return [(each.section, each.offset, each.size) for each in entries]
+    found = [each for each in function_names.starts(index, name, path) if each.room]
+    return [(each.section, each.offset, _extent(index, each)[1]) for each in found]
 
 
 def _extent(index: Index, start: Start) -> tuple[str, int]:

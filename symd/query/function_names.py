@@ -17,6 +17,7 @@ from symd.index.format import Column
 from symd.index.lookup import Start
 from symd.model.answers import Candidate
 from symd.model.columns import I64
+from symd.model.waiting import check_wanted
 from symd.query.function_spellings import (
     LONGEST,
     Key,
@@ -89,7 +90,7 @@ def _readable_symbols(index: Index, names: Sequence[str], path: str | None, budg
     asked = _asked(names)
     placed = np.flatnonzero(index.functions.section > 0)
     every = np.unique(np.concatenate([called[placed], columns.kernel_name]))
-    every = every[np.isin(every, _holding(index, asked, len(every), budget))]
+    every = every[np.isin(every, _holding(index, asked, len(every)))]
     for name, numbers in _meant(asked, ((number, (index.strings[number],)) for number in every.tolist()), budget):
         kernels = [start for number in numbers for start in index.kernel_starts(index.strings[number], path)]
         rows = placed[np.isin(called[placed], numbers)].tolist()
@@ -100,7 +101,7 @@ def _readable(index: Index, names: Sequence[str], path: str | None, budget: Quer
     """What functions may be called in debug data. Those that are called the same are compared once."""
     functions, strings, asked = index.functions, index.strings, _asked(names)
     rows = np.flatnonzero(functions.section > 0)
-    near = _holding(index, asked, len(rows), budget)
+    near = _holding(index, asked, len(rows))
     rows = rows[np.isin(functions.name[rows], near) | np.isin(functions.linkage_name[rows], near)]
     pairs = functions.linkage_name[rows].astype(np.int64) << _NAME_BITS | functions.name[rows]
     called, which = np.unique(pairs, return_inverse=True)
@@ -132,7 +133,7 @@ def _entry_points(index: Index, names: Sequence[str], path: str | None, _effort:
         yield name, [start for other in sorted(called - {name}) for start in index.kernel_starts(other, path)]
 
 
-def _holding(index: Index, asked: Mapping[str, Spelled], count: int, budget: QueryBudget) -> Column:
+def _holding(index: Index, asked: Mapping[str, Spelled], count: int) -> Column:
     """The numbers of the strings that hold a word of a name that is asked for; of all of them where to compare
     ``count`` names takes no longer than to look for that many words."""
     words, strings = {each.anchor for each in asked.values()}, index.strings
@@ -140,7 +141,7 @@ def _holding(index: Index, asked: Mapping[str, Spelled], count: int, budget: Que
         return np.arange(len(strings)) if words else np.zeros(0, np.int64)
     holding = [np.zeros(0, np.int64)]
     for word in words:
-        budget.check_cancelled()
+        check_wanted()
         holding.append(strings.holding(word))
     return np.concatenate(holding)
 
@@ -362,22 +363,23 @@ def _near(texts: _ComparedNames, name: str) -> Iterator[int]:
 def _candidates(index: Index, rows: Column, texts: _ComparedNames, ranked: Sequence[int]) -> Iterator[Candidate]:
     """Where functions with these names begin, each place once."""
     functions = index.functions
-    told: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int]] = set()
     for at in ranked:
         called = (functions.name[rows] == texts.numbers[at]) | (functions.linkage_name[rows] == texts.numbers[at])
         for row in rows[called].tolist():
             place = int(functions.section[row]) - 1, int(functions.offset[row])
-            if len(told) == MAX_SUGGESTIONS:
+            if len(seen) == MAX_SUGGESTIONS:
                 return
-            if place not in told and functions.size[row]:
-                told.add(place)
+            if place not in seen and functions.size[row]:
+                seen.add(place)
                 yield index.candidate(*place)._replace(function=texts.names[at])
 
 
 def _pairs(name: str) -> set[str]:
-    """Neighboring characters, with marks for the name's beginning and end."""
+    """Neighboring characters, whichever comes first, with marks for the name's beginning and end: two letters that were
+    changed round are still neighbors."""
     text = f"{_END}{name.lower()}{_END}"
-    return {text[at : at + 2] for at in range(len(text) - 1)}
+    return {"".join(sorted(text[at : at + 2])) for at in range(len(text) - 1)}
 
 
 def _alike(wanted: set[str], pairs: set[str]) -> float:

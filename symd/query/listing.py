@@ -22,11 +22,9 @@ from symd.model.identities import ObjectPath
 from symd.model.line_tables import CodePart, CodeSpan, Instructions, Listing
 from symd.query.code_spans import instructions_within, places
 
-Disassemble = Callable[
-    [Sequence[CodeObject], Sequence[CodeSpan] | None, Limits, Callable[[], None]], list[Instructions | SymdError]
-]
+Disassemble = Callable[[Sequence[CodeObject], Sequence[CodeSpan] | None, Limits], list[Instructions | SymdError]]
 """For each code object its instructions (of the ranges of code that spans reach into, where there are any), or why
-there are none. The last argument is called now and then, and raises when nobody waits any more."""
+there are none."""
 
 
 def chosen(
@@ -82,14 +80,12 @@ def listings(index: Index, found: Sequence[Disassembled], module: str) -> Iterat
             continue
         section = np.array([sections[path, number] for number in each.section.tolist()], np.int64)
         yield Listing(
-            *(
-                path,
-                target,
-                each.disassembler,
-                _answers(index, section, each.offset),
-                each.size,
-                _texts(index, section, each),
-            ),
+            path=path,
+            target=target,
+            disassembler=each.disassembler,
+            answers=_answers(index, section, each.offset),
+            size=each.size,
+            text=_texts(index, section, each),
             code=each.code,
             flow=each.flow,
             targets=each.targets,

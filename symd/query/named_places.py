@@ -5,7 +5,7 @@ a query each byte that it means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from symd.model.arguments import wrong_query
 from symd.model.breakpoints import FunctionName, KernelName, Located, Refusal
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.model.sources import PathRule
-from symd.model.waiting import never_cancelled
 from symd.query.code_places import CodePlaces
 from symd.query.function_names import starts_of_each, suggestions
 from symd.query.names import LONGEST, find_names
@@ -43,17 +42,15 @@ def locate_named(
     path: str | None,
     chosen: Column,
     rules: Sequence[PathRule] = (),
-    check_cancelled: Callable[[], None] = never_cancelled,
 ) -> Located:
     """The addresses of a place in the text sections ``chosen``, which are of the code object at ``path`` where one is
-    meant; or the reason why there are none. Raises ``BadQuery`` for a query of another kind, ``LimitExceeded``, and
-    what ``check_cancelled`` raises."""
-    budget = QueryBudget(check_cancelled)
+    meant; or the reason why there are none. Raises ``BadQuery`` for a query of another kind, and ``LimitExceeded``."""
+    budget = QueryBudget()
     if not isinstance(wanted, (FunctionName, KernelName)):
         return _locate_query(index, wanted, path, chosen, rules, budget)
     kinds = _CALLABLE if isinstance(wanted, FunctionName) else frozenset((NameKind.KERNEL,))
     named = 0 < len(wanted.name) <= LONGEST
-    items = find_names(index, NameQuery(wanted.name, kinds=kinds), path, check_cancelled) if named else ()
+    items = find_names(index, NameQuery(wanted.name, kinds=kinds), path) if named else ()
     begins = list(_own(index, items))
     if isinstance(wanted, FunctionName):
         begins += _inlined(index, items)
@@ -70,9 +67,7 @@ def locate_named(
 def _like(index: Index, wanted: FunctionName | KernelName, path: str | None, budget: QueryBudget) -> tuple[str, ...]:
     """The names of functions, or of kernels, that may be meant by one that does not exist."""
     if isinstance(wanted, KernelName):
-        kernels = find_names(
-            index, NameQuery("*", Match.GLOB, frozenset((NameKind.KERNEL,))), path, budget.check_cancelled
-        )
+        kernels = find_names(index, NameQuery("*", Match.GLOB, frozenset((NameKind.KERNEL,))), path)
         return tuple(dict.fromkeys(each.name for each in kernels[:MAX_CANDIDATES]))
     (found,) = suggestions(index, (wanted.name,), path, budget)
     return tuple(dict.fromkeys(each.function for each in found if each.function))
@@ -82,12 +77,12 @@ def _own(index: Index, items: Sequence[NamedItem]) -> Iterator[_Begin]:
     """Where functions and kernels begin that have code of their own; those at one place once."""
     numbers = index.section_numbers
     functions, strings = index.functions, index.strings
-    told: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int]] = set()
     for each in items:
         section, offset = numbers.get((each.path, each.section_index or 0), -1), each.section_offset
-        if offset is None or section < 0 or (section, offset) in told:
+        if offset is None or section < 0 or (section, offset) in seen:
             continue
-        told.add((section, offset))
+        seen.add((section, offset))
         rows = np.flatnonzero((functions.section == section + 1) & (functions.offset == offset)).tolist()
         called = [
             row for row in rows if each.name in (strings[functions.name[row]], strings[functions.linkage_name[row]])

@@ -1,10 +1,8 @@
 """Functions, kernels and source files by name: the whole name, its beginning, or a pattern with wildcards (``*``,
 ``?``, ``[abc]``, ``[a-c]``, ``[!abc]``); functions also by their linkage names, and as people write those.
 
-Matching a pattern takes time that grows with the name alone. A short pattern is a regular expression. A long one would
-try many steps for each character of a name, so it is matched by bits: one for each part of the pattern, set where the
-parts before it fit what was read so far (Baeza-Yates and Gonnet, "A new approach to text searching", 1992; a ``*``
-keeps its bit).
+A pattern is a regular expression whose stars never give back what they took (``fnmatch.translate``): matching takes at
+most the characters of the name times those of the pattern, both of which are bounded.
 """
 
 from __future__ import annotations
@@ -21,78 +19,10 @@ import numpy as np
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
-from symd.model.waiting import never_cancelled
+from symd.model.waiting import check_wanted
 from symd.query.function_names import Compared, in_small_letters
 from symd.query.function_spellings import plain, spellings, stands_in_no_name, taken_apart
 from symd.query.paths import ends_with, normal
-
-FEW_PARTS = 64
-"""A pattern of so many parts is a regular expression: a step of its matcher is quick."""
-_KEPT_CHARACTERS = 4096
-"""Different characters for which the parts that fit them are kept."""
-
-
-def glob_matcher(pattern: str) -> Callable[[str], Any]:
-    """A test of whole names."""
-    return re.compile(translate(pattern)).match if sum(1 for _ in _parts(pattern)) <= FEW_PARTS else _Bits(pattern)
-
-
-def _parts(pattern: str) -> Iterator[str]:
-    """Characters, wildcards and bracketed sets, as ``fnmatch`` tells them apart: a bracket that nothing closes is a
-    character."""
-    at = 0
-    while at < len(pattern):
-        end = at + 1
-        if pattern[at] == "[":
-            first = at + 1 + pattern.startswith("!", at + 1)
-            end = pattern.find("]", first + pattern.startswith("]", first)) + 1 or end
-        yield pattern[at:end]
-        at = end
-
-
-class _Bits:
-    """Bit ``n`` of a number stands for the first ``n`` parts, stars not counted."""
-
-    def __init__(self, pattern: str) -> None:
-        self._stars = self._any = 0
-        self._characters: dict[str, int] = {}
-        sets: dict[str, int] = {}
-        bit = 1
-        for part in _parts(pattern):
-            if part == "*":
-                self._stars |= bit
-                continue
-            bit <<= 1
-            if part == "?":
-                self._any |= bit
-            else:
-                kind = self._characters if len(part) == 1 else sets
-                kind[part] = kind.get(part, 0) | bit
-        self._whole = bit
-        self._sets = [(re.compile(translate(part)).match, bits) for part, bits in sets.items()]
-        self._fitting: dict[str, int] = {}
-
-    def __call__(self, name: str) -> bool:
-        known, stars, reached = self._fitting, self._stars, 1
-        for character in name:
-            fitting = known.get(character)
-            if fitting is None:
-                fitting = self._fits(character)
-            reached = (reached << 1 & fitting) | (reached & stars)
-            if not reached:
-                return False
-        return bool(reached & self._whole)
-
-    def _fits(self, character: str) -> int:
-        """The bits of the parts that ``character`` fits."""
-        bits = self._any | self._characters.get(character, 0)
-        for matches, of_set in self._sets:
-            if matches(character):
-                bits |= of_set
-        if len(self._fitting) < _KEPT_CHARACTERS:
-            self._fitting[character] = bits
-        return bits
-
 
 LONGEST = 1000
 """Characters of a pattern."""
@@ -100,23 +30,20 @@ MAX_MATCHED = 10_000
 """Characters of a name that a pattern with wildcards is held against: no compiler writes longer ones."""
 
 
-def find_names(
-    index: Index, wanted: NameQuery, path: str | None = None, check_cancelled: Callable[[], None] = never_cancelled
-) -> Sequence[NamedItem]:
+def find_names(index: Index, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
     """Kernels, then functions, then files, each by code objects in the order of the module. In one object functions
     with code of their own come first, in the order of its debug data and then of its symbols; those that only stand
     inlined and files come by name: numbers of strings, by which an index has these, depend on what other objects say. A
     function that is a kernel is given as one.
 
     ``path`` restricts to one code object. The entries are made when they are looked at. Raises ``BadQuery`` for a
-    pattern that is empty or too long, ``ObjectNotFound`` for a path that is none. ``check_cancelled`` is called before
-    each name that is looked at, and raises where nobody waits any more.
+    pattern that is empty or too long, ``ObjectNotFound`` for a path that is none.
     """
     if not wanted.pattern or len(wanted.pattern) > LONGEST:
         raise BadQuery(f"a pattern has 1 to {LONGEST} characters", hint="look for * to see all names")
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
-    search = _Search(index, wanted, path, check_cancelled)
+    search = _Search(index, wanted, path)
     return _Found(index, [entry for kind in NameKind for entry in search.entries(kind)])
 
 
@@ -144,11 +71,11 @@ class _Found(Sequence[NamedItem]):
 
 
 class _Search:
-    def __init__(self, index: Index, wanted: NameQuery, path: str | None, check_cancelled: Callable[[], None]) -> None:
+    def __init__(self, index: Index, wanted: NameQuery, path: str | None) -> None:
         self.index = index
         self.kinds = wanted.kinds or frozenset(NameKind)
-        self.fits = _matcher(index, wanted, check_cancelled)
-        self.fits_file = _file_matcher(wanted, check_cancelled)
+        self.fits = _matcher(index, wanted)
+        self.fits_file = _file_matcher(wanted)
         self.objects = index.reported_objects(path)
 
     def entries(self, kind: NameKind) -> Iterator[_Entry]:
@@ -233,10 +160,10 @@ def _is_kernel(index: Index) -> Any:
     )
 
 
-def _matcher(index: Index, wanted: NameQuery, check_cancelled: Callable[[], None]) -> Callable[[str, str], bool]:
+def _matcher(index: Index, wanted: NameQuery) -> Callable[[str, str], bool]:
     """A test of a function's name and linkage name."""
     fits = _text_matcher(wanted)
-    means = _means(index, wanted, check_cancelled) if wanted.match is not Match.PREFIX else _nothing
+    means = _means(index, wanted) if wanted.match is not Match.PREFIX else _nothing
     spelled = _spelled_matcher(wanted) if wanted.match is not Match.EXACT else _nothing
 
     known: dict[str, bool] = {}
@@ -250,18 +177,18 @@ def _matcher(index: Index, wanted: NameQuery, check_cancelled: Callable[[], None
         return found
 
     def test(name: str, linkage: str) -> bool:
-        check_cancelled()
+        check_wanted()
         return any(is_meant(each) for each in (name, linkage) if each)
 
     return test
 
 
-def _means(index: Index, wanted: NameQuery, check_cancelled: Callable[[], None]) -> Callable[[str], bool]:
+def _means(index: Index, wanted: NameQuery) -> Callable[[str], bool]:
     """A test whether a function of that name is meant; what is taken apart are names that hold a word which is asked
     for. Capital letters mean small ones where nothing else is meant, as in Fortran."""
     for pattern in filter(None, (wanted.pattern, in_small_letters(wanted.pattern))):
         asked = taken_apart(pattern)
-        compared = Compared({pattern: asked}, lambda _: check_cancelled())
+        compared = Compared({pattern: asked}, lambda _: check_wanted())
         strings = index.strings
         meant = {
             text for number in strings.holding(asked.anchor).tolist() if compared.meant_by(text := strings[number])
@@ -295,19 +222,19 @@ def _spelled_matcher(wanted: NameQuery) -> Callable[[str], bool]:
 
 def _text_matcher(wanted: NameQuery) -> Callable[[str], Any]:
     if wanted.match is Match.GLOB:
-        matches = glob_matcher(wanted.pattern)
+        matches = re.compile(translate(wanted.pattern)).match
         return lambda name: len(name) <= MAX_MATCHED and matches(name)
     if wanted.match is Match.PREFIX:
         return lambda text: text.startswith(wanted.pattern)
     return lambda text: text == wanted.pattern
 
 
-def _file_matcher(wanted: NameQuery, check_cancelled: Callable[[], None]) -> Callable[[str], Any]:
+def _file_matcher(wanted: NameQuery) -> Callable[[str], Any]:
     """A test of a path."""
     fits = _text_matcher(wanted)
 
     def test(path: str) -> Any:
-        check_cancelled()
+        check_wanted()
         if wanted.match is Match.EXACT:
             return ends_with(normal(path), normal(wanted.pattern))
         return fits(path) or fits(normal(path).rpartition("/")[2])

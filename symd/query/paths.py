@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from symd.errors import BadQuery
 from symd.model.sources import PathRule
-from symd.model.waiting import never_cancelled
+from symd.model.waiting import check_wanted
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _UPWARD = re.compile(r"\A(\.\./)+")
@@ -72,13 +72,11 @@ def matching(
     paths: Iterable[str],
     wanted: str,
     rules: Sequence[PathRule] = (),
-    check_cancelled: Callable[[], None] = never_cancelled,
 ) -> dict[str, list[str]]:
     """The files that ``wanted`` can mean, each with the spellings of ``paths`` that are it.
 
     Keys are normal and remapped. A path is found under its own name and under that which the rules give it. Where one
-    file is ``wanted`` exactly, the others are not meant. ``check_cancelled`` is called now and then, and raises when
-    nobody waits any more.
+    file is ``wanted`` exactly, the others are not meant.
     """
     plain = _UPWARD.sub("", normal(wanted))
     found: dict[str, list[str]] = {}
@@ -86,7 +84,7 @@ def matching(
     remapping = Remapping(rules)
     for number, path in enumerate(paths):
         if not number % _BETWEEN_CHECKS:
-            check_cancelled()
+            check_wanted()
         file = normal(remapping.of(path))
         names = {normal(path), file}
         if any(ends_with(name, plain) for name in names):

@@ -70,8 +70,8 @@ class PythonNames:
         files = [file for file in np.unique(locations.file[nameless]).tolist() if _is_python(locations.strings[file])]
         if not files:
             return answers
-        told = nameless | (locations.inlined == 0)  # the names of inlined calls as written are what is wrong
-        rows = np.flatnonzero(told & np.isin(locations.file, files) & (locations.line > 0))
+        usable = nameless | (locations.inlined == 0)  # the names of inlined calls as written are what is wrong
+        rows = np.flatnonzero(usable & np.isin(locations.file, files) & (locations.line > 0))
         columns = (column[rows].tolist() for column in (locations.file, locations.line, locations.function))
         text = locations.strings
         places = [
@@ -89,7 +89,13 @@ class PythonNames:
         reason[is_sure & (locations.line > 0) & (reason == Reason.CONTRADICTORY)] = Reason.INFERRED
         named = replace(locations, function=function, reason=reason, strings=strings, shared=False)
         return Answers(  # of a daemon a handful comes as rows, which have other fields
-            answers.location, answers.text_section, answers.offset, named, answers.text_sections, answers.candidates
+            answers.location,
+            answers.text_section,
+            answers.offset,
+            named,
+            answers.text_sections,
+            answers.candidates,
+            answers.ranges,
         )
 
     def _names(self, places: Sequence[_NamedLine]) -> dict[tuple[str, int], str]:

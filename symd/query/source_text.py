@@ -16,7 +16,7 @@ from symd.debuginfo.embedded_sources import EmbeddedSource, embedded_sources
 from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.model.code import CodeObject
-from symd.model.sources import Origin, PathRule, SourceText
+from symd.model.sources import PathRule, SourceText, TextOrigin
 from symd.query.paths import normal, remapped
 
 
@@ -72,7 +72,7 @@ def _merge(known: dict[str, EmbeddedSource], more: Mapping[str, EmbeddedSource])
 def _known(file: str, entry: EmbeddedSource) -> SourceText:
     if entry.text is None:
         return SourceText(file, md5=entry.md5, problem="the module does not contain its text")
-    return SourceText(file, entry.text, Origin.MODULE, md5=entry.md5)
+    return SourceText(file, entry.text, TextOrigin.MODULE, md5=entry.md5)
 
 
 def completed(source: SourceText, allowed: Allowed, read: Reader) -> SourceText:
@@ -89,7 +89,7 @@ def completed(source: SourceText, allowed: Allowed, read: Reader) -> SourceText:
             continue
         if source.md5 is None or hashlib.md5(data, usedforsecurity=False).digest() == source.md5:
             text = data.decode("utf-8", "replace")
-            return replace(source, text=text, origin=Origin.DISK, path=path, problem="")
+            return replace(source, text=text, origin=TextOrigin.DISK, path=path, problem="")
         differing = differing or path
     if differing:
         return replace(source, problem=f"{differing} is not the file that was compiled: its MD5 differs")

@@ -9,7 +9,7 @@ million of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from symd.index.lookup import Start, parts_of
 from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset
 from symd.model.answers import Answer, Answers, Candidate, Reason, TextSection
 from symd.model.columns import U64, in_groups
-from symd.model.waiting import never_cancelled
+from symd.model.waiting import check_wanted
 
 if TYPE_CHECKING:
     from symd.model.contexts import Origin
@@ -31,17 +31,14 @@ kernel and no symbol has."""
 
 
 class QueryBudget:
-    """What one request may spend on the names of functions. ``check_cancelled`` is called now and then, and raises
-    when nobody waits for the answer any more."""
+    """What one request may spend on the names of functions."""
 
-    def __init__(self, check_cancelled: Callable[[], None] = never_cancelled) -> None:
+    def __init__(self) -> None:
         self._left = NAME_SEARCH_LETTERS
-        self.check_cancelled = check_cancelled
 
     def spend(self, characters: int) -> None:
-        """Count characters of names that were spelled out. Raises ``LimitExceeded`` and what ``check_cancelled``
-        raises."""
-        self.check_cancelled()
+        """Count characters of names that were spelled out. Raises ``LimitExceeded``."""
+        check_wanted()
         self._left -= characters
         if self._left < 0:
             raise LimitExceeded(
@@ -101,12 +98,13 @@ def symbolize(
     """Answers in the order of ``queries``. Raises ObjectNotFound when there is no code object at ``path``, and what
     ``budget`` raises, which bounds the search for names that no kernel has."""
     _check_object(index, path)
-    batch = _Batch(index, path, len(queries), budget)
-    groups = _by_key(queries)
-    batch.look_up((kernel for kernel, _ in groups), path)
-    for key, numbers in groups.items():
+    batch = _Batch(index, len(queries), budget)
+    groups = _by_base(queries, path)
+    batch.look_up((base.kernel for base in groups), path)
+
+    for base, numbers in groups.items():
         values = np.array([_value(queries[number]) for number in numbers], np.uint64)
-        batch.resolve(key, np.array(numbers, np.int64), values)
+        batch.resolve(base, np.array(numbers, np.int64), values)
     return batch.answers()
 
 
@@ -127,9 +125,8 @@ def symbolize_column(
     """Answers to a column of kernel offsets, of section offsets, or of object addresses when neither is given.
     Raises ObjectNotFound when there is no code object at ``path``, and what ``budget`` raises."""
     _check_object(index, path)
-    batch = _Batch(index, path, len(values), budget)
-    batch.look_up((kernel,), path)
-    batch.resolve((kernel, section), slice(None), values)
+    batch = _Batch(index, len(values), budget)
+    batch.resolve(_Base(path, kernel, section), slice(None), values)
     return batch.answers()
 
 
@@ -144,36 +141,39 @@ def symbolize_origins(
     """Answers to a column of values that count from several ``origins`` in this module: kernels, sections, or code
     objects; ``origin`` has the number of each value's, and ``used`` all that are there. Where there is no code object
     of that path the reason is UNKNOWN_KERNEL."""
-    batch = _Batch(index, None, len(values), budget)
+    batch = _Batch(index, len(values), budget)
     kernels: dict[str | None, list[str | None]] = {}
     for number in used:
         kernels.setdefault(origins[number].path, []).append(origins[number].kernel)
     for path, names in kernels.items():
         if path is None or index.has_object(path):
             batch.look_up(names, path)
-    starts = _Starts(len(origins))
+
+    starts = _SingleStarts(len(origins))
     for number in used:
-        starts.put(number, batch.starts_of(origins[number]))
+        starts.put(number, batch.starts_of(_base_of(origins[number])))
+
     if len(used) == 1:
-        batch.count_from(starts, used[0], origins[used[0]], slice(None), values)
+        batch.count_from(_base_of(origins[used[0]]), slice(None), values)
         return batch.answers()
+
     batch.count_from_each(starts, origin, values)
     if not starts.one[used].all():
         others = np.flatnonzero(~starts.one[origin])
         for number, where in in_groups(origin[others]):
-            batch.count_from(starts, number, origins[number], others[where], values[others[where]])
+            batch.count_from(_base_of(origins[number]), others[where], values[others[where]])
     return batch.answers()
 
 
-class _Starts:
-    """Where origins begin, by their numbers: text section, offset in it and bytes from there, of those that have
-    ``one`` beginning."""
+class _SingleStarts:
+    """Columns over the numbers of origins. ``one`` marks the origins that begin at exactly one place; the other columns
+    say where these begin."""
 
     def __init__(self, count: int) -> None:
         self.one = np.zeros(count, np.bool_)
-        self.section = np.zeros(count, np.int32)
-        self.offset = np.zeros(count, np.uint64)
-        self.room = np.zeros(count, np.uint64)
+        self.section = np.zeros(count, np.int32)  # number of the text section
+        self.offset = np.zeros(count, np.uint64)  # bytes into that section
+        self.room = np.zeros(count, np.uint64)  # bytes of the section from there on
 
     def put(self, number: int, starts: Sequence[Start]) -> None:
         if len(starts) == 1:
@@ -181,20 +181,31 @@ class _Starts:
             self.section[number], self.offset[number], self.room[number] = starts[0]
 
 
-_QueryKey = tuple[str | None, str | int | None]
-"""The kernel or the section that queries resolved together have in common; neither: they give object addresses."""
+class _Base(NamedTuple):
+    """What values count from: a kernel or function, or else a text section by name or number, or else address 0 of the
+    code object at ``path``."""
+
+    path: str | None
+    kernel: str | None = None
+    section: str | int | None = None
+
+
 _Numbers = Column | slice
 """Which queries of a batch; the whole slice is all of them."""
 
 
-def _by_key(queries: Sequence[Query]) -> dict[_QueryKey, list[int]]:
-    groups: dict[_QueryKey, list[int]] = {}
+def _base_of(origin: Origin) -> _Base:
+    return _Base(origin.path, origin.kernel, origin.section)
+
+
+def _by_base(queries: Sequence[Query], path: str | None) -> dict[_Base, list[int]]:
+    groups: dict[tuple[str | None, str | int | None], list[int]] = {}  # plain tuples: they take a third of the time
     for number, query in enumerate(queries):
-        groups.setdefault(_key_of(query), []).append(number)
-    return groups
+        groups.setdefault(_kernel_and_section(query), []).append(number)
+    return {_Base(path, kernel, section): numbers for (kernel, section), numbers in groups.items()}
 
 
-def _key_of(query: Query) -> _QueryKey:
+def _kernel_and_section(query: Query) -> tuple[str | None, str | int | None]:
     if isinstance(query, ByKernel):
         return query.kernel, None
     if isinstance(query, ByAddress):
@@ -222,9 +233,8 @@ def _check_object(index: Index, path: str | None) -> None:
 class _Batch:
     """Columns of a batch while its queries are resolved."""
 
-    def __init__(self, index: Index, path: str | None, size: int, budget: QueryBudget | None) -> None:
+    def __init__(self, index: Index, size: int, budget: QueryBudget | None) -> None:
         self.index = index
-        self.path = path
         self._budget = budget or QueryBudget()
         self._starts: dict[str | None, dict[str, list[Start]]] = {}
         self._sections: dict[str | None, dict[str | int | None, list[Start]]] = {}
@@ -236,8 +246,8 @@ class _Batch:
         self._unknown: dict[str | None, dict[str, list[int]]] = {}
 
     def look_up(self, names: Iterable[str | None], path: str | None) -> None:
-        """Find where the functions of these names begin, all at once: to be called once for a ``path``, before names
-        are resolved."""
+        """Find where the functions of these names begin. Names that are looked up together cost one walk over the names
+        of the module; each of the others costs one of its own when it is resolved."""
         wanted = [name for name in names if name is not None]
         found = {name: self.index.kernel_starts(name, path) for name in wanted}
         missing = [name for name in found if not found[name]]
@@ -245,27 +255,31 @@ class _Batch:
             from symd.query.function_names import starts_of_each  # noqa: PLC0415 - most people name kernels
 
             found |= starts_of_each(self.index, missing, path, self._budget)
-        self._starts[path] = found
+        self._starts.setdefault(path, {}).update(found)
 
-    def resolve(self, key: _QueryKey, numbers: _Numbers, values: U64) -> None:
-        kernel, section = key
-        if kernel is not None:
-            self._in_function(kernel, numbers, values)
-        elif section is not None:
-            self._in_section(section, numbers, values)
+    def _function_starts(self, path: str | None, name: str) -> list[Start]:
+        if name not in self._starts.get(path, ()):
+            self.look_up((name,), path)
+        return self._starts[path][name]
+
+    def resolve(self, base: _Base, numbers: _Numbers, values: U64) -> None:
+        """Find the text section and the offset of each of ``values``, or the reason why there is none."""
+        if base.kernel is not None:
+            self._in_function(base.path, base.kernel, numbers, values)
+        elif base.section is not None:
+            self._in_section(base.path, base.section, numbers, values)
         else:
-            self._at_address(numbers, values)
+            self._at_address(base.path, numbers, values)
 
-    def starts_of(self, origin: Origin) -> Sequence[Start]:
-        """Where an origin's kernel or section begins; nowhere where it has neither, or its code object is not there."""
-        if origin.path is not None and not self.index.has_object(origin.path):
+    def starts_of(self, base: _Base) -> Sequence[Start]:
+        """Where a kernel or section begins; nowhere if neither is given, or if the code object is not there."""
+        if base.path is not None and not self.index.has_object(base.path):
             return ()
-        self.path = origin.path
-        if origin.kernel is not None:
-            return self._starts[origin.path][origin.kernel]
-        return () if origin.section is None else self._section_starts().get(origin.section, ())
+        if base.kernel is not None:
+            return self._function_starts(base.path, base.kernel)
+        return () if base.section is None else self._section_starts(base.path).get(base.section, ())
 
-    def count_from_each(self, starts: _Starts, origin: Column, values: U64) -> None:
+    def count_from_each(self, starts: _SingleStarts, origin: Column, values: U64) -> None:
         """Resolve values that count from origins which have one beginning; what others get is to be resolved again."""
         for part in parts_of(len(values)):
             numbers, value = origin[part].astype(np.intp), values[part]  # else each look-up makes them so
@@ -275,22 +289,20 @@ class _Batch:
             if outside.any():
                 self.reason[part][outside] = Reason.OUTSIDE_TEXT
 
-    def count_from(self, starts: _Starts, number: int, origin: Origin, numbers: _Numbers, values: U64) -> None:
-        """Resolve values of one origin, the one with that number."""
-        if origin.path is not None and not self.index.has_object(origin.path):
+    def count_from(self, base: _Base, numbers: _Numbers, values: U64) -> None:
+        """Resolve values of one origin, whatever ``count_from_each`` made of them."""
+        if base.path is not None and not self.index.has_object(base.path):
             self.reason[numbers] = Reason.UNKNOWN_KERNEL
             return
-        if not starts.one[number]:
-            self.reason[numbers] = 0
-        self.path = origin.path
-        self.resolve((origin.kernel, origin.section), numbers, values)
+        self.reason[numbers] = 0
+        self.resolve(base, numbers, values)
 
-    def _at_address(self, numbers: _Numbers, values: U64) -> None:
+    def _at_address(self, path: str | None, numbers: _Numbers, values: U64) -> None:
         for part in parts_of(len(values)):
-            self._part_at_address(part if isinstance(numbers, slice) else numbers[part], values[part])
+            self._part_at_address(path, part if isinstance(numbers, slice) else numbers[part], values[part])
 
-    def _part_at_address(self, numbers: _Numbers, values: U64) -> None:
-        count, text, offset = self.index.address_map(self.path).resolve(values)
+    def _part_at_address(self, path: str | None, numbers: _Numbers, values: U64) -> None:
+        count, text, offset = self.index.address_map(path).resolve(values)
         self.section[numbers] = text
         self.offset[numbers] = offset
         plain = count == 1
@@ -298,12 +310,12 @@ class _Batch:
             return
         self.reason[numbers] = np.where(plain, 0, np.where(count, Reason.AMBIGUOUS, Reason.OUTSIDE_TEXT))
         if (count > 1).any():
-            self._several(numbers, values, np.flatnonzero(count > 1), self._holding())
+            self._several(numbers, values, np.flatnonzero(count > 1), self._holding(path))
 
-    def _holding(self) -> Callable[[int], Places]:
+    def _holding(self, path: str | None) -> Callable[[int], Places]:
         """What gives, for an address, the (text section, offset) of every one that holds it."""
         columns = self.index.columns
-        sections = self.index.chosen_sections(self.path)
+        sections = self.index.chosen_sections(path)
         start = columns.section_address.astype(np.uint64)[sections]
         size = columns.section_size.astype(np.uint64)[sections]
 
@@ -319,11 +331,11 @@ class _Batch:
             few = slots[:MAX_EXPLAINED].tolist()
             self.candidates.explain(((_number(numbers, slot), int(values[slot])) for slot in few), places)
 
-    def _in_function(self, name: str, numbers: _Numbers, values: U64) -> None:
-        starts = self._starts[self.path][name]
+    def _in_function(self, path: str | None, name: str, numbers: _Numbers, values: U64) -> None:
+        starts = self._function_starts(path, name)
         if not starts and sum(map(len, self._unknown.values())) < MAX_SUGGESTED:
             first = [_number(numbers, slot) for slot in range(min(len(values), MAX_SUGGESTED))]
-            self._unknown.setdefault(self.path, {}).setdefault(name, []).extend(first)
+            self._unknown.setdefault(path, {}).setdefault(name, []).extend(first)
         self._relative(starts, numbers, values, Reason.UNKNOWN_KERNEL)
 
     def _suggest(self) -> None:
@@ -336,23 +348,23 @@ class _Batch:
             for numbers, suggested in zip(asked.values(), found, strict=True):
                 self.candidates.by_query.update(dict.fromkeys(numbers if suggested else (), suggested))
 
-    def _in_section(self, section: str | int, numbers: _Numbers, values: U64) -> None:
-        starts = self._section_starts().get(section, [])
+    def _in_section(self, path: str | None, section: str | int, numbers: _Numbers, values: U64) -> None:
+        starts = self._section_starts(path).get(section, [])
         if not starts and self._suggested < MAX_SUGGESTED:
             self._suggested += 1
-            chosen = self.index.chosen_sections(self.path)[:MAX_CANDIDATES].tolist()
+            chosen = self.index.chosen_sections(path)[:MAX_CANDIDATES].tolist()
             there = tuple(_first_byte(self.index.sections[text]) for text in chosen)
             for slot in range(min(len(values), MAX_SUGGESTED)) if there else ():
                 self.candidates.by_query[_number(numbers, slot)] = there
         self._relative(starts, numbers, values, Reason.OUTSIDE_TEXT)
 
-    def _section_starts(self) -> dict[str | int | None, list[Start]]:
+    def _section_starts(self, path: str | None) -> dict[str | int | None, list[Start]]:
         """Where sections begin, by name and by number: found once for a path, however many sections a batch asks
         for."""
-        found = self._sections.get(self.path)
+        found = self._sections.get(path)
         if found is None:
-            found = self._sections[self.path] = {}
-            for text in self.index.chosen_sections(self.path).tolist():
+            found = self._sections[path] = {}
+            for text in self.index.chosen_sections(path).tolist():
                 of_text = self.index.sections[text]
                 first = Start(text, 0, self.index.section_size(text))
                 found.setdefault(of_text.section, []).append(first)

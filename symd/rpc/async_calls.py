@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 
 from symd.errors import ServerUnavailable, SymdError
 from symd.model.arguments import checked_timeout
@@ -18,9 +19,8 @@ from symd.rpc.retry import WATCH_PAUSES, Attempts, OpenWatch
 
 
 class AsyncCalls:
-    """Calls to the daemon, or the daemons, at ``address``. A request is a message, or a function that begins an
-    iterator of messages: the call may be made again. ``timeout`` is for all attempts of a call together; a watch has
-    none."""
+    """Calls to the daemon, or the daemons, at ``address``. ``timeout`` is for all attempts of a call together; a watch
+    has none."""
 
     def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
         self.address, self.timeout = address, checked_timeout(timeout)
@@ -44,14 +44,26 @@ class AsyncCalls:
         """Close the channel; calls that run end."""
         await self._connection.close()
 
-    async def one(self, method: Callable[..., Any], request: Any) -> Any:
-        """The one message of an answer. Where ``request`` is one message, gRPC makes the call again."""
+    async def unary(self, method: Callable[..., Any], request: Message) -> Any:
+        """The response to one message. If the daemon is lost, gRPC itself makes the call again (``SERVICE_CONFIG``)."""
+        return await self._response(method, lambda: request, ())
+
+    async def client_streaming(self, method: Callable[..., Any], requests: Callable[[], Iterator[Message]]) -> Any:
+        """The response to the messages that ``requests`` gives, which is called again for each attempt: gRPC repeats no
+        call whose requests are a stream."""
+        return await self._response(method, requests, self._pauses)
+
+    async def _response(
+        self,
+        method: Callable[..., Any],
+        begin: Callable[[], Message | Iterator[Message]],
+        pauses: tuple[float, ...],
+    ) -> Any:
         self._check_open()
-        attempts = Attempts(self.timeout, self._pauses if callable(request) else ())
+        attempts = Attempts(self.timeout, pauses)
         while True:
-            asked = request() if callable(request) else request
             try:
-                answer = await method(asked, timeout=attempts.left(), metadata=self._connection.metadata)
+                answer = await method(begin(), timeout=attempts.left(), metadata=self._connection.metadata)
             except ENDED as error:
                 pause = attempts.next_delay(await self._error_of(error))
             else:
@@ -60,10 +72,10 @@ class AsyncCalls:
 
     async def stream(self, method: Callable[..., Any], request: Any, *, may_repeat: bool = True) -> AsyncIterator[Any]:
         """The messages of an answer that says the same each time it is asked for, each once; or, unless it
-        ``may_repeat``, of one attempt."""
+        ``may_repeat``, of one attempt. ``request`` is a message, or a function that begins an iterator of messages."""
         self._check_open()
         attempts = Attempts(self.timeout, self._pauses if may_repeat else ())
-        told = 0
+        delivered = 0
         while True:
             asked, number = request() if callable(request) else request, 0
             try:
@@ -71,8 +83,8 @@ class AsyncCalls:
                 try:
                     async for message in call:
                         number += 1
-                        if number > told:
-                            told = number
+                        if number > delivered:
+                            delivered = number
                             attempts.answered()
                             yield self._checked(message)
                 finally:
@@ -86,7 +98,7 @@ class AsyncCalls:
     async def pages(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
         """The pages of a list, one after another."""
         while True:
-            page = await self.one(method, request)
+            page = await self.unary(method, request)
             yield page
             if not page.next_page_token:
                 return
@@ -103,9 +115,9 @@ class AsyncCalls:
             return method(requests(resume_token), metadata=self._connection.metadata)
 
         watch = OpenWatch(begin, end, resume_token)
-        return self._told(watch), watch.cancel
+        return self._messages_of(watch), watch.cancel
 
-    async def _told(self, watch: OpenWatch) -> AsyncIterator[Any]:
+    async def _messages_of(self, watch: OpenWatch) -> AsyncIterator[Any]:
         attempts = Attempts(None, self._watch_pauses, is_watch=True)
         while True:
             try:
@@ -143,7 +155,7 @@ class AsyncCalls:
             return closed_error(self.address)
         if not isinstance(error, grpc.RpcError):
             raise error
-        told = about_tokens(self.address, self._credentials, error_of(error, self.address, self.timeout))
-        if not isinstance(told, ServerUnavailable):
-            return told
-        return await asyncio.to_thread(about_certificates, self.address, self._credentials, told)
+        explained = about_tokens(self.address, self._credentials, error_of(error, self.address, self.timeout))
+        if not isinstance(explained, ServerUnavailable):
+            return explained
+        return await asyncio.to_thread(about_certificates, self.address, self._credentials, explained)

@@ -28,16 +28,16 @@ from symd.errors import (
 from symd.rpc.channel import PAUSES, SILENT_SECONDS, TLS, UNIX, Credentials, are_several, hosts
 from symd.rpc.wire.columns import OTHER_SIDE
 from symd.rpc.wire.failures import from_status, rebuilt
-from symd.system.credential_files import no_password
+from symd.system.private_files import no_password
 
-_NO_ROOM: Final = "try again: so ends a call that a daemon has no room for (its limit pending_calls), or no time before it ends itself"
+_NO_ROOM_HINT: Final = "try again: so ends a call that a daemon has no room for (its limit pending_calls), or no time before it ends itself"
 
-_TOO_MANY: Final = "the daemon refused the call at each attempt: more are open on this connection than it takes"
-_FEWER: Final = (
+_TOO_MANY_CALLS: Final = "the daemon refused the call at each attempt: more are open on this connection than it takes"
+_FEWER_CALLS_HINT: Final = (
     "allow more time, or have fewer calls open at a time; `symd serve --limit calls_per_connection=N` takes more"
 )
-_PROXY: Final = "try again; where there is a proxy between, look into its log"
-_HUNG: Final = (
+_PROXY_HINT: Final = "try again; where there is a proxy between, look into its log"
+_HUNG_DAEMON_HINT: Final = (
     "`symd health --server HOST:PORT` and the log of each daemon say what is wrong; a timeout of your own bounds a call"
 )
 _SILENT: Final = "perAttemptRecvTimeout exceeded"
@@ -48,13 +48,15 @@ _NOT_DECODED: Final = "Exception deserializing response!"
 _BROKEN_OFF: Final = "RST_STREAM"
 """What gRPC says by itself of a message that is none, and of a stream that HTTP/2 ended without an answer (RFC 9113,
 6.4)."""
-_TCP_TAKES: Final = "TCP takes --access, TLS or --insecure, docs/security.md says which"
-_FULL: Final = ", as a daemon does that has as many as it takes, its limit connections"
-_LOST: Final = "the daemon ended, or closed the connection, in the middle of the call"
-_WHY: Final = "try again when `symd health` says SERVING; the daemon's log says why, or the kernel's (journalctl -k) where it was killed for memory"
-_EACH: Final = "`symd health --server HOST:PORT` says of each alone what is wrong; try again when one of them serves"
-_RIGHT_NAME: Final = "write a name that the domain name system knows"
-_LET_IN: Final = "symd serve --socket-group lets a group in"
+_TCP_HINT: Final = "TCP takes --access, TLS or --insecure, docs/security.md says which"
+_LIKE_A_FULL_DAEMON: Final = ", as a daemon does that has as many as it takes, its limit connections"
+_LOST_IN_THE_MIDDLE: Final = "the daemon ended, or closed the connection, in the middle of the call"
+_ENDED_DAEMON_HINT: Final = "try again when `symd health` says SERVING; the daemon's log says why, or the kernel's (journalctl -k) where it was killed for memory"
+_EACH_DAEMON_HINT: Final = (
+    "`symd health --server HOST:PORT` says of each alone what is wrong; try again when one of them serves"
+)
+_HOST_NAME_HINT: Final = "write a name that the domain name system knows"
+_SOCKET_GROUP_HINT: Final = "symd serve --socket-group lets a group in"
 _OTHER_NAME: Final = "Hostname Verification Check failed"
 _NOT_VERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
 """gRPC's words for certificates that it does not take."""
@@ -62,10 +64,10 @@ _SAYS_NOTHING: Final = "timed out before receiving SETTINGS"
 """gRPC's words for a connection that came about, and on which nothing came."""
 _LIMITED: Final = "header with status: 429"
 """gRPC's words for HTTP's Too Many Requests."""
-_MINE: Final = "name one with $SYMD_TLS_CERT and its key with $SYMD_TLS_KEY, or in Credentials"
-_SIGNED: Final = "; an authority that the daemon's --tls-client-ca names has to have signed it"
+_OWN_CERTIFICATE_HINT: Final = "name one with $SYMD_TLS_CERT and its key with $SYMD_TLS_KEY, or in Credentials"
+_AUTHORITY_HINT: Final = "; an authority that the daemon's --tls-client-ca names has to have signed it"
 _ASKED_ALONE_SECONDS: Final = 2.0
-_WAIT: Final = "try again when others have closed theirs; `symd serve --limit connections=N` takes more"
+_FULL_DAEMON_HINT: Final = "try again when others have closed theirs; `symd serve --limit connections=N` takes more"
 _REFUSED_STREAM: Final = "RST_STREAM with error code 7"
 """gRPC's words for it (RFC 9113, 7)."""
 _CONNECTING: Final = "last error: "
@@ -104,18 +106,20 @@ def _error_of_grpc(  # noqa: PLR0911 - one line a status
     if code is grpc.StatusCode.CANCELLED:
         return _cancelled(details, address)
     if details == _WRITE_FAILED:
-        return ServerUnavailable(_LOST, where=address, hint=_WHY, metadata={"grpc": details})
+        return ServerUnavailable(
+            _LOST_IN_THE_MIDDLE, where=address, hint=_ENDED_DAEMON_HINT, metadata={"grpc": details}
+        )
     if details == _NOT_DECODED:
         return undecodable(address)
     if _BROKEN_OFF in details and code in (grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL):
         facts = {"grpc": details}
-        return Unavailable("the call was broken off before its end", where=address, hint=_PROXY, metadata=facts)
+        return Unavailable("the call was broken off before its end", where=address, hint=_PROXY_HINT, metadata=facts)
     return rebuilt(code.value[0], details, "", {}).prefix_where(address)
 
 
 def _unavailable(details: str, address: str) -> Unavailable:
     if is_refused_unseen(details):
-        return CallRefused(_TOO_MANY, where=address, hint=_FEWER, metadata={"grpc": details})
+        return CallRefused(_TOO_MANY_CALLS, where=address, hint=_FEWER_CALLS_HINT, metadata={"grpc": details})
     what, hint = unreachable(address, details)
     return ServerUnavailable(what, where=address, hint=hint, metadata={"grpc": details})
 
@@ -123,8 +127,8 @@ def _unavailable(details: str, address: str) -> Unavailable:
 def _cancelled(details: str, address: str) -> Unavailable:
     if _SILENT in details:
         what = f"{1 + len(PAUSES)} times a daemon took the call and said nothing for {SILENT_SECONDS} s"
-        return ServerUnavailable(what, where=address, hint=_HUNG)
-    return Unavailable("the daemon has ended the call without saying why", where=address, hint=_NO_ROOM)
+        return ServerUnavailable(what, where=address, hint=_HUNG_DAEMON_HINT)
+    return Unavailable("the daemon has ended the call without saying why", where=address, hint=_NO_ROOM_HINT)
 
 
 def undecodable(address: str) -> Malformed:
@@ -135,7 +139,7 @@ def undecodable(address: str) -> Malformed:
 def unreachable(address: str, details: str) -> tuple[str, str]:
     """What is wrong and what to do, for gRPC's words about a connection that did not come about, or broke."""
     if _closed(details) and _CONNECTING not in details:
-        return _LOST, _WHY
+        return _LOST_IN_THE_MIDDLE, _ENDED_DAEMON_HINT
     if _LIMITED in details:
         return (
             "a proxy before the daemon refused the call: too many at a time, or in a second",
@@ -146,7 +150,7 @@ def unreachable(address: str, details: str) -> tuple[str, str]:
     if _SAYS_NOTHING in details:
         return "what listens there says nothing", _stopped(address)
     if not address.startswith(UNIX) and _is_unresolved(details):
-        return f"the name {hosts(address)[0].rpartition(':')[0]} cannot be resolved", _RIGHT_NAME
+        return f"the name {hosts(address)[0].rpartition(':')[0]} cannot be resolved", _HOST_NAME_HINT
     way = _no_socket if address.startswith(UNIX) else _no_tls if address.startswith(TLS) else _no_tcp
     return way(address, details) or ("no daemon answers", _start(address))
 
@@ -162,7 +166,7 @@ def _start(address: str) -> str:
     if address == f"{UNIX}{own_socket()}":
         return "start one with `symd serve`"
     command = f"`symd serve --address {quote(address.removeprefix(TLS))}`"
-    return f"start one with {command}" + ("" if address.startswith(UNIX) else f"; {_TCP_TAKES}")
+    return f"start one with {command}" + ("" if address.startswith(UNIX) else f"; {_TCP_HINT}")
 
 
 def _stopped(address: str) -> str:
@@ -179,10 +183,10 @@ def _none_of_several(address: str, details: str) -> tuple[str, str]:
     """What gRPC says is of the last that it tried. Of that only the certificate's faults are told: those of one name
     share them."""
     if _is_unresolved(details):
-        return f"the name {hosts(address)[0]} has no address", _RIGHT_NAME
+        return f"the name {hosts(address)[0]} has no address", _HOST_NAME_HINT
     said = _no_tls(address, details) if address.startswith(TLS) and not _closed(details) else None
     closed = "the connection was closed, and none of these daemons took the call"
-    return said or (closed if _closed(details) else "none of these daemons answers", _EACH)
+    return said or (closed if _closed(details) else "none of these daemons answers", _EACH_DAEMON_HINT)
 
 
 def about_certificates(address: str, credentials: Credentials, error: SymdError) -> SymdError:
@@ -195,10 +199,13 @@ def about_certificates(address: str, credentials: Credentials, error: SymdError)
     if not _closes_after_handshake(hosts(address)[0], credentials):
         return error
     if credentials.certificate is None:
-        what, hint = "the daemon asks for a client certificate, and none was given", f"{_MINE}{_SIGNED}"
+        what, hint = (
+            "the daemon asks for a client certificate, and none was given",
+            f"{_OWN_CERTIFICATE_HINT}{_AUTHORITY_HINT}",
+        )
     else:
         what = f"the daemon refused the client certificate {credentials.certificate}"
-        hint = f"it may have expired, or be another authority's: {_MINE}{_SIGNED}"
+        hint = f"it may have expired, or be another authority's: {_OWN_CERTIFICATE_HINT}{_AUTHORITY_HINT}"
     return ServerUnavailable(what, where=address, hint=hint, metadata=error.metadata)
 
 
@@ -234,7 +241,7 @@ def _is_closed(met: ssl.SSLSocket) -> bool:
 def _no_socket(address: str, details: str) -> tuple[str, str] | None:
     path = Path(address.removeprefix(UNIX))
     if "Permission denied" in details or _is_forbidden(path):
-        return "the daemon's user has not let you use this socket", _LET_IN
+        return "the daemon's user has not let you use this socket", _SOCKET_GROUP_HINT
     if path.exists() and not path.is_socket():
         return (
             "this is no socket",
@@ -243,8 +250,11 @@ def _no_socket(address: str, details: str) -> tuple[str, str] | None:
     if not _closed(details):
         return None if path.exists() else ("no daemon answers: there is no such socket", _start(address))
     if _may_open(address.removeprefix(UNIX)):
-        return f"the daemon closed the connection{_FULL}", _WAIT
-    return f"the daemon's user has not let you use this socket, or the connection was closed{_FULL}", _LET_IN
+        return f"the daemon closed the connection{_LIKE_A_FULL_DAEMON}", _FULL_DAEMON_HINT
+    return (
+        f"the daemon's user has not let you use this socket, or the connection was closed{_LIKE_A_FULL_DAEMON}",
+        _SOCKET_GROUP_HINT,
+    )
 
 
 def _no_tls(address: str, details: str) -> tuple[str, str] | None:
@@ -259,7 +269,7 @@ def _no_tls(address: str, details: str) -> tuple[str, str] | None:
         return f"the daemon's certificate is not trusted: {words}", "$SYMD_TLS_CA names who has signed it"
     if _closed(details):
         asked = "it may ask for a certificate ($SYMD_TLS_CERT, $SYMD_TLS_KEY), or yours has expired"
-        return f"the daemon took no TLS connection from you{_FULL}", f"try again later; {asked}"
+        return f"the daemon took no TLS connection from you{_LIKE_A_FULL_DAEMON}", f"try again later; {asked}"
     return None
 
 
@@ -267,7 +277,7 @@ def _no_tcp(address: str, details: str) -> tuple[str, str] | None:
     if _closed(details):
         return (
             f"write {TLS}{address} if it speaks TLS: it takes no plain connection",
-            f"or it closed this one{_FULL}",
+            f"or it closed this one{_LIKE_A_FULL_DAEMON}",
         )
     if "Failed parsing HTTP/2" in details:
         return (

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 
 from symd.errors import ServerUnavailable, SymdError
 from symd.model.arguments import checked_timeout
@@ -19,9 +20,8 @@ from symd.rpc.retry import WATCH_PAUSES, Attempts, OpenWatch
 
 
 class Calls:
-    """Calls to the daemon, or the daemons, at ``address``. A request is a message, or a function that begins an
-    iterator of messages: the call may be made again. ``timeout`` is for all attempts of a call together; a watch has
-    none."""
+    """Calls to the daemon, or the daemons, at ``address``. ``timeout`` is for all attempts of a call together; a watch
+    has none."""
 
     def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
         self.address, self.timeout = address, checked_timeout(timeout)
@@ -45,14 +45,26 @@ class Calls:
         """Close the channel; calls that run end."""
         self._connection.close()
 
-    def one(self, method: Callable[..., Any], request: Any) -> Any:
-        """The one message of an answer. Where ``request`` is one message, gRPC makes the call again."""
+    def unary(self, method: Callable[..., Any], request: Message) -> Any:
+        """The response to one message. If the daemon is lost, gRPC itself makes the call again (``SERVICE_CONFIG``)."""
+        return self._response(method, lambda: request, ())
+
+    def client_streaming(self, method: Callable[..., Any], requests: Callable[[], Iterator[Message]]) -> Any:
+        """The response to the messages that ``requests`` gives, which is called again for each attempt: gRPC repeats no
+        call whose requests are a stream."""
+        return self._response(method, requests, self._pauses)
+
+    def _response(
+        self,
+        method: Callable[..., Any],
+        begin: Callable[[], Message | Iterator[Message]],
+        pauses: tuple[float, ...],
+    ) -> Any:
         self._check_open()
-        attempts = Attempts(self.timeout, self._pauses if callable(request) else ())
+        attempts = Attempts(self.timeout, pauses)
         while True:
-            asked = request() if callable(request) else request
             try:
-                answer = method(asked, timeout=attempts.left(), metadata=self._connection.metadata)
+                answer = method(begin(), timeout=attempts.left(), metadata=self._connection.metadata)
             except ENDED as error:
                 pause = attempts.next_delay(self._error_of(error))
             else:
@@ -61,10 +73,10 @@ class Calls:
 
     def stream(self, method: Callable[..., Any], request: Any, *, may_repeat: bool = True) -> Iterator[Any]:
         """The messages of an answer that says the same each time it is asked for, each once; or, unless it
-        ``may_repeat``, of one attempt."""
+        ``may_repeat``, of one attempt. ``request`` is a message, or a function that begins an iterator of messages."""
         self._check_open()
         attempts = Attempts(self.timeout, self._pauses if may_repeat else ())
-        told = 0
+        delivered = 0
         while True:
             asked, number = request() if callable(request) else request, 0
             try:
@@ -72,8 +84,8 @@ class Calls:
                 try:
                     for message in call:
                         number += 1
-                        if number > told:
-                            told = number
+                        if number > delivered:
+                            delivered = number
                             attempts.answered()
                             yield self._checked(message)
                 finally:
@@ -87,7 +99,7 @@ class Calls:
     def pages(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
         """The pages of a list, one after another."""
         while True:
-            page = self.one(method, request)
+            page = self.unary(method, request)
             yield page
             if not page.next_page_token:
                 return
@@ -104,9 +116,9 @@ class Calls:
             return method(requests(resume_token), metadata=self._connection.metadata)
 
         watch = OpenWatch(begin, end, resume_token)
-        return self._told(watch), watch.cancel
+        return self._messages_of(watch), watch.cancel
 
-    def _told(self, watch: OpenWatch) -> Iterator[Any]:
+    def _messages_of(self, watch: OpenWatch) -> Iterator[Any]:
         attempts = Attempts(None, self._watch_pauses, is_watch=True)
         while True:
             try:
@@ -144,7 +156,7 @@ class Calls:
             return closed_error(self.address)
         if not isinstance(error, grpc.RpcError):
             raise error
-        told = about_tokens(self.address, self._credentials, error_of(error, self.address, self.timeout))
-        if not isinstance(told, ServerUnavailable):
-            return told
-        return about_certificates(self.address, self._credentials, told)
+        explained = about_tokens(self.address, self._credentials, error_of(error, self.address, self.timeout))
+        if not isinstance(explained, ServerUnavailable):
+            return explained
+        return about_certificates(self.address, self._credentials, explained)

@@ -24,8 +24,8 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from symd.errors import InvalidInput, PermissionDenied, SymdError, Unauthenticated
 from symd.model.texts import is_utf8
 from symd.rpc.addresses import host_and_port, is_loopback
-from symd.system.credential_files import no_certificate, no_password, no_private_key, read_credentials
 from symd.system.messages import os_error_text
+from symd.system.private_files import no_certificate, no_password, no_private_key, read_credentials
 from symd.v1.alias_service_pb2_grpc import AliasServiceStub
 from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
 from symd.v1.context_service_pb2_grpc import ContextServiceStub
@@ -160,7 +160,7 @@ SERVICE_CONFIG: Final = json.dumps(
 them waits for a connection (``waitForReady``): a daemon that is not there is told of, and how it is started."""
 KEEPALIVE_SECONDS: Final = 60
 """A connection with calls may be silent so long before the client asks whether the daemon is there."""
-ONE: Final = (
+SINGLE_DAEMON_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     # A daemon that is frozen, or whose machine is gone, closes no connection: a call to it would wait forever.
@@ -175,8 +175,8 @@ ONE: Final = (
 )
 """Options of a channel to a daemon alone (grpc/impl/channel_arg_names.h). It has no retry policy: what is wrong with
 that daemon is told at once, and a module that ends its worker is not sent to it five times."""
-SEVERAL: Final = (
-    *ONE,
+SEVERAL_DAEMONS_OPTIONS: Final = (
+    *SINGLE_DAEMON_OPTIONS,
     ("grpc.service_config", SERVICE_CONFIG),
     ("grpc.service_config_disable_resolution", 1),
     ("grpc.per_rpc_retry_buffer_size", 64 << 20),  # a request that does not fit is sent once only
@@ -247,7 +247,7 @@ def connect_async(address: str, credentials: Credentials) -> tuple[grpc.aio.Chan
 
 
 def _options(address: str) -> tuple[tuple[str, Any], ...]:
-    options = SEVERAL if are_several(address) else ONE
+    options = SEVERAL_DAEMONS_OPTIONS if are_several(address) else SINGLE_DAEMON_OPTIONS
     if not address.startswith(TLS):  # over a Unix socket gRPC would send the path, which some servers refuse
         return (*options, ("grpc.default_authority", "localhost"))
     if len(hosts(address)) > 1:  # gRPC would look for the whole list in the certificates

@@ -12,7 +12,7 @@ from symd.errors import BadQuery
 from symd.model.addresses import ByAddress, Query
 from symd.model.columns import U64
 from symd.model.contexts import ALIAS_HINT, Alias
-from symd.model.kinds import of_kind
+from symd.model.texts import of_kind
 from symd.rpc.wire.fields import chunks_of
 from symd.rpc.wire.queries import add_query
 from symd.v1.module_service_pb2 import UploadHeader, UploadModuleRequest

@@ -54,9 +54,9 @@ class WatchSession:
     def read(self, message: Any) -> WatchEvent | None:
         """The event that a message ends; None where the next one goes on with it. Raises ``Malformed``."""
         event = self._reader.read(message)
-        return self._acknowledged(event) if isinstance(event, ChangeAcknowledged) else event
+        return self._acknowledge(event) if isinstance(event, ChangeAcknowledged) else event
 
-    def _acknowledged(self, event: ChangeAcknowledged) -> ChangeAcknowledged:
+    def _acknowledge(self, event: ChangeAcknowledged) -> ChangeAcknowledged:
         with self._lock:
             change = self._pending.popleft() if self._pending else BreakpointChange()
             added = {each.id: each for each in change.add}

@@ -127,27 +127,29 @@ class Method(NamedTuple):
         return parsed(self.request, data, self.request.DESCRIPTOR.full_name)
 
 
-async def answer_one(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes:
+async def serve_unary(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes:
     """One request, one response."""
     data = await service.waiting.first_message(context, call)
     if data is EOF:
         raise await _no_message()
     call.received = len(data)
     check_deadline(call)
+
     if method.options.inline is not None and len(data) <= INLINE_BYTES:
-        answered = method.options.inline(service, data, call)
-        call.index_was_open = answered is not None
-        if answered is not None:
-            call.sent = len(answered)
-            return answered
+        reply = method.options.inline(service, data, call)
+        call.index_was_open = reply is not None
+        if reply is not None:
+            call.sent = len(reply)
+            return reply
+
     work = _kind_of_work(method, service, data)
     holding = _Holding(service.flight, call.client, context)
     holding.take(len(data))
     arrived = [data]
-    del data
-    answering = _ANSWERING.get(work, _read_and_answer)
-    answer_it = _below_span(call, partial(answering, method, service, arrived, call))
-    response = await service.work_queues[work].run(call.client, answer_it)
+    del data  # ``arrived`` alone holds the bytes: ``_run_handler`` takes them out, so that they go once they are parsed
+    job = _below_span(call, partial(_runner_for(work), method, service, arrived, call))
+    response = await service.work_queues[work].run(call.client, job)
+
     holding.release()
     holding.take(len(response))
     call.sent = len(response)
@@ -197,7 +199,7 @@ class _Holding:
         self._size = 0
 
 
-async def answer_stream(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes | None:
+async def serve_stream(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes | None:
     """Several requests or responses; the response where there is one. A request that is the only one counts as long as
     the call."""
     first = await service.waiting.first_message(context, call)
@@ -208,15 +210,16 @@ async def answer_stream(method: Method, service: ServiceContext, context: Any, c
         call.received = len(first)
         service.flight.keep(call, len(first))
     call.loop = asyncio.get_running_loop()
+
     requests = Requests(first, service.flight, call.client) if method.many_requests else None
     responses = Responses(service.flight, call.client) if method.many_responses else None
     asked = requests or [first]
-    del first
-    work = _below_span(call, partial(_answer_with, method, service, asked, responses, call))
+    del first  # as in ``serve_unary``
+    work = _below_span(call, partial(_run_streaming_handler, method, service, asked, responses, call))
     service.waiting.open(call, context, requests, responses)
     job = call.loop.create_task(service.work_queues[method.work].run(call.client, work))
-    job.add_done_callback(_retrieved)
-    receiving = _receive(requests, context, call)
+    job.add_done_callback(_retrieve_error)
+    receiving = _receive(requests, context, call)  # held until the end: the loop itself holds no task
     try:
         if responses is not None:
             if not call.add_callback(responses.end):
@@ -250,27 +253,37 @@ def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
     return spanned
 
 
-def _without_waiting(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """Answer by the fast path for a cache miss, else by ``_read_and_answer``. Where another thread makes the index that
+_Runner = Callable[[Method, ServiceContext, list[bytes], Call], bytes]
+"""Answers the one request in a list, in a thread of a work queue. Returns the response as bytes."""
+
+
+def _runner_for(work: Work) -> _Runner:
+    if work is Work.CACHE_MISS:
+        return _run_without_waiting
+    return _run_while_waited_for if work is Work.WRITE else _run_handler
+
+
+def _run_without_waiting(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+    """Answer by the fast path for a cache miss, else by ``_run_handler``. Where another thread makes the index that
     it needs, ``Pending`` is raised and ``arrived`` is as before."""
     if method.options.cache_miss is not None and len(arrived[0]) <= INLINE_BYTES:
-        answered = method.options.cache_miss(service, arrived[0], call)
-        if answered is not None:
-            return answered
+        reply = method.options.cache_miss(service, arrived[0], call)
+        if reply is not None:
+            return reply
     with service.engine.without_waiting():
-        return _read_and_answer(method, service, arrived, call)
+        return _run_handler(method, service, arrived, call)
 
 
-def _while_waited_for(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """``_without_waiting``, but where others change the catalogue they are waited for no longer than the caller
+def _run_while_waited_for(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+    """``_run_without_waiting``, but where others change the catalogue they are waited for no longer than the caller
     waits."""
     with waiting_at_most(call.time_remaining()):
-        return _without_waiting(method, service, arrived, call)
+        return _run_without_waiting(method, service, arrived, call)
 
 
-def _read_and_answer(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+def _run_handler(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
     """Parse the request in ``arrived``, call the handler and serialize its response. ``arrived`` is emptied, so that
-    the request is held no longer than that takes."""
+    the request is held no longer than that takes. Raises ``Pending`` with the request in ``arrived`` again."""
     limits = service.config.limits
     request = method.read(arrived.pop(), limits)
     note_request(call, request)
@@ -291,7 +304,7 @@ def _serialized(response: Message | bytes, limits: Limits) -> bytes:
     return data
 
 
-def _answer_with(
+def _run_streaming_handler(
     method: Method,
     service: ServiceContext,
     asked: Requests | list[bytes],
@@ -302,7 +315,7 @@ def _answer_with(
     its message."""
     limits = service.config.limits
     if method.options.failed is not None and isinstance(asked, Requests) and responses is not None:
-        _answer_each(method, service, asked, responses, call)
+        _serve_each_request(method, service, asked, responses, call)
         return None
     answer = method.handle(service, _asked(method, asked, limits, call), call)
     if responses is None:
@@ -317,14 +330,16 @@ def _answer_with(
     return None
 
 
-def _answer_each(method: Method, service: ServiceContext, requests: Requests, responses: Responses, call: Call) -> None:
+def _serve_each_request(
+    method: Method, service: ServiceContext, requests: Requests, responses: Responses, call: Call
+) -> None:
     """Answer each request in the work queue in which a call of its own would be answered."""
     for data in requests:
         call.check_let_in()
         call.received += len(data)
         arrived = [data]
-        del data
-        response = _answer_in_turn(method, service, arrived, call)
+        del data  # as in ``serve_unary``
+        response = _serve_in_own_queue(method, service, arrived, call)
         call.sent += len(response)
         responses.put(response)
         service.check_running()
@@ -332,13 +347,13 @@ def _answer_each(method: Method, service: ServiceContext, requests: Requests, re
             return
 
 
-def _answer_in_turn(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+def _serve_in_own_queue(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
     """Answer the one request in ``arrived``, which is emptied, in its work queue."""
     digest = leading_digest_of_batch(arrived[0])
     work = Work.BATCH if digest is None else _kind_of_question(service, digest, len(arrived[0]))
-    answering = _ANSWERING.get(work, _read_and_answer)
+    run = _runner_for(work)
     try:
-        return service.work_queues[work].run_for(call, lambda: answering(method, service, arrived, call))
+        return service.work_queues[work].run_for(call, lambda: run(method, service, arrived, call))
     except SymdError as error:
         if method.options.failed is None or not arrived:
             raise
@@ -390,7 +405,7 @@ class Asked(Iterator[Any]):
         return self._method.read(data, self._limits)
 
 
-def _retrieved(job: asyncio.Task[Any]) -> None:
+def _retrieve_error(job: asyncio.Task[Any]) -> None:
     """Take note of the error of a job that nobody may wait for, so that asyncio does not log it."""
     if not job.cancelled():
         job.exception()
@@ -401,6 +416,3 @@ async def _no_message() -> InvalidInput:
     first."""
     await asyncio.sleep(0)
     return InvalidInput("the call has no message", hint="send one")
-
-
-_ANSWERING = {Work.CACHE_MISS: _without_waiting, Work.WRITE: _while_waited_for}

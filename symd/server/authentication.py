@@ -132,7 +132,7 @@ class AuditLog:
             "seconds": round(time.monotonic() - call.begun, 3),
             "id": call.number,
         }
-        if left_out := self._taken():
+        if left_out := self._take_left_out():
             facts["left_out"] = left_out
         _write(facts)
 
@@ -147,7 +147,7 @@ class AuditLog:
                 self._left_out += 1
             return self._written <= STRANGERS
 
-    def _taken(self) -> int:
+    def _take_left_out(self) -> int:
         """How many lines were left out since this was asked last."""
         with self._lock:
             left_out, self._left_out = self._left_out, 0

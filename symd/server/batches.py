@@ -21,9 +21,6 @@ from symd.server.messages import parsed
 from symd.server.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 
-CheckWanted = Callable[[], None]
-"""Called while functions are looked for by name; raises when nobody waits any more."""
-
 QUERIES_AT_ONCE = 4
 """Queries that may be answered on the event loop."""
 FRAMES_AT_ONCE = 32
@@ -36,7 +33,7 @@ DEVICE_CANDIDATE_BYTES = 96
 """About what a candidate of a device address takes, which names its module too."""
 
 
-def answer_from_open_index(service: ServiceContext, data: bytes, call: Call) -> bytes | None:
+def reply_from_open_index(service: ServiceContext, data: bytes, call: Call) -> bytes | None:
     """The answers to the few queries of a small request, where each is one search in an open index; None where it may
     take longer. Raises as ``from_request`` does, and ``Malformed``."""
     request = parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name)
@@ -48,9 +45,9 @@ def answer_from_open_index(service: ServiceContext, data: bytes, call: Call) -> 
     return _few_answers(service.engine.answer_from_open_index, batch.digest, batch.path, queries)
 
 
-def answer_from_index_file(service: ServiceContext, data: bytes, _call: Call) -> bytes | None:
+def reply_from_index_file(service: ServiceContext, data: bytes, _call: Call) -> bytes | None:
     """The answer to a request for one address of a module that is asked about for the first time and whose index is not
-    open; None where only an open index has it. What ``answer_from_open_index`` noted of the request stands."""
+    open; None where only an open index has it. What ``reply_from_open_index`` noted of the request stands."""
     request = parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name)
     batch = from_request(request, service.config.limits.batch)
     queries = _row_queries(batch)
@@ -83,55 +80,38 @@ def _few_answers(
 def answer(service: ServiceContext, request: SymbolizeRequest, response: SymbolizeResponse, call: Call) -> None:
     """Write the answers into the empty ``response``, in the form that was asked for. Raises ``LimitExceeded`` before it
     looks at too large a batch."""
-    with service.addresses_at_work.acquired(_count(request)):
-        _answer(service, request, response, while_waited_for(call, service.config.limits), call.tables)
+    with service.addresses_at_work.acquired(_count(request)), while_waited_for(call, service.config.limits):
+        _answer(service, request, response, call.tables)
 
 
 def _count(request: SymbolizeRequest) -> int:
     return request.packed_queries.count if request.HasField("packed_queries") else len(request.queries)
 
 
-def _answer(
-    service: ServiceContext,
-    request: SymbolizeRequest,
-    response: SymbolizeResponse,
-    check_cancelled: CheckWanted,
-    sent: set[bytes],
-) -> None:
+def _answer(service: ServiceContext, request: SymbolizeRequest, response: SymbolizeResponse, sent: set[bytes]) -> None:
     batch = from_request(request, service.config.limits.batch)
     queries = _row_queries(batch)
     if 0 < len(queries) <= PLAIN_PYTHON_ANSWERS:
         rows, one = response.answers, service.engine.symbolize_one
         room = ResponseSizeLimit(service.config.limits)
         for query in queries:
-            add_answer(rows, room.taken_by(one(batch.digest, query, batch.path, check_cancelled)))
+            add_answer(rows, room.taken_by(one(batch.digest, query, batch.path)))
     elif batch.column is not None and batch.one is None:
-        _answer_several(service, batch, batch.column, response, sent, check_cancelled)
+        _answer_several(service, batch, batch.column, response, sent)
     elif batch.as_columns:
-        _write_columns(service, batch, response, _answers(service, batch, check_cancelled), sent)
+        _write_columns(service, batch, response, _answers(service, batch), sent)
     else:
         check_rows(batch)
-        _write_rows(response, _answers(service, batch, check_cancelled), ResponseSizeLimit(service.config.limits))
+        _write_rows(response, _answers(service, batch), ResponseSizeLimit(service.config.limits))
 
 
 def _answer_several(
-    service: ServiceContext,
-    batch: Batch,
-    column: ColumnQuestion,
-    response: SymbolizeResponse,
-    sent: set[bytes],
-    check_cancelled: CheckWanted,
+    service: ServiceContext, batch: Batch, column: ColumnQuestion, response: SymbolizeResponse, sent: set[bytes]
 ) -> None:
     """Answer what is in device memory, or in several modules."""
     if not batch.as_columns:
         check_rows(batch)
-    answers = service.engine.answers(
-        column,
-        batch.digest,
-        as_written=batch.as_written,
-        with_ranges=batch.with_ranges,
-        check_cancelled=check_cancelled,
-    )
+    answers = service.engine.answers(column, batch.digest, as_written=batch.as_written, with_ranges=batch.with_ranges)
     if batch.as_columns:
         check_device_candidates(answers, service.config.limits)
         _write_columns(service, batch, response, answers, sent)
@@ -146,29 +126,16 @@ def _answer_several(
             add_device_answer(response.answers, each)
 
 
-def _answers(service: ServiceContext, batch: Batch, check_cancelled: CheckWanted) -> Answers:
+def _answers(service: ServiceContext, batch: Batch) -> Answers:
     digest, path, column, one = batch.digest, batch.path, batch.column, batch.one
     if column is None or one is None:
         return service.engine.symbolize(
-            digest,
-            batch.queries,
-            path,
-            as_written=batch.as_written,
-            with_ranges=batch.with_ranges,
-            check_cancelled=check_cancelled,
+            digest, batch.queries, path, as_written=batch.as_written, with_ranges=batch.with_ranges
         )
     if batch.with_ranges:
-        return service.engine.answers(
-            column, digest, as_written=batch.as_written, with_ranges=True, check_cancelled=check_cancelled
-        ).answers
+        return service.engine.answers(column, digest, as_written=batch.as_written, with_ranges=True).answers
     return service.engine.symbolize_column(
-        digest,
-        column.values,
-        kernel=one.kernel,
-        section=one.section,
-        path=one.path,
-        as_written=batch.as_written,
-        check_cancelled=check_cancelled,
+        digest, column.values, kernel=one.kernel, section=one.section, path=one.path, as_written=batch.as_written
     )
 
 

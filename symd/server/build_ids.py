@@ -91,7 +91,7 @@ class ModuleFetcher:
         if len(name) < MIN_DIGITS or self._is_missing(name):
             return False
         try:
-            module = self._servers.executable_kept(name, partial(self._kept, name))
+            module = self._servers.executable_kept(name, partial(self._keep, name))
         except ServerUnavailable:
             raise
         except LimitExceeded:
@@ -106,7 +106,7 @@ class ModuleFetcher:
         alias_build_id(self._engine, name, module.sha256)
         return True
 
-    def _kept(self, name: str, pieces: Iterator[bytes]) -> ModuleSummary:
+    def _keep(self, name: str, pieces: Iterator[bytes]) -> ModuleSummary:
         """Keep a module in the store, piece by piece: in memory there is never more than one."""
         digest = hashlib.sha256()
         with self._engine.receive(f"build-id {name}") as arriving:

@@ -28,8 +28,8 @@ from symd.errors import FailedPrecondition, Unavailable
 from symd.model.frame_text import printable
 from symd.server.config import ListenConfig
 from symd.server.watched_files import WatchedFiles, read_private, unreadable
-from symd.system.credential_files import no_certificate, no_password, no_private_key, read_credentials
 from symd.system.messages import os_error_text
+from symd.system.private_files import no_certificate, no_password, no_private_key, read_credentials
 
 _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 _VERSION: Final = 0xA0

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from grpc_status import rpc_status
 
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, SymdError
+from symd.model.waiting import waited_for
 from symd.rpc.wire.failures import to_status
 from symd.server.authentication import CANCELLED, OK, Authenticator
 from symd.server.call import Call, CallEnded, next_number
@@ -122,11 +124,10 @@ def check_deadline(call: Call) -> None:
         raise DeadlineExceeded("the deadline passed before the work began", hint="allow more time")
 
 
-def while_waited_for(call: Call, limits: Limits) -> Callable[[], None]:
-    """What a question that may take long calls between its steps, in a thread of its work queue. It raises
-    ``CallEnded`` once nobody waits, ``DeadlineExceeded``, and ``LimitExceeded`` where the question takes longer than
-    ``question_seconds``."""
-    return waited_for_at_most(limits, partial(check_waited_for, call))
+def while_waited_for(call: Call, limits: Limits) -> AbstractContextManager[None]:
+    """Inside, a question that may take long ends between its steps, in a thread of its work queue: with ``CallEnded``
+    once nobody waits, ``DeadlineExceeded``, and ``LimitExceeded`` where it takes longer than ``question_seconds``."""
+    return waited_for(waited_for_at_most(limits, partial(check_waited_for, call)))
 
 
 def check_waited_for(call: Call) -> None:

@@ -10,12 +10,16 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from symd.engine.debuginfod_client import Upstream
-from symd.errors import FailedPrecondition, Unauthenticated, Unavailable
+from symd.errors import FailedPrecondition, SymdError, Unauthenticated, Unavailable
 from symd.model.rights import Right
 from symd.model.sources import SourceText
 from symd.rpc.addresses import is_loopback
@@ -28,19 +32,24 @@ from symd.server.http.app import build_app
 from symd.server.http.colouring import ColouredApart
 from symd.server.http.connections import HttpConnections, serving
 from symd.server.http.exchange import Exchange
-from symd.server.http.hosts import KnownHosts, bound, parsed
+from symd.server.http.hosts import BACKLOG, KnownHosts, bound, parsed
 from symd.server.http.principals import Entered, HttpAuthenticator, HttpPrincipal, SecretPathAuth
 from symd.server.http.routes import ROUTES
 from symd.server.http.site import CostClass, Site
+from symd.server.listening import UNIX, locked_folder, socket_path
 from symd.server.logs import log_request
 from symd.server.metrics import HttpMetrics, Metrics
 from symd.server.service_context import DiskSources
 from symd.server.work_queues import Work
+from symd.system.messages import os_error_text
+from symd.system.private_files import bind_socket
 
 if TYPE_CHECKING:
     from symd.server.server import Daemon
 
 Result = TypeVar("Result")
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""What Prometheus' text format is called."""
 
 _WORK: Final[Mapping[CostClass, Work]] = {
     CostClass.QUESTION: Work.CACHE_MISS,
@@ -50,7 +59,7 @@ _WORK: Final[Mapping[CostClass, Work]] = {
 }
 
 
-class Page(NamedTuple):
+class ServedPage(NamedTuple):
     """Where the page is: ``address`` for logs, ``url`` for who starts the daemon, with the secret part where there is
     one. ``is_open``: whoever reaches it is let in."""
 
@@ -60,7 +69,7 @@ class Page(NamedTuple):
 
 
 @contextmanager
-def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -> Iterator[Page]:
+def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -> Iterator[ServedPage]:
     """Serve HTTP at ``config.http`` while it lasts; ``metrics`` counts its requests.
 
     Raises InvalidInput for what is no address, FailedPrecondition for what would let strangers in, or where the system
@@ -88,7 +97,59 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
         tls = authenticator.certificates.context if authenticator.certificates is not None else None
         stack.enter_context(serving(app, listener, tls, connections))
         address = f"{'https' if tls else 'http'}://{host}:{port}"
-        yield Page(address, address + (secret.path if secret else "/"), is_open=secret is None)
+        yield ServedPage(address, address + (secret.path if secret else "/"), is_open=secret is None)
+
+
+@contextmanager
+def metrics_served(address: str, page: Callable[[], bytes], *, open_to_all: bool = False) -> Iterator[str]:
+    """Serve ``page`` to anybody who connects to ``HOST:PORT`` or ``unix:PATH`` (mode 0600) while it lasts; the address.
+    HOST is this machine's loopback, unless it is ``open_to_all``. PATH's folder is made where it is not there, and
+    refused where others may change it, as that of the daemon's own socket is. Raises ``InvalidInput``,
+    ``FailedPrecondition`` and ``Unavailable``."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        is_page = scope["path"] == "/metrics" and scope["method"] == "GET"
+        reply = Response(page(), media_type=METRICS_TYPE) if is_page else Response(status_code=HTTPStatus.NOT_FOUND)
+        await reply(scope, receive, send)
+
+    with ExitStack() as stack:
+        if address.startswith(UNIX):
+            path = socket_path(address)
+            listener, where = _bound_to_path(path, address), f"{UNIX}{path}"
+            stack.callback(path.unlink, missing_ok=True)
+        else:
+            parsed(address)
+            if not (open_to_all or is_loopback(address)):
+                raise FailedPrecondition(
+                    "other machines could read the metrics, and no password is asked for",
+                    where=address,
+                    hint="give 127.0.0.1:PORT or unix:PATH; --open-metrics for who wants it all the same",
+                )
+            listener, host, port = bound(address, "--metrics")
+            where = f"{host}:{port}"
+        stack.enter_context(closing(listener))
+        stack.enter_context(serving(answer, listener))
+        yield where
+
+
+def _bound_to_path(path: Path, address: str) -> socket.socket:
+    """Raises FailedPrecondition and Unavailable."""
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        with locked_folder(path.parent, "--metrics unix:FOLDER/metrics.sock"):
+            if path.is_socket():
+                path.unlink()
+            bind_socket(listener, str(path))
+            listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise FailedPrecondition(
+            f"cannot tell metrics there: {os_error_text(error)}", where=address, hint="choose another with --metrics"
+        ) from error
+    except SymdError:
+        listener.close()
+        raise
+    return listener
 
 
 def _secret_path_auth(config: Config) -> SecretPathAuth | None:

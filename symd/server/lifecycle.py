@@ -25,19 +25,19 @@ from symd.model.rights import rights_text
 from symd.query.disasm import disassemble
 from symd.server.authentication import audit_eviction
 from symd.server.config import Config, ListenConfig
-from symd.server.listening import UNIX, Server, listening
-from symd.server.metrics import Metrics, metrics_served
+from symd.server.listening import UNIX, GrpcServer, listening
+from symd.server.metrics import Metrics
 from symd.server.own_process import frequent_thread_switches, heap_trimmed, pinned_to_one_cpu
-from symd.server.server import Daemon, build_daemon
+from symd.server.server import build_daemon
 from symd.server.tracing import tracing
 from symd.server.workers import Workers
 from symd.store import ModuleStore, Store
-from symd.store.shared.opening import open_shared
+from symd.store.shared import open_shared
 from symd.system import temporary_folders
 from symd.system.process.starter import Starter
 
 if TYPE_CHECKING:
-    from symd.server.http_server import Page
+    from symd.server.http_server import ServedPage
     from symd.server.spans import Spans
 
 
@@ -60,7 +60,7 @@ def notify(state: str) -> None:
 
 
 @contextmanager
-def watchdog_notified(server: Server) -> Iterator[None]:
+def watchdog_notified(server: GrpcServer) -> Iterator[None]:
     """Send it ``ALIVE`` as often as it asks for ($WATCHDOG_USEC, sd_watchdog_enabled(3)), as long as the event loop
     runs: a daemon that answers nobody any more is started again."""
     period = _watchdog_seconds()
@@ -114,16 +114,18 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         spans = stack.enter_context(tracing(config.otlp))
         own = None
         if engine is None:
-            own = stack.enter_context(_opened(config, metrics, spans))
+            own = stack.enter_context(_open_engine(config, metrics, spans))
             engine = own.engine
         daemon = build_daemon(engine, config, metrics, spans)
+        if config.http or config.metrics:
+            from symd.server import http_server  # noqa: PLC0415 - 78 ms: others start without the web server
         if metrics is not None:
-            page = metrics_served(config.metrics, metrics.page, open_to_all=config.listen.open_metrics)
+            page = http_server.metrics_served(config.metrics, metrics.page, open_to_all=config.listen.open_metrics)
             log.info("metrics at %s", stack.enter_context(page))
         wanted = dict.fromkeys(config.addresses or (config.address,))
         addresses = [stack.enter_context(listening(daemon.server, address, daemon.authenticator)) for address in wanted]
         web = stack.enter_context(ExitStack())
-        shown = _page_served(daemon, config, metrics, web) if config.http else None
+        shown = web.enter_context(http_server.web_served(daemon, config, metrics)) if config.http else None
         signals.started()
         daemon.server.start()
         stack.enter_context(heap_trimmed())
@@ -144,12 +146,6 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         log.info("stopping; running calls have %g s", config.grace)
         web.close()
         daemon.stop(config.grace)
-
-
-def _page_served(daemon: Daemon, config: Config, metrics: Metrics | None, stack: ExitStack) -> Page:
-    from symd.server.http_server import web_served  # noqa: PLC0415 - 78 ms: a daemon without --http starts without the web server
-
-    return stack.enter_context(web_served(daemon, config, metrics))
 
 
 class _EndedEarly(BaseException):
@@ -225,7 +221,7 @@ class _OwnEngine(NamedTuple):
 
 
 @contextmanager
-def _opened(config: Config, metrics: Metrics | None, spans: Spans | None) -> Iterator[_OwnEngine]:
+def _open_engine(config: Config, metrics: Metrics | None, spans: Spans | None) -> Iterator[_OwnEngine]:
     """The engine over the configured store, with the real drivers and disassemblers. What its workers do is told to
     ``metrics`` and ``spans``."""
     observers = [each.read for each in (metrics, spans) if each is not None]
@@ -284,7 +280,7 @@ def _announce(address: str, listen: ListenConfig, ready: Ready | None) -> None:
         log.info("serving at %s", address)
 
 
-def _announce_page(page: Page, config: Config, ready: Ready | None) -> None:
+def _announce_page(page: ServedPage, config: Config, ready: Ready | None) -> None:
     if page.is_open and config.listen.anonymous_rights:
         log.warning(
             "whoever reaches %s may %s, and is asked for nothing",

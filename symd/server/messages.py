@@ -178,16 +178,16 @@ class Requests:
     def __next__(self) -> bytes:
         if self._arrived.empty():
             self.awaited_since = self._loop.time()
-        message = self._given(self._arrived.get())
+        message = self._take_message(self._arrived.get())
         if message is None:
             raise StopIteration
         return message
 
     def poll(self) -> bytes | None:
         """The next message where one has come; None where none has, or will."""
-        return None if self._arrived.empty() else self._given(self._arrived.get())
+        return None if self._arrived.empty() else self._take_message(self._arrived.get())
 
-    def _given(self, message: object) -> bytes | None:
+    def _take_message(self, message: object) -> bytes | None:
         """What has arrived, None where there is nothing more. Raises ``CallEnded`` and ``Busy``."""
         self.awaited_since = None
         if message is _ENDED:

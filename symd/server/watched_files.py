@@ -14,8 +14,8 @@ from shlex import quote
 from typing import Final, Generic, TypeVar
 
 from symd.errors import FailedPrecondition, SymdError, Unavailable
-from symd.system.credential_files import read_credentials
 from symd.system.messages import os_error_text
+from symd.system.private_files import read_credentials
 
 log = logging.getLogger("symd.server")
 

@@ -112,12 +112,12 @@ class Workers:
         seconds = self._limits.build_seconds if building else self._limits.question_seconds
         quick = min(seconds, QUICK_SECONDS)
         answer: bytes | ChildException | ExitStatus | None = None
-        with _opened(module, question) as descriptors:
+        with _open_descriptors(module, question) as descriptors:
             asked = request(module, question), descriptors
             if not (building and os.fstat(descriptors[0]).st_size > LARGE_MODULE):
-                answer = self._called(self._quick, asked, self._process_limits(quick, memory), module)
+                answer = self._call_worker(self._quick, asked, self._process_limits(quick, memory), module)
             if answer is None or (_late(answer) and quick < seconds):
-                answer = self._called(self._long, asked, self._process_limits(seconds, memory), module)
+                answer = self._call_worker(self._long, asked, self._process_limits(seconds, memory), module)
         if isinstance(answer, ChildException):
             raise _defect(answer, module)
         if isinstance(answer, ExitStatus):
@@ -125,7 +125,7 @@ class Workers:
         found: T = decode(answer)
         return found
 
-    def _called(
+    def _call_worker(
         self, pool: Pool, asked: tuple[bytes, Sequence[int]], limits: ProcessLimits, module: ModuleFile
     ) -> bytes | ChildException | ExitStatus:
         data, descriptors = asked
@@ -146,7 +146,7 @@ class Workers:
 
 
 @contextmanager
-def _opened(module: ModuleFile, question: WorkerRequest[T]) -> Iterator[Sequence[int]]:
+def _open_descriptors(module: ModuleFile, question: WorkerRequest[T]) -> Iterator[Sequence[int]]:
     """Descriptors of the files that the question is about: a process that reads modules opens none."""
     descriptors: list[int] = []
     try:

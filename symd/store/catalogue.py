@@ -502,12 +502,12 @@ class Catalogue(CatalogueQueries):
             self.renew()
             pool = self._pool
             try:
-                return pool, self._opened(pool)
+                return pool, self._open_connection(pool)
             except sqlite3.OperationalError:
                 if pool is self._pool:
                     raise  # else a copy that is gone
 
-    def _opened(self, pool: _Pool) -> sqlite3.Connection:
+    def _open_connection(self, pool: _Pool) -> sqlite3.Connection:
         if pool.copy is None:
             self.check_in_place()
         connection = existing(pool.path)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from symd.errors import StoreUnavailable
 from symd.store.files import disk
-from symd.store.temporary_folder import make_temporary_folder
-from symd.system.private_files import temp_dir, written
+from symd.system.private_files import open_to_write, temp_dir
+from symd.system.temporary_folders import make_temporary_folder
 
 
 class OpenedPath:
@@ -92,6 +92,6 @@ def copy_with_log(original: Path, to: Path) -> None:
         with (
             suppress(FileNotFoundError),
             Path(f"{original}{suffix}").open("rb") as file,
-            written(Path(f"{to}{suffix}")) as target,
+            open_to_write(Path(f"{to}{suffix}")) as target,
         ):
             shutil.copyfileobj(file, target, _PIECE)

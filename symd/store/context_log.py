@@ -298,13 +298,13 @@ def describe(context: Context) -> str:
 
 def unknown(name: str) -> ContextNotFound:
     return ContextNotFound(
-        f"no context {name[:80]!r} is known", hint="make it known first", metadata={"context": f"contexts/{name[:80]}"}
+        f"no context {name[:80]!r} is known", hint="create it first", metadata={"context": f"contexts/{name[:80]}"}
     )
 
 
 def _check_id(name: str) -> None:
     if not _ID.match(name):
-        raise BadQuery(f"{name[:80]!r} is not a context's id", hint="give the one that it got when it was made known")
+        raise BadQuery(f"{name[:80]!r} is not a context's id", hint="give the one that it got when it was created")
 
 
 def _record(row: Sequence[Any]) -> ContextRecord:

@@ -43,9 +43,9 @@ from symd.store.folder import StorePaths, check_private
 from symd.store.housekeeping import Housekeeping
 from symd.store.recovery import Recovery, add_row, adopt, prepared, recover
 from symd.store.removed_files import RemovedFiles, removing, sweep_leftovers
-from symd.store.temporary_folder import make_temporary_folder
 from symd.store.writability import FolderWritability
 from symd.system.private_files import temp_dir
+from symd.system.temporary_folders import make_temporary_folder
 
 log = logging.getLogger("symd.store")
 
@@ -80,7 +80,7 @@ class Store(ModuleStore):
         with disk(root):
             check_private(root)
             self._tree = prepared(self._paths, durable=durable)
-        self._catalogue, self.recovery = self._opened()
+        self._catalogue, self.recovery = self._open_or_replace_catalogue()
         if not adopt_later:
             self.adopt()
         self._make_parts()
@@ -117,11 +117,11 @@ class Store(ModuleStore):
     def root(self) -> Path:
         return self._paths.root
 
-    def _opened(self) -> tuple[Catalogue, Recovery]:
+    def _open_or_replace_catalogue(self) -> tuple[Catalogue, Recovery]:
         """The catalogue, in step with the files, and what was mended for that. One that is damaged is replaced; two in
         a row are not believed."""
         try:
-            return self._in_step(self._checked())
+            return self._bring_in_step(self._open_checked())
         except DataLoss as error:
             wrong = error.metadata["fault"]
         with disk(self.root):
@@ -133,9 +133,9 @@ class Store(ModuleStore):
             raise
         if told:
             log.error("%s", told)
-        return self._in_step(self._checked())
+        return self._bring_in_step(self._open_checked())
 
-    def _checked(self) -> Catalogue:
+    def _open_checked(self) -> Catalogue:
         """The catalogue, when it has been looked through. Raises ``DataLoss``."""
         is_new = not self._tree.modules
         catalogue = Catalogue(self.root, durable=self._durable, lock_seconds=LOCK_SECONDS, may_be_new=is_new)
@@ -147,11 +147,11 @@ class Store(ModuleStore):
             raise
         return catalogue
 
-    def _in_step(self, catalogue: Catalogue) -> tuple[Catalogue, Recovery]:
+    def _bring_in_step(self, catalogue: Catalogue) -> tuple[Catalogue, Recovery]:
         with disk(self.root):
             leftovers = 0
             if not catalogue.is_recovered:
-                leftovers = self._swept(catalogue)
+                leftovers = self._sweep(catalogue)
                 catalogue.renew()  # what was left may have been the room that lacked
                 if catalogue.unwritable is not None:
                     return catalogue, Recovery(leftovers)
@@ -171,7 +171,7 @@ class Store(ModuleStore):
         if error is not None:
             raise error
 
-    def _swept(self, catalogue: Catalogue) -> int:
+    def _sweep(self, catalogue: Catalogue) -> int:
         """How many files that dead writers left are gone. Where nothing can be written they stay. Raises OSError."""
         try:
             return sweep_leftovers(self._paths.incoming, catalogue.has) or 0
@@ -389,9 +389,9 @@ class Store(ModuleStore):
             with disk(self._paths.incoming):
                 waited = stack.enter_context(turn(self._paths.incoming, name, seconds, partial(_held, digest, seconds)))
             stack.callback(self._uncounted.discard, digest)
-            yield EarlierAttempts(*self._counted(checked_digest(digest), version), waited)
+            yield EarlierAttempts(*self._count_attempt(checked_digest(digest), version), waited)
 
-    def _counted(self, digest: Digest, version: int) -> tuple[int, str]:
+    def _count_attempt(self, digest: Digest, version: int) -> tuple[int, str]:
         """Count an attempt; how many were counted before, and how the last ended. Where the catalogue's lock is not to
         be had soon it goes on uncounted: a question is not to wait for others' changes."""
         try:

@@ -58,7 +58,7 @@ class Writability(ABC):
     def free(self) -> int:
         """Free bytes of the disk. Raises OSError."""
 
-    def _found(self, problem: str, of: str, also: str = "") -> None:
+    def _note_found(self, problem: str, of: str, also: str = "") -> None:
         """Note what a check found: ``problem`` is why writes may fail, "" where they will not. A change is told to the
         listeners and logged, with the name ``of`` what is written to, and ``also`` at the end of the line."""
         if (not problem) == self.is_writable:
@@ -115,10 +115,10 @@ class FolderWritability(Writability):
         """Ask the disk; listeners are told of a change. Raises OSError."""
         root = str(self._paths.root)
         if problem := self._of_catalogue():
-            self._found(problem, root)
+            self._note_found(problem, root)
         else:
             free = self.free()
-            self._found(self._problem(free), root, f"; {free} bytes are free")
+            self._note_found(self._problem(free), root, f"; {free} bytes are free")
 
     def _problem(self, free: int) -> str:
         """Why writes may fail, "" where they may not."""

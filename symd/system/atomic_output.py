@@ -192,7 +192,7 @@ def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
         for path, target, temporary in zip(paths, targets, temporaries, strict=True):
             with writing(path, hint):
                 _remove_abandoned(target)
-                opened.enter_context(_created(temporary, target))
+                opened.enter_context(_create(temporary, target))
         yield temporaries
         for path, target, temporary in zip(paths, targets, temporaries, strict=True):
             with writing(path, hint):
@@ -202,7 +202,7 @@ def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
 def _replace(path: Path, data: bytes) -> None:
     temporary = _beside(path)
     _remove_abandoned(path)
-    with _removed_at_the_end([temporary]), _created(temporary, path) as stream:
+    with _removed_at_the_end([temporary]), _create(temporary, path) as stream:
         stream.write(data)
         stream.flush()
         _put(temporary, path)
@@ -215,12 +215,12 @@ def _removed_at_the_end(temporaries: Sequence[Path]) -> Iterator[None]:
         stack.callback(_unlink, temporaries)
         if threading.current_thread() is threading.main_thread():
             for number in filter(lambda number: signal.getsignal(number) is signal.SIG_DFL, _ENDINGS):
-                signal.signal(number, partial(_ended, temporaries, os.getpid()))
+                signal.signal(number, partial(_end_as_signal, temporaries, os.getpid()))
                 stack.callback(signal.signal, number, signal.SIG_DFL)
         yield
 
 
-def _ended(temporaries: Sequence[Path], process: int, number: int, _frame: object) -> None:
+def _end_as_signal(temporaries: Sequence[Path], process: int, number: int, _frame: object) -> None:
     """End as the signal does where nobody handles it. A process that was forked meanwhile owns none of the files."""
     if os.getpid() == process:
         _unlink(temporaries)
@@ -237,7 +237,7 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name[:_NAME_CHARACTERS]}.{secrets.token_hex(4)}.symd")
 
 
-def _created(temporary: Path, path: Path) -> BinaryIO:
+def _create(temporary: Path, path: Path) -> BinaryIO:
     """A new file, locked while it is open, so that others can tell it from what a killed process left. Where it shall
     replace a file nobody else may read it before it has that file's permissions."""
     replaced = _replaced(path)

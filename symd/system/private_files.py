@@ -1,6 +1,9 @@
 """Files, folders and sockets of symd's own, which nobody else can open: the modes 0600 and 0700 hold whatever the umask
 is. Where a folder of symd's own cannot be used, the error names the variable that chooses another. Output that a user
 names is written by ``atomic_output``.
+
+Files of credentials that an operator or a user names (access files, tokens, certificates, keys) are read here too. A
+path may lead to anything; to open a FIFO would wait forever, and a device has no end.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -104,14 +108,14 @@ def new_file(path: Path | str) -> int:
     return open_private(path, os.O_RDWR | os.O_EXCL)
 
 
-def written(path: Path, buffering: int = -1) -> BinaryIO:
+def open_to_write(path: Path, buffering: int = -1) -> BinaryIO:
     """A stream into the file at ``path``, which is made or made empty. Raises OSError."""
     return open(open_private(path, os.O_WRONLY | os.O_TRUNC), "wb", buffering)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Make a file of ``data``, or put it in the place of what a file had. Raises OSError."""
-    with written(path) as stream:
+    with open_to_write(path) as stream:
         stream.write(data)
 
 
@@ -139,7 +143,7 @@ def private_lock(path: Path) -> Iterator[None]:
     """Hold the lock of the file at ``path``, which is made where it is not there, and goes at the end. Raises OSError,
     also where it is another user's or others may open it: whoever may open a file or a folder, if only to read it, may
     hold its lock (flock(2)) forever, and so keep everybody waiting who asks for it."""
-    handle = _locked(path)
+    handle = _open_locked(path)
     try:
         yield
     finally:
@@ -148,7 +152,7 @@ def private_lock(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _locked(path: Path) -> int:
+def _open_locked(path: Path) -> int:
     while True:
         handle = os.open(
             path, os.O_RDWR | OPENING, FILE_MODE
@@ -199,3 +203,56 @@ def ensure_writable(folder: Path) -> bool:
 def folder_hint(variable: str, error: OSError) -> str:
     """What to do where a folder of symd's own failed with ``error``: which folder ``variable`` should name."""
     return f"set {variable} to {_WHAT.get(error.errno or 0, 'another folder')}"
+
+
+LARGEST: Final = 16 << 20
+"""Bytes. An access file of this size has more than a hundred thousand lines."""
+CERTIFICATE: Final = re.compile(rb"-----BEGIN (?:\w+ )?CERTIFICATE-----")
+"""How a certificate in PEM begins."""
+_PRIVATE_KEY: Final = re.compile(rb"-----BEGIN (?:\w+ )?PRIVATE KEY-----")
+_DER: Final = b"\x30"
+"""How a certificate and a key in DER begin (ITU-T X.690: a sequence)."""
+_READING: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+def read_credentials(path: str | os.PathLike[str]) -> tuple[bytes, os.stat_result]:
+    """The content of a regular file, and whose it is. Raises OSError, with a text in ``strerror``, for anything else
+    and for a file of more than ``LARGEST`` bytes."""
+    descriptor = os.open(path, _READING)
+    with open(descriptor, "rb") as stream:  # noqa: PTH123 - of a descriptor
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "no regular file", str(path))
+        data = stream.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise OSError(errno.EFBIG, f"larger than {LARGEST >> 20} MiB, and no file of credentials is", str(path))
+    return data, status
+
+
+def no_certificate(data: bytes) -> str:
+    """Why the content of a file is no certificate in PEM; "" where it has one."""
+    return _lacks(data, CERTIFICATE, "certificate", _PRIVATE_KEY, "private key")
+
+
+def no_private_key(data: bytes) -> str:
+    """Why the content of a file is no private key in PEM; "" where it has one."""
+    return _lacks(data, _PRIVATE_KEY, "private key", CERTIFICATE, "certificate")
+
+
+def _lacks(data: bytes, wanted: re.Pattern[bytes], name: str, other: re.Pattern[bytes], other_name: str) -> str:
+    if wanted.search(data):
+        return ""
+    if other.search(data):
+        return f"this is a {other_name} and no {name}"
+    return f"no {name} in PEM stands there{_instead(data)}"
+
+
+def _instead(data: bytes) -> str:
+    if not data.strip():
+        return ": it is empty"
+    return ": it may be DER, of which openssl x509 or openssl pkey -inform DER makes PEM" if data[:1] == _DER else ""
+
+
+def no_password() -> str:
+    """What ``SSLContext.load_cert_chain`` is given, which otherwise asks at the terminal. Raises ValueError."""
+    raise ValueError("the key has a password")

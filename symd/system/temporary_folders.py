@@ -5,13 +5,13 @@ removed with it, and swept when the process that was to remove them was killed.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -71,16 +71,35 @@ _NAME: Final = re.compile("symd-(driver|tool|daemon)-[a-z0-9_]{8}")
 """A folder's name as mkdtemp makes it: a folder that somebody called otherwise is his."""
 
 
-@contextlib.contextmanager
+@dataclass(frozen=True, slots=True)
+class TemporaryFolder:
+    """Private, and empty when it is made; ``lock`` is an open descriptor."""
+
+    path: Path
+    lock: int
+
+    def remove(self) -> None:
+        """Remove all of it that can be removed, if it has no other name by now. Once only."""
+        _remove(self.path)
+        os.close(self.lock)
+
+
+def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
+    """A new one in ``parent``; this user's with that prefix whose makers are dead go. Raises OSError."""
+    name = re.compile(rf"{re.escape(prefix)}[a-z0-9_]{{8}}(?:[0-9a-f]{{8}})?")  # up to symd 0.1: 16 digits
+    remove_stale_files(parent, name, stat.S_ISDIR, _remove)
+    return _make_locked(prefix, parent)
+
+
+@contextmanager
 def child_folder(kind: str) -> Iterator[Path]:
     """An empty folder for a child of the ``kind`` "driver" or "tool", or for a "daemon" itself. Raises OSError where
     none can be made, and StoreUnavailable where there is no place for temporary files."""
-    folder, lock = _new_and_locked(f"symd-{kind}-")
+    folder = _make_locked(f"symd-{kind}-", temp_dir())
     try:
-        yield folder
+        yield folder.path
     finally:
-        _remove(folder)
-        os.close(lock)
+        folder.remove()
 
 
 def sweep() -> int:
@@ -92,22 +111,21 @@ def sweep() -> int:
     return remove_stale_files(place, _NAME, stat.S_ISDIR, _remove)
 
 
-def _new_and_locked(prefix: str) -> tuple[Path, int]:
-    """A new folder and the descriptor that holds its lock. One that a sweep took in between is left to it."""
+def _make_locked(prefix: str, place: Path) -> TemporaryFolder:
+    """A new folder, and the descriptor that holds its lock. One that a sweep took in between is left to it."""
     while True:
-        folder = new_folder(prefix)
+        path = new_folder(prefix, place)
         try:
-            lock = _opened(folder)
-        except FileNotFoundError:
-            continue
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if folder.exists():
-            return folder, lock
-        os.close(lock)
-
-
-def _opened(path: str | Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with suppress(FileNotFoundError):
+                lock = os.open(path, _OPENING | os.O_DIRECTORY)
+                with suppress(OSError):  # a disk that has no locks: nobody gets one to remove it either
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                if path.is_dir():
+                    return TemporaryFolder(path, lock)
+                os.close(lock)
+        except BaseException:  # a signal may come before anybody has the folder who would remove it
+            _remove(path)
+            raise
 
 
 def _remove(folder: Path) -> None:
@@ -115,9 +133,9 @@ def _remove(folder: Path) -> None:
     and made them unreadable: each is made readable and moved to the top, and then emptied."""
     found = [folder]
     for each in found:  # which grows
-        with contextlib.suppress(OSError), os.scandir(each) as entries:
+        with suppress(OSError), os.scandir(each) as entries:
             for entry in list(entries):
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     if entry.is_dir(follow_symlinks=False):
                         moved = folder / os.urandom(16).hex()
                         Path(entry.path).chmod(0o700)
@@ -126,5 +144,5 @@ def _remove(folder: Path) -> None:
                     else:
                         Path(entry.path).unlink()
     for each in reversed(found):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             each.rmdir()

@@ -79,7 +79,8 @@ class BreakpointServiceServicer:
         close its side of the stream; the watch continues.
 
         A watch that is limited to some contexts or driver APIs reports only what is loaded there. It does not report
-        modules that are added or removed, nor their answers before they are loaded.
+        modules that are added or removed, nor their answers before they are loaded. A watch does not report that a context
+        was deleted, nor anything about its loads from then on.
 
         A message with a `resume_token` completes an event. To resume, start a watch with the last token that you have
         processed: no event is lost or repeated, even if the daemon was killed in between, or if you resume at another

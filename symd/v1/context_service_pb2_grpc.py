@@ -111,7 +111,8 @@ class ContextServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteContext(self, request, context):
-        """Deletes a context with its events and its aliases.
+        """Deletes a context with its events and its aliases. Watches are not told of this, and report nothing of its loads
+        afterwards, not even their end: record the unloads first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

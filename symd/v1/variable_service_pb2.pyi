@@ -260,18 +260,20 @@ class MachineRegisters(_message.Message):
     def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class MemoryLocation(_message.Message):
-    __slots__ = ("base_register", "base_text", "offset", "address_space", "address_space_name")
+    __slots__ = ("base_register", "base_text", "offset", "address_space", "address_space_name", "base_divisor")
     BASE_REGISTER_FIELD_NUMBER: _ClassVar[int]
     BASE_TEXT_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_SPACE_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_SPACE_NAME_FIELD_NUMBER: _ClassVar[int]
+    BASE_DIVISOR_FIELD_NUMBER: _ClassVar[int]
     base_register: RegisterLocation
     base_text: str
     offset: int
     address_space: int
     address_space_name: str
-    def __init__(self, base_register: _Optional[_Union[RegisterLocation, _Mapping]] = ..., base_text: _Optional[str] = ..., offset: _Optional[int] = ..., address_space: _Optional[int] = ..., address_space_name: _Optional[str] = ...) -> None: ...
+    base_divisor: int
+    def __init__(self, base_register: _Optional[_Union[RegisterLocation, _Mapping]] = ..., base_text: _Optional[str] = ..., offset: _Optional[int] = ..., address_space: _Optional[int] = ..., address_space_name: _Optional[str] = ..., base_divisor: _Optional[int] = ...) -> None: ...
 
 class OptimizedOut(_message.Message):
     __slots__ = ()

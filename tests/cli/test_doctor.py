@@ -59,7 +59,7 @@ def test_a_narrow_terminal_cuts_no_heading(
     for columns in (20, 30, 40):
         monkeypatch.setenv("COLUMNS", str(columns))
         assert "…" not in run("doctor").out
-    assert {"interface", "simulated", "driver", "devices", "tool", "here", "for"} <= set(run("doctor").out.split())
+    assert {"interface", "simulated", "driver:", "devices", "tool", "what:", "here"} <= set(run("doctor").out.split())
 
 
 @pytest.mark.parametrize("named", ["none", "default"])
@@ -94,7 +94,7 @@ def test_no_driver_at_all_is_a_no(run: Run, drivers: list[DriverReport]):
 
 def test_nvidia_devices_are_named_too(run: Run, drivers: list[DriverReport]) -> None:
     (row,) = [line for line in run("doctor").out.splitlines() if line.startswith("cuda")]
-    assert row.split() == ["cuda", "hardware", "580.65,", "CUDA", "13.0", "NVIDIA", "H100"]
+    assert row.split() == ["cuda", "hardware", "580.65,", "CUDA", "13.0:", "NVIDIA", "H100"]
     assert run("doctor", "--json").json[0]["drivers"][-1]["devices"] == ["NVIDIA H100"]
 
 

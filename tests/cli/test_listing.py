@@ -15,7 +15,7 @@ from symd.engine.files.listing_sources import allowed_folders
 from symd.errors import ToolMissing
 from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.line_tables import Listing, ListingPart
-from symd.model.sources import Origin, SourceText
+from symd.model.sources import SourceText, TextOrigin
 from symd.query.source_text import completed
 from symd.system.symlinks import read_below
 from tests.cli.conftest import ROOT, Run
@@ -50,7 +50,7 @@ def listing(**fields: str) -> Listing:
 
 
 SOURCES = {
-    "/src/vadd.cl": SourceText("/src/vadd.cl", "\n" * 6 + "seven\n\teight\nnine\nten\n", Origin.MODULE),
+    "/src/vadd.cl": SourceText("/src/vadd.cl", "\n" * 6 + "seven\n\teight\nnine\nten\n", TextOrigin.MODULE),
     "/src/inc.h": SourceText("/src/inc.h", problem="nobody has it"),
 }
 

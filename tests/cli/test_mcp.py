@@ -21,7 +21,7 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.answers import Answer, Candidate, Frame, Reason
-from symd.model.sources import Origin, SourceText
+from symd.model.sources import SourceText, TextOrigin
 from symd.server.mcp import tools
 from symd.server.mcp.tools import AskedModule, Tools
 from symd.store import Store
@@ -266,7 +266,7 @@ def here():
 
         yield Tools(
             opened,
-            lambda module, files: {file: SourceText(file, "x\n" * 99, Origin.DISK) for file in files},
+            lambda module, files: {file: SourceText(file, "x\n" * 99, TextOrigin.DISK) for file in files},
             lambda file: Path(file).read_bytes(),
         )
 

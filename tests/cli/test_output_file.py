@@ -30,7 +30,7 @@ NOBODY = 65534
 
 def let_fail(monkeypatch: pytest.MonkeyPatch, folder: Path, step: str, error: BaseException) -> None:
     """One step of every write in the folder fails from now on."""
-    place, name = (output_file, "_created") if step == "write" else (Path, step)
+    place, name = (output_file, "_create") if step == "write" else (Path, step)
     real = getattr(place, name)
 
     def failing(path: Path, *arguments: object):

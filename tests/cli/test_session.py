@@ -200,9 +200,9 @@ def _expected_of(line: str, answers: Iterator[Answer], lines: AnswerLines, write
 
 
 def test_what_is_kept_is_bounded_and_forgotten_without_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_AT_ONCE", 16)
-    monkeypatch.setattr(sessions, "_KEPT", 16)
-    monkeypatch.setattr(sessions, "_FIRST", 16)
+    monkeypatch.setattr(sessions, "_LINES_AT_ONCE", 16)
+    monkeypatch.setattr(sessions, "_KEPT_ANSWERS", 16)
+    monkeypatch.setattr(sessions, "_FIRST_LINES", 16)
     monkeypatch.setattr("symd.model.rendered_answers.KEPT_BYTES", 10)
     one = SmallFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
     asked = [f"raycast+{number % 50}" for number in range(500)] + ["what"]
@@ -215,7 +215,7 @@ def test_what_is_kept_is_bounded_and_forgotten_without_harm(monkeypatch: pytest.
 def test_a_line_that_cannot_be_read_counts_also_where_its_answer_is_forgotten_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sessions, "_KEPT", 4)
+    monkeypatch.setattr(sessions, "_KEPT_ANSWERS", 4)
     monkeypatch.setattr(sessions, "_WRITTEN_AT_ONCE", 2)
     one = SmallFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
     session = Session(one.symbolize, TextLines(), None)

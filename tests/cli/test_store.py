@@ -3,16 +3,18 @@
 import io
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from symd.cli import store as cli_store
+from symd.cli import output
 from symd.config import Limits
 from symd.index.file_header import VERSION
 from symd.model.contexts import Alias
@@ -255,14 +257,14 @@ def test_a_store_in_use_is_checked_repaired_and_tidied(run, root: Path) -> None:
 
 
 def test_a_long_check_says_on_a_terminal_how_far_it_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_store, "_PERIOD", 0.0)
+    monkeypatch.setattr(output, "_PERIOD", 0.0)
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", terminal)
-    with cli_store._progress() as told:
-        inspect(root, progress=told)
+    with output.progress_bar() as show:
+        inspect(root, progress=partial(show, "reading"))
     said = terminal.getvalue()
-    assert said.count("read 0 of 0 MiB") == 3
+    assert re.findall(r"symd: (reading, [0-9]+%)", said)[-1] == "reading, 100%"
     assert said.endswith("\r\x1b[K")  # nothing of it stays
 
 

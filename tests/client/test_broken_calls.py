@@ -98,15 +98,19 @@ def _accept(listener: socket.socket, code: int) -> None:
 
 
 def _end_streams(taken: socket.socket, code: int) -> None:
+    """Each after the client's first message, and when it has answered a PING: what it wrote before is then written also
+    as gRPC sees it, which else may say of a message that it could not be written instead of how the stream ended."""
     with taken, taken.makefile("rb") as read:
         taken.sendall(_frame(SETTINGS) + _frame(SETTINGS, flags=ACK))
         read.read(PREFACE)
         while header := read.read(HEADER):
             body = read.read(int.from_bytes(header[:3], "big"))
             kind, flags, stream = header[3], header[4], int.from_bytes(header[5:], "big")
-            if kind == HEADERS:
-                taken.sendall(_frame(RST_STREAM, struct.pack(">I", code), stream=stream))
-            elif kind == PING and not flags & ACK:
+            if kind == DATA:
+                taken.sendall(_frame(PING, struct.pack(">Q", stream)))
+            elif kind == PING and flags & ACK:
+                taken.sendall(_frame(RST_STREAM, struct.pack(">I", code), stream=int.from_bytes(body, "big")))
+            elif kind == PING:
                 taken.sendall(_frame(PING, body, flags=ACK))
 
 

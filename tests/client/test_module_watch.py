@@ -194,7 +194,7 @@ def test_a_quiet_context_is_given_further_positions_also_where_others_do_little_
     with Engine(Store.temporary(Limits())) as engine:
         mine, other = (engine.contexts.add(Context(process=number)) for number in (1, 2))
         subscription = BusySubscription(engine, other, each=300, times=8)
-        events = list(Watcher(engine.store, subscription, engine._indexes.whole, (), {mine}).events())
+        events = list(Watcher(engine.store, subscription, engine._indexes.whole, engine._contexts, (), {mine}).events())
     assert [type(each) for each in events] == [Watching] * 3
     assert len({each.resume_token for each in events if isinstance(each, Watching)}) == 3
 
@@ -443,5 +443,5 @@ def test_loads_of_some_interfaces_alone(symd: Symbolizer) -> None:
     assert isinstance(there[-1], Watching)
     assert [each.loaded.load.key for each in went] == ["opencl:0x1", "opencl", "cuda:0x1"]
     assert {type(each) for each in went} == {LoadEnded}
-    with pytest.raises(BadQuery, match="no such interface"):
+    with pytest.raises(BadQuery, match="is no driver API"):
         next(symd.watch(apis=["directx"]))

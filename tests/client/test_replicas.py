@@ -119,9 +119,10 @@ class Method:
         return [each.removed for each in self._listed(lambda: self._calls.followed(self, started, list, "")[0])]
 
     def answer(self, request: Any) -> Any:
+        ask = self._calls.client_streaming if callable(request) else self._calls.unary
         if self._awaited:
-            return asyncio.run(self._calls.one(self, request))
-        return self._calls.one(lambda *args, **words: next(self(*args, **words)), request)
+            return asyncio.run(ask(self, request))
+        return ask(lambda *args, **words: next(self(*args, **words)), request)
 
     def _listed(self, begin: Callable[[], Any]) -> list[Any]:
         async def listed() -> list[Any]:

@@ -127,12 +127,12 @@ def test_a_stack_over_two_modules_is_told_with_ranges_in_one_call(parts: dict[st
         for each in addresses
     ]
     asked = SymbolizeRequest(queries=queries, with_ranges=True)
-    response = client._calls.one(client._calls.stubs.symbols.Symbolize, asked)
+    response = client._calls.unary(client._calls.stubs.symbols.Symbolize, asked)
     assert [from_ranged_answer(each) for each in response.answers] == [*own, Answer(Reason.OUTSIDE_TEXT)]
     assert [each.module for each in response.answers] == [*(f"modules/{digest}" for digest in digests), ""]
     asked.form = ANSWER_FORM_PACKED
     with pytest.raises(InvalidInput, match="packed answers say no ranges"):
-        client._calls.one(client._calls.stubs.symbols.Symbolize, asked)
+        client._calls.unary(client._calls.stubs.symbols.Symbolize, asked)
 
 
 def test_instructions_around_a_device_address_are_those_around_the_modules_own(
@@ -236,7 +236,7 @@ def test_what_takes_no_device_address_says_so(symd: Symbolizer, loaded: Loaded) 
     with pytest.raises(BadQuery, match="a line table is not asked for by device address"):
         list(symd.lines(loaded.digest, within=Around(loaded.stop)))
     with (
-        pytest.raises(BadQuery, match="a breakpoint that waits is at no device address"),
+        pytest.raises(BadQuery, match="the breakpoint '1' is at a device address"),
         symd.watch([Breakpoint("1", loaded.stop)]) as watch,
     ):
         next(iter(watch))

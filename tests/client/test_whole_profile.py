@@ -249,7 +249,7 @@ def test_a_stack_of_device_addresses_is_one_call_whose_answers_say_their_modules
     client, engine = parts["client"], parts["engine"]
     asked = [at(stopped, HEAP + 0x1B0), at(stopped, HEAP + 0x10368), at(stopped, 5), at(stopped, HEAP + 0x20000)]
     method = client._calls.stubs.symbols.Symbolize
-    answers = client._calls.one(method, SymbolizeRequest(queries=asked)).answers
+    answers = client._calls.unary(method, SymbolizeRequest(queries=asked)).answers
     vadd, raycast = modules[0].sha256, modules[1].sha256
     assert [each.module for each in answers] == [f"modules/{vadd}", f"modules/{raycast}", "", f"modules/{NOBODY}"]
     assert [each.device_address for each in answers] == [HEAP + 0x1B0, HEAP + 0x10368, 5, HEAP + 0x20000]
@@ -259,14 +259,14 @@ def test_a_stack_of_device_addresses_is_one_call_whose_answers_say_their_modules
     assert [frame.function for frame in answers[1].frames] == [frame.function for frame in wanted.frames]
     assert (answers[1].section_offset, answers[1].kernel) == (wanted.section_offset, "raycast")
     mixed = [asked[1], Query(function_offset=FunctionOffset(function="vadd", offset=0x1B0))]
-    both = client._calls.one(method, SymbolizeRequest(module=f"modules/{vadd}", queries=mixed)).answers
+    both = client._calls.unary(method, SymbolizeRequest(module=f"modules/{vadd}", queries=mixed)).answers
     assert both[0] == answers[1]
     assert both[1].kernel == "vadd"
     assert not both[1].HasField("device_address")
     with pytest.raises(BadQuery):
-        client._calls.one(method, SymbolizeRequest(queries=mixed))
+        client._calls.unary(method, SymbolizeRequest(queries=mixed))
     with pytest.raises(ContextNotFound):
-        client._calls.one(method, SymbolizeRequest(queries=[at("contexts/" + "0" * 32, 1)]))
+        client._calls.unary(method, SymbolizeRequest(queries=[at("contexts/" + "0" * 32, 1)]))
 
 
 def test_the_variables_of_a_stack_of_device_addresses_are_one_call(symd, modules, stopped):
@@ -286,7 +286,7 @@ def test_variables_of_places_in_a_module_take_its_name(parts, stopped):
     client = parts["client"]
     queries = [at(stopped, HEAP), Query(address=1)]
     with pytest.raises(BadQuery):
-        client._calls.one(client._calls.stubs.variables.GetVariables, GetVariablesRequest(queries=queries))
+        client._calls.unary(client._calls.stubs.variables.GetVariables, GetVariablesRequest(queries=queries))
 
 
 def test_a_stream_takes_device_addresses_and_each_answer_takes_few_bytes(parts, modules, stopped):
@@ -306,7 +306,7 @@ def test_a_stream_takes_device_addresses_and_each_answer_takes_few_bytes(parts, 
     two = PackedQueries(
         count=count, values=bytes(2 * count), origins=[kernel, kernel], origin=bytes([0, 1]) * (count // 2)
     )
-    response = client._calls.one(client._calls.stubs.symbols.Symbolize, SymbolizeRequest(packed_queries=two))
+    response = client._calls.unary(client._calls.stubs.symbols.Symbolize, SymbolizeRequest(packed_queries=two))
     assert response.ByteSize() < 2 * count
     assert response.packed_answers.place_by_origin
 
@@ -341,12 +341,12 @@ def test_the_module_that_a_request_names_fails_the_call_and_one_that_an_origin_n
     )
     method = client._calls.stubs.symbols.Symbolize
     with pytest.raises(ModuleNotFound):
-        client._calls.one(method, SymbolizeRequest(module=f"modules/{NOBODY}", packed_queries=column))
+        client._calls.unary(method, SymbolizeRequest(module=f"modules/{NOBODY}", packed_queries=column))
     name = f"modules/{modules[0].sha256}"
     with pytest.raises(ObjectNotFound):
-        client._calls.one(method, SymbolizeRequest(module=name, code_object="not/there", packed_queries=column))
+        client._calls.unary(method, SymbolizeRequest(module=name, code_object="not/there", packed_queries=column))
     column.origins[1].module = f"modules/{NOBODY}"
-    columns = client._calls.one(method, SymbolizeRequest(module=name, packed_queries=column)).packed_answers
+    columns = client._calls.unary(method, SymbolizeRequest(module=name, packed_queries=column)).packed_answers
     assert [columns.locations.reason[number] for number in columns.location] == [
         Reason.UNKNOWN_KERNEL,
         Reason.UNKNOWN_MODULE,
@@ -360,7 +360,7 @@ def test_sections_of_queries_in_memory_and_of_modules_answer_in_columns(parts, m
     request.queries.extend(
         [at(stopped, HEAP + 0x10368), Query(function_offset=FunctionOffset(function="raycast", offset=0x368))]
     )
-    columns = client._calls.one(client._calls.stubs.symbols.Symbolize, request).packed_answers
+    columns = client._calls.unary(client._calls.stubs.symbols.Symbolize, request).packed_answers
     assert (columns.count, columns.location[0]) == (2, columns.location[1])
     assert list(columns.modules) == ["", f"modules/{modules[1].sha256}"]
     assert BySection(columns.text_sections[1].section_index, 0x368) == BySection(

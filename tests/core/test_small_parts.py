@@ -9,12 +9,14 @@ from types import ModuleType
 
 import pytest
 
-from symd.core import relocations, sorting, strings, text_layout
+from symd.core import line_program, relocations, sorting, strings, text_layout
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from tests.core.uncompiled import uncompiled
 
-MODULES = {module.__name__.rpartition(".")[2]: module for module in (relocations, sorting, strings, text_layout)}
+MODULES = {
+    module.__name__.rpartition(".")[2]: module for module in (line_program, relocations, sorting, strings, text_layout)
+}
 GAP = 16
 
 
@@ -218,3 +220,17 @@ def test_strings_that_share_an_end_too_often_are_refused(core: ModuleType) -> No
     reader = core.StringReader(DebugSections.of({".debug_str": b"x" * size + b"\0"}))
     with pytest.raises(LimitExceeded, match="overlap without end"):
         core.Names().intern(reader, array("Q", [core.IN_STRINGS << core.SECTION_BITS | at for at in range(size)]))
+
+
+@both("line_program")
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_set_address_is_found_wherever_its_three_bytes_are(core: ModuleType, width: int) -> None:
+    dice, opcode = random.Random(width), bytes([0, width + 1, 2])
+    for _ in range(300):
+        program = bytes(dice.choices((0, 2, width + 1, 7), (4, 4, 4, dice.randrange(30)), k=dice.randrange(60)))
+        begin, end = sorted(dice.randrange(70) for _ in "12")
+        found, at = [], program.find(opcode, begin, end)
+        while at >= 0:
+            found.append(at + 3)
+            at = program.find(opcode, at + 3, end)
+        assert core.places_of_set_address(program, begin, end, width).tolist() == found

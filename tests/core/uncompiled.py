@@ -23,10 +23,10 @@ from symd.debuginfo import (
     plain_scopes,
     ptx_assembly,
     reading,
+    relocation,
     rows_alone,
 )
-from symd.debuginfo.dwarf import columns, forms, function_lines, lines, units
-from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
+from symd.debuginfo.dwarf import columns, forms, lines, units
 from symd.debuginfo.spirv import decoded
 from symd.formats.containers.amd import symbols as amdgpu_symbols
 from symd.formats.spirv import words
@@ -80,7 +80,7 @@ def without_compiled_core() -> Iterator[None]:
         (block_ranges, "core", core["block_ranges"]),
         (block_ranges, "RangeRows", read.range_lists.RangeRows),
         (columns, "core", core["scopes"]),
-        *((module, "core", core["function_lines"]) for module in (folded_sequences, function_lines)),
+        *((module, "core", core["function_lines"]) for module in (folded_sequences, lines)),
         *(
             (module, "text_layout", core["text_layout"])
             for module in (reading, folded_sequences, layout, one_address, plain_scopes, ptx_assembly)
@@ -94,8 +94,7 @@ def without_compiled_core() -> Iterator[None]:
         (lines, "LineRows", core["line_program"].LineRows),
         (decoded, "core", core["spirv_lines"]),
         (words, "core", core["spirv_words"]),
-        (entries, "RelocationTable", core["relocations"].RelocationTable),
-        *((module, "SymbolValues", core["relocations"].SymbolValues) for module in (amdgpu, cuda, igc)),
+        *((relocation, name, getattr(core["relocations"], name)) for name in ("RelocationTable", "SymbolValues")),
         *((module, "Names", _strings().Names) for module in (columns, units)),
         *((module, "StringReader", _strings().StringReader) for module in (lines, columns, units)),
     ]

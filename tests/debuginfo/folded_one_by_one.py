@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from symd.debuginfo.dwarf.columns import LineColumns, RangeRows, ScopeColumns
+from symd.debuginfo.dwarf.columns import DieRanges, LineColumns, ScopeColumns
 from symd.debuginfo.dwarf.units import Units
 from symd.debuginfo.folded_sequences import lines_to_the_next
 from symd.debuginfo.layout import LinearLayout
@@ -63,7 +63,7 @@ class _Object:
 
 
 def judged(
-    ranges: RangeRows,
+    ranges: DieRanges,
     lines: LineColumns,
     scopes: ScopeColumns,
     units: Units,
@@ -105,7 +105,7 @@ def _shared(rows: list[list[Row]]) -> dict[int, list[int]]:
 
 
 def _object(
-    ranges: RangeRows, lines: LineColumns, scopes: ScopeColumns, units: Units, functions: FunctionLines
+    ranges: DieRanges, lines: LineColumns, scopes: ScopeColumns, units: Units, functions: FunctionLines
 ) -> _Object:
     every = list(
         zip(*(column.tolist() for column in (lines.address, lines.file, lines.line, lines.column)), strict=True)

@@ -21,7 +21,7 @@ WITH_LINES = [name for name in samples.CUBINS if ".none." not in name]
 def _bulk(name: str) -> tuple[LineColumns, dict[str, bytes], layout.LinearLayout]:
     code = samples.code(name)
     plan = layout.assign(code)
-    sections = cuda.relocate(code, plan)
+    sections = cuda(code, plan)
     return read_lines(sections), sections, plan
 
 

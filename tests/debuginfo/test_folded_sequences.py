@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo.dwarf.columns import FunctionColumns, LineColumns, RangeRows, ScopeColumns
+from symd.debuginfo.dwarf.columns import DieRanges, FunctionColumns, LineColumns, ScopeColumns
 from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Unit, Units
@@ -111,7 +111,7 @@ __attribute__((noinline)) static int helper(int x) { return x * 7 + 3; }
 """
 
 
-NO_RANGES = RangeRows(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+NO_RANGES = DieRanges(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 
 
 def linked(folder: Path, sources: Mapping[str, str], flags: Sequence[str], debug: Mapping[str, str]) -> bytes:

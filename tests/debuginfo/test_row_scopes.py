@@ -101,7 +101,7 @@ def test_frames_have_the_names_of_the_row_and_of_each_row_around_it(name):
     code = samples.code(name)
     _, inlined = _read(name)
     plan = layout.assign(code)
-    sections = cuda.relocate(code, plan)
+    sections = cuda(code, plan)
     for sequence in nvidia_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
         section, start, found = plan.section_of(np.array([sequence.rows[0].address], np.uint64))
         if not found[0]:

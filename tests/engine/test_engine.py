@@ -85,7 +85,7 @@ def test_many_who_ask_for_one_module_wait_for_one_build(engine: Engine, monkeypa
     opened = []
     original = containers.unpack
 
-    def counting(*arguments: object) -> containers.OpenedModule:
+    def counting(*arguments: object) -> containers.UnpackedModule:
         opened.append(arguments)
         time.sleep(0.2)  # meanwhile the others ask
         return original(*arguments)

@@ -68,10 +68,10 @@ def _told(error: SymdError) -> SymdError:
 
 
 def disassembled(
-    codes: Sequence[CodeObject], spans: Sequence[CodeSpan] | None, limits: Limits, check_cancelled: Callable[[], None]
+    codes: Sequence[CodeObject], spans: Sequence[CodeSpan] | None, limits: Limits
 ) -> list[Instructions | SymdError]:
     """What disassemblers, which are programs, could say: an instruction every few bytes of all that is code."""
-    del limits, check_cancelled
+    del limits
     return [_instructions(code, spans) for code in codes]
 
 

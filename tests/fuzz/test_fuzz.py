@@ -23,7 +23,7 @@ from symd.formats.containers.file_part import FilePart
 from symd.formats.containers.format import Element
 from symd.formats.containers.images_in_data import FoundModules, modules_in
 from symd.formats.spirv.words import split
-from symd.index.lookup import answer_from_index_file
+from symd.index.lookup import search_index_file
 from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Answer
 from tests.builders.elf import Section, build_elf, compress
@@ -119,13 +119,13 @@ def test_plain_reading_of_an_index_that_answers_otherwise_is_a_find(monkeypatch:
     target, told = TARGETS["index.plain"], list[Answer]()
 
     def answered_otherwise(file: memoryview, digest: str, query: ByAddress) -> Answer | None:
-        found = answer_from_index_file(file, digest, query)
+        found = search_index_file(file, digest, query)
         told.extend([found] if found is not None else [])
         return found and found._replace(section_offset=SectionOffset(3))
 
     for data in target.seeds():
         target.run(data)
-    monkeypatch.setattr("tests.fuzz.answers.answer_from_index_file", answered_otherwise)
+    monkeypatch.setattr("tests.fuzz.answers.search_index_file", answered_otherwise)
     found = 0
     for data in target.seeds():
         try:

@@ -17,6 +17,7 @@ from symd.core import inlined_calls
 from symd.core.name_families import without_template_arguments
 from symd.core.strings import KERNEL_BODY
 from symd.debuginfo import rows_alone
+from symd.formats import containers
 from symd.index import Index, unnamed_calls
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress
@@ -34,7 +35,8 @@ from tests.builders.leb128 import uleb
 from tests.hostile import work
 from tests.hostile.work import one_sequence
 
-AMD, TEXT, DATA = 224, 0x1000, 0x8000_0000
+AMD, INTEL, CUDA, ZEBIN = 224, 205, 190, 0xFF11
+TEXT, DATA = 0x1000, 0x8000_0000
 LONG, MANY = 100_000, 200
 """Characters of a name, and how many have it."""
 
@@ -84,10 +86,10 @@ def named_alike(count: int) -> bytes:
     return debug(b"".join(functions), count, symbols, Section(".rodata", flags=ALLOC, address=DATA, data=stored))
 
 
-def sections_named_alike(count: int) -> bytes:
+def sections_named_alike(count: int, name: str = "n" * LONG, machine: int = AMD, elf_type: int = 1) -> bytes:
     """So many text sections of one long name."""
-    sections = [Section("n" * LONG if not number else "x", flags=AX, data=bytes(16)) for number in range(count)]
-    data = bytearray(build_elf(machine=AMD, type=1, sections=sections, symbols=[Symbol("k", 0, 16, 1)]))
+    sections = [Section(name if not number else "x", flags=AX, data=bytes(16)) for number in range(count)]
+    data = bytearray(build_elf(machine=machine, type=elf_type, sections=sections, symbols=[Symbol("k", 0, 16, 1)]))
     (table,) = struct.unpack_from("<Q", data, 40)
     for number in range(2, count + 1):
         data[table + 64 * number : table + 64 * number + 4] = data[table + 64 : table + 68]
@@ -121,6 +123,18 @@ def test_sections_share_their_names() -> None:
     index = Index(build_index(sections_named_alike(MANY), Limits()))
     assert len(index.sections) == MANY
     assert peak(lambda: Index(index.buffer).sections) < 10 * LONG
+
+
+@pytest.mark.parametrize(("machine", "elf_type"), [(INTEL, ZEBIN), (CUDA, 1)])
+def test_kernels_and_functions_share_the_names_of_their_sections(machine: int, elf_type: int) -> None:
+    data = sections_named_alike(MANY, ".text." + "n" * LONG, machine, elf_type)
+
+    def named() -> list[str]:
+        (code,) = containers.unpack(data, Limits()).objects
+        return [each.name for each in (*code.kernels, *code.functions)]
+
+    assert [len(name) for name in named()].count(LONG) >= MANY - 1
+    assert peak(named) < 20 * LONG
 
 
 @pytest.mark.parametrize("match", Match)

@@ -72,7 +72,6 @@ ONLY_IN = {
     "pyarrow": {"model", "profiles/sample_tables", "batch"},
     "psycopg": {"store/shared"},
     "obstore": {"store/shared"},
-    "rich": {"cli"},
 }
 """Outside libraries, and the rooms, parts of rooms or files that may import each."""
 

@@ -23,7 +23,6 @@ NEVER = (
         "sqlite3",
         "asyncio",
         "ssl",
-        "rich",
         "elftools",
         "platformdirs",
         "importlib.metadata",

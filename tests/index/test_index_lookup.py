@@ -24,7 +24,7 @@ from symd.index.derived import NO_DEBUG_DATA
 from symd.index.file_header import LARGEST, VERSION
 from symd.index.format import decode, narrow
 from symd.index.locations import LocationFrames, ModuleRanges, Owners
-from symd.index.lookup import FEW_SECTIONS, answer_from_index_file
+from symd.index.lookup import FEW_SECTIONS, search_index_file
 from symd.index.module import build_index
 from symd.index.packing import GROUP, PAGE_SHIFT, encode_starts
 from symd.index.portions import named
@@ -392,7 +392,7 @@ def test_a_reason_that_no_index_has_is_no_answer(core: ModuleType, indexes: dict
     digest, query = columns["module_sha256"].tobytes(), ByAddress(ObjectAddress(0x1978))
     with pytest.raises(DataLoss, match="reasons that are not there"):
         Index.checked(file).answer(query)
-    assert answer_from_index_file(memoryview(file), digest.hex(), query) is None
+    assert search_index_file(memoryview(file), digest.hex(), query) is None
     assert said(core, file, 0x1978, digest) is None
 
 

@@ -28,7 +28,7 @@ def test_the_rule_is_written_once(path: Path) -> None:
         if isinstance(each, ast.FunctionDef) and each.name == "__getattr__"
     ]
     assert [ast.unparse(each) for each in deferring.body] == [
-        "from symd.system.lazy_imports import found",
+        "from symd.system import found",
         "return found(__name__, _HOMES, name)",
     ]
 

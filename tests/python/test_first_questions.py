@@ -230,8 +230,8 @@ def test_a_closed_module_answers_nothing(archive: Path) -> None:
 def test_a_large_file_is_gone_through_a_few_times(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opened_file, "LARGE", 1)
     walks = []
-    opened = LargeFile._opened
-    monkeypatch.setattr(LargeFile, "_opened", lambda self, *rest: walks.append(rest) or opened(self, *rest))
+    opened = LargeFile._open_index
+    monkeypatch.setattr(LargeFile, "_open_index", lambda self, *rest: walks.append(rest) or opened(self, *rest))
     with symd.open(archive) as module:
         one = module.symbolize(0x40, path="m0").frames
         for number in range(COUNT):

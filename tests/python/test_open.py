@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import inspect
 import pickle
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import symd
+from symd.api import Symbolizer
 from symd.errors import BadQuery, HashMismatch, InvalidInput, KernelNotFound, LimitExceeded, ServerUnavailable
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.answers import Answer, Answers, Reason
@@ -28,6 +30,21 @@ def test_an_answer_is_the_one_that_the_command_gives(vadd: symd.Module) -> None:
     assert '"line":14' in told.replace(" ", "")
     assert (answer.frames[0].function, answer.frames[0].line) == ("vadd", 14)
     assert answer_json("vadd+0x1b0", answer) == __import__("json").loads(told)
+
+
+def test_the_symbolizer_of_a_file_takes_all_that_a_symbolizer_takes(vadd: symd.Module) -> None:
+    """It stands before another one and adds names of Python functions."""
+    symbolizer = vadd.symbolizer
+    verbs = [name for name in vars(Symbolizer) if name[0] != "_" and callable(getattr(Symbolizer, name))]
+    for name in verbs:
+        wanted = set(inspect.signature(getattr(Symbolizer, name)).parameters) - {"self"}
+        assert wanted <= set(inspect.signature(getattr(symbolizer, name)).parameters), name
+
+    query, summary = ByKernel("vadd", 0x1B0), symbolizer.module(vadd.sha256)
+    answer = symbolizer.symbolize_one(summary, query, with_ranges=True)
+    assert answer.ranges is not None
+    assert symbolizer.symbolize(summary, [query], with_ranges=True)[0] == answer
+    assert symbolizer.symbolize_column(summary, [0x1B0], kernel="vadd")[0] == answer._replace(ranges=None)
 
 
 def test_one_query_has_an_answer_and_several_have_answers(vadd: symd.Module) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,15 @@ from symd.model.debug_info import NO_FUNCTION, NO_PARENT, DebugInfo, FunctionLin
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 
 S, P, E = RowFlag.IS_STMT, RowFlag.IS_STMT | RowFlag.PROLOGUE_END, RowFlag.END_SEQUENCE
+
+
+class Row(NamedTuple):
+    """A line row; ``file`` is a number in the ``files`` of its ``Object``."""
+
+    offset: int
+    line: int
+    flags: int = S
+    file: int = 1
 
 
 @dataclass

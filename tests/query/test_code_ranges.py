@@ -46,14 +46,16 @@ class Span(NamedTuple):
     end: int
 
 
-def row_at(tables: list[list[Row]], address: int) -> Span | None:
-    """Of the rows that cover an address the last."""
+def row_at(tables: list[list[Row]], tree: Tree, address: int) -> Span | None:
+    """Of the rows that cover an address the last, without what lies outside the function at the address."""
     found = None
     for table in tables:
         for row, behind in pairwise(table):
             if "end_sequence" not in row.flags and row.address <= address < behind.address:
                 found = Span(row.address, behind.address)
-    return found
+    of_functions = joined([each for die in tree.functions() for each in die.ranges()])
+    inside = [each for each in of_functions if each.start <= address < each.end]
+    return Span(max(found.start, inside[0].start), min(found.end, inside[0].end)) if found and inside else None
 
 
 @cache
@@ -118,13 +120,26 @@ def everywhere(engine: Engine, digest: str, path: Path) -> Iterator[Answer]:
 def test_the_row_of_an_answer_is_the_one_that_dwarfdump_prints(engine: Engine, tmp_path: Path, name: str) -> None:
     path = FILES[name]
     digest, tables = engine.add(path.read_bytes()).sha256, line_tables(path.read_bytes(), tmp_path)
-    seen = set()
+    tree, seen = tree_of(path), set()
     for answer in everywhere(engine, digest, path):
         assert answer.ranges
         found = spans(answer, (answer.ranges.row,)) if answer.ranges.row else [None]
-        assert found == [row_at(tables, answer.address)], answer
+        assert found == [row_at(tables, tree, answer.address)], answer
         seen.update(found)
     assert len(seen) > 10
+
+
+def test_a_row_ends_with_the_bytes_of_its_function_and_padding_has_none(engine: Engine) -> None:
+    """v4-gfx900.co has one sequence: the last rows of march and of shade reach over the padding behind their 76 and
+    180 bytes, to the first instruction of the next function."""
+    digest = engine.add(FILES["amd"].read_bytes()).sha256
+    asked = [ByAddress(ObjectAddress(each)) for each in (0x1848, 0x18F0, 0x19B0, 0x19B4, 0x1A04)]
+    march, padding, shade, behind, clear = engine.symbolize(digest, asked, with_ranges=True)
+    assert spans(march, (march.ranges.row,)) == [Span(0x1848, 0x1800 + 76)]
+    assert spans(shade, (shade.ranges.row,)) == [Span(0x19B0, 0x1900 + 180)]
+    assert [(each.reason, each.ranges.row) for each in (padding, behind)] == [(Reason.GAP, None)] * 2
+    assert clear.reason is Reason.NO_LINE  # its row has line 0, and no earlier one of the function has another
+    assert spans(clear, (clear.ranges.row,)) == [Span(0x1A00, 0x1A08)]
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -15,6 +15,7 @@ from symd.index.module import decoded_objects
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
 from symd.model.summaries import ModuleSummary
+from symd.model.waiting import waited_for
 from symd.query import function_names, function_spellings
 from symd.query.symbolize import MAX_SUGGESTED, QueryBudget, symbolize
 from tests.query.small import Object, Scope, index
@@ -118,6 +119,12 @@ def test_the_names_most_like_an_unknown_one_are_suggested_and_nothing_that_is_no
     assert asked(one, "raycast").candidates == ()
 
 
+@pytest.mark.parametrize("written", ["marhc", "amrch", "mach", "marchh"])
+def test_a_short_name_with_two_letters_changed_round_is_suggested(written: str) -> None:
+    one = index(Object(symbols=[("march", 0, 0x40), ("shade", 0x40, 0x40)]))
+    assert [each.function for each in asked(one, written).candidates] == ["march"]
+
+
 def test_suggestions_are_made_for_the_first_unknown_names_of_a_batch() -> None:
     one = index(Object(symbols=[("vector_add", 0, 0x40)]))
     queries = [ByKernel(f"vector_add{at}", KernelOffset(0)) for at in range(MAX_SUGGESTED + 4)]
@@ -207,5 +214,5 @@ def test_a_search_for_names_ends_where_nobody_waits() -> None:
 
     one = index(Object(kernels=[], symbols=[("vector_add", 0, 0x40)]))
     for name in ("add", "vector"):  # looked for as a word, and among those that are like it
-        with pytest.raises(Left):
-            symbolize(one, [ByKernel(name, KernelOffset(0))], budget=QueryBudget(check_cancelled=check))
+        with pytest.raises(Left), waited_for(check):
+            symbolize(one, [ByKernel(name, KernelOffset(0))])

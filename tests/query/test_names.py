@@ -12,6 +12,7 @@ from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.index.module import build_index
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
+from symd.model.waiting import waited_for
 from symd.query.names import LONGEST, MAX_MATCHED, _text_matcher, find_names
 from tests.agreement import ours
 from tests.agreement.samples import Sample, samples
@@ -145,8 +146,8 @@ def test_a_search_that_nobody_waits_for_ends_at_the_next_name() -> None:
         if looked_at == 3:
             raise InterruptedError
 
-    with pytest.raises(InterruptedError):
-        find_names(MODULE, NameQuery("*", Match.GLOB), None, check)
+    with pytest.raises(InterruptedError), waited_for(check):
+        find_names(MODULE, NameQuery("*", Match.GLOB))
     assert looked_at == 3
 
 

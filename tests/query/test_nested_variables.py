@@ -12,6 +12,9 @@ from typing import NamedTuple
 import pytest
 
 import symd
+from symd.debuginfo.variables.registers import frame_divisor
+from symd.model.code import CodeObject, Vendor
+from symd.model.identities import ObjectPath
 from symd.model.variables import InScope
 from tests.query.test_variables import SAMPLES
 from tests.tools import require
@@ -154,9 +157,9 @@ def test_what_each_frame_has_is_what_llvm_dwarfdump_has_below_its_scope(path: st
     assert compared > 100
 
 
-def instructions(path: str, function: str) -> Iterator[tuple[int, str, list[str]]]:
+def instructions(path: str, function: str, objdump: str = "llvm-objdump") -> Iterator[tuple[int, str, list[str]]]:
     """llvm-objdump's: offset in the function, mnemonic and operands."""
-    command = [require("llvm-objdump"), "-d", f"--disassemble-symbols={function}", SAMPLES / path]
+    command = [require(objdump), "-d", f"--disassemble-symbols={function}", SAMPLES / path]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     start = None
     for mnemonic, operands, address in re.findall(r"^\t(\w+) (.*?)\s*// ([0-9A-F]+):", text, re.MULTILINE):
@@ -202,3 +205,45 @@ def test_what_is_in_private_memory_is_not_doubted(path: str):
     offsets = {int(where[1]) for each in stored if (where := re.search(r"s33 offset:(\d+)", each))}
     told = {place.locations[0].pieces[0].offset for place in found if place.function == "twice"}
     assert told <= offsets
+
+
+@pytest.mark.parametrize(
+    ("path", "function", "symbol", "divisor"),
+    [
+        ("amdgpu/bin/v4-gfx900-O0.co", "march", "march", 64),
+        ("amdgpu/bin/v4-gfx900-O0.co", "blend", "blend", 64),
+        ("amdgpu/bin/v6-gfx1100-calls-O0.co", "_Z7squaredPKfi", "squared", 1),
+    ],
+)
+def test_a_frame_pointer_is_divided_where_it_counts_the_bytes_of_all_lanes(
+    path: str, function: str, symbol: str, divisor: int
+):
+    """A called function moves the stack pointer by its frame: by 0x600 in march, whose last variable ends at 16 bytes
+    of each lane, and by 32 in squared, whose last one ends at 24."""
+    found = symd.open(SAMPLES / path).variables(f"{function}+0x30")
+    assert found.at.frames[0].function == symbol
+    pieces = [each.locations[0].pieces[0] for each in found.visible.variables if each.kind != "global"]
+    assert {(each.register.name, each.base_divisor) for each in pieces} == {("s33", divisor)}
+    own = instructions(path, function, "llvm-objdump-22")
+    added = next(int(each[2], 0) for _, mnemonic, each in own if mnemonic == "s_add_i32" and each[:2] == ["s32", "s32"])
+    end = max(each.offset + 4 for each in pieces)
+    assert end <= added // divisor < end + 32
+    text = {each.location for each in found.visible.variables if each.kind != "global"}
+    assert {each.partition(" + ")[0] for each in text} == {f"private memory at s33{'/64' if divisor > 1 else ''}"}
+
+
+@pytest.mark.parametrize(
+    ("target", "lanes", "divisor"),
+    [
+        ("gfx803", 64, 64), ("gfx90a:xnack+", 64, 64), ("gfx90c", None, 64), ("gfx9-generic", None, 64), ("gfx942", 64, 1),
+        ("gfx9-4-generic", 64, 1), ("gfx950", 64, 1), ("gfx1035", 32, 32), ("gfx1030", 64, 64), ("gfx10-3-generic", 32, 32),
+        ("gfx1030", None, 1), ("gfx1100", 32, 1), ("gfx11-generic", 32, 1), ("gfx1201", 32, 1), ("gfx1250", 32, 1), (None, 64, 1),
+    ],
+)  # fmt: skip
+def test_processors_with_architected_flat_scratch_have_frames_of_one_lane(
+    target: str | None, lanes: int | None, divisor: int
+):
+    """LLVM's AMDGPU usage guide, "Processors": those with architected flat scratch read private memory by scratch
+    instructions."""
+    code = CodeObject(ObjectPath(""), "amdgpu", target, b"", vendor=Vendor.AMD)
+    assert frame_divisor(code, lanes) == divisor

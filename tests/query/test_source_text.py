@@ -16,7 +16,7 @@ from symd.debuginfo.embedded_sources import embedded_sources
 from symd.errors import ObjectNotFound
 from symd.formats import containers
 from symd.model.code import CodeObject
-from symd.model.sources import Origin, PathRule, SourceText
+from symd.model.sources import PathRule, SourceText, TextOrigin
 from symd.query.source_text import Allowed, completed, from_module, places
 from tests.query.disasm.objects import SAMPLES
 from tests.tools import output, require
@@ -39,7 +39,7 @@ def test_spirv_carries_its_source(name: str) -> None:
 def test_cubins_carry_their_ptx_by_the_name_of_its_section() -> None:
     code = code_of(SAMPLES / "cuda" / "bin" / "saxpy.sm_75.lines.cubin")
     (source,) = from_module([code], [".nv_debug_ptx_txt"])
-    assert source.origin is Origin.MODULE
+    assert source.origin is TextOrigin.MODULE
     assert source.text is not None
     lines = source.text.splitlines()
     assert any(line.startswith(".version ") for line in lines)
@@ -106,9 +106,9 @@ def test_damaged_line_tables_raise_nothing(at: int, value: int) -> None:
 def test_what_the_module_carries_is_answered_in_order_and_what_not_is_said() -> None:
     code = code_of(SPIRV / "bin" / "waves.g.spv")
     missing, known = from_module([code], ["nothing.comp", "waves.comp"])
-    assert (missing.text, missing.origin, missing.verified) == (None, Origin.NONE, False)
+    assert (missing.text, missing.origin, missing.verified) == (None, TextOrigin.NONE, False)
     assert "does not contain" in missing.problem
-    assert (known.file, known.origin, known.problem, known.verified) == ("waves.comp", Origin.MODULE, "", True)
+    assert (known.file, known.origin, known.problem, known.verified) == ("waves.comp", TextOrigin.MODULE, "", True)
     with pytest.raises(ObjectNotFound):
         from_module([code], ["waves.comp"], "elsewhere")
 
@@ -131,7 +131,7 @@ def test_a_file_is_found_below_an_allowed_root_through_a_rule() -> None:
     read, _ = reader({"/here/src/a.cl": TEXT})
     allowed = Allowed(("/other", "/here"), (PathRule("/build", "/here/src"),))
     found = completed(SourceText("/build/x/../a.cl", md5=MD5, problem="no"), allowed, read)
-    assert (found.text, found.origin, found.path) == (TEXT.decode(), Origin.DISK, "/here/src/a.cl")
+    assert (found.text, found.origin, found.path) == (TEXT.decode(), TextOrigin.DISK, "/here/src/a.cl")
     assert found.verified
     assert not found.problem
 
@@ -168,7 +168,7 @@ def test_without_allowed_roots_nothing_is_read() -> None:
 
 def test_what_the_module_carries_is_not_looked_for_on_disk() -> None:
     read, asked = reader({"/src/k.cl": TEXT})
-    carried_text = SourceText("/src/k.cl", "its own", Origin.MODULE)
+    carried_text = SourceText("/src/k.cl", "its own", TextOrigin.MODULE)
     assert completed(carried_text, Allowed(("/src",)), read) is carried_text
     assert not asked
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from queue import SimpleQueue
@@ -28,8 +29,8 @@ from symd.model.answers import Answers, Candidate, Locations, Reason, TextSectio
 from symd.model.grabs import Grabbed
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.model.waiting import check_wanted
 from symd.rpc.wire.fields import chunks_of
-from symd.system.process.run import Cancelled
 from tests.builders.index_file import compress
 
 STRINGS = ("", "vadd", "helper", "/src/vadd.cl", "unused", "_Z6helperi", "/src/inc.h")
@@ -139,14 +140,18 @@ class FakeEngine:
     def receive(self, label=""):
         return FakeArriving(self, label)
 
-    def grab(self, request, when_unwanted=None):
+    def grab(self, request):
         self.grabs.append(request)
         if request.data == b"slow":
-            unwanted = threading.Event()
-            assert when_unwanted(unwanted.set)
             self.waiting.release()
-            self.unwanted.put(unwanted.wait(60))
-            raise Cancelled
+            try:
+                for _ in range(1200):
+                    check_wanted()
+                    time.sleep(0.05)
+            except Exception:
+                self.unwanted.put(True)
+                raise
+            self.unwanted.put(False)
         if request.data == b"bad":
             raise BuildFailed("the compiler refused", build_log="error: é\n" * 100_000, where="dg2")
         if request.data == b"crash":
@@ -211,7 +216,7 @@ class FakeEngine:
 
     stored_lines = lines
 
-    def symbolize(self, digest, queries, path=None, *, as_written=False, with_ranges=False, check_cancelled=None):
+    def symbolize(self, digest, queries, path=None, *, as_written=False, with_ranges=False):
         def value(query):
             match query:
                 case ByAddress(address):
@@ -228,7 +233,7 @@ class FakeEngine:
 
         return self._answers(digest, [value(query) for query in queries])
 
-    def symbolize_one(self, digest, query, path=None, check_cancelled=None):
+    def symbolize_one(self, digest, query, path=None):
         return self.symbolize(digest, [query], path)[0]
 
     def answer_from_open_index(self, digest, query, path=None):
@@ -243,9 +248,7 @@ class FakeEngine:
     def without_waiting(self):
         return nullcontext()
 
-    def symbolize_column(
-        self, digest, values, *, kernel=None, section=None, path=None, as_written=False, check_cancelled=None
-    ):
+    def symbolize_column(self, digest, values, *, kernel=None, section=None, path=None, as_written=False):
         if kernel is not None:
             return self.symbolize(digest, [ByKernel(kernel, int(v)) for v in values], path)
         if section is not None:

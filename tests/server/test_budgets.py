@@ -19,6 +19,7 @@ from symd.index.format import Strings
 from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Answer, Candidate, Reason, TextSection
 from symd.model.identities import ObjectPath
+from symd.model.waiting import check_wanted
 from symd.server import batches, waiting
 from symd.server.call import Call, CallEnded
 from symd.server.config import Config
@@ -554,21 +555,24 @@ def test_texts_of_columns_are_counted_before_they_are_read(tmp_path):
 
 def test_a_search_for_names_ends_with_its_call_and_its_time():
     call = Call("FindNames", "peer", None)
-    while_waited_for(call, Limits())()
-    with pytest.raises(LimitExceeded) as caught:
-        while_waited_for(call, Limits(question_seconds=-1))()
+    with while_waited_for(call, Limits()):
+        check_wanted()
+    with pytest.raises(LimitExceeded) as caught, while_waited_for(call, Limits(question_seconds=-1)):
+        check_wanted()
     assert caught.value.metadata["limit"] == "question_seconds"
-    check = while_waited_for(call, Limits())
-    call.end()
-    with pytest.raises(CallEnded):
-        check()
-    with pytest.raises(DeadlineExceeded):
-        while_waited_for(Call("FindNames", "peer", 0.0), Limits())()
+    with while_waited_for(call, Limits()):
+        check_wanted()
+        call.end()
+        with pytest.raises(CallEnded):
+            check_wanted()
+    check_wanted()
+    with pytest.raises(DeadlineExceeded), while_waited_for(Call("FindNames", "peer", 0.0), Limits()):
+        check_wanted()
 
 
-def look_for_names(*_given, check_cancelled, **_how):
+def look_for_names(*_given, **_how):
     while True:
-        check_cancelled()
+        check_wanted()
         time.sleep(0.001)
 
 

@@ -287,7 +287,7 @@ def test_a_refusal_names_the_field(modules, symbols):
     assert blamed(lambda: modules.ListKernels(m.ListKernelsRequest(module="x"))) == ["module"]
     assert blamed(lambda: modules.FindMissingModules(m.FindMissingModulesRequest(modules=["x"]))) == ["modules"]
     assert blamed(lambda: list(modules.GrabModule(m.GrabModuleRequest()))) == ["api"]
-    assert blamed(lambda: symbols.Symbolize(s.SymbolizeRequest(module=NAME, queries=[q.Query()]))) == ["queries"]
+    assert blamed(lambda: symbols.Symbolize(s.SymbolizeRequest(module=NAME, queries=[q.Query()]))) == ["queries[0]"]
     column = s.SymbolizeRequest(module=NAME, packed_queries=q.PackedQueries(values=b"123", count=1))
     assert blamed(lambda: symbols.Symbolize(column)) == ["packed_queries.values"]
 

@@ -122,7 +122,7 @@ def test_the_first_question_about_a_stored_index_takes_no_message_and_opens_noth
         with listening(daemon.server, config.address) as address, Client(address) as client:
             daemon.server.start()
             with monkeypatch.context() as patch:
-                patch.setattr(answering, "_read_and_answer", None)
+                patch.setattr(answering, "_run_handler", None)
                 assert client.symbolize_one(digest, ByAddress(ObjectAddress(0x1978))) == said
                 assert not engine.is_open(digest)
             assert client.symbolize_one(digest, ByAddress(ObjectAddress(0x1978))) == said

@@ -12,7 +12,7 @@ import pytest
 from grpc.aio import BaseError
 
 from symd.config import Limits
-from symd.server.answering import Method, MethodOptions, answer_stream
+from symd.server.answering import Method, MethodOptions, serve_stream
 from symd.server.call import Call, CallEnded
 from symd.server.messages import BytesInFlight
 from symd.server.waiting import WaitingCalls
@@ -63,7 +63,7 @@ def test_a_stream_whose_call_has_ended_keeps_no_thread() -> None:
         method = Method("x", handle, SymbolizeRequest, MethodOptions(), many_requests=False, many_responses=True)
         with pytest.raises((BaseError, CallEnded)):
             async with asyncio.timeout(SECONDS):
-                await answer_stream(method, at_work, Context(call), call)
+                await serve_stream(method, at_work, Context(call), call)
         assert await asyncio.to_thread(left.wait, SECONDS)
         assert await asyncio.wait_for(at_work.work_queues[Work.STREAM].run("another", lambda: 7), SECONDS) == 7
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from symd.model.line_tables import Listing
-from symd.model.sources import Origin, SourceText
+from symd.model.sources import SourceText, TextOrigin
 from symd.v1 import listing_service_pb2 as ls
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
@@ -29,7 +29,7 @@ def answers(engine):
     texts = ["s_nop 0 " * 5] * 40_000
     nothing = engine.symbolize(DIGEST, [])
     listing = Listing("", "gfx900", "tool", nothing, np.zeros(0, np.uint32), texts, "")
-    engine.sources = lambda *_: [SourceText("a.cl", "x" * 4_000_000, Origin.MODULE)]
+    engine.sources = lambda *_: [SourceText("a.cl", "x" * 4_000_000, TextOrigin.MODULE)]
     engine.listing = lambda *_: iter([listing])
 
 
@@ -43,7 +43,7 @@ def test_what_a_slow_client_is_still_to_be_sent_is_counted(tmp_path, method, req
         slow = stack.enter_context(Connection(address, window=0))
         slow.send(slow.call(method), message(request_.SerializeToString()), end=True)
         assert eventually(lambda: 4_000_000 <= daemon.flight.total <= 20_000_000)
-        daemon.engine.sources = lambda *_: [SourceText("a.cl", "x" * 9_000_000, Origin.MODULE)]
+        daemon.engine.sources = lambda *_: [SourceText("a.cl", "x" * 9_000_000, TextOrigin.MODULE)]
         with grpc.insecure_channel(address) as channel:
             read = ListingServiceStub(channel).ReadSources(ls.ReadSourcesRequest(module=NAME, files=["a.cl"]))
             assert refusal(lambda: list(read))[2]["limit"] == "client_bytes_in_flight"
@@ -59,7 +59,7 @@ def test_texts_of_sources_are_made_a_few_at_a_time(tmp_path):
         def sources(*_):
             begun.append(1)
             daemon.engine.hold.wait(20)
-            return [SourceText("a.cl", "x", Origin.MODULE)]
+            return [SourceText("a.cl", "x", TextOrigin.MODULE)]
 
         daemon.engine.sources = sources
         daemon.engine.hold.clear()

@@ -14,7 +14,7 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import KernelNotFound, LimitExceeded, ModuleNotFound, ObjectNotFound, ToolMissing
 from symd.model.line_tables import ListingPart
-from symd.model.sources import Origin
+from symd.model.sources import TextOrigin
 from symd.server.call import Call
 from symd.server.config import Config
 from symd.server.listening import listening
@@ -93,7 +93,7 @@ def test_source_files_come_from_the_allowed_folder_through_the_rules(both, confi
     _, client = both
     digest = client.add(SHADE).sha256
     (found,) = client.sources(digest, ["/src/shade.cl"])
-    assert found.origin is Origin.DISK
+    assert found.origin is TextOrigin.DISK
     assert found.text == SHADE_SOURCE.read_text()
     assert found.md5 == hashlib.md5(SHADE_SOURCE.read_bytes(), usedforsecurity=False).digest()
     assert found.path == f"{config.source_roots[0]}/shade.cl"
@@ -180,7 +180,7 @@ def test_texts_of_the_module_need_no_folder(config):
     for engine, client in served(replace(config, source_roots=())):
         digest = client.add(waves).sha256
         assert client.sources(digest, ["waves.comp"]) == engine.sources(digest, ["waves.comp"])
-        assert client.sources(digest, ["waves.comp"])[0].origin is Origin.MODULE
+        assert client.sources(digest, ["waves.comp"])[0].origin is TextOrigin.MODULE
 
 
 def test_only_a_large_answer_is_made_in_turns(both, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from symd.errors import StoreUnavailable, SymdError
-from symd.rpc.channel import SEVERAL
+from symd.rpc.channel import SEVERAL_DAEMONS_OPTIONS
 from symd.server.guard import status_of
 from symd.store.catalogue import locked_by_another
 
@@ -27,7 +27,7 @@ def times_sent(error: SymdError) -> int:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        with grpc.insecure_channel(f"127.0.0.1:{port}", options=SEVERAL) as channel:
+        with grpc.insecure_channel(f"127.0.0.1:{port}", options=SEVERAL_DAEMONS_OPTIONS) as channel:
             with pytest.raises(grpc.RpcError):
                 channel.unary_unary("/test.Service/Ask")(b"", timeout=30)
             return len(sent)

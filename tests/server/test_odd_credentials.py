@@ -19,8 +19,8 @@ from symd.server import watched_files
 from symd.server.access_file import Access, edit, read_access
 from symd.server.watched_files import WatchedFiles
 from symd.store import Store
-from symd.system.credential_files import LARGEST, read_credentials
 from symd.system.messages import os_error_text
+from symd.system.private_files import LARGEST, read_credentials
 from tests.server.authority import Authority
 
 SYMD = [sys.executable, "-m", "symd"]

@@ -25,12 +25,13 @@ from symd import Client
 from symd.engine.engine import Engine
 from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound, StoreUnavailable
 from symd.model.addresses import ByAddress
-from symd.server import metrics
 from symd.server.call import Call
 from symd.server.config import Config
+from symd.server.http import connections
+from symd.server.http_server import metrics_served
 from symd.server.listening import listening
 from symd.server.logs import JsonLogFormatter, TextLogFormatter, line
-from symd.server.metrics import NOTED_CALLS, Metrics, metrics_served
+from symd.server.metrics import NOTED_CALLS, Metrics
 from symd.server.server import build_daemon
 from symd.store import Store
 from symd.v1 import symbol_service_pb2 as s
@@ -156,7 +157,8 @@ def test_metrics_are_told_on_a_port_of_their_own():
 
 
 def test_who_asks_for_metrics_slowly_holds_up_neither_others_nor_the_end(monkeypatch):
-    monkeypatch.setattr(metrics, "SECONDS", 1.0)
+    monkeypatch.setattr(connections, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(connections, "STRANGERS", 16)
     with ExitStack() as stack:
         with metrics_served("127.0.0.1:0", lambda: b"x 1\n") as address:
             host, port = address.split(":")

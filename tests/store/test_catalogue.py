@@ -87,7 +87,7 @@ def test_a_write_waits_no_longer_for_its_own_process(tmp_path: Path, monkeypatch
 def busy_timeouts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What this thread tells SQLite about how long it may wait, from now on, in milliseconds. A store that another test left has a thread."""
     told: list[str] = []
-    opened, here = Catalogue._opened, threading.get_ident()
+    opened, here = Catalogue._open_connection, threading.get_ident()
 
     def traced(pool_of: Catalogue, pool: catalogue._Pool) -> sqlite3.Connection:
         connection = opened(pool_of, pool)
@@ -95,7 +95,7 @@ def busy_timeouts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             connection.set_trace_callback(told.append)
         return connection
 
-    monkeypatch.setattr(Catalogue, "_opened", traced)
+    monkeypatch.setattr(Catalogue, "_open_connection", traced)
     return told
 
 

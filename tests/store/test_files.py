@@ -14,7 +14,7 @@ import pytest
 from symd.errors import StoreUnavailable
 from symd.store.catalogue import existing, translated
 from symd.store.files import disk, sweep, turn
-from symd.store.temporary_folder import make_temporary_folder
+from symd.system.temporary_folders import make_temporary_folder
 
 
 def is_held(folder: Path, name: str) -> bool:
@@ -52,9 +52,7 @@ def test_what_a_dead_holder_left_is_swept(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_stays_of_a_temporary_folder_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_stays_of_a_temporary_folder_goes_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make_temporary_folder(tmp_path, "x-")
     (folder.path / "file").touch()
 
@@ -64,11 +62,8 @@ def test_what_stays_of_a_temporary_folder_is_told(
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", refuse)
         folder.remove()
-    assert [each.getMessage() for each in caplog.records] == [
-        f"{folder.path} stays, and takes room: [Errno 1] Operation not permitted: 'file'"
-    ]
+    assert (folder.path / "file").exists()
     make_temporary_folder(tmp_path, "x-").remove()
-    assert len(caplog.records) == 1
     assert not list(tmp_path.iterdir())
 
 

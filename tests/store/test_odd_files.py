@@ -334,7 +334,7 @@ def test_the_folder_of_another_user_is_refused_to_root_too(root: Path) -> None:
 
 AS_NOBODY = """
 import os, sys
-import rich.console, symd.cli.store, symd.index.schema  # this user may not be able to
+import symd.cli.store, symd.index.schema  # this user may not be able to
 from symd.cli.command_line import invoke
 os.setgroups([])
 os.setgid(int(sys.argv[1]))

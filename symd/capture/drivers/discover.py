@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.capture.drivers import simulate
-from symd.capture.drivers.apis import APIS, Api
-from symd.capture.drivers.request import DriverRequest
+from symd.capture.drivers.apis import APIS, Api, DriverRequest
 from symd.capture.drivers.runner import ask
 from symd.config import Limits
 from symd.errors import SymdError

@@ -9,15 +9,13 @@ import math
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from symd.capture.drivers import simulate
-from symd.capture.drivers.apis import APIS
+from symd.capture.drivers.apis import APIS, DriverRequest, write_request
 from symd.capture.drivers.confinement import Confinement, inherited, strongest
-from symd.capture.drivers.request import DriverRequest, write_request
 from symd.config import Limits
 from symd.errors import (
     BuildFailed,
@@ -31,11 +29,11 @@ from symd.errors import (
     from_description,
 )
 from symd.formats.containers import spirv
-from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
+from symd.model.grabs import Grabbed, GrabRequest
 from symd.system.messages import os_error_text
 from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, read_frames
 from symd.system.process.process import ProcessLimits
-from symd.system.process.run import Cancellation, Cancelled, Ended, Limit, run
+from symd.system.process.run import Ended, Limit, run
 from symd.system.temporary_folders import child_folder
 
 # The packages' own initialization is left out: no NumPy and no gRPC beside a driver.
@@ -87,31 +85,23 @@ def grab(
     limits: Limits,
     drivers: Mapping[str, str] = _SYSTEM_DRIVER_ALONE,
     confinement: Confinement | None = None,
-    *,
-    when_unwanted: WhenUnwanted | None = None,
 ) -> Grabbed:
     """Build a module with a real driver in a process of its own and take its debug data, native binary and names.
 
     ``drivers`` are the folders of driver generations beside the system's, by the names that requests know them by;
     ``confinement`` None is the strongest that this kernel has. An empty ``debug_data`` means that the driver has none.
     Raises InvalidInput (BuildFailed with the whole build log, DriverNotConfigured), LimitExceeded, DriverMissing,
-    DriverTimeout, DriverFailed (DriverCrashed); each names the module as ``where``; and ``Cancelled`` when nobody wants
-    it any more.
+    DriverTimeout, DriverFailed (DriverCrashed); each names the module as ``where``. Where nobody waits for the answer
+    any more (``symd.model.waiting``) the driver is not started, or ended.
     """
     asked = _driver_request(request, limits, drivers)
-    with closing(Cancellation()) as cancellation:
-        if when_unwanted is not None and not when_unwanted(cancellation.cancel):
-            raise Cancelled
-        value, byte_strings = ask(asked, limits, confinement or strongest(), cancellation)
+    value, byte_strings = ask(asked, limits, confinement or strongest())
     debug_data, native = byte_strings
     return Grabbed(debug_data, native, tuple(value["kernels"]), value["build_log"], value["driver"], value["device"])
 
 
 def ask(
-    request: DriverRequest,
-    limits: Limits,
-    confinement: Confinement = Confinement.NONE,
-    cancellation: Cancellation | None = None,
+    request: DriverRequest, limits: Limits, confinement: Confinement = Confinement.NONE
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Answer the request in a child process; its value and byte strings. Raises as ``grab`` does."""
     try:
@@ -127,7 +117,6 @@ def ask(
                 folder=folder,
                 environment=environment,
                 own_pipe=True,
-                cancellation=cancellation,
             )
         return _understood(ended, request, limits)
     except OSError as error:

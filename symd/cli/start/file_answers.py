@@ -8,12 +8,12 @@ import os
 import stat
 from collections.abc import Sequence
 
-from symd.cli.start.plain_text import Asked, answer_text
+from symd.cli.start import Asked, answer_text
 from symd.config import DEFAULT_LIMITS
 from symd.errors import SymdError
 from symd.formats.containers import ContainerUnpacker
 from symd.model.code import CodeKind, CodeObject
-from symd.model.frame_text import PlainAnswer
+from symd.model.frame_text import NotPlain, PlainAnswer, log_not_plain
 
 _MOST_QUERIES = 3
 """Queries that are answered one by one, each from the units that it needs; of more the command line decodes everything
@@ -26,44 +26,44 @@ _WITH_OTHERS = frozenset({"host-elf"})
 """Formats of files beside which others may lie that belong to them."""
 
 
-def file_answers(asked: Asked) -> str | None:
+def plain_answers_text(asked: Asked) -> str | None:
     """What is written for a file and queries; None where an answer is not plain: then the command line answers."""
-    file, queries = asked
-    if len(queries) > _MOST_QUERIES:
-        return None
     gc.disable()  # thousands of objects, of which none refers to itself
     try:
-        data = _content(file)
-        if data is None:
-            return None
-        opening = ContainerUnpacker(data, DEFAULT_LIMITS, outline=True)
-        objects = [*opening]
-        if opening.format in _WITH_OTHERS:
-            return None
-        found = []
-        for query, kernel, value in queries:
-            place = at_kernel(objects, kernel, value) if kernel else at_address(objects, value)
-            answer = None if place is None else answer_at(*place)
-            if answer is None:
-                return None
-            found.append(answer_text(query, answer))
-        return "".join(found)
-    except (OSError, SymdError):
+        return _plain_text(*asked)
+    except (OSError, SymdError, NotPlain) as reason:
+        log_not_plain(asked[0], reason)
         return None
     finally:
         gc.enable()
 
 
-def _content(file: str) -> bytes | None:
-    """The bytes of a file that is neither large nor something else; a longer one is mapped."""
+def _plain_text(file: str, queries: Sequence[tuple[str, str, int]]) -> str:
+    if len(queries) > _MOST_QUERIES:
+        raise NotPlain("the command line decodes a file once for many queries")
+
+    opening = ContainerUnpacker(_content(file), DEFAULT_LIMITS, outline=True)
+    objects = [*opening]
+    if opening.format in _WITH_OTHERS:
+        raise NotPlain("files beside this one may belong to it")
+
+    found = []
+    for query, kernel, value in queries:
+        place = at_kernel(objects, kernel, value) if kernel else at_address(objects, value)
+        found.append(answer_text(query, plain_answer(*place)))
+    return "".join(found)
+
+
+def _content(file: str) -> bytes:
+    """The bytes of a file; a longer one is mapped. Raises NotPlain for one that is large or no regular file."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except ValueError:  # a name that no file can have
-        return None
+    except ValueError as error:
+        raise NotPlain("no file can have this name") from error
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size < _MOST_BYTES:
-            return None
+            raise NotPlain("no regular file, or one that is empty or large")
         if status.st_size < _MAPPED:
             return os.read(handle, _MAPPED)
         return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)  # type: ignore[return-value] # it has what is asked of bytes
@@ -71,12 +71,13 @@ def _content(file: str) -> bytes | None:
         os.close(handle)
 
 
-def answer_at(code: CodeObject, section: int, offset: int) -> PlainAnswer | None:
-    """The answer at a byte of text, by the number of its section; None where the whole index has to say."""
+def plain_answer(code: CodeObject, section: int, offset: int) -> PlainAnswer:
+    """The answer at a byte of text, by the number of its section. Raises NotPlain where the whole index has to say, and
+    SymdError for debug data that cannot be read."""
     if code.kind is CodeKind.SPIRV:
         from symd.debuginfo.spirv import one_address as spirv  # noqa: PLC0415 - one of the two is needed
 
-        return spirv.answer_at(code, offset)
+        return spirv.answer_at_offset(code, offset)
     from symd.debuginfo import one_address  # noqa: PLC0415 - one of the two is needed
 
     return one_address.answer_at(code, section, offset, DEFAULT_LIMITS)
@@ -86,24 +87,27 @@ _TextByte = tuple["CodeObject", int, int]
 """A byte of text: its code object, the number of its section, the offset in that."""
 
 
-def at_address(objects: Sequence[CodeObject], address: int) -> _TextByte | None:
-    """The only byte of text at an object address."""
+def at_address(objects: Sequence[CodeObject], address: int) -> _TextByte:
+    """The only byte of text at an object address. Raises NotPlain unless there is exactly one."""
     places = [
         (code, text.index, address - code.bias - text.address)
         for code in objects
         for text in code.sections
         if text.executable and 0 <= address - code.bias - text.address < text.size
     ]
-    return places[0] if len(places) == 1 else None
+    if len(places) != 1:
+        raise NotPlain(f"{len(places)} text sections hold the address")
+    return places[0]
 
 
-def at_kernel(objects: Sequence[CodeObject], name: str, offset: int) -> _TextByte | None:
-    """The byte at an offset of the only kernel of a name."""
+def at_kernel(objects: Sequence[CodeObject], name: str, offset: int) -> _TextByte:
+    """The byte at an offset of the only kernel of a name. Raises NotPlain where none or several have the name, or the
+    offset is outside of the section."""
     found = [(code, kernel) for code in objects for kernel in code.kernels if kernel.name == name]
     if len(found) != 1 or any(code.kernel_named_by_debug_data for code in objects):
-        return None
+        raise NotPlain(f"{len(found)} kernels have the name, or debug data names kernels")
     ((code, kernel),) = found
     size = next((text.size for text in code.sections if text.executable and text.index == kernel.section_index), 0)
-    return (
-        (code, kernel.section_index, kernel.offset + offset) if kernel.size and kernel.offset + offset < size else None
-    )
+    if not kernel.size or kernel.offset + offset >= size:
+        raise NotPlain("the offset is outside of the section")
+    return code, kernel.section_index, kernel.offset + offset

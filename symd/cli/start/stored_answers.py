@@ -9,10 +9,10 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 
-from symd.cli.start.plain_text import MODULE_BYTES, Asked, answer_text, names_server, plain_questions
+from symd.cli.start import MODULE_BYTES, Asked, answer_text, names_server, plain_questions
 from symd.core.index_lookup import IndexLookup
 from symd.index.file_header import VERSION
-from symd.model.frame_text import NotPlain, PlainAnswer
+from symd.model.frame_text import NotPlain, PlainAnswer, log_not_plain
 
 _CHUNK = 1 << 20
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -35,7 +35,12 @@ def stored_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> 
             mapped = memoryview(mmap.mmap(index.fileno(), 0, access=mmap.ACCESS_READ))
         lookup = IndexLookup(mapped, VERSION, digest=digest)
         return "".join(answer_text(query, _named_at(lookup, address)) for query, _, address in queries)
-    except (OSError, NotPlain, ValueError):  # the last: of a damaged index, or of a name that no file can have
+    except (
+        OSError,
+        NotPlain,
+        ValueError,
+    ) as reason:  # the last: of a damaged index, or of a name that no file can have
+        log_not_plain(file, reason)
         return None
 
 
@@ -44,10 +49,10 @@ def _named_at(lookup: IndexLookup, address: int) -> PlainAnswer:
     where a frame has no name: a source may have it."""
     answer = lookup.answer(address)
     if answer is None:
-        raise NotPlain
+        raise NotPlain("more than a look at one text section is needed")
     reason, _, _, _, _, _, _, frames, *_ = answer
     if not frames or not all(function or linkage_name for function, linkage_name, *_ in frames):
-        raise NotPlain
+        raise NotPlain("a frame has no name, or there is none")
     return reason, tuple([frame[:5] for frame in frames])
 
 
@@ -90,7 +95,7 @@ def _digest(file: str) -> bytes:
     with open(file, "rb", buffering=0) as stream:  # noqa: PTH123 - pathlib is slow to import
         status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size <= MODULE_BYTES:
-            raise NotPlain
+            raise NotPlain("no regular file, or one that is empty or too large")
         hashed, chunk = openssl_sha256(usedforsecurity=False), memoryview(bytearray(min(_CHUNK, status.st_size)))
         while size := stream.readinto(chunk):
             hashed.update(chunk[:size])

@@ -207,7 +207,7 @@ def read_lines(sections: DebugSections, units: Units | None = None) -> LineColum
 NO_ROW = -1
 
 
-class RangeRows(NamedTuple):
+class DieRanges(NamedTuple):
     """The addresses [start, end) of DIEs, in order; ``which`` is the number of each one's DIE. None is empty."""
 
     which: I64
@@ -228,7 +228,7 @@ class DieColumns(NamedTuple):
     depth: U32
     tag: U32
     flags: U32
-    ranges: RangeRows
+    ranges: DieRanges
     left_out: Sequence[tuple[int, Malformed]]
 
 
@@ -245,7 +245,7 @@ def read_dies(
     return _die_columns(rows, left_out)
 
 
-def unit_ranges(sections: DebugSections, units: Sequence[Unit]) -> RangeRows:
+def unit_ranges(sections: DebugSections, units: Sequence[Unit]) -> DieRanges:
     """The code ranges that the first DIE of each unit states, by the place of the unit."""
     found = read_dies(sections, units, (), only_first=True)
     return found.ranges._replace(which=found.unit[found.ranges.which].astype(np.int64))
@@ -268,7 +268,7 @@ def _die_columns(rows: DieRows, left_out: Sequence[tuple[int, Malformed]]) -> Di
         narrow("depth"),
         narrow("tag"),
         narrow("flags"),
-        RangeRows(
+        DieRanges(
             np.frombuffer(ranges.which, np.uint32).astype(np.int64),
             np.frombuffer(ranges.start, np.uint64),
             np.frombuffer(ranges.stop, np.uint64),
@@ -290,7 +290,7 @@ def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None
 
     Names are the DIE's own or those of DW_AT_specification and DW_AT_abstract_origin, through any units, up to 32
     steps. Lexical blocks and other DIEs between a scope and its parent are looked through; a subprogram has no parent.
-    RangeRows are DW_AT_low_pc with DW_AT_high_pc, or DW_AT_ranges; empty ones are left out.
+    Ranges are DW_AT_low_pc with DW_AT_high_pc, or DW_AT_ranges; empty ones are left out.
 
     A unit whose tree cannot be followed is left out whole, with a warning; a name, an address or a range list that
     leads out of its section is left out alone, and one warning a section counts them. Raises Malformed when there are

@@ -1,12 +1,18 @@
 """All line tables of an object: their headers (DWARF 5, 6.2.4; DWARF 2-4, 6.2.4 of each) as the core reads them, and
 their rows, with one list of files. Paths are joined as llvm-symbolizer joins absolute paths, in bounds: compilation
-directory, include directory, name; nothing is normalized."""
+directory, include directory, name; nothing is normalized.
+
+Also the lines of its source file that a function can have: from its declaration up to the next one in the same file. A
+declaration inside the function must not end it: lambdas, blocks, methods of local classes and outlined parallel regions
+are known by their names; so must none before a line from which the function calls something. If a function calls from a
+line before its own declaration, #line is in use in this file, so that no function of it gets bounds."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
+from symd.core import function_lines as core
 from symd.core.inlined_calls import InlinedCalls
 from symd.core.line_header import LineHeader, LineHeaderReader
 from symd.core.line_program import LineRows
@@ -19,8 +25,34 @@ from symd.formats.budget import DebugBudget, beyond
 from symd.model.light_typing import NamedTuple
 
 _LLVM_SOURCE = int(Lnct.DW_LNCT_LLVM_source)
-TEXT_COLUMN = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])
-"""DW_LNCT_LLVM_source as tables spell it: where it is nowhere in their section they have no texts of files."""
+_TEXT_COLUMN = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])
+"""DW_LNCT_LLVM_source as tables spell it."""
+_LEAST_HEADER = 12
+"""Bytes up to and with header_length, at most."""
+_WITH_ADDRESS_SIZE = 5
+"""The version of DWARF from which on headers say how large addresses are."""
+_LONGEST_TABLE = 0xFFFFFFF0
+"""Lengths of tables from here on mean something else (7.4)."""
+_MOST_WALKED = 4096
+"""Tables whose headers are looked at one by one; the rest of a section that has more is searched whole."""
+
+
+def may_have_texts(data: bytes) -> bool:
+    """Whether a line table of a section may have texts of files: a header spells the column. Programs, which are most
+    of a section, are not looked at."""
+    at = 0
+    for _ in range(_MOST_WALKED):
+        if at >= len(data):
+            return False
+        length = int.from_bytes(data[at : at + 4], "little")
+        if length >= _LONGEST_TABLE or len(data) - at < _LEAST_HEADER:
+            break
+        said = at + (8 if data[at + 4] >= _WITH_ADDRESS_SIZE else 6)  # the place of header_length
+        program = said + 4 + int.from_bytes(data[said : said + 4], "little")
+        at += 4 + length
+        if data.find(_TEXT_COLUMN, said, min(program, at)) >= 0:
+            return True
+    return data.find(_TEXT_COLUMN, at) >= 0
 
 
 def read_headers(
@@ -250,3 +282,32 @@ class FilePaths:
                 raise beyond("path_bytes", PATH_BYTES, what, self._section)
             found.append(path)
         return found
+
+
+_LOCAL = "_ZZ"
+"""How the Itanium ABI begins the mangled name of what is declared inside a function."""
+_INSIDE = ("operator()", "_block_invoke", "omp_outlined")
+"""What the names of lambdas, blocks and outlined regions have in common."""
+
+
+def line_ends(functions: Sequence[memoryview], names: Sequence[str], calls: tuple[memoryview, ...]) -> array[int]:
+    """For each function the line (u32) behind its last one: ``symd.core.function_lines.NO_END`` where no other
+    declaration follows, 0 where nothing is known. ``functions`` are the columns FUNCTION_COLUMNS of
+    ``symd.core.scopes``, whose names are indexes of ``names``; ``calls`` are those of
+    ``symd.core.function_lines.line_ends``."""
+    name, linkage_name, file, line, unit = functions
+    return core.line_ends((unit, file, line), _are_inside(name.tolist(), linkage_name.tolist(), names), calls)
+
+
+def _are_inside(name: list[int], linkage_name: list[int], names: Sequence[str]) -> bytes:
+    """For each function whether its name says that it is declared inside another one."""
+    numbers = {*name, *linkage_name}
+    text = "\n".join([names[number] for number in numbers])
+    if _LOCAL not in text and not any(part in text for part in _INSIDE):  # as in most objects
+        return bytes(len(name))
+    inside = {number for number in numbers if _is_inside(names[number])}
+    return bytes(one in inside or other in inside for one, other in zip(name, linkage_name, strict=True))
+
+
+def _is_inside(name: str) -> bool:
+    return name.startswith(_LOCAL) or any(part in name for part in _INSIDE)

@@ -7,16 +7,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
+from symd.core.line_program import places_of_set_address
 from symd.debuginfo.dwarf import forms
-from symd.debuginfo.dwarf.constants import At, Lne
+from symd.debuginfo.dwarf.constants import At
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Unit, Units, read_rows
 from symd.model.light_typing import NamedTuple
 
-_EXTENDED_OPCODE = 0
-"""The opcode that begins an extended instruction of a line program (6.2.5.3); its own number follows after its
-length."""
-_SET_ADDRESS = int(Lne.DW_LNE_set_address)
 _BYTES_A_STEP = 256
 """Bytes of a line table that are searched in about a microsecond at most."""
 _Span = tuple[int, int]
@@ -100,10 +97,8 @@ def _begins_inside(sections: DebugSections, unit: Unit, spans: Sequence[_Span], 
     size = unit.widths.address
     top = 1 << 8 * size
     dropped = {top - 1, top - 2, 0} if is_zero_dropped else {top - 1, top - 2}
-    opcode = bytes([_EXTENDED_OPCODE, size + 1, _SET_ADDRESS])
-    while (at := data.find(opcode, at, end)) >= 0:
-        at += len(opcode)
-        address = int.from_bytes(data[at : at + size], "little")
+    for place in places_of_set_address(data, at, end, size):
+        address = int.from_bytes(data[place : place + size], "little")
         before = bisect_left(ordered, (address + 1,))
         if address not in dropped and not (before and address <= furthest[before - 1]):
             return False

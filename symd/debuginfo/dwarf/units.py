@@ -72,9 +72,9 @@ class Unit:
 
     def changed(self, **changes: Any) -> Self:
         """A copy of the unit with other values of some fields. Raises AttributeError for what is no field."""
-        from copy import copy  # noqa: PLC0415 - slow to import, and one unit alone stays as it is
-
-        found = copy(self)
+        found = object.__new__(type(self))
+        for name in self.__slots__:
+            setattr(found, name, getattr(self, name))
         for name, value in changes.items():
             setattr(found, name, value)
         return found

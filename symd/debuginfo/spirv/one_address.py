@@ -12,7 +12,6 @@ from symd.debuginfo import leaves_out_calls
 from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.spirv.decoded import NO_PARENT, SCOPE_COLUMNS, decode
 from symd.debuginfo.spirv.sources import every_text
-from symd.errors import SymdError
 from symd.formats.spirv.module import parsed_module
 from symd.model.code import CodeObject, DebugScheme, Function
 from symd.model.frame_text import (
@@ -30,15 +29,12 @@ _END_SEQUENCE = 4
 """The flag of a row that ends a sequence, as in ``model.debug_info``."""
 
 
-def answer_at(code: CodeObject, offset: int) -> PlainAnswer | None:
-    """The answer at a byte of the module; None where the whole index has to say, and of one inside a container, for
-    which nobody asks by an address."""
+def answer_at_offset(code: CodeObject, offset: int) -> PlainAnswer:
+    """The answer at a byte of the module. Raises SymdError for debug data that cannot be read, and NotPlain where the
+    whole index has to say, also of a module inside a container, for which nobody asks by an address."""
     if code.debug is not DebugScheme.SPIRV or len(code.sections) != 1 or code.is_compiler_input:
-        return None
-    try:
-        return _AddressReading(code, offset).answer()
-    except (SymdError, NotPlain):
-        return None
+        raise NotPlain("SPIR-V without debug data, or inside a container")
+    return _AddressReading(code, offset).answer()
 
 
 class _AddressReading:
@@ -58,12 +54,12 @@ class _AddressReading:
         """Raises NotPlain."""
         rows, row, chain, symbol = self._rows, self._row(), self._chain(), self._symbol()
         if (not chain and symbol is None) or (not len(self._scopes) and not len(rows.offset)):
-            raise NotPlain
+            raise NotPlain("no function holds the address")
         if row is None:
             return NO_LINE, self._frames(chain, symbol, None)
         if not len(self._scopes) and leaves_out_calls(self._code):
             if symbol is None or not rows.line[row]:
-                raise NotPlain
+                raise NotPlain("rows alone name no function with a line")
             reason = CONTRADICTORY if self._is_strange(row, symbol) else INFERRED
             return reason, self._frames(chain, symbol, row)
         if rows.line[row]:
@@ -96,10 +92,10 @@ class _AddressReading:
             start, stop = self._rows.offset[row : row + 2]
             edges = (edge for each in self._code.functions for edge in (each.offset, each.offset + each.size))
             if any(start < edge < stop for edge in edges):
-                raise NotPlain
+                raise NotPlain("a function begins or ends inside the row")
             file, line, column = (column[row] for column in self._rows[1:4])
             if line and self._is_outside(self._files[file], line, column):
-                raise NotPlain
+                raise NotPlain("the row lies outside of the text that the module carries")
             position = self._files[file] or None, line, column
         if chain:
             return self._scopes.frames(chain, position)
@@ -110,7 +106,7 @@ class _AddressReading:
         texts = every_text(self._code)
         if not texts:
             return False
-        from symd.debuginfo.text_widths import widths_by_file  # noqa: PLC0415 - few modules have texts
+        from symd.debuginfo.spirv.sources import widths_by_file  # noqa: PLC0415 - few modules have texts
 
         widths = widths_by_file(texts).get(file)
         return widths is not None and (line >= len(widths) or column > widths[line])

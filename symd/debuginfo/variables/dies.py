@@ -16,7 +16,7 @@ import numpy as np
 
 from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
 from symd.debuginfo.dwarf import forms
-from symd.debuginfo.dwarf.columns import RangeRows, read_dies
+from symd.debuginfo.dwarf.columns import DieRanges, read_dies
 from symd.debuginfo.dwarf.constants import At, Form, Tag
 from symd.debuginfo.dwarf.forms import Abbreviation, Cursor, ValueLayout
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
@@ -44,7 +44,7 @@ class DieExtents:
     tag: U32
     unit: I64
     parent: I64
-    ranges: RangeRows
+    ranges: DieRanges
     notes: tuple[str, ...] = ()
 
     def around(self, at: int, most: int) -> list[int]:

@@ -27,7 +27,7 @@ from symd.debuginfo.variables.machine import (
     TermSymbol,
     bare,
 )
-from symd.debuginfo.variables.registers import RegisterName
+from symd.debuginfo.variables.registers import FRAME_POINTERS, PRIVATE_SPACES, RegisterName
 from symd.debuginfo.variables.types import Reading
 
 
@@ -113,13 +113,22 @@ MOST_NODES = 400
 class OperandNames:
     """How the vendor calls registers and address spaces, and how a constant of the variable's type is read.
 
-    ``memory`` is the space of memory that no operation names the space of, where the variable has one of its own.
+    ``memory`` is the space of memory that no operation names the space of, where the variable has one of its own. An
+    AMD frame pointer is divided by ``frame_divisor`` (``registers.frame_divisor``) where a lane's memory counts from
+    it.
     """
 
     register: Callable[[int], RegisterName]
     space: Callable[[int], str]
     reading: Reading
     memory: int | None = None
+    frame_divisor: int = 1
+
+    def divisor(self, load: Deref) -> int:
+        """What the register that an address counts from is divided by."""
+        base = load.address.base if isinstance(load.address, Sum) else load.address
+        is_frame = isinstance(base, Register) and base.number in FRAME_POINTERS and load.space in PRIVATE_SPACES
+        return self.frame_divisor if is_frame else 1
 
 
 class Leaf(NamedTuple):
@@ -228,6 +237,10 @@ class _Writer:
             self.leaf(Leaf("address", (place.address.value,)))
         else:
             self.term(place.address, 0)
+            divisor = self.names.divisor(place)
+            if divisor != 1:
+                at = len(self.leaves) - isinstance(place.address, Sum)
+                self.parts[at] = f"/{divisor}{self.parts[at]}"
 
     def value(self, term: Term, piece: Piece) -> None:
         if piece.size is not None:

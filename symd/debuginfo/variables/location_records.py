@@ -127,6 +127,7 @@ def _memory(loads: Sequence[Deref], first: int, names: OperandNames) -> Location
         return replace(
             place,
             register=register,
+            base_divisor=names.divisor(loads[0]),
             offset=offsets[0],
             per_lane=stride != 0 or _moves(register),
             lane_stride=stride,

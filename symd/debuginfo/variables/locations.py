@@ -76,7 +76,8 @@ class LocationAt(NamedTuple):
 
 
 class Locator:
-    """Finds out where variables are, at one linear ``address``, which lies in text section number ``section``."""
+    """Finds out where variables are, at one linear ``address``, which lies in text section number ``section``.
+    ``frame_divisor`` is what ``registers.frame_divisor`` says."""
 
     def __init__(
         self,
@@ -86,8 +87,10 @@ class Locator:
         evaluations: Evaluations,
         section: int,
         address: int,
+        frame_divisor: int = 1,
     ) -> None:
         self._code = code
+        self._frame_divisor = frame_divisor
         self._evaluations = evaluations
         self._dies = dies
         self._layout = layout
@@ -229,6 +232,7 @@ class Locator:
             space=partial(address_space, self._vendor),
             reading=reading,
             memory=number if number and not in_register else None,
+            frame_divisor=self._frame_divisor,
         )
 
     def _register_name(self, number: int) -> RegisterName:

@@ -360,11 +360,6 @@ def _intel_register_bits(machine: Machine) -> None:
     machine.push(Bits(number, start, size))
 
 
-def _intel_lane(machine: Machine) -> None:
-    machine.uses_lane = True
-    machine.push_number(machine.lane)
-
-
 def _intel_piece(machine: Machine) -> None:
     """DW_OP_piece with its size on the stack."""
     machine.take_piece(8 * machine.pop_number())
@@ -379,14 +374,7 @@ def _intel_bit_piece(machine: Machine) -> None:
 OPERATIONS: Mapping[int, Execute] = {
     Op.DW_OP_addr: _address,
     Op.DW_OP_deref: _deref,
-    Op.DW_OP_const1u: partial(constant, 1, False),
-    Op.DW_OP_const1s: partial(constant, 1, True),
-    Op.DW_OP_const2u: partial(constant, 2, False),
-    Op.DW_OP_const2s: partial(constant, 2, True),
-    Op.DW_OP_const4u: partial(constant, 4, False),
-    Op.DW_OP_const4s: partial(constant, 4, True),
-    Op.DW_OP_const8u: partial(constant, 8, False),
-    Op.DW_OP_const8s: partial(constant, 8, True),
+    **{Op.DW_OP_const1u + at: partial(constant, 1 << at // 2, bool(at & 1)) for at in range(8)},
     Op.DW_OP_constu: lambda machine: machine.push_number(machine.cursor.uleb()),
     Op.DW_OP_consts: lambda machine: machine.push_number(machine.cursor.sleb()),
     Op.DW_OP_dup: lambda machine: machine.push(machine.peek()),
@@ -468,7 +456,7 @@ INTEL_OPERATIONS: Mapping[int, Execute] = {
     **OPERATIONS,
     Op.DW_OP_INTEL_regs: _intel_register,
     Op.DW_OP_INTEL_push_bit_piece_stack: _intel_bits_of,
-    Op.DW_OP_INTEL_push_simd_lane: _intel_lane,
+    Op.DW_OP_INTEL_push_simd_lane: _lane,
     Op.DW_OP_INTEL_piece_stack: _intel_piece,
     Op.DW_OP_INTEL_bit_piece_stack: _intel_bit_piece,
     Op.DW_OP_INTEL_regval_bits: _intel_register_bits,

@@ -12,6 +12,7 @@ belong to each lane, and the registers that NVIDIA's frame addresses count from.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -56,6 +57,23 @@ _SPACES: Mapping[Vendor, Mapping[int, str]] = {
 NVIDIA_REGISTER_CLASS = 2
 PRIVATE_SPACES = frozenset({1, 5})
 """AMD's, of one lane."""
+FRAME_POINTERS = frozenset(range(32 + 32, 32 + 35))
+"""s32, s33 and s34: stack, frame and base pointer of LLVM's AMDGPU code."""
+_AMD_TARGET = re.compile(r"gfx([0-9]{1,2})(?:([0-9a-f])[0-9a-f]|-?([0-9])?-generic)")
+
+
+def frame_divisor(code: CodeObject, lanes: int | None) -> int:
+    """What a frame pointer of AMD code is divided by to get bytes of one lane's private memory: ``lanes``, those of a
+    wave, where LLVM reads that memory by buffer instructions, whose offset counts the bytes of all lanes; 1 where it
+    uses scratch instructions (gfx940 and its kin, and from gfx11 on), or where it is not known. In a kernel the pointer
+    is 0."""
+    found = _AMD_TARGET.fullmatch((code.target or "").partition(":")[0]) if code.vendor is Vendor.AMD else None
+    if found is None:
+        return 1
+    major, minor = int(found[1]), found[2] or found[3]
+    if major >= 11 or (major == 9 and minor in ("4", "5")):
+        return 1
+    return 64 if major < 10 else lanes or 1  # gfx10 was the first to have waves of 32 lanes
 
 
 class RegisterName(NamedTuple):

@@ -21,7 +21,7 @@ from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.debuginfo.variables.expression import Evaluations
 from symd.debuginfo.variables.locations import Locator
-from symd.debuginfo.variables.registers import RegisterWidths
+from symd.debuginfo.variables.registers import RegisterWidths, frame_divisor
 from symd.debuginfo.variables.scopes import FUNCTIONS, AddressRange, ScopeFinder, VariableScope
 from symd.debuginfo.variables.type_names import TypeNames
 from symd.debuginfo.variables.types import TypeTable
@@ -188,8 +188,9 @@ class _Question:
         self.section = section
         self.address = address
         self.types = TypeTable(self.dies, self.names, self.code.vendor)
-        self.locator = Locator(self.code, self.dies, self.layout, reader.evaluations, section, address)
         self.lanes = self._wavefront()
+        divisor = frame_divisor(self.code, self.lanes)
+        self.locator = Locator(self.code, self.dies, self.layout, reader.evaluations, section, address, divisor)
         self.widths = RegisterWidths(self.code, self.lanes)
         self.variables: list[Variable] = []
         self.notes = list(reader.notes)

@@ -47,7 +47,7 @@ from symd.model.arguments import ColumnQuestion
 from symd.model.columns import I32, I64, U8, U32, U64, in_groups, no_numbers
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, DeviceAnswers, DeviceCandidate, DevicePlace, Origin, Times
 from symd.model.identities import Digest, ObjectPath
-from symd.model.waiting import never_cancelled
+from symd.model.waiting import check_wanted
 from symd.query.code_ranges import check_ranged, ranged
 from symd.query.symbolize import QueryBudget, symbolize_origins
 
@@ -148,7 +148,6 @@ def symbolize_question(
     question: ColumnQuestion,
     context: Callable[[str], ContextMap],
     opener: OpenIndexOf,
-    check_cancelled: Callable[[], None] = never_cancelled,
     own: str = "",
     *,
     with_ranges: bool = False,
@@ -158,17 +157,15 @@ def symbolize_question(
     Reasons beside those of the module: OUTSIDE_TEXT (nothing was ever mapped there), UNLOADED (something was, before or
     later), AMBIGUOUS, UNKNOWN_MODULE (what was there is not in the store), MALFORMED (it is, and cannot be read); of
     the module ``own`` the errors are raised instead. Raises ``LimitExceeded`` when truncated addresses could stand for
-    too many places. ``check_cancelled`` is called now and then, and raises when nobody waits any more.
+    too many places.
     """
     if with_ranges:
         check_ranged(len(question.values))
-    meant = _meaning_of(question, context, check_cancelled)
-    return _answered(meant, opener, check_cancelled, own, with_ranges=with_ranges)
+    meant = _meaning_of(question, context)
+    return _answered(meant, opener, own, with_ranges=with_ranges)
 
 
-def _meaning_of(
-    question: ColumnQuestion, context: Callable[[str], ContextMap], check_cancelled: Callable[[], None]
-) -> _Meant:
+def _meaning_of(question: ColumnQuestion, context: Callable[[str], ContextMap]) -> _Meant:
     """What the numbers mean in modules. Raises ``ContextNotFound`` and ``LimitExceeded``."""
     values, origins = question.values, question.origins
     reason = np.zeros(len(values), np.uint8)
@@ -184,37 +181,35 @@ def _meaning_of(
         count = len(values) if rows is None else len(rows)
         _check_work(known, form, count)
         for part in parts_of(count):
-            check_cancelled()
+            check_wanted()
             at = part if rows is None else rows[part]
             times = question.times[at] if isinstance(question.times, np.ndarray) else question.times
-            found = _found(known, values[at], _as_of(times, known.now, part.stop - part.start), form, check_cancelled)
+            found = _found(known, values[at], _as_of(times, known.now, part.stop - part.start), form)
             of_part = known.timeline.targets_of(found.row) + len(targets)
             of_part[found.row < 0] = NONE
             target[at], reason[at] = of_part, found.reason
             value[at] = known.timeline.values_of(found.row, found.address)
             if form != WHOLE_ADDRESS or known.width < _UINT64_BITS:
                 address = values.copy() if address is values else address
-                address[at] = _whole(found.address, known.width)
+                address[at] = _full_width(found.address, known.width)
             candidates.add(known, part.start if rows is None else rows[part], found)
         targets += known.timeline.targets
     return _Meant(targets, target, value, address, reason, candidates.by_query)
 
 
-def _whole(addresses: U64, width: int) -> U64:
+def _full_width(addresses: U64, width: int) -> U64:
     """Addresses in canonical form; one that is none as it is."""
     low, valid = reduced(addresses, width)
     return extended(low, width) if valid.all() else np.where(valid, extended(low, width), addresses)
 
 
-def place_of(query: ByDevice, context: Callable[[str], ContextMap], check_cancelled: Callable[[], None]) -> DevicePlace:
+def place_of(query: ByDevice, context: Callable[[str], ContextMap]) -> DevicePlace:
     """What one device address means in which module."""
     column = np.array([query.address], np.uint64)
-    meant = _meaning_of(
-        ColumnQuestion(column, (Origin(context=query.context),), None, query.time), context, check_cancelled
-    )
+    meant = _meaning_of(ColumnQuestion(column, (Origin(context=query.context),), None, query.time), context)
     address, number = DeviceAddress(int(meant.address[0])), int(meant.target[0])
     if number < 0:
-        return DevicePlace(address, Reason(int(meant.reason[0])))
+        return DevicePlace(address, Reason(int(meant.reason[0])), candidates=meant.candidates.get(0, ()))
     target = meant.targets[number]
     return DevicePlace(address, None, Digest(target.module), _path(target), _place(target, int(meant.value[0])))
 
@@ -240,16 +235,14 @@ def _check_work(known: ContextMap, form: AddressForm, count: int) -> None:
         )
 
 
-def _found(
-    known: ContextMap, values: U64, times: I64, form: AddressForm, check_cancelled: Callable[[], None]
-) -> FoundSegment:
+def _found(known: ContextMap, values: U64, times: I64, form: AddressForm) -> FoundSegment:
     """Whole addresses are looked up at once; what the form or the context's width cannot say was never mapped."""
     timeline, width, _ = known
     addresses, fits = shifted(values, form)
     if form.known_bits < width:
-        return _without(timeline.find_truncated(addresses, times, form.known_bits, check_cancelled), fits)
+        return _without(timeline.find_truncated(addresses, times, form.known_bits), fits)
     low, valid = reduced(addresses, width)
-    found = _without(timeline.find(low, times, check_cancelled), fits & valid)
+    found = _without(timeline.find(low, times), fits & valid)
     return found if valid.all() else replace(found, address=np.where(valid, low, addresses))
 
 
@@ -263,9 +256,7 @@ def _without(found: FoundSegment, fits: NDArray[np.bool_]) -> FoundSegment:
     return found
 
 
-def _answered(
-    meant: _Meant, opener: OpenIndexOf, check_cancelled: Callable[[], None], own: str, *, with_ranges: bool
-) -> DeviceAnswers:
+def _answered(meant: _Meant, opener: OpenIndexOf, own: str, *, with_ranges: bool) -> DeviceAnswers:
     """Answer what is in a module, module after module."""
     targets = meant.targets
     used = np.zeros(len(targets) + 1, np.bool_)  # the last one stands for no target
@@ -282,10 +273,10 @@ def _answered(
         for number, members in enumerate(modules.values(), 1):
             numbers[members] = number
         module = numbers[meant.target]
-    reason, budget = meant.reason.copy(), QueryBudget(check_cancelled)
+    reason, budget = meant.reason.copy(), QueryBudget()
     found: list[tuple[I64 | slice, Answers]] = []
     for digest, members, rows in zip(modules, modules.values(), _rows_of_each(module, len(modules)), strict=True):
-        check_cancelled()
+        check_wanted()
         try:
             index = opener(digest)
             if digest == own:
@@ -296,7 +287,7 @@ def _answered(
             reason[rows] = Reason.UNKNOWN_MODULE if isinstance(error, ModuleNotFound) else Reason.MALFORMED
             continue
         of_module = symbolize_origins(index, targets, members, meant.target[rows], meant.value[rows], budget)
-        found.append((rows, ranged(index, of_module, check_cancelled) if with_ranges else of_module))
+        found.append((rows, ranged(index, of_module) if with_ranges else of_module))
     answers = _beside(found[0][1], found[0][0], reason) if is_one and found else _together(found, reason)
     return DeviceAnswers(answers, module, meant.address, [*modules], meant.candidates)
 
@@ -356,8 +347,8 @@ class _NamedCandidates:
             values = timeline.values_of(rows, low).tolist()
             targets = [timeline.targets[number] for number in timeline.targets_of(rows).tolist()]
             self.by_query[slot + numbers if isinstance(numbers, int) else int(numbers[slot])] = tuple(
-                DeviceCandidate(DeviceAddress(whole), Digest(target.module), _path(target), _place(target, value))
-                for whole, target, value in zip(_whole(low, width).tolist(), targets, values, strict=True)
+                DeviceCandidate(DeviceAddress(address), Digest(target.module), _path(target), _place(target, value))
+                for address, target, value in zip(_full_width(low, width).tolist(), targets, values, strict=True)
             )
             self._named += len(meanings)
 

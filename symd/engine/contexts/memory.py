@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from symd.api import ServedContextVerbs
-from symd.engine.contexts.watches import DevicePlaces, placed
+from symd.engine.contexts.verbs import StoredContexts
+from symd.engine.contexts.watches import DevicePlaces, with_device_addresses
 from symd.errors import BadQuery, NotFound
 from symd.index import Index
-from symd.model.addresses import ByDevice, DeviceAddress
+from symd.model.addresses import ByDevice
 from symd.model.answers import Reason
 from symd.model.breakpoints import Located
 from symd.model.contexts import DevicePlace
@@ -25,34 +25,28 @@ def code_at(contexts: ServedContextVerbs, query: ByDevice) -> DevicePlace:
         return found
     shown = f"{found.address:#x} in contexts/{query.context}"
     if found.reason is Reason.AMBIGUOUS:
-        raise BadQuery(f"several loads could be meant by {shown}", hint="symbolize names them: ask one module")
+        raise BadQuery(
+            f"several loads could be meant by {shown}",
+            hint="the answer to this address has them as candidates: ask one module",
+        )
     if found.reason is Reason.UNLOADED:
         raise NotFound(f"nothing is loaded at {shown}", hint="something was, at another time: name that")
-    raise NotFound(f"nothing was ever loaded at {shown}", hint="ask by a module's own address, or tell the load")
+    raise NotFound(f"nothing was ever loaded at {shown}", hint="record the load, or ask by the module's own addresses")
 
 
-class LoadedCode:
+class LoadedPlaces:
     """Finds the device addresses of places of a module in a context: those of its loads that have not ended."""
 
-    def __init__(self, contexts: ServedContextVerbs, context_log: ContextLog, opener: Callable[[str], Index]) -> None:
+    def __init__(self, contexts: StoredContexts, context_log: ContextLog, opener: Callable[[str], Index]) -> None:
         self._contexts, self._context_log, self._opener = contexts, context_log, opener
 
     def addressed(self, located: Located, digest: str, context: str) -> Located:
         """Places of the module ``digest`` with their device addresses in the context. Raises ContextNotFound."""
-        width = self._contexts.get(context).context.address_bits
+        self._context_log.check_known([context])
         index = self._opener(digest)
         for number in self._context_log.loads_held(Digest(digest), context):
             loaded = self._context_log.load(number)
             if loaded is not None and loaded.load.segments:
-                located = placed(located, DevicePlaces(index, loaded.load.segments, width))
-        return replace(
-            located,
-            locations=tuple(
-                replace(each, device_addresses=tuple(self._held(each.device_addresses, digest, context)))
-                for each in located.locations
-            ),
-        )
-
-    def _held(self, addresses: tuple[DeviceAddress, ...], digest: str, context: str) -> list[DeviceAddress]:
-        """The addresses at which the module still is: another load may lie over some."""
-        return [each for each in addresses if self._contexts.place(ByDevice(context, each)).module == digest]
+                covering = self._contexts.covering(context, number)
+                located = with_device_addresses(located, DevicePlaces(index, loaded, covering))
+        return located

@@ -19,8 +19,8 @@ from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress, 
 from symd.model.columns import U64
 from symd.model.contexts import CONTEXT_HINT, WHOLE_ADDRESS, AddressForm, Context, Load, Segment, Unload
 from symd.model.identities import ObjectPath, is_digest
-from symd.model.kinds import of_kind
-from symd.model.texts import checked_text
+from symd.model.texts import checked_text, of_kind
+from symd.query.code_spans import function_extents
 
 WIDTHS = (48, 57, 64)
 """``Context.address_bits``: canonical of 4 or of 5 page levels, or as they are."""
@@ -209,7 +209,7 @@ def _at_base(base: int, path: str | None, index: Index) -> list[Segment]:
 
 
 class _Sizer:
-    """Finds how many bytes there are from a place to the end of its kernel or section."""
+    """Finds how many bytes there are from a place to the end of its function or section."""
 
     def __init__(self, opener: OpenIndex) -> None:
         self._index = cache(opener)
@@ -222,18 +222,22 @@ class _Sizer:
         sizes = self._sizes(segment.start, segment.path)
         if not sizes:
             raise KernelNotFound(
-                f"the module has no text for {segment.start}", hint="name a kernel or a section that it has"
+                f"the module has no code at {segment.start}",
+                hint="name a function or a section that it has (FindNames lists them), or give the segment's size",
             )
         if len(sizes) > 1 or sizes[0] <= 0:
-            raise BadQuery(f"what is at {segment.start} is not one text", hint="give the size, or the code object")
+            raise BadQuery(
+                f"{segment.start} is in several functions or sections, or behind the end of one",
+                hint="give the segment's size, or its code object",
+            )
         return replace(segment, size=sizes[0])
 
     def _sizes(self, place: Query, path: str | None) -> list[int]:
         texts = self._texts(path)
         match place:
             case ByKernel(kernel, offset):
-                entries = [each for each in self._index().kernels_named(kernel) if each.section in texts.sizes]
-                return [each.size - offset for each in entries]
+                found = function_extents(self._index(), kernel, path)
+                return [size - offset for section, _, size in found if section in texts.sizes]
             case BySection(section, offset):
                 return [texts.sizes[number] - offset for number in texts.by_section.get(section, ())]
             case ByAddress(address):
@@ -287,7 +291,7 @@ def _check_segments(segments: Sequence[Segment], width: int, module: str) -> Non
             raise BadQuery(
                 f"two segments of one load overlap at {max(start, after):#x}",
                 where=module,
-                hint="where kernels are placed one by one, give the address of each",
+                hint="name the code object that was loaded; where kernels are placed one by one, give the address of each",
             )
 
 

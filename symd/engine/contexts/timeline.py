@@ -13,7 +13,7 @@ node they are sorted by time. Room is n log n even where all of them overlap.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
 from typing import Any
@@ -25,7 +25,7 @@ from symd.model.addresses import LATEST_TIME
 from symd.model.answers import Reason
 from symd.model.columns import I64, U8, U64
 from symd.model.contexts import Origin
-from symd.model.waiting import never_cancelled
+from symd.model.waiting import check_wanted
 
 Flags = NDArray[np.bool_]
 
@@ -230,19 +230,16 @@ class Timeline:
                 self._columns["until"][low:high] = until[number]
             self._known_cells = None
 
-    def find(self, addresses: U64, times: I64, check_cancelled: Callable[[], None] = never_cancelled) -> FoundSegment:
-        """What holds at each whole address as of its time. ``check_cancelled`` is called now and then, and raises when
-        nobody waits any more."""
+    def find(self, addresses: U64, times: I64) -> FoundSegment:
+        """What holds at each whole address as of its time."""
         runs = self._search()
         if len(addresses) > QUESTIONS_ONE_BY_ONE:
-            found = self._find_distinct(runs, addresses, times, check_cancelled)
+            found = self._find_distinct(runs, addresses, times)
             if found is not None:
                 return found
-        return self._find_each(runs, addresses, times, check_cancelled)
+        return self._find_each(runs, addresses, times)
 
-    def find_truncated(
-        self, addresses: U64, times: I64, bits: int, check_cancelled: Callable[[], None] = never_cancelled
-    ) -> FoundSegment:
+    def find_truncated(self, addresses: U64, times: I64, bits: int) -> FoundSegment:
         """The segments at addresses of which only the low ``bits`` (32 to 63) are known: each is completed in every
         way in which this context ever had something. Where one completion lives at the question's time it is the
         answer; where several do the answer is AMBIGUOUS. The work is that of ``find`` times the number of
@@ -250,7 +247,7 @@ class Timeline:
         merged = _Merged(addresses)
         fits = addresses < np.uint64(1 << bits)
         for window in self.windows(bits):
-            found = self.find(addresses | np.uint64(window << bits), times, check_cancelled)
+            found = self.find(addresses | np.uint64(window << bits), times)
             merged.take(found, fits)
         return merged.found()
 
@@ -263,6 +260,25 @@ class Timeline:
             self._windows[bits] = self.size, high
             return sorted(high)
 
+    def column(self, name: str) -> NDArray[Any]:
+        """A column of all segments by its name (``append``): of numbers of loads, times, first and last addresses."""
+        return self._columns[name]
+
+    def rows_of(self, load: int) -> I64:
+        """The rows of the segments of the load with that number."""
+        loads = self._columns["load"][: self.size]
+        return np.arange(*np.searchsorted(loads, [load, load + 1]).tolist())
+
+    def rows_over(self, rows: I64) -> I64:
+        """The rows of all segments, at whatever time, that share an address with some of ``rows``: segments of one
+        load, which share none with each other."""
+        start, last = (self._columns[name][: self.size] for name in ("start", "last"))
+        if not len(rows):
+            return rows
+        order = rows[np.argsort(start[rows])]
+        before = np.searchsorted(start[order], last, side="right") - 1
+        return np.flatnonzero((before >= 0) & (last[order][before] >= start))
+
     def targets_of(self, rows: I64) -> I64:
         """Numbers into ``targets``."""
         return self._columns["target"][rows]
@@ -272,18 +288,14 @@ class Timeline:
         values: U64 = addresses - self._columns["bias"][rows]
         return values
 
-    def _find_each(
-        self, runs: Sequence[Run], addresses: U64, times: I64, check_cancelled: Callable[[], None]
-    ) -> FoundSegment:
+    def _find_each(self, runs: Sequence[Run], addresses: U64, times: I64) -> FoundSegment:
         found = FoundSegment(np.full(len(addresses), NONE), np.zeros(len(addresses), np.uint8), addresses)
         for first in range(0, len(addresses), STEPS):
-            check_cancelled()
+            check_wanted()
             self._find(runs, found, first, addresses[first : first + STEPS], times[first : first + STEPS])
         return found
 
-    def _find_distinct(
-        self, runs: Sequence[Run], addresses: U64, times: I64, check_cancelled: Callable[[], None]
-    ) -> FoundSegment | None:
+    def _find_distinct(self, runs: Sequence[Run], addresses: U64, times: I64) -> FoundSegment | None:
         """``find`` for many questions: each cell of addresses and times that a question falls into is asked about once:
         between two ends of segments, and between two times at which something begins or ends, everywhere holds what
         holds at the first address and time. None where too many of the cells are ambiguous to name candidates in the
@@ -293,7 +305,7 @@ class Timeline:
             return None
         key = np.empty(len(addresses), np.int64)
         for first in range(0, len(addresses), STEPS):
-            check_cancelled()
+            check_wanted()
             part = slice(first, first + STEPS)
             cells.number(addresses[part], times[part], key[part])
         if cells.count <= DENSE * len(key):
@@ -303,7 +315,7 @@ class Timeline:
             at = at[key]
         else:
             used, at = np.unique(key, return_inverse=True)
-        each = self._find_each(runs, *cells.first_of(used), check_cancelled)
+        each = self._find_each(runs, *cells.first_of(used))
         if len(each.several) >= MAX_EXPLAINED or sum(map(len, each.several.values())) >= MAX_NAMED:
             return None
         found = FoundSegment(each.row[at], each.reason[at], addresses)

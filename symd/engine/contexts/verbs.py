@@ -1,11 +1,11 @@
-"""The verbs about contexts. Loads and unloads go to the store's log; a context's map in memory is made from that log,
-is kept while questions come, and follows the log when any process adds to it."""
+"""The verbs about contexts. Loads and unloads go to the store's log; a context's map in
+memory is made from that log, is kept while questions come, and follows the log when any process adds to it."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from symd.api import ServedContextVerbs
+from symd.engine.contexts.covering import Covering, covered_loads
 from symd.engine.contexts.device import ContextMap, OpenIndexOf, place_of, symbolize_question
 from symd.engine.contexts.placement import (
     MAX_TEXT,
@@ -52,9 +53,8 @@ from symd.model.contexts import (
     Unload,
 )
 from symd.model.identities import ObjectPath
-from symd.model.kinds import of_kind
-from symd.model.texts import checked_text
-from symd.model.waiting import never_cancelled
+from symd.model.texts import checked_text, of_kind
+from symd.model.waiting import check_wanted
 from symd.store.context_log import Aliases, ContextChanges, ContextLog, ContextRow
 
 KEPT = 4_000_000
@@ -70,7 +70,7 @@ CONTEXTS = 20
 _PATH_HINT: Final = "leave it out where the name is the module's"
 
 
-class Contexts(ServedContextVerbs):
+class StoredContexts(ServedContextVerbs):
     """Device addresses in the contexts of a store, answered in this process (``ServedContextVerbs``); ``opener``
     opens the index of a module by its digest."""
 
@@ -125,31 +125,38 @@ class Contexts(ServedContextVerbs):
         values: AnyAddresses,
         times: AnyTimes = None,
         form: AddressForm = WHOLE_ADDRESS,
-        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers:
         question = checked_addresses(name, values, times, form)
-        return symbolize_question(question, self._follower(check_cancelled), self._opener, check_cancelled)
+        return symbolize_question(question, self._follow, self._opener)
 
     def answers(
         self,
         question: ColumnQuestion,
         opener: OpenIndexOf,
-        check_cancelled: Callable[[], None] = never_cancelled,
         own: str = "",
         *,
         with_ranges: bool = False,
     ) -> DeviceAnswers:
         """Answers to a column of places in several modules and contexts (``symbolize_question``), by the indexes that
         ``opener`` opens."""
-        context = self._follower(check_cancelled)
-        return symbolize_question(question, context, opener, check_cancelled, own, with_ranges=with_ranges)
+        return symbolize_question(question, self._follow, opener, own, with_ranges=with_ranges)
 
-    def place(self, query: ByDevice, check_cancelled: Callable[[], None] = never_cancelled) -> DevicePlace:
-        return place_of(query, self._follower(check_cancelled), check_cancelled)
+    def place(self, query: ByDevice) -> DevicePlace:
+        return place_of(query, self._follow)
 
-    def _follower(self, check_cancelled: Callable[[], None]) -> Callable[[str], ContextMap]:
-        """A function that gives the map of a context, with everything that its log has by then."""
-        return lambda name: self._map(checked_context_id(name)).follow(check_cancelled)
+    def covering(self, name: str, number: int) -> Covering:
+        """What lies over the load with that number in a context. Raises ``ContextNotFound`` and ``LimitExceeded``."""
+        known = self._map(name).follow()
+        return Covering.of(known.timeline, known.width, number)
+
+    def covered_loads(self, name: str, number: int) -> list[int]:
+        """The numbers of the loads before the one with that number that it lies over (``covered_loads``). Raises as
+        ``covering`` does."""
+        return covered_loads(self._map(name).follow().timeline, number)
+
+    def _follow(self, name: str) -> ContextMap:
+        """The map of a context, with everything that its log has by now."""
+        return self._map(checked_context_id(name)).follow()
 
     def _map(self, name: str) -> _Map:
         """The map of a context; the least recently used are dropped when all have more than ``KEPT`` segments."""
@@ -220,13 +227,13 @@ class _Map:
         """The memory that the map takes, in segments."""
         return self._timeline.size + self._timeline.texts // SEGMENT_BYTES
 
-    def follow(self, check_cancelled: Callable[[], None]) -> ContextMap:
-        """What is known, after everything that the log has by now; what was read before ``check_cancelled`` raises
-        stays."""
+    def follow(self) -> ContextMap:
+        """What is known, after everything that the log has by now; what was read before the caller
+        left stays."""
         with self._lock:
             whole = False
             while not whole:
-                check_cancelled()
+                check_wanted()
                 changes = self._context_log.changes(self._name, self._last)
                 if changes.number == self._refused:
                     raise _too_many_texts()

@@ -3,8 +3,8 @@ resolve in them.
 
 A watch first gets what is there, then everything from the log of modules since it began, each once; a slow client reads
 later from the log, and nothing waits in memory. Places are worked out when an event is sent: those of a load with the
-device addresses at which the load put them (the inverse of ``symd.engine.contexts.device``), those of an unload as the
-places that are gone.
+device addresses at which the load put them (the inverse of ``symd.engine.contexts.device``), but for those that another
+load covers by then; those of an unload, and those that a load covers, as the places that are gone.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from symd.engine.contexts.covering import Covering
 from symd.engine.contexts.placement import extended, reduced
+from symd.engine.contexts.verbs import StoredContexts
 from symd.errors import BadQuery, ModuleNotFound, SymdError
 from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress
-from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
+from symd.model.breakpoints import Breakpoint, BreakpointLocation, Located, checked_breakpoints
 from symd.model.captures import CaptureApi
 from symd.model.columns import U64
 from symd.model.contexts import LoadInContext, Segment
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleRecord
+from symd.model.waiting import waited_for
 from symd.model.watches import (
     BreakpointChange,
     ChangeAcknowledged,
@@ -38,6 +41,7 @@ from symd.model.watches import (
     Watching,
 )
 from symd.query.breakpoints import answered
+from symd.query.code_spans import function_extents
 from symd.store import ModuleStore
 from symd.store.module_log import ADDED, LOADED, REMOVED, LogEntry, LogSubscription, Position
 
@@ -53,14 +57,16 @@ class _Closed(Exception):
 
 class Watcher:
     """Makes the events of one watch. ``contexts`` are the ids of those whose loads alone are told, ``apis`` those
-    through which alone a module was loaded; empty: everything is. ``opener`` opens the index of a digest; ``changes``
-    gives the changes of breakpoints that came since it was last asked, which is whenever the watch was woken."""
+    through which alone a module was loaded; empty: everything is. ``opener`` opens the index of a digest, ``memory``
+    says which loads lie over one; ``changes`` gives the changes of breakpoints that came since it was last asked, which
+    is whenever the watch was woken."""
 
     def __init__(
         self,
         store: ModuleStore,
         subscription: LogSubscription,
         opener: Callable[[str], Index],
+        memory: StoredContexts,
         breakpoints: Iterable[Breakpoint] = (),
         contexts: Container[str] = (),
         apis: Container[str] = (),
@@ -69,6 +75,7 @@ class Watcher:
         self._store = store
         self._subscription = subscription
         self._opener = opener
+        self._memory = memory
         self._breakpoints = {each.id: each for each in breakpoints}
         self._contexts, self._apis = contexts, apis
         self._changes = changes
@@ -153,6 +160,8 @@ class Watcher:
             loaded = self._store.context_log.load(entry.load)
             if loaded is not None and self._is_wanted(loaded):
                 yield from self._load_events(entry, loaded, position, waiting)
+            elif loaded is not None and entry.kind == LOADED and waiting and self._apis:
+                yield from self._covered(loaded, position, waiting)
             return
         if not self._loads_alone:
             event = self._of_module(entry)
@@ -168,14 +177,38 @@ class Watcher:
         is_there = bool(waiting) and not self._comes_later(entry.digest, position)
         if entry.kind == LOADED:
             yield LoadBegan(loaded)
+            if waiting:
+                yield from self._covered(loaded, position, waiting)
             if is_there:
-                yield from self._of_load(loaded, waiting)
+                yield from self._of_load(loaded, waiting, lambda other: other < loaded.number)
             return
         ended = replace(loaded, load=replace(loaded.load, segments=(), unload_time=entry.time))
         yield LoadEnded(ended)
         for each in self._of_load(loaded, waiting) if is_there else ():
-            if each.answer.locations:
-                yield PlacesGone(each.id, each.digest, each.answer, ended)
+            locations = each.answer.locations
+            if loaded.load.segments:  # what a later load covers was told to be gone when that began
+                locations = tuple(place for place in locations if place.device_addresses)
+            if locations:
+                yield PlacesGone(each.id, each.digest, replace(each.answer, locations=locations), ended)
+
+    def _covered(
+        self, loaded: LoadInContext, position: Position, waiting: Iterable[Breakpoint]
+    ) -> Iterator[PlacesGone]:
+        """The places that are gone because a load began on top of those that put them there."""
+        context, number = loaded.context.id, loaded.number
+        try:
+            under = {each: self._memory.covering(context, each) for each in self._memory.covered_loads(context, number)}
+        except SymdError:  # the context was forgotten since, or says too much: nothing is answered in it
+            return
+        for each, covering in under.items():
+            before = self._store.context_log.load(each)
+            if before is None or not self._is_wanted(before) or self._comes_later(before.load.module, position):
+                continue
+            for held in self._of_load(before, waiting, lambda other: other < number):
+                gone = _covered_places(held.answer, covering, number)
+                if gone.locations:
+                    living = replace(before, load=replace(before.load, segments=(), unload_time=None))
+                    yield PlacesGone(held.id, held.digest, gone, living)
 
     def _of_module(self, entry: LogEntry) -> ModuleAdded | ModuleRemoved:
         if entry.kind == REMOVED:
@@ -223,24 +256,33 @@ class Watcher:
         for each, answer in found:
             yield Resolved(each.id, digest, answer)
 
-    def _of_load(self, loaded: LoadInContext, waiting: Iterable[Breakpoint]) -> Iterator[Resolved]:
-        """What the breakpoints resolve to in a module that was loaded, with the device addresses that the load's
-        segments say."""
+    def _of_load(
+        self,
+        loaded: LoadInContext,
+        waiting: Iterable[Breakpoint],
+        counts: Callable[[int], bool] = lambda _number: True,
+    ) -> Iterator[Resolved]:
+        """What the breakpoints resolve to in a module that was loaded, in the code object that the load names, with the
+        device addresses that its segments say: those that no other load covers whose number ``counts``."""
         here = [each for each in waiting if not each.contexts or loaded.context.id in each.contexts]
         digest, without_segments = loaded.load.module, replace(loaded, load=replace(loaded.load, segments=()))
         try:
             index = self._opener(digest) if here else None
             found = self._asked(index, here) if index else []
+            covering = self._memory.covering(loaded.context.id, loaded.number) if found else None
         except SymdError:
             return
-        if found and index:
-            places = DevicePlaces(index, loaded.load.segments, loaded.context.context.address_bits)
+        if covering and index:
+            places = DevicePlaces(index, loaded, covering, counts)
             for each, answer in found:
-                yield Resolved(each.id, digest, placed(answer, places), without_segments)
+                own = replace(answer, locations=tuple(filter(places.may_hold, answer.locations)))
+                if own.locations or own.refusal is not None:
+                    yield Resolved(each.id, digest, with_device_addresses(own, places), without_segments)
 
     def _asked(self, index: Index, waiting: Sequence[Breakpoint]) -> list[tuple[Breakpoint, Located]]:
         """Raises ``_Closed`` where the watch has ended: a module takes ten seconds and more for 10,000 breakpoints."""
-        return list(answered(index, waiting, self._check_open))
+        with waited_for(self._check_open):
+            return list(answered(index, waiting))
 
     def _check_open(self) -> None:
         if self._subscription.is_closed():
@@ -267,7 +309,7 @@ def _ending_with(token: str, events: Iterable[WatchEvent]) -> Iterator[WatchEven
         yield replace(before, resume_token=token)
 
 
-def placed(answer: Located, places: DevicePlaces) -> Located:
+def with_device_addresses(answer: Located, places: DevicePlaces) -> Located:
     """The answer with the device addresses that a load gives its locations, behind those that they have."""
     locations = (
         (each, places.of(each.path, each.section_index, each.section_offset, each.address)) for each in answer.locations
@@ -279,13 +321,22 @@ def placed(answer: Located, places: DevicePlaces) -> Located:
     return replace(answer, locations=found)
 
 
+def _covered_places(answer: Located, covering: Covering, number: int) -> Located:
+    """The places of an answer at those of their device addresses that the load with that number covers."""
+    covered = (
+        replace(each, device_addresses=tuple(at for at in each.device_addresses if number in covering.at(at)))
+        for each in answer.locations
+    )
+    return replace(answer, locations=tuple(each for each in covered if each.device_addresses))
+
+
 def checked_apis(names: Iterable[str]) -> frozenset[str]:
     """Raises ``BadQuery`` for what is no interface."""
-    try:
-        return frozenset(CaptureApi(name).value for name in names)
-    except ValueError as error:
-        known = ", ".join(each.value for each in CaptureApi)
-        raise BadQuery(f"there is no such interface: {str(error)[:80]}", hint=f"there are {known}") from None
+    asked, known = frozenset(names), [each.value for each in CaptureApi]
+    unknown = next((name for name in asked if name not in known), None)
+    if unknown is not None:
+        raise BadQuery(f"{unknown[:80]!r} is no driver API", hint=f"there are {', '.join(known)}")
+    return asked
 
 
 Interval = tuple[int, int, int]
@@ -293,11 +344,19 @@ Interval = tuple[int, int, int]
 
 
 class DevicePlaces:
-    """The segments of one load of the module that ``index`` describes, in a context whose addresses have ``width``
-    bits, by what they hold."""
+    """The segments of one load of the module that ``index`` describes, by what they hold. What loads whose number
+    ``counts`` cover is not theirs any more."""
 
-    def __init__(self, index: Index, segments: Sequence[Segment], width: int) -> None:
-        self._width = width
+    def __init__(
+        self,
+        index: Index,
+        loaded: LoadInContext,
+        covering: Covering,
+        counts: Callable[[int], bool] = lambda _number: True,
+    ) -> None:
+        segments, self._width = loaded.load.segments, loaded.context.context.address_bits
+        self._covering, self._counts = covering, counts
+        self._paths = {segment.path for segment in segments}
         self._numbers = index.section_numbers
         by_section: dict[int, list[Interval]] = defaultdict(list)
         by_address: dict[ObjectPath | None, list[Interval]] = defaultdict(list)
@@ -310,6 +369,10 @@ class DevicePlaces:
         self._by_section = {number: _columns(found) for number, found in by_section.items()}
         self._by_address = {path: _columns(found) for path, found in by_address.items()}
 
+    def may_hold(self, place: BreakpointLocation) -> bool:
+        """Whether the load may have put the place's code object on the device: it names that one, or none."""
+        return not self._paths or bool(self._paths & {place.path, None})
+
     def of(self, path: ObjectPath, section: int, offset: int, address: int) -> tuple[DeviceAddress, ...]:
         """The device addresses of the place at section offset ``offset`` and object address ``address``, lowest first;
         none where the load does not say."""
@@ -317,12 +380,13 @@ class DevicePlaces:
         found = set(_found(self._by_section.get(number), offset))
         for named in (path, None):
             found.update(_found(self._by_address.get(named), address))
-        low, _ = reduced(np.array(sorted(found), np.uint64), self._width)
+        held = [each for each in sorted(found) if not any(map(self._counts, self._covering.at(each)))]
+        low, _ = reduced(np.array(held, np.uint64), self._width)
         return tuple(map(DeviceAddress, extended(low, self._width).tolist()))
 
 
 class _Starts:
-    """Finds what a segment that is named by kernel or section begins with: (number of a text section, section
+    """Finds what a segment that is named by function or section begins with: (number of a text section, section
     offset)."""
 
     def __init__(self, index: Index) -> None:
@@ -336,8 +400,8 @@ class _Starts:
     def of(self, segment: Segment) -> Iterator[tuple[int, int]]:
         match segment.start:
             case ByKernel(kernel, offset):
-                entries = [entry for entry in self._index.kernels_named(kernel) if entry.size]
-                found = [(entry.section, entry.offset + offset) for entry in entries]
+                extents = function_extents(self._index, kernel, segment.path)
+                found = [(section, first + offset) for section, first, _ in extents]
             case BySection(section, offset):
                 found = [(number, offset) for number in self._named.get(section, ())]
             case _:

@@ -10,7 +10,7 @@ from symd.config import Limits
 from symd.engine.files.file_notices import working
 from symd.engine.files.gc_control import gc_paused
 from symd.engine.files.input import called
-from symd.engine.files.opened_file import Queries, answer_from_partial_index, file_answers, mapped_file, stored_index
+from symd.engine.files.opened_file import Queries, mapped_file, search_partial_index, stored_index, symbolize_file_index
 from symd.errors import SymdError
 from symd.formats.containers import ContainerUnpacker
 from symd.formats.containers.code_reloader import CodeReloader
@@ -50,7 +50,7 @@ class LargeFile:
 
     def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
-        return file_answers(self._index_for(questions, path), questions, path, as_written=as_written)
+        return symbolize_file_index(self._index_for(questions, path), questions, path, as_written=as_written)
 
     def answer_from_partial_index(
         self, query: Query, path: str | None = None, *, as_written: bool = False
@@ -61,8 +61,8 @@ class LargeFile:
             return None
         index = self._index_for([query], path)
         if self._is_part:
-            return file_answers(index, [query], path, as_written=as_written)[0]
-        return answer_from_partial_index(index, query, path, as_written=as_written)
+            return symbolize_file_index(index, [query], path, as_written=as_written)[0]
+        return search_partial_index(index, query, path, as_written=as_written)
 
     def _index_for(self, questions: Queries, path: str | None) -> FileIndex:
         """The index that was stored or is open, or one of what the questions need."""
@@ -73,7 +73,7 @@ class LargeFile:
             enough = _EnoughTexts(questions if self._index is None else (), path)
             meant = functions if self._index is None and path is None else None  # who asks again may ask for many
             self._walks += 1
-            self._index = self._opened(meant, path, enough)
+            self._index = self._open_index(meant, path, enough)
             self._asked = None if enough.found else (meant, path)
         return self._index
 
@@ -109,7 +109,7 @@ class LargeFile:
         known = self._stored or self._index
         return known.described() if known else ()
 
-    def _opened(self, names: frozenset[str] | None, path: str | None, enough: _EnoughTexts) -> FileIndex:
+    def _open_index(self, names: frozenset[str] | None, path: str | None, enough: _EnoughTexts) -> FileIndex:
         """Open an index: with ``path`` of the objects on the way to it, with ``names`` of those with a symbol that may
         be called so. If no symbol may be, debug data may have the name, so that all objects are meant. SPIR-V inside a
         container is meant with ``path`` only."""

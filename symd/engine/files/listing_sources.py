@@ -3,7 +3,7 @@ allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,10 +13,9 @@ from symd.api import Symbolizer
 from symd.config import Limits
 from symd.errors import BadQuery
 from symd.model.answers import Answer, Answers, Reason
-from symd.model.arguments import AnyColumn, AnyQuery
+from symd.model.arguments import AnyColumn, AnyQuery, ModuleName, checked_name
 from symd.model.line_tables import WHOLE_MODULE, Listing, ListingPart
 from symd.model.sources import PathRule, SourceText
-from symd.model.waiting import never_cancelled
 from symd.query.python_names import PythonNames
 from symd.query.source_text import Allowed, completed
 from symd.system.symlinks import read_below
@@ -70,7 +69,8 @@ def texts_on_disk(files: Sequence[str], allowed: Allowed, limits: Limits) -> dic
 def with_python_names(symbolizer: Symbolizer, allowed: Allowed, limits: Limits) -> Symbolizer:
     """The symbolizer, whose answers have the names of Python functions that these sources tell
     (``query.python_names``)."""
-    return cast("Symbolizer", _PythonNamed(symbolizer, allowed, limits))
+    named = _PythonNamed(symbolizer, allowed, limits)
+    return cast("Symbolizer", named)  # tests/python/test_open.py holds its signatures to Symbolizer's
 
 
 class _PythonNamed:
@@ -83,7 +83,8 @@ class _PythonNamed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._symbolizer, name)
 
-    def _names_of(self, digest: str) -> PythonNames:
+    def _names_of(self, module: ModuleName) -> PythonNames:
+        digest = checked_name(module)
         if digest not in self._names:
             self._names[digest] = PythonNames(
                 lambda files: texts_of(self._symbolizer, digest, files, self._allowed, self._limits)
@@ -91,18 +92,26 @@ class _PythonNamed:
         return self._names[digest]
 
     def symbolize(
-        self, digest: str, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
+        self,
+        digest: ModuleName,
+        queries: Iterable[AnyQuery],
+        path: str | None = None,
+        *,
+        as_written: bool = False,
+        with_ranges: bool = False,
     ) -> Answers:
-        found = self._symbolizer.symbolize(digest, queries, path, as_written=as_written)
+        found = self._symbolizer.symbolize(digest, queries, path, as_written=as_written, with_ranges=with_ranges)
         return found if as_written else self._names_of(digest).named_columns(found)
 
-    def symbolize_one(self, digest: str, query: AnyQuery, path: str | None = None) -> Answer:
-        found = self._symbolizer.symbolize_one(digest, query, path)
+    def symbolize_one(
+        self, digest: ModuleName, query: AnyQuery, path: str | None = None, *, with_ranges: bool = False
+    ) -> Answer:
+        found = self._symbolizer.symbolize_one(digest, query, path, with_ranges=with_ranges)
         return found if found.reason is Reason.EXACT else self._names_of(digest).named([found])[0]
 
     def symbolize_column(
         self,
-        digest: str,
+        digest: ModuleName,
         values: AnyColumn,
         *,
         kernel: str | None = None,
@@ -115,8 +124,7 @@ class _PythonNamed:
         )
         return found if as_written else self._names_of(digest).named_columns(found)
 
-    def listing(
-        self, digest: str, part: ListingPart = WHOLE_MODULE, check_cancelled: Callable[[], None] = never_cancelled
-    ) -> Iterator[Listing]:
-        for each in self._symbolizer.listing(digest, part, check_cancelled):
-            yield replace(each, answers=self._names_of(digest).named_columns(each.answers))
+    def listing(self, digest: ModuleName, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
+        for each in self._symbolizer.listing(digest, part):
+            names = self._names_of(each.module or digest)  # by device address no module is named
+            yield replace(each, answers=names.named_columns(each.answers))

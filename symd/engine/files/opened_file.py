@@ -75,7 +75,9 @@ Queries = Sequence[Query] | U64
 """Queries, or a column of object addresses."""
 
 
-def file_answers(index: FileIndex, questions: Queries, path: str | None, *, as_written: bool) -> Sequence[Answer]:
+def symbolize_file_index(
+    index: FileIndex, questions: Queries, path: str | None, *, as_written: bool
+) -> Sequence[Answer]:
     """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them; ``Answers`` where there are
     several."""
     if not isinstance(questions, Sequence):
@@ -87,7 +89,7 @@ def file_answers(index: FileIndex, questions: Queries, path: str | None, *, as_w
     return _answers(index.for_queries(meant, path).view(as_written=as_written), meant, path, budget)
 
 
-def answer_from_partial_index(index: FileIndex, query: Query, path: str | None, *, as_written: bool) -> Answer | None:
+def search_partial_index(index: FileIndex, query: Query, path: str | None, *, as_written: bool) -> Answer | None:
     """The answer to one question, where less than the whole index has it; None for every other."""
     budget = QueryBudget()
     meant = _by_symbols(index, [query], path, budget)
@@ -141,13 +143,13 @@ class SmallFile:
 
     def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
-        return file_answers(self._index, questions, path, as_written=as_written)
+        return symbolize_file_index(self._index, questions, path, as_written=as_written)
 
     def answer_from_partial_index(
         self, query: Query, path: str | None = None, *, as_written: bool = False
     ) -> Answer | None:
         """The answer to one question, where less than the whole index has it; None where whoever asks on needs that."""
-        return answer_from_partial_index(self._index, query, path, as_written=as_written)
+        return search_partial_index(self._index, query, path, as_written=as_written)
 
     def spirv_with(self, kernel: str) -> str:
         return self._index.spirv_with(kernel)
@@ -210,7 +212,7 @@ def is_long(data: bytes, limits: Limits) -> bool:
     """Whether these are 64 MiB or more, as they are or as its compressed code objects expand."""
     if not MAPPED <= len(data) < LARGE:
         return len(data) >= LARGE
-    from symd.formats.containers.expanded_size import expanded_size  # noqa: PLC0415 - 4 ms: few files are of that size
+    from symd.formats.containers.code_reloader import expanded_size  # noqa: PLC0415 - 4 ms: few files are of that size
 
     return expanded_size(data, limits) >= LARGE
 

@@ -13,7 +13,7 @@ is answered by the first that can:
    of them; the whole is made meanwhile, where there is somewhere else to make it.
 3. *Stored*: the index file that the store has under the module's digest and ``format.VERSION``. One that is damaged, or
    is not what the schema says, is made anew. The first question for one address is answered from the file, without
-   opening it (``answer_from_index_file``): what is read of it is compared with its checksums; the next one opens it.
+   opening it (``search_stored_index``): what is read of it is compared with its checksums; the next one opens it.
 4. *Built*: made from the module's bytes and put into the store. Whoever asks first builds; others who ask for the same
    module wait.
 

@@ -84,7 +84,7 @@ class IndexAttempts:
         """An attempt, counted for as long as it has no answer; its error is remembered where it lasts.
         ``made_meanwhile`` is asked where another process was waited for. Raises ``Malformed`` where there were too many
         attempts, and where one that is made alone has not enough memory: with more it may end the daemon again."""
-        with self._store.attempt(digest, VERSION) as before, self._counted(digest):
+        with self._store.attempt(digest, VERSION) as before, self._count_failure(digest):
             found = made_meanwhile() if before.waited else None
             if found is not None:
                 self._store.forget_attempts(digest, VERSION)
@@ -114,7 +114,7 @@ class IndexAttempts:
             raise _too_large_alone(error.message, self._limits) from error
 
     @contextmanager
-    def _counted(self, digest: str) -> Iterator[None]:
+    def _count_failure(self, digest: str) -> Iterator[None]:
         """What becomes of the count when an attempt ends with an error."""
         self._running.add(digest)
         try:

@@ -28,7 +28,7 @@ from symd.formats.containers.file_part import LARGE
 from symd.formats.elf.constants import MAGIC
 from symd.index import VERSION, Index
 from symd.index.cache import IndexCache
-from symd.index.lookup import answer_from_index_file
+from symd.index.lookup import search_index_file
 from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 
 class IndexAhead:
-    """A context manager: inside, a thread of its own has ``reader`` make the index into a file that ``scratch`` gives.
-    ``module`` has a descriptor, which is closed in the end. Whoever leaves does not wait.
+    """A context manager that begins an index ahead: inside, a thread of its own has ``reader`` make it, in a file that
+    ``scratch`` gives. Leaving does not wait for the thread. The thread closes the descriptor of ``module``.
 
     ``is_admitted`` says whether the module was admitted with its index."""
 
@@ -98,21 +98,24 @@ class Outlined(NamedTuple):
 
 
 class SummaryCache:
-    """The last few modules without a whole index (``Outlined``), by digest."""
+    """The last few modules without a whole index (``Outlined``), by digest. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Outlined] = {}
+        self._lock = threading.Lock()
 
     def get(self, digest: str) -> Outlined | None:
         return self._kept.get(digest)
 
     def keep(self, digest: str, outlined: Outlined) -> None:
-        while len(self._kept) >= _MOST_OUTLINES and digest not in self._kept:
-            self._kept.pop(next(iter(self._kept)), None)
-        self._kept[digest] = outlined
+        with self._lock:  # another thread's insertion would end the iteration
+            while len(self._kept) >= _MOST_OUTLINES and digest not in self._kept:
+                del self._kept[next(iter(self._kept))]
+            self._kept[digest] = outlined
 
     def forget(self, digest: str) -> None:
-        self._kept.pop(digest, None)
+        with self._lock:
+            self._kept.pop(digest, None)
 
 
 class ModuleLocks:
@@ -127,7 +130,7 @@ class ModuleLocks:
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
-        """Inside, in this thread, ``held`` raises ``Pending`` where it would wait."""
+        """Inside, in this thread, ``hold`` raises ``Pending`` where it would wait."""
         self._thread.never_waits = True
         try:
             yield
@@ -135,7 +138,7 @@ class ModuleLocks:
             self._thread.never_waits = False
 
     @contextmanager
-    def held(self, digest: str) -> Iterator[None]:
+    def hold(self, digest: str) -> Iterator[None]:
         """Hold the lock of a module. Raises ``DeadlineExceeded`` where the holder before passed a limit of time."""
         mine: Future[None] = Future()
         mine.set_running_or_notify_cancel()  # nobody who waits for it can cancel it
@@ -188,19 +191,21 @@ class IndexManager:
         """The open index of a module, or None: the cache's own method, because single questions ask nothing else."""
         self._outlined = SummaryCache()
         self._locks = ModuleLocks()
-        self.without_waiting = self._locks.without_waiting
-        """Inside, in this thread, ``Pending`` is raised where another thread's index would be waited for."""
         store.usage.follow(self._cache.asked, self._cache.__contains__)
         store.removals.listen(self._forget)
         self._attempts = IndexAttempts(store, limits)
         self._asked_once: set[str] = set()
+
+    def without_waiting(self) -> AbstractContextManager[None]:
+        """A context: inside, in this thread, ``Pending`` is raised where another thread's index would be waited for."""
+        return self._locks.without_waiting()
 
     def whole(self, digest: str) -> Index:
         """The whole index, from the first layer that has it. Raises what is remembered of the module, or building
         it."""
         return self.get_open(digest) or self._open_or_build(digest, None)
 
-    def answer_from_index_file(self, digest: str, query: Query) -> Answer | None:
+    def search_stored_index(self, digest: str, query: Query) -> Answer | None:
         """The answer from the stored index of a module that is asked about for the first time, which is not opened for
         it: to open it takes several times as long, and many a module is asked about once. None where only an open index
         has it."""
@@ -212,7 +217,7 @@ class IndexManager:
         stored = self._store.index(digest, VERSION)
         if stored is None or not self._store.is_catalogued(digest):
             return None
-        return answer_from_index_file(stored, digest, query)
+        return search_index_file(stored, digest, query)
 
     def for_queries(self, digest: str, queries: Sequence[Query]) -> Index:
         """An index that answers ``queries``; where these name kernels, not the whole one when that is not made yet."""
@@ -270,7 +275,7 @@ class IndexManager:
     def renew(self, digest: str) -> None:
         """Make the index of a module that has only indexes of older formats, which go then. It is not kept open.
         Whoever asks for the module meanwhile waits, or has done this already."""
-        with self._locks.held(digest):
+        with self._locks.hold(digest):
             if self.get_open(digest) is None and self._store.index(digest, VERSION) is None:
                 self._build_once(digest, None)
             self._store.drop_older_indexes(digest, VERSION)
@@ -278,7 +283,7 @@ class IndexManager:
     def remove(self, digest: str) -> None:
         """Take a module out of the store and forget its index, also one that is being made. Raises
         ``ModuleNotFound``."""
-        with self._locks.held(digest):
+        with self._locks.hold(digest):
             self._store.remove(digest)
             self._outlined.forget(digest)
             self._cache.forget(digest)
@@ -323,7 +328,7 @@ class IndexManager:
     def _open_or_build(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
         """Open the stored index or build one, one thread at a time. ``fresh`` are the bytes of a module of which
         nothing is stored or remembered yet."""
-        with self._locks.held(digest):
+        with self._locks.hold(digest):
             found = self.get_open(digest)
             if found is None:
                 stored = None if fresh else self._try_open(digest, self._store.index(digest, VERSION))

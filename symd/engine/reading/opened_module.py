@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 from symd.config import Limits
 from symd.errors import DataLoss, ModuleNotFound, ObjectNotFound, StoreUnavailable
 from symd.formats import containers
-from symd.formats.containers.expanded_size import expanded_size
+from symd.formats.containers.code_reloader import expanded_size
 from symd.formats.containers.file_part import LARGE, MAPPED, sha256_of
 from symd.index.module import described, write_index, write_index_in_turn
 from symd.index.module_tables import DecodedObject
@@ -69,7 +69,7 @@ class OpenedModule:
         return len(self.data) >= LARGE
 
     @cached_property
-    def unpacked(self) -> containers.OpenedModule:
+    def unpacked(self) -> containers.UnpackedModule:
         found = containers.unpack(self.data, self.limits, self._only)
         if self._only is not None and not found.objects:
             raise ObjectNotFound.at(

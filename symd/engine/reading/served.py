@@ -62,7 +62,7 @@ CLASSES: Final[tuple[type[Any], ...]] = (
     line_tables.CodeSpan,
     line_tables.LineTable,
     stopped.SharedFrames,
-    sources.Origin,
+    sources.TextOrigin,
     sources.SourceText,
     stopped.CodeIdentity,
     stopped.MemoryWindow,

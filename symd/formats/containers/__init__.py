@@ -16,7 +16,7 @@ from symd.model.light_typing import Final, NamedTuple
 from symd.model.summaries import ContainerSummary
 from symd.model.texts import counted
 
-__all__ = ("FORMATS", "MAX_NOTES", "MOST_TEXT", "OpenedModule", "format_name", "identify", "unpack")
+__all__ = ("FORMATS", "MAX_NOTES", "MOST_TEXT", "UnpackedModule", "format_name", "identify", "unpack")
 
 FORMATS: Final = FormatTable(
     "spirv",
@@ -50,7 +50,7 @@ MAX_NOTES: Final = 1 << 20
 how long their names are, and who asks for a module gets all notes in one message."""
 
 
-class OpenedModule(NamedTuple):
+class UnpackedModule(NamedTuple):
     """The outermost format, every code object with its nesting path, notes on what was malformed and left out, and the
     containers in the order in which they were opened."""
 
@@ -69,14 +69,14 @@ def format_name(data: bytes, limits: Limits | None = None) -> str:
     """What ``unpack`` calls the outermost format, found with the first code object; "unknown" where no reader takes
     it."""
     opening = ContainerUnpacker(data, limits or Limits())
-    from contextlib import suppress  # noqa: PLC0415 - slow to import, and one answer needs no name
-
-    with suppress(SymdError):
+    try:  # noqa: SIM105 - contextlib is slow to import
         next(iter(opening), None)
+    except SymdError:
+        pass
     return opening.format or "unknown"
 
 
-def unpack(data: bytes, limits: Limits | None = None, path: str | None = None) -> OpenedModule:
+def unpack(data: bytes, limits: Limits | None = None, path: str | None = None) -> UnpackedModule:
     """Open a module; with ``path`` only what is on the way to that code object.
 
     A malformed element of a container becomes a note that names it, and the rest is answered; a module of which nothing
@@ -85,7 +85,7 @@ def unpack(data: bytes, limits: Limits | None = None, path: str | None = None) -
     """
     opening = ContainerUnpacker(data, limits or Limits(), path)
     objects = tuple(code for code in opening if path in (None, code.path))
-    return OpenedModule(opening.format, objects, tuple(opening.notes), tuple(opening.containers))
+    return UnpackedModule(opening.format, objects, tuple(opening.notes), tuple(opening.containers))
 
 
 class ContainerUnpacker:

@@ -1,13 +1,22 @@
-"""Code objects of a large module without their bytes: described, and opened again where somebody decodes them."""
+"""Code objects of a large module without their bytes: described, and opened again where somebody decodes them; and the
+bytes to which its compressed ones expand, as their headers state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from symd.config import Limits
-from symd.formats.containers import ContainerUnpacker
+from symd.errors import SymdError
+from symd.formats import elf
+from symd.formats.budget import Budget
+from symd.formats.containers import ContainerUnpacker, archive, host_elf
+from symd.formats.containers.file_part import part_of
+from symd.formats.containers.format import Element
 from symd.formats.containers.lazy import LazyMapping, PackedMapping
+from symd.formats.containers.llvm import compressed_bundle
+from symd.formats.containers.nvidia import fatbin
 from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Kernel
 from symd.model.summaries import KernelSummary, ObjectSummary
 
@@ -78,3 +87,31 @@ class CodeReloader:
     def _lacks(self, code: CodeObject) -> bool:
         """Whether there is debug data that was given up."""
         return code.debug is not DebugScheme.NONE and self._without.get(code.path) is code
+
+
+_DEEPEST = 4
+"""Containers in each other: a fat binary lies in an object in an archive."""
+
+
+def expanded_size(data: bytes, limits: Limits) -> int:
+    """The bytes to which the compressed code objects of a program or an archive expand; nothing is expanded, and what
+    cannot be read counts nothing."""
+    return _size(data, Budget(limits, len(data)), _DEEPEST)
+
+
+def _size(data: bytes, budget: Budget, depth: int) -> int:
+    with suppress(SymdError):
+        if fatbin.claims(data):
+            return fatbin.expanded_size(part_of(data), budget)
+        if compressed_bundle.claims(data):
+            return compressed_bundle.header(data[:32]).expanded
+        return sum(_size(each.data, budget, depth - 1) for each in _elements(data, budget)) if depth else 0
+    return 0
+
+
+def _elements(data: bytes, budget: Budget) -> Sequence[Element]:
+    if archive.claims(data):
+        return archive.read(Element("archive", data), budget).elements
+    if host_elf.claims(data) and host_elf.carries_device_code(each.name for each in elf.parse(data, budget).sections):
+        return host_elf.read(Element("program", data), budget).elements
+    return ()

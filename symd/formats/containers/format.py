@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 
 from symd.formats.budget import Budget
 from symd.model.code import NO_FACTS, CodeObject
@@ -84,5 +83,5 @@ class FormatTable:
 @cache
 def _reader(name: str) -> Format:
     """Asked for each of a module's code objects, which may be many."""
-    found: Format = import_module(f"{__package__}.{name}")
+    found: Format = __import__(f"{__package__}.{name}", fromlist=["read"])  # importlib is slow to import
     return found

@@ -5,9 +5,9 @@ from symd.formats.elf.constants import MAGIC
 from symd.formats.elf.contents import DebugLink, Note, Symbol, debug_link, notes_of, string_at, symbol_names
 from symd.formats.elf.reader import (
     Elf,
+    ElfSegment,
     Header,
     SectionHeader,
-    Segment,
     image_size,
     kind,
     parse,
@@ -20,10 +20,10 @@ __all__ = (
     "MAGIC",
     "DebugLink",
     "Elf",
+    "ElfSegment",
     "Header",
     "Note",
     "SectionHeader",
-    "Segment",
     "Symbol",
     "debug_link",
     "image_size",

@@ -13,7 +13,6 @@ content.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from symd.errors import Malformed, Unsupported
@@ -162,6 +161,8 @@ def _behind_header(data: bytes, bits: int, budget: Budget, where: str) -> bytes:
 def inflate(data: bytes, size: int, budget: Budget, where: str) -> bytes:
     """A zlib stream that must expand to exactly ``size`` bytes."""
     budget.charge_expansion(size, where)
+    import zlib  # noqa: PLC0415 - slow to load, and few files have compressed sections
+
     machine = zlib.decompressobj()
     try:
         result = machine.decompress(data, size + 1)

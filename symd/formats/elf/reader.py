@@ -115,7 +115,7 @@ _RawHeader = tuple[int, ...]
 """The fields of a ``SectionHeader``: thousands are read that nobody asks by name."""
 
 
-class Segment(NamedTuple):
+class ElfSegment(NamedTuple):
     """One program header, without its physical address."""
 
     type: int
@@ -132,7 +132,7 @@ class Elf:
     sections are already expanded and bear their plain name."""
 
     def __init__(
-        self, header: Header, data: bytes, sections: tuple[Section, ...], segments: tuple[Segment, ...] = ()
+        self, header: Header, data: bytes, sections: tuple[Section, ...], segments: tuple[ElfSegment, ...] = ()
     ) -> None:
         self.header, self.data, self.sections, self.segments = header, data, sections, segments
 
@@ -190,7 +190,7 @@ class Elf:
         except Malformed:
             return None
 
-    def stored(self, segment: Segment) -> bytes:
+    def stored(self, segment: ElfSegment) -> bytes:
         """What the file holds of a segment."""
         return self.data[segment.offset : segment.offset + segment.file_size]
 
@@ -402,7 +402,7 @@ def _whole_table(
     return _rows(data, 0, count, entry_size, layout) if size and size == len(data) else []
 
 
-def _segments(data: bytes, header: Header, sections: tuple[Section, ...], where: str) -> tuple[Segment, ...]:
+def _segments(data: bytes, header: Header, sections: tuple[Section, ...], where: str) -> tuple[ElfSegment, ...]:
     offset, entry_size, count = header.phoff, header.phentsize, header.phnum
     if count == PN_XNUM and sections:
         count = sections[0].info
@@ -416,9 +416,9 @@ def _segments(data: bytes, header: Header, sections: tuple[Section, ...], where:
         )
     rows = _rows(data, offset, count, entry_size, layout)
     if header.bits == 64:
-        segments = tuple([Segment(t, f, off, addr, fsz, msz, align) for t, f, off, addr, _, fsz, msz, align in rows])
+        segments = tuple([ElfSegment(t, f, off, addr, fsz, msz, align) for t, f, off, addr, _, fsz, msz, align in rows])
     else:
-        segments = tuple([Segment(t, f, off, addr, fsz, msz, align) for t, off, addr, _, fsz, msz, f, align in rows])
+        segments = tuple([ElfSegment(t, f, off, addr, fsz, msz, align) for t, off, addr, _, fsz, msz, f, align in rows])
     for number, segment in enumerate(segments):
         if segment.type == PT_LOAD:
             _check_addresses(segment.address, segment.memory_size, f"{where}: program header {number}")

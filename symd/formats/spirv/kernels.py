@@ -61,11 +61,18 @@ class KernelFacts:
 
     @cached_property
     def types(self) -> dict[int, tuple[int, list[int]]]:
-        return _types(self.words)
+        """(opcode, operands after the result) of each type by id."""
+        kinds = range(Op.TypeVoid, Op.TypePipe + 1)
+        return {ops[0]: (self.words.opcode[number], ops[1:]) for number, ops in self.words.each(*kinds) if ops}
 
     @cached_property
     def modes(self) -> dict[int, list[tuple[int, list[int]]]]:
-        return _modes(self.words)
+        """(mode, its operands) by entry point function id."""
+        found: dict[int, list[tuple[int, list[int]]]] = {}
+        for _, ops in self.words.each(Op.ExecutionMode, Op.ExecutionModeId):
+            if len(ops) > 1:
+                found.setdefault(ops[0], []).append((ops[1], ops[2:]))
+        return found
 
     @cached_property
     def by_value(self) -> frozenset[int]:
@@ -73,7 +80,21 @@ class KernelFacts:
 
     @cached_property
     def argument_names(self) -> dict[tuple[int, int], str]:
-        return _argument_names(self.words)
+        """Parameter names that only the debug data has, by (function id, argument number from 1)."""
+        function_of: dict[int, int] = {}
+        found = {}
+        for item in self.words.debug_instructions(Debug.Function, Debug.FunctionDefinition, Debug.LocalVariable):
+            ops = item.operands
+            if item.opcode == Debug.Function and len(ops) > 9:
+                function_of[item.id] = ops[9]
+            elif item.opcode == Debug.FunctionDefinition and len(ops) > 1:
+                function_of[ops[0]] = ops[1]
+            elif item.opcode == Debug.LocalVariable and len(ops) > 7:
+                # DPC++ writes the literal where the non-semantic sets want the id of a constant.
+                found[ops[5], self.words.constants.get(ops[7], ops[7]) if item.layout.numbers_are_ids else ops[7]] = (
+                    self.words.strings.get(ops[0], "")
+                )
+        return {(function_of[scope], at): name for (scope, at), name in found.items() if scope in function_of and name}
 
     def of(self, entry: EntryPoint) -> dict[str, Any]:
         """The facts of one entry point; entry points of the same function share what is said of that. Raises
@@ -166,36 +187,3 @@ def _hint(word: int) -> str:
     """VecTypeHint: component count in the high half, component type in the low one."""
     name = _HINTS[word & 0xFFFF] if word & 0xFFFF < len(_HINTS) else "?"
     return f"{name}{word >> 16}" if word >> 16 > 1 else name
-
-
-def _types(words: Words) -> dict[int, tuple[int, list[int]]]:
-    """(opcode, operands after the result) of each type by id."""
-    kinds = range(Op.TypeVoid, Op.TypePipe + 1)
-    return {ops[0]: (words.opcode[number], ops[1:]) for number, ops in words.each(*kinds) if ops}
-
-
-def _modes(words: Words) -> dict[int, list[tuple[int, list[int]]]]:
-    """(mode, its operands) by entry point function id."""
-    found: dict[int, list[tuple[int, list[int]]]] = {}
-    for _, ops in words.each(Op.ExecutionMode, Op.ExecutionModeId):
-        if len(ops) > 1:
-            found.setdefault(ops[0], []).append((ops[1], ops[2:]))
-    return found
-
-
-def _argument_names(words: Words) -> dict[tuple[int, int], str]:
-    """Parameter names that only the debug data has, by (function id, argument number from 1)."""
-    function_of: dict[int, int] = {}
-    found = {}
-    for item in words.debug_instructions(Debug.Function, Debug.FunctionDefinition, Debug.LocalVariable):
-        ops = item.operands
-        if item.opcode == Debug.Function and len(ops) > 9:
-            function_of[item.id] = ops[9]
-        elif item.opcode == Debug.FunctionDefinition and len(ops) > 1:
-            function_of[ops[0]] = ops[1]
-        elif item.opcode == Debug.LocalVariable and len(ops) > 7:
-            # DPC++ writes the literal where the non-semantic sets want the id of a constant.
-            found[ops[5], words.constants.get(ops[7], ops[7]) if item.layout.numbers_are_ids else ops[7]] = (
-                words.strings.get(ops[0], "")
-            )
-    return {(function_of[scope], at): name for (scope, at), name in found.items() if scope in function_of and name}

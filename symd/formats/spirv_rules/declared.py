@@ -4,7 +4,7 @@ vector types, image types, and the instructions of images. Source: Level Zero SP
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from symd.formats.spirv.grammar import AddressingModel, ExecutionModel, MemoryModel, Op, name_of
 from symd.formats.spirv.words import text
@@ -12,6 +12,8 @@ from symd.formats.spirv_rules.device import Device
 from symd.formats.spirv_rules.grammar import LEAST_OPERANDS, Capability, Dim, ImageOperands, dim_name
 from symd.formats.spirv_rules.module import CheckedModule, RuleFinding
 from symd.model.texts import counted, plural
+
+Rule = Callable[[CheckedModule, Device], Iterator[RuleFinding]]
 
 _ALWAYS = frozenset(
     (
@@ -180,33 +182,26 @@ def control_flow(module: CheckedModule, device: Device) -> Iterator[RuleFinding]
     return iter(())
 
 
-def int_width(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
-    del device
-    for number, ops in module.each(Op.TypeInt):
-        if ops[1] not in (8, 16, 32, 64):
-            yield RuleFinding(number, f"an integer of {ops[1]} bits; supported are 8, 16, 32 and 64")
+def _among(opcode: Op, operand: int, allowed: Collection[int], otherwise: str) -> Rule:
+    """The rule that an operand of these instructions has one of some values; ``otherwise`` says it, with the operands
+    by number."""
+
+    def rule(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
+        del device
+        for number, ops in module.each(opcode):
+            if ops[operand] not in allowed:
+                yield RuleFinding(number, otherwise.format(*ops))
+
+    return rule
 
 
-def int_signedness(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
-    del device
-    for number, ops in module.each(Op.TypeInt):
-        if ops[2] != 0:
-            yield RuleFinding(number, f"a {ops[1]}-bit integer has signedness {ops[2]}, not 0")
-
-
-def float_width(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
-    del device
-    for number, ops in module.each(Op.TypeFloat):
-        if ops[1] not in (16, 32, 64):
-            yield RuleFinding(number, f"a float of {ops[1]} bits; supported are 16, 32 and 64")
-
-
-def vector_count(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
-    del device
-    for number, ops in module.each(Op.TypeVector):
-        if ops[2] not in (2, 3, 4, 8, 16):
-            yield RuleFinding(number, f"a vector of {ops[2]} components; supported are 2, 3, 4, 8 and 16")
-
+int_width = _among(Op.TypeInt, 1, (8, 16, 32, 64), "an integer of {1} bits; supported are 8, 16, 32 and 64")
+int_signedness = _among(Op.TypeInt, 2, (0,), "a {1}-bit integer has signedness {2}, not 0")
+float_width = _among(Op.TypeFloat, 1, (16, 32, 64), "a float of {1} bits; supported are 16, 32 and 64")
+vector_count = _among(Op.TypeVector, 2, (2, 3, 4, 8, 16), "a vector of {2} components; supported are 2, 3, 4, 8 and 16")
+image_ms = _among(Op.TypeImage, 5, (0,), "an image has MS {5}, not 0")
+image_sampled = _among(Op.TypeImage, 6, (0,), "an image has Sampled {6}, not 0")
+image_format = _among(Op.TypeImage, 7, (0,), "an image has Image Format {7}, not Unknown")
 
 _DIM_DEPTH_ARRAYED = frozenset(((0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 1, 0), (1, 0, 1), (1, 1, 1), (2, 0, 0), (5, 0, 0)))
 
@@ -232,27 +227,6 @@ def image_arrayed(module: CheckedModule, device: Device) -> Iterator[RuleFinding
     for number, ops in module.each(Op.TypeImage):
         if ops[4] != 0 and (ops[2] not in (Dim.Dim1D, Dim.Dim2D) or ops[4] != 1):
             yield RuleFinding(number, f"an image of Dim {dim_name(ops[2])} has Arrayed {ops[4]}; only 1D and 2D have 1")
-
-
-def image_ms(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
-    del device
-    for number, ops in module.each(Op.TypeImage):
-        if ops[5] != 0:
-            yield RuleFinding(number, f"an image has MS {ops[5]}, not 0")
-
-
-def image_sampled(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
-    del device
-    for number, ops in module.each(Op.TypeImage):
-        if ops[6] != 0:
-            yield RuleFinding(number, f"an image has Sampled {ops[6]}, not 0")
-
-
-def image_format(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
-    del device
-    for number, ops in module.each(Op.TypeImage):
-        if ops[7] != 0:
-            yield RuleFinding(number, f"an image has Image Format {ops[7]}, not Unknown")
 
 
 def image_access_qualifier(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:

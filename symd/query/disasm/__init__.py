@@ -3,7 +3,7 @@ table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -33,7 +33,6 @@ def disassemble(
     codes: Sequence[CodeObject],
     spans: Sequence[CodeSpan] | None = None,
     limits: Limits | None = None,
-    check_cancelled: Callable[[], None] | None = None,
     *,
     starter: Starter | None = None,
 ) -> list[Instructions | SymdError]:
@@ -43,12 +42,11 @@ def disassemble(
 
     A code object without a target is refused: no disassembler notices that it reads for the wrong device. Every byte
     that symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such. Programs
-    are started by ``starter``, or by one that lives as long as this call, and ended where ``check_cancelled`` raises:
-    it is called now and then.
+    are started by ``starter``, or by one that lives as long as this call, and ended where nobody waits any more.
     """
     with ExitStack() as stack:
         starter = starter or stack.enter_context(Starter())
-        budget = DisassemblyBudget(limits or Limits(), starter, check_cancelled, of_part=spans is not None)
+        budget = DisassemblyBudget(limits or Limits(), starter, of_part=spans is not None)
         return _disassemble_each(codes, spans, budget)
 
 

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from ctypes.util import find_library
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -261,18 +261,15 @@ class Disassembler(Protocol):
 class DisassemblyBudget:
     """What is left to one request, over all the runs that it takes: seconds, bytes of address space of each, and bytes
     of text.
-    ``of_part``: the request is for a part of the code, such as a kernel, which may be in many code objects.
-    ``check_cancelled`` as for ``disassemble``."""
+    ``of_part``: the request is for a part of the code, such as a kernel, which may be in many code objects."""
 
     def __init__(
         self,
         limits: Limits,
         starter: Starter | None = None,
-        check_cancelled: Callable[[], None] | None = None,
         *,
         of_part: bool = False,
     ) -> None:
-        self._check_wanted = check_cancelled
         self._smaller = "ask for one code object" if of_part else "ask for one function"
         self._hint = f"{self._smaller}, or raise disassembly_seconds"
         self._starter = starter
@@ -297,7 +294,6 @@ class DisassemblyBudget:
                 data=data,
                 own_pipe=own_pipe,
                 starter=starter,
-                check_cancelled=self._check_wanted,
                 hint=self._hint,
             )
         except LimitExceeded as error:

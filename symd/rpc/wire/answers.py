@@ -116,7 +116,7 @@ def add_device_answer(rows: Any, found: DeviceAnswer) -> None:
     row.device_address = found.address
     if found.module is not None:
         row.module = module_name(found.module)
-    row.device_candidates.extend(map(_to_device_candidate, found.candidates))
+    row.device_candidates.extend(map(to_device_candidate, found.candidates))
 
 
 def _encodable(answer: Answer) -> Answer:
@@ -263,7 +263,7 @@ def _write_device(message: answer_pb2.PackedAnswers, answers: DeviceAnswers, que
     if answers.address is not whole and not (whole is not None and np.array_equal(answers.address, whole)):
         message.device_address = pack(answers.address)
     for index, candidates in answers.candidates.items():
-        message.device_candidates.add(index=index, candidates=map(_to_device_candidate, candidates))
+        message.device_candidates.add(index=index, candidates=map(to_device_candidate, candidates))
 
 
 def _shifted(question: ColumnQuestion) -> U64:
@@ -326,7 +326,7 @@ def from_device_columns(
         module,
         unpack(whole, message.count, np.uint64) if whole else _shifted(question),
         [module_digest(name) for name in message.modules[1:]],
-        {each.index: tuple(map(_from_device_candidate, each.candidates)) for each in message.device_candidates},
+        {each.index: tuple(map(from_device_candidate, each.candidates)) for each in message.device_candidates},
     )
 
 
@@ -414,7 +414,8 @@ def _candidates(answers: Answers) -> Iterator[answer_pb2.Candidates]:
         yield answer_pb2.Candidates(index=index, candidates=map(to_candidate, candidates))
 
 
-def _to_device_candidate(candidate: DeviceCandidate) -> answer_pb2.DeviceCandidate:
+def to_device_candidate(candidate: DeviceCandidate) -> answer_pb2.DeviceCandidate:
+    """What an ambiguous device address could mean, as a message."""
     return answer_pb2.DeviceCandidate(
         address=candidate.address,
         module=module_name(candidate.module),
@@ -423,7 +424,8 @@ def _to_device_candidate(candidate: DeviceCandidate) -> answer_pb2.DeviceCandida
     )
 
 
-def _from_device_candidate(message: answer_pb2.DeviceCandidate) -> DeviceCandidate:
+def from_device_candidate(message: answer_pb2.DeviceCandidate) -> DeviceCandidate:
+    """What an ambiguous device address could mean. Raises ``Malformed``."""
     return DeviceCandidate(
         DeviceAddress(message.address),
         module_digest(message.module),

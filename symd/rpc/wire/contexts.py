@@ -20,12 +20,13 @@ from symd.model.contexts import (
     Segment,
     Unload,
 )
-from symd.model.kinds import of_kind
+from symd.model.texts import of_kind
 from symd.rpc.wire.fields import (
     bad_field,
     context_id,
     context_name,
     from_time,
+    in_field,
     module_digest,
     module_name,
     optional_context_id,
@@ -94,7 +95,7 @@ def from_event(message: context_pb2.MapEvent) -> Load | Unload:
             return from_load(message.load)
         case "unload":
             return Unload(message.unload.key, message.unload.time_ns)
-    raise bad_field("events", "an event says nothing", "set load or unload")
+    raise bad_field("kind", "an event says nothing", "set load or unload")
 
 
 def to_load(load: Load) -> context_pb2.Load:
@@ -113,7 +114,7 @@ def to_load(load: Load) -> context_pb2.Load:
 
 def from_load(message: context_pb2.Load) -> Load:
     return Load(
-        module_digest(message.module, "events.load.module"),
+        module_digest(message.module, "load.module"),
         message.time_ns,
         tuple(map(_from_segment, message.segments)),
         message.load_base if message.HasField("load_base") else None,
@@ -135,7 +136,11 @@ def from_load_in_context(message: context_pb2.LoadInContext) -> LoadInContext:
 
 def from_record_request(request: RecordEventsRequest) -> tuple[str, list[Load | Unload]]:
     """(the context's id, what happened). Raises ``BadQuery``."""
-    return context_id(request.context), [from_event(message) for message in request.events]
+    events = []
+    for number, message in enumerate(request.events):
+        with in_field(f"events[{number}]"):
+            events.append(from_event(message))
+    return context_id(request.context), events
 
 
 def _to_segment(segment: Segment) -> context_pb2.Segment:
@@ -145,7 +150,7 @@ def _to_segment(segment: Segment) -> context_pb2.Segment:
 
 
 def _from_segment(message: context_pb2.Segment) -> Segment:
-    start = from_query(message.start, "events.load.segments.start")
+    start = from_query(message.start, "load.segments.start")
     return Segment(DeviceAddress(message.address), message.size_bytes, start, optional_path(message))
 
 
@@ -178,15 +183,19 @@ def from_alias(message: pb.Alias) -> Alias:
     return Alias(
         message.kind,
         message.key,
-        module_digest(message.module, "aliases.module"),
+        module_digest(message.module, "module"),
         optional_path(message),
-        optional_context_id(message.context, "aliases.context"),
+        optional_context_id(message.context, "context"),
     )
 
 
 def from_create_request(request: pb.CreateAliasesRequest) -> list[Alias]:
     """Raises ``BadQuery``."""
-    return [from_alias(alias) for alias in request.aliases]
+    aliases = []
+    for number, alias in enumerate(request.aliases):
+        with in_field(f"aliases[{number}]"):
+            aliases.append(from_alias(alias))
+    return aliases
 
 
 def to_key(kind_of_request: type[Request], key: AliasKey) -> Request:

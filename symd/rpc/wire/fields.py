@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final, TypeVar, overload
 
@@ -40,6 +41,18 @@ def bad_field(field: str, message: str, hint: str = "") -> BadQuery:
 def wrong_field(field: str, message: str, hint: str = "") -> InvalidInput:
     """The error that blames a field for what it asks: it is missing, too much, or not among the choices."""
     return InvalidInput(message, hint=hint, metadata={FIELD: field})
+
+
+@contextmanager
+def in_field(field: str) -> Iterator[None]:
+    """Inside, an error that blames a field of a message blames it by its path in the request, whose ``field`` the
+    message is, such as "events[3]"."""
+    try:
+        yield
+    except InvalidInput as error:
+        own = error.metadata.get(FIELD)
+        error.metadata = {**error.metadata, FIELD: f"{field}.{own}" if own else field}
+        raise
 
 
 def u64_or_none(value: int | None) -> int | None:

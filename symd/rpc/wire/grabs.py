@@ -8,9 +8,8 @@ from google.protobuf.duration_pb2 import Duration
 
 from symd.errors import InvalidInput
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest
-from symd.model.kinds import of_kind
 from symd.model.summaries import ModuleRecord, ModuleSummary
-from symd.model.texts import checked_label
+from symd.model.texts import checked_label, of_kind
 from symd.rpc.wire.fields import from_time, to_duration, utf8, utf8s, wrong_field
 from symd.rpc.wire.modules import to_module
 from symd.v1 import module_service_pb2 as pb

@@ -378,7 +378,7 @@ def from_request(request: SymbolizeRequest, most: int) -> Batch:
     known = request.known_table_ids if request.keeps_tables else None
     if not request.HasField("packed_queries"):
         check_count(len(request.queries), most)
-        asked = [from_any_query(message) for message in request.queries]
+        asked = [from_any_query(message, f"queries[{number}]") for number, message in enumerate(request.queries)]
         plain = [query for query in asked if not isinstance(query, ByDevice)]
         if not digest and (plain or not asked):
             digest = module_digest(request.module)  # which says what is wrong

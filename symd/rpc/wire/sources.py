@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from symd.errors import LimitExceeded
-from symd.model.sources import Origin, SourceText
+from symd.model.sources import SourceText, TextOrigin
 from symd.rpc.wire.fields import chunks_of, digest_and_path, utf8
 from symd.v1 import listing_service_pb2 as pb
 
@@ -32,7 +32,7 @@ def to_chunks(source: SourceText) -> Iterator[pb.ReadSourcesResponse]:
     """The messages of one file; its header comes with the first text."""
     header: pb.SourceFile | None = pb.SourceFile(
         file=utf8(source.file),
-        origin=int(source.origin),  # type: ignore[arg-type] # the enum's numbers are Origin's own
+        origin=int(source.origin),  # type: ignore[arg-type] # the enum's numbers are TextOrigin's own
         disk_path=utf8(source.path),
         md5=source.md5,
         problem=utf8(source.problem),
@@ -59,10 +59,10 @@ def from_chunks(chunks: Iterable[pb.ReadSourcesResponse]) -> Iterator[SourceText
 
 
 def _source(header: pb.SourceFile, text: bytes) -> SourceText:
-    origin = Origin(header.origin)
+    origin = TextOrigin(header.origin)
     return SourceText(
         header.file,
-        None if origin is Origin.NONE else text.decode("utf-8", "replace"),
+        None if origin is TextOrigin.NONE else text.decode("utf-8", "replace"),
         origin,
         header.disk_path if header.HasField("disk_path") else None,
         header.md5 if header.HasField("md5") else None,

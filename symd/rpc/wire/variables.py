@@ -24,7 +24,7 @@ from symd.model.variables import (
     VariableLocation,
     Visible,
 )
-from symd.rpc.wire.answers import from_answer, from_ranged_answer, to_answer
+from symd.rpc.wire.answers import from_answer, from_device_candidate, from_ranged_answer, to_answer, to_device_candidate
 from symd.rpc.wire.fields import (
     i64_or_none,
     module_digest,
@@ -246,6 +246,7 @@ def _to_memory(piece: LocationPiece) -> pb.MemoryLocation:
         offset=wrapped_i64(piece.offset or 0),
         address_space=u64_or_none(piece.address_space),
         address_space_name=utf8(piece.address_space_name),
+        base_divisor=piece.base_divisor if piece.base_divisor > 1 else None,
     )
 
 
@@ -257,6 +258,7 @@ def _from_memory(message: pb.MemoryLocation) -> dict[str, Any]:
         "offset": message.offset if base else message.offset % (1 << 64),
         "address_space": message.address_space if message.HasField("address_space") else None,
         "address_space_name": message.address_space_name or None,
+        "base_divisor": message.base_divisor or 1,
     }
 
 
@@ -291,7 +293,7 @@ def from_request(request: pb.GetVariablesRequest) -> tuple[str, list[Query | ByD
     if not 0 < len(request.queries) <= MOST_PLACES:
         what = f"the request has {len(request.queries)} addresses"
         raise wrong_field("queries", what, hint=f"ask about 1 to {MOST_PLACES} addresses at a time")
-    queries = [from_any_query(each) for each in request.queries]
+    queries = [from_any_query(each, f"queries[{number}]") for number, each in enumerate(request.queries)]
     in_memory = all(isinstance(each, ByDevice) for each in queries)
     digest = optional_digest(request.module) if in_memory else module_digest(request.module)
     return digest, queries, optional_path(request)
@@ -303,6 +305,7 @@ def to_place(found: InScope) -> pb.VariablesInScope:
         answer.device_address = found.device_address
     if found.module is not None:
         answer.module = module_name(found.module)
+    answer.device_candidates.extend(map(to_device_candidate, found.device_candidates))
     return pb.VariablesInScope(
         answer=answer,
         variables=map(_to_variable, visible.variables),
@@ -331,6 +334,7 @@ def from_place(message: pb.VariablesInScope, *, with_ranges: bool = False) -> In
         visible,
         module_digest(answer.module) if answer.module else None,
         DeviceAddress(answer.device_address) if answer.HasField("device_address") else None,
+        tuple(map(from_device_candidate, answer.device_candidates)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symd.errors import LimitExceeded, Malformed
@@ -23,7 +23,17 @@ from symd.model.watches import (
 )
 from symd.rpc.wire.breakpoints import from_answer, from_breakpoint, to_breakpoint, to_location, to_refusal
 from symd.rpc.wire.contexts import from_load_in_context, to_load_in_context
-from symd.rpc.wire.fields import bad_field, context_id, context_name, cuts, module_digest, module_name, utf8, utf8s
+from symd.rpc.wire.fields import (
+    bad_field,
+    context_id,
+    context_name,
+    cuts,
+    in_field,
+    module_digest,
+    module_name,
+    utf8,
+    utf8s,
+)
 from symd.rpc.wire.modules import from_record, to_module
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.v1 import module_pb2
@@ -67,7 +77,7 @@ def from_start(message: pb.WatchRequest) -> WatchRequest:
         raise bad_field("start", "the first message of a watch says what to watch", "set start")
     start = message.start
     return WatchRequest(
-        list(map(_from_pending, start.breakpoints)),
+        _from_all_pending(start.breakpoints, "start.breakpoints"),
         _contexts(start.contexts, "a watch"),
         list(start.apis),
         start.only_new,
@@ -84,13 +94,22 @@ def from_change(message: pb.WatchRequest) -> BreakpointChange:
     """Raises ``BadQuery`` where this is no change, and as ``from_breakpoint`` does."""
     if message.WhichOneof("request") != "change":
         raise bad_field("change", "every message of a watch but the first changes its breakpoints", "set change")
-    return BreakpointChange(tuple(map(_from_pending, message.change.add)), tuple(message.change.remove))
+    added = _from_all_pending(message.change.add, "change.add")
+    return BreakpointChange(tuple(added), tuple(message.change.remove))
 
 
 def _to_pending(each: Breakpoint) -> pb.PendingBreakpoint:
     return pb.PendingBreakpoint(
         id=utf8(each.id), breakpoint=to_breakpoint(each), contexts=map(context_name, each.contexts)
     )
+
+
+def _from_all_pending(messages: Iterable[pb.PendingBreakpoint], field: str) -> list[Breakpoint]:
+    found = []
+    for number, each in enumerate(messages):
+        with in_field(f"{field}[{number}]"):
+            found.append(_from_pending(each))
+    return found
 
 
 def _from_pending(message: pb.PendingBreakpoint) -> Breakpoint:

@@ -182,7 +182,7 @@ class HttpConnection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.bounds.gone(self)
         self._quiet()
-        self._resumed()
+        self._resume()
         super().connection_lost(exc)
 
     def let_in(self) -> None:
@@ -219,7 +219,7 @@ class HttpConnection(H11Protocol):
         self._stalled = ClientTimer(self.loop, STALLED_SECONDS, partial(self.close, "stalled_seconds"))
 
     def resume_writing(self) -> None:
-        self._resumed()
+        self._resume()
         super().resume_writing()
 
     def close(self, bound: str) -> None:
@@ -241,7 +241,7 @@ class HttpConnection(H11Protocol):
             self._silent.cancel()
         self._silent = None
 
-    def _resumed(self) -> None:
+    def _resume(self) -> None:
         if self._stalled is not None:
             self._stalled.cancel()
         self._stalled = None

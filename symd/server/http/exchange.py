@@ -25,6 +25,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from symd.errors import DeadlineExceeded, LimitExceeded, PermissionDenied, SymdError, Unavailable
+from symd.model.waiting import waited_for
 from symd.server import waiting
 from symd.server.http.connections import client_time
 from symd.server.http.principals import HttpPrincipal
@@ -289,10 +290,8 @@ async def _reply(
     async def answered(by: Site) -> Reply:
         def work() -> Reply:
             is_there = partial(_check_is_there, left)
-            waited_for = asked._replace(
-                check_cancelled=waiting.waited_for_at_most(site.limits, is_there), check_is_there=is_there
-            )
-            return _compressed(route.handle(by, waited_for), small)
+            with waited_for(waiting.waited_for_at_most(site.limits, is_there)):
+                return _compressed(route.handle(by, asked._replace(check_is_there=is_there)), small)
 
         return await work_queue.run(asked.visitor, route.effort, work, repeatable=_is_question(route))
 

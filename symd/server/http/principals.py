@@ -101,14 +101,14 @@ class SecretPathAuth:
         if hmac.compare_digest(first.encode(), self._secret.encode()):
             moved = "" if connection.scope["path"].startswith(self.path) else self.path
             return Entered(visitor, f"/{rest}", moved)
-        if not rest and self._taken(first, connection):
+        if not rest and self._take_invitation(first, connection):
             return Entered(visitor, "/", self.path)
         raise Unauthenticated(
             "the address lacks its last part, which lets you in",
             hint=f"use the address that {self._command} printed",
         )
 
-    def _taken(self, invitation: str, connection: HTTPConnection) -> bool:
+    def _take_invitation(self, invitation: str, connection: HTTPConnection) -> bool:
         with self._lock:
             known = (
                 next((each for each in self._invitations if hmac.compare_digest(each, invitation)), None)

@@ -18,7 +18,6 @@ from symd.model.identities import is_digest
 from symd.model.json import to_json
 from symd.model.rights import Right
 from symd.model.sources import SourceText
-from symd.model.waiting import never_cancelled
 from symd.server.http.colouring import Rows, uncoloured
 from symd.server.http.principals import HttpPrincipal
 
@@ -117,12 +116,8 @@ class HttpRequest(NamedTuple):
     query: QueryParams
     headers: Headers
     body: bytes
-    check_cancelled: Callable[[], None] = never_cancelled
-    """What work that may take long calls between its steps: it raises where nobody waits any more, and where the time
-    is over."""
-    check_is_there: Callable[[], None] = never_cancelled
-    """What work with a time limit of its own, such as a disassembler's, calls between its steps: it raises where
-    nobody waits any more."""
+    check_is_there: Callable[[], None] = lambda: None
+    """Raises where nobody waits any more: the check of work with a time limit of its own, such as a disassembler's."""
 
     def digest(self) -> str:
         """The module that the path names. Raises InvalidInput."""

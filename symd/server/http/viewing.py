@@ -82,9 +82,9 @@ class Presence:
                 yield b": here\n\n"
                 await asyncio.sleep(BEAT_SECONDS)
         finally:
-            self._left()
+            self._note_left()
 
-    def _left(self) -> None:
+    def _note_left(self) -> None:
         with self._lock:
             self._looking -= 1
             self._last_left = time.monotonic()

@@ -72,16 +72,16 @@ class _OpenRequests:
             async for message in from_server:
                 await writing.send(message)
                 if isinstance(message.message, JSONRPCResponse | JSONRPCError):
-                    self._settled(message.message.id)
+                    self._settle(message.message.id)
 
     def _asked(self, message: SessionMessage) -> None:
         said = message.message
         if isinstance(said, JSONRPCRequest):
             self._open.add(said.id)
         elif isinstance(said, JSONRPCNotification) and said.method == "notifications/cancelled":
-            self._settled((said.params or {}).get("requestId"))
+            self._settle((said.params or {}).get("requestId"))
 
-    def _settled(self, number: str | int | None) -> None:
+    def _settle(self, number: str | int | None) -> None:
         if number is not None:
             self._open.discard(number)
         self._changed.set()

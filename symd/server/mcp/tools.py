@@ -44,7 +44,7 @@ _MEANINGS = {
     " same function.",
     Reason.INFERRED: "Rows and scopes of the debug data contradict each other here, and the rest of it leaves one reading: the one given.",
     Reason.CONTRADICTORY: "The debug data contradicts itself here. The frames given are sure; a line or a name that is not sure is left out.",
-    Reason.NO_LINE: "A function covers the address, and the line table has no row for it.",
+    Reason.NO_LINE: "A function covers the address, and the line table has no row with a line for it.",
     Reason.GAP: "The address lies inside code, between functions: padding, or code that the debug data does not know.",
     Reason.OUTSIDE_TEXT: "The address lies in no code of this module.",
     Reason.NO_DEBUG_INFO: "The code object was compiled without debug information.",

@@ -29,16 +29,16 @@ def resolve_breakpoint(
     service: ServiceContext, request: ResolveBreakpointRequest, call: Call
 ) -> ResolveBreakpointResponse:
     digest, asked, context = from_resolve_request(request)
-    answer = service.engine.locate(
-        digest,
-        asked.where,
-        asked.path,
-        every_address=asked.every_address,
-        rules=asked.rules,
-        targets=asked.targets,
-        context=context,
-        check_cancelled=while_waited_for(call, service.config.limits),
-    )
+    with while_waited_for(call, service.config.limits):
+        answer = service.engine.locate(
+            digest,
+            asked.where,
+            asked.path,
+            every_address=asked.every_address,
+            rules=asked.rules,
+            targets=asked.targets,
+            context=context,
+        )
     of = f"{digest}/breakpoints/{sha256(repr((asked, context)).encode()).hexdigest()}"  # 100 rules make a long text
     page, token = slice_page(answer.locations, of, request.page_size, request.page_token, to_location)
     module = None if answer.module is None else module_name(answer.module)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from symd.model.line_tables import Listing
+from symd.model.waiting import waited_for
 from symd.rpc.wire.listings import from_request, size_of, to_chunks
 from symd.rpc.wire.sources import from_request as from_sources_request
 from symd.rpc.wire.sources import to_chunks as to_source_chunks
@@ -29,7 +30,8 @@ def get_listing(service: ServiceContext, request: GetListingRequest, call: Call)
 
 
 def _made(service: ServiceContext, request: GetListingRequest, call: Call) -> list[Listing]:
-    listings = [*service.engine.listing(*from_request(request), partial(check_waited_for, call))]
+    with waited_for(partial(check_waited_for, call)):
+        listings = [*service.engine.listing(*from_request(request))]
     for listing in listings:
         check_columns(listing.answers, service.config.limits)
     return listings

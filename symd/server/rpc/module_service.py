@@ -23,6 +23,7 @@ from symd.errors import (
 from symd.model.grabs import Grabbed
 from symd.model.identities import checked_digest, is_digest
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.model.waiting import waited_for
 from symd.rpc.wire.fields import chunks_of, module_digest, module_name, optional_path, wrong_field
 from symd.rpc.wire.grabs import from_grab_request, log_chunks, to_result
 from symd.rpc.wire.modules import (
@@ -34,14 +35,13 @@ from symd.rpc.wire.modules import (
     to_unreadable_module,
 )
 from symd.server.answering import method
-from symd.server.call import Call, CallEnded
-from symd.server.guard import check_deadline, while_wanted
+from symd.server.call import Call
+from symd.server.guard import check_deadline, check_waited_for, while_wanted
 from symd.server.messages import module_too_large
 from symd.server.paging import DEFAULT_SIZE, bad_token, filled, from_token, page_size, to_token, written_page
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
 from symd.system.process import confinement
-from symd.system.process.run import Cancelled
 from symd.v1.module_service_pb2 import (
     DeleteModuleRequest,
     DeleteModuleResponse,
@@ -140,9 +140,8 @@ def grab_module(service: ServiceContext, request: GrabModuleRequest, call: Call)
     _check_confined(service, call)
     wanted = from_grab_request(request, call.time_remaining())
     try:
-        module, grabbed = service.engine.grab(wanted, call.add_callback)
-    except Cancelled:
-        raise CallEnded from None
+        with waited_for(partial(check_waited_for, call)):
+            module, grabbed = service.engine.grab(wanted)
     except BuildFailed as error:
         yield from log_chunks(error.build_log)
         raise

@@ -12,7 +12,8 @@ from symd.v1.name_service_pb2 import FindNamesRequest, FindNamesResponse
 
 def find_names(service: ServiceContext, request: FindNamesRequest, call: Call) -> FindNamesResponse:
     digest, wanted, path = from_request(request)
-    found = service.engine.names(digest, wanted, path, while_waited_for(call, service.config.limits))
+    with while_waited_for(call, service.config.limits):
+        found = service.engine.names(digest, wanted, path)
     of = f"{digest}/names/{path}/{wanted.match:d}/{sorted(wanted.kinds)}/{wanted.pattern}"
     items, token = slice_page(found, of, request.page_size, request.page_token, to_item)
     return FindNamesResponse(items=items, next_page_token=token)

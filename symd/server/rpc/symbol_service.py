@@ -10,7 +10,7 @@ from symd.model.line_tables import CodePart, LineLevel, LineTable, RowsInParts
 from symd.rpc.wire.failures import to_status
 from symd.rpc.wire.line_tables import from_request, to_chunks
 from symd.server.answering import method
-from symd.server.batches import answer, answer_from_index_file, answer_from_open_index
+from symd.server.batches import answer, reply_from_index_file, reply_from_open_index
 from symd.server.call import Call
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
@@ -24,7 +24,7 @@ from symd.v1.symbol_service_pb2 import (
 )
 
 
-@method(inline=answer_from_open_index, cache_miss=answer_from_index_file)
+@method(inline=reply_from_open_index, cache_miss=reply_from_index_file)
 def symbolize(service: ServiceContext, request: SymbolizeRequest, call: Call) -> SymbolizeResponse:
     """One address or a batch."""
     response = SymbolizeResponse()

@@ -21,6 +21,7 @@ def get_variables(service: ServiceContext, request: GetVariablesRequest, call: C
         part = queries[start : start + AT_ONCE]
         for found in service.engine.variables(digest, part, path, with_ranges=request.with_ranges):
             room.taken_by(found.at)
+            room.take_device_candidates(found.device_candidates)
             place = to_place(found)
             room.take_variables(place.ByteSize())
             response.places.append(place)

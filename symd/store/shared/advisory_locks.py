@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from symd.errors import StoreUnavailable, SymdError
-from symd.store.shared.postgresql import Connection, Server
+from symd.store.shared.postgresql import PostgresConnection, PostgresDatabase
 
 BUILDING: Final = 0x6275696C_64000000
 """The kind of lock that is held by who makes an index of a module: a number that is combined with the digest's first 64
@@ -32,10 +32,10 @@ class AdvisoryLocks:
     """Locks for modules against every other daemon, held by one connection to PostgreSQL. Safe to use from several
     threads. Raises ``StoreUnavailable``."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PostgresDatabase) -> None:
         self._server = server
         self._using = threading.Lock()
-        self._connection: Connection | None = None
+        self._connection: PostgresConnection | None = None
         self._local: dict[int, _LocalLock] = {}
 
     def close(self) -> None:
@@ -43,7 +43,7 @@ class AdvisoryLocks:
             self._drop()
 
     @contextmanager
-    def held(self, kind: int, digest: str, seconds: float = math.inf) -> Iterator[HeldLock]:
+    def hold(self, kind: int, digest: str, seconds: float = math.inf) -> Iterator[HeldLock]:
         """Hold a module's lock of the kind ``BUILDING`` or ``STORING``. Raises TimeoutError where another has it for so
         many seconds more."""
         key, until = _key(kind, digest), time.monotonic() + seconds
@@ -74,13 +74,13 @@ class AdvisoryLocks:
                 if not local.users:
                     del self._local[key]
 
-    def _acquired(self, key: int, until: float) -> tuple[Connection, bool]:
+    def _acquired(self, key: int, until: float) -> tuple[PostgresConnection, bool]:
         """The connection that holds the lock now, and whether it was waited for. Raises TimeoutError."""
         pause, waited = _FIRST_WAIT, False
         while True:
             with self._using:
-                connection = self._connected()
-                if self._asked("SELECT pg_try_advisory_lock(?)", key):
+                connection = self._connect()
+                if self._ask("SELECT pg_try_advisory_lock(?)", key):
                     return connection, waited
             if time.monotonic() >= until:
                 raise TimeoutError
@@ -88,13 +88,13 @@ class AdvisoryLocks:
             time.sleep(min(pause, _seconds_left(until)))
             pause = min(2 * pause, _LONGEST_WAIT)
 
-    def _release(self, key: int, connection: Connection) -> None:
+    def _release(self, key: int, connection: PostgresConnection) -> None:
         """A connection that is gone has given its locks already."""
         with self._using, suppress(SymdError):
             if connection is self._connection:
-                self._asked("SELECT pg_advisory_unlock(?)", key)
+                self._ask("SELECT pg_advisory_unlock(?)", key)
 
-    def check(self, connection: Connection) -> None:
+    def check(self, connection: PostgresConnection) -> None:
         """Raises ``StoreUnavailable`` where a connection that held locks was lost: others may hold them."""
         with self._using:
             if connection is not self._connection or not connection.is_silent():
@@ -102,14 +102,14 @@ class AdvisoryLocks:
                     "the catalogue closed the connection that held a turn", where=self._server.where, hint="try again"
                 )
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> PostgresConnection:
         if self._connection is not None and not self._connection.is_silent():
             self._drop()
         if self._connection is None:
             self._connection = self._server.own_connection()
         return self._connection
 
-    def _asked(self, query: str, key: int) -> bool:
+    def _ask(self, query: str, key: int) -> bool:
         assert self._connection is not None  # noqa: S101 - the caller has made one
         try:
             with self._server.translated():
@@ -127,7 +127,7 @@ class AdvisoryLocks:
 class HeldLock:
     """A lock that is held; ``waited``: others had to be waited for."""
 
-    def __init__(self, locks: AdvisoryLocks, connection: Connection, *, waited: bool) -> None:
+    def __init__(self, locks: AdvisoryLocks, connection: PostgresConnection, *, waited: bool) -> None:
         self._locks = locks
         self._connection = connection
         self.waited = waited

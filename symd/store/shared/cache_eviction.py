@@ -109,7 +109,7 @@ class CacheEviction:
         for each in files:
             if total <= target:
                 break
-            if _removed(each.path):
+            if _remove_unused(each.path):
                 total -= each.size
         return total
 
@@ -132,7 +132,7 @@ def _files(folder: Path) -> Iterator[_File]:
                     yield _File(status.st_mtime_ns, status.st_size, Path(entry.path))
 
 
-def _removed(path: Path) -> bool:
+def _remove_unused(path: Path) -> bool:
     """Remove a file that nobody uses; whether it is gone."""
     try:
         return if_unlocked(path, Path.unlink)

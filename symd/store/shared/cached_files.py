@@ -186,7 +186,7 @@ class CachedFiles:
         path = self._path(name)
         for _ in range(_LOOKS):
             with disk(path):
-                handle = _held(path)
+                handle = _lock_shared(path)
             if handle is None:
                 fetched = self._fetched_once(name)
                 if fetched.handle is not None or not fetched.found:
@@ -367,7 +367,7 @@ def _damaged(name: str) -> _Fetched:
     )
 
 
-def _held(path: Path) -> int | None:
+def _lock_shared(path: Path) -> int | None:
     """A descriptor with a shared lock on the file that is at ``path``; None where there is none. Raises OSError."""
     while True:
         try:

@@ -21,7 +21,7 @@ from symd.model.identities import Digest
 from symd.store.connection import DIGEST, NUMBER, TEXT, digest_of_row, readable, typed
 from symd.store.connection import Connection as AnyConnection
 from symd.store.rows import MODULES, CatalogueQueries, index_size, size_of_row
-from symd.store.shared.postgresql import Connection, Server
+from symd.store.shared.postgresql import PostgresConnection, PostgresDatabase
 
 CHANNEL: Final = "symd_modules"
 """NOTIFY wakes who follows the log of modules on this channel."""
@@ -271,7 +271,7 @@ class PostgresCatalogue(CatalogueQueries):
     FOR_EACH = "given CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {condition} OFFSET 0) AS {table}"
     LAST_ENTRY = "SELECT last FROM module_log"
 
-    def __init__(self, server: Server, *, make: bool = True) -> None:
+    def __init__(self, server: PostgresDatabase, *, make: bool = True) -> None:
         """``make``: the tables are made, or brought to this symd's schema; else nothing is written. Raises
         ``FailedPrecondition`` for a server that this symd does not take, and a catalogue of another schema, or none,
         that it may not or cannot change."""
@@ -290,18 +290,18 @@ class PostgresCatalogue(CatalogueQueries):
         self._server.close()
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[PostgresConnection]:
         with self._server.connection() as connection:
             yield connection
 
     @contextmanager
-    def reading_at_once(self) -> Iterator[Connection]:
+    def reading_at_once(self) -> Iterator[PostgresConnection]:
         begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
         with self._server.connection() as connection, self._transaction(connection, begin):
             yield connection
 
     @contextmanager
-    def writing(self, *, survives_power_cut: bool = True, seconds: float | None = None) -> Iterator[Connection]:
+    def writing(self, *, survives_power_cut: bool = True, seconds: float | None = None) -> Iterator[PostgresConnection]:
         relaxed = "" if survives_power_cut else "; SET LOCAL synchronous_commit = off"
         until = monotonic() + self._server.bounded(seconds)
         with self._server.connection(seconds) as connection:
@@ -391,7 +391,7 @@ class PostgresCatalogue(CatalogueQueries):
             connection.execute("DELETE FROM unwanted_objects WHERE name = ?", (name,))
 
     @contextmanager
-    def _transaction(self, connection: Connection, begin: str) -> Iterator[None]:
+    def _transaction(self, connection: PostgresConnection, begin: str) -> Iterator[None]:
         try:
             connection.execute(begin)
             yield
@@ -400,7 +400,7 @@ class PostgresCatalogue(CatalogueQueries):
             self._roll_back(connection)
             raise
 
-    def _roll_back(self, connection: Connection) -> None:
+    def _roll_back(self, connection: PostgresConnection) -> None:
         """Where that fails the connection is not used again, and the server does it when it is closed."""
         with suppress(SymdError), self._server.translated():
             connection.execute("ROLLBACK")
@@ -442,7 +442,7 @@ class PostgresCatalogue(CatalogueQueries):
                 connection.execute(step)
             connection.execute("UPDATE symd_schema SET version = ?", (len(MIGRATIONS),))
 
-    def _schema(self, connection: Connection) -> int:
+    def _schema(self, connection: PostgresConnection) -> int:
         """The number of the catalogue's schema, 0 where it has none yet."""
         row = connection.execute("SELECT max(version) FROM symd_schema").fetchone()
         (schema,) = typed([row[0] or 0], NUMBER)

@@ -22,7 +22,7 @@ from symd.store.files import disk, make_folder
 from symd.store.housekeeping import RetriedWork
 from symd.store.module_log import REMOVED, ModuleLog, Removals, digests_of_rows
 from symd.store.shared.catalogue import CHANNEL, PostgresCatalogue
-from symd.store.shared.postgresql import Connection, Server
+from symd.store.shared.postgresql import PostgresConnection, PostgresDatabase
 from symd.store.writability import REFUSED, Writability
 
 PERIOD: Final = 0.5
@@ -43,7 +43,7 @@ class SharedHousekeeping:
 
     def __init__(
         self,
-        server: Server,
+        server: PostgresDatabase,
         catalogue: PostgresCatalogue,
         usage: Usage,
         module_log: ModuleLog,
@@ -63,7 +63,7 @@ class SharedHousekeeping:
         self._hurried = threading.Event()
         self._thread = threading.Thread(target=self._run, name="symd-store", daemon=True)
         self._cleaner = threading.Thread(target=self._clean, name="symd-store-objects", daemon=True)
-        self._listening: Connection | None = None
+        self._listening: PostgresConnection | None = None
         self._last: int | None = None
         """The last entry of the log that was looked at; None before the first."""
         self._retried = RetriedWork()
@@ -168,4 +168,4 @@ class SharedWritability(Writability):
         refusal, self._refusal = self._refusal, ""
         with disk(self._folder):
             problem = trouble or refusal or ("the disk is nearly full" if self.free() < self._least else "")
-        self._found(problem, "the store")
+        self._note_found(problem, "the store")

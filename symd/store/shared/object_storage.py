@@ -30,7 +30,7 @@ from symd.index.format import VERSION, decode
 from symd.model.identities import Digest, is_digest
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, size_of, sweep
 from symd.store.folder import check_private
-from symd.system.private_files import written
+from symd.system.private_files import open_to_write
 
 _NAME: Final = re.compile(r"[a-z0-9-][a-z0-9.-]*(/[a-z0-9-][a-z0-9.-]*)*")
 _MODULES: Final = "modules/"
@@ -219,7 +219,7 @@ class FolderStorage:
                 return False
             with os.fdopen(handle, "rb") as found:
                 check_size(name, os.fstat(handle).st_size, most)
-                with disk(path), written(path) as target:
+                with disk(path), open_to_write(path) as target:
                     shutil.copyfileobj(found, target, PIECE)
         return True
 

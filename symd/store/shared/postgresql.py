@@ -95,7 +95,7 @@ class _Bounded(psycopg.Connection[Any]):
             raise psycopg.OperationalError(f"no answer within {self.seconds:g} s") from None
 
 
-class StatementResult:
+class PostgresResult:
     """What a statement found."""
 
     def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
@@ -116,22 +116,22 @@ class StatementResult:
         return iter(self._cursor)
 
 
-class Connection:
+class PostgresConnection:
     """One connection, for one thread at a time. Each statement is a transaction of its own until BEGIN."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
         connection.adapters.register_loader("numeric", _Integer)
 
-    def execute(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> StatementResult:
+    def execute(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> PostgresResult:
         if not parameters:
-            return StatementResult(self._connection.execute(query))  # several statements may travel as one
-        return StatementResult(self._connection.execute(_translated(query), parameters))
+            return PostgresResult(self._connection.execute(query))  # several statements may travel as one
+        return PostgresResult(self._connection.execute(_translated(query), parameters))
 
-    def executemany(self, query: str, parameters: Iterable[Any], /) -> StatementResult:
+    def executemany(self, query: str, parameters: Iterable[Any], /) -> PostgresResult:
         cursor = self._connection.cursor()
         cursor.executemany(_translated(query), list(parameters))
-        return StatementResult(cursor)
+        return PostgresResult(cursor)
 
     def is_idle(self) -> bool:
         """Whether the connection can be used for something else: it is open, and in no transaction."""
@@ -160,7 +160,7 @@ CATALOGUE_SECONDS = 20.0
 begin."""
 
 
-class Server:
+class PostgresDatabase:
     """The database at a URL, as libpq takes it: ``postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE``. At most
     ``Limits.catalogue_connections`` connections are lent at a time, and everything ends within about
     ``CATALOGUE_SECONDS``, or raises ``StoreUnavailable``. Safe to use from several threads."""
@@ -170,7 +170,7 @@ class Server:
         self._seconds = CATALOGUE_SECONDS
         self._most = limits.catalogue_connections
         self._free = threading.BoundedSemaphore(self._most)
-        self._idle: list[Connection] = []
+        self._idle: list[PostgresConnection] = []
         self._lock = threading.Lock()
         self._closed = False
         self._conninfo, self.where = _conninfo(url, self._seconds)
@@ -188,7 +188,7 @@ class Server:
         return self._seconds if seconds is None else min(seconds, self._seconds)
 
     @contextmanager
-    def connection(self, seconds: float | None = None) -> Iterator[Connection]:
+    def connection(self, seconds: float | None = None) -> Iterator[PostgresConnection]:
         """A connection from the pool, for which ``bounded`` seconds are waited; after an error of its own it is closed
         instead of reused."""
         wait = self.bounded(seconds)
@@ -208,12 +208,12 @@ class Server:
         finally:
             self._free.release()
 
-    def own_connection(self) -> Connection:
+    def own_connection(self) -> PostgresConnection:
         """A connection outside of the pool, to be closed by the caller; what goes wrong with it is ``translated``."""
         with self.translated():
             connection = _Bounded.connect(self._conninfo, autocommit=True)
             connection.seconds = self._seconds + _GRACE_SECONDS
-            return Connection(connection)
+            return PostgresConnection(connection)
 
     @contextmanager
     def translated(self) -> Iterator[None]:
@@ -225,7 +225,7 @@ class Server:
         except psycopg.Error as error:
             raise self._refusal(error) from error
 
-    def _borrowed(self) -> Connection:
+    def _borrowed(self) -> PostgresConnection:
         while self._idle:
             with suppress(IndexError):
                 connection = self._idle.pop()
@@ -234,7 +234,7 @@ class Server:
                 connection.close()
         return self.own_connection()
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: PostgresConnection) -> None:
         is_idle = connection.is_idle()
         with self._lock:
             kept = is_idle and not self._closed

@@ -37,9 +37,8 @@ from symd.config import MIB, Limits
 from symd.errors import InvalidInput, StoreUnavailable, described, from_description
 from symd.store.files import disk
 from symd.store.shared.object_storage import check_size, checked_name
-from symd.system.credential_files import read_credentials
 from symd.system.messages import os_error_text
-from symd.system.private_files import written
+from symd.system.private_files import open_to_write, read_credentials
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
@@ -72,23 +71,23 @@ class CircuitBreaker:
     def call(self, request: Callable[[], T]) -> T:
         """What ``request`` gives, which raises ``Unanswered`` where nobody answers; anything else it does is an
         answer."""
-        tries = self._begun()
+        tries = self._begin_call()
         try:
             result = request()
         except Unanswered as unanswered:
-            self._ended(unanswered.error)
+            self._end_call(unanswered.error)
             raise
         except BaseException:
-            self._ended(None)
+            self._end_call(None)
             raise
         else:
-            self._ended(None)
+            self._end_call(None)
             return result
         finally:
             if tries:
                 self._trying = False
 
-    def _begun(self) -> bool:
+    def _begin_call(self) -> bool:
         """Whether this call is the one that finds out; False where there is no outage. Raises the last error where
         another does."""
         with self._lock:
@@ -99,7 +98,7 @@ class CircuitBreaker:
             self._trying = True
             return True
 
-    def _ended(self, error: StoreUnavailable | None) -> None:
+    def _end_call(self, error: StoreUnavailable | None) -> None:
         with self._lock:
             self._failures = self._failures + 1 if error else 0
             self._last = error
@@ -371,7 +370,7 @@ class S3Storage:
         size, got = found.meta["size"], 0
         check_size(self._of(name), size, most)
         with disk(path):
-            target = written(path, buffering=0)
+            target = open_to_write(path, buffering=0)
         with target:
             for piece in found.stream(min_chunk_size=1):
                 with disk(path):

@@ -32,7 +32,7 @@ from symd.store.shared.advisory_locks import BUILDING, STORING, AdvisoryLocks, H
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.housekeeping import SharedHousekeeping, SharedWritability
 from symd.store.shared.object_storage import FileCache, is_of_module
-from symd.store.shared.postgresql import Server
+from symd.store.shared.postgresql import PostgresDatabase
 
 log = logging.getLogger("symd.store")
 
@@ -54,15 +54,17 @@ def remove_unwanted(
             if stop():
                 return removed
             if is_of_module(name, digest):
-                removed += _removed(catalogue, files, locks, name, digest)
+                removed += _remove_unwanted(catalogue, files, locks, name, digest)
             else:
                 log.warning("unwanted_objects has the name %.200r, which is no object of module %s", name, digest)
         last = found[-1][0]
     return removed
 
 
-def _removed(catalogue: PostgresCatalogue, files: FileCache, locks: AdvisoryLocks, name: str, digest: Digest) -> bool:
-    with locks.held(STORING, digest):
+def _remove_unwanted(
+    catalogue: PostgresCatalogue, files: FileCache, locks: AdvisoryLocks, name: str, digest: Digest
+) -> bool:
+    with locks.hold(STORING, digest):
         if not catalogue.is_unwanted(name):
             return False
         is_named = catalogue.is_named(name, digest)
@@ -100,7 +102,13 @@ class SharedStore(ModuleStore):
     writability: SharedWritability
 
     def __init__(
-        self, server: Server, files: FileCache, incoming: Path, limits: Limits | None = None, *, make: bool = True
+        self,
+        server: PostgresDatabase,
+        files: FileCache,
+        incoming: Path,
+        limits: Limits | None = None,
+        *,
+        make: bool = True,
     ) -> None:
         """If not ``make`` a missing catalogue is none (``PostgresCatalogue``)."""
         self._limits = limits or Limits()
@@ -183,7 +191,7 @@ class SharedStore(ModuleStore):
         is missing until they are added again. False where they are right, which another daemon may have seen to
         meanwhile, or there is no such module."""
         checked = checked_digest(digest)
-        with self._locks.held(STORING, checked):
+        with self._locks.hold(STORING, checked):
             if not self._catalogue.sizes([checked]):
                 return False
             if self._catalogue.is_noted_damaged(checked):
@@ -246,7 +254,7 @@ class SharedStore(ModuleStore):
         seconds = self._limits.build_seconds
         with ExitStack() as stack:
             try:
-                held = stack.enter_context(self._locks.held(BUILDING, digest, seconds))
+                held = stack.enter_context(self._locks.hold(BUILDING, digest, seconds))
             except TimeoutError:
                 raise DeadlineExceeded(
                     f"another daemon has been indexing the module for more than {seconds:g} s and has not ended",
@@ -275,7 +283,7 @@ class SharedStore(ModuleStore):
     def _accept(self, file: IncomingFile, digest: Digest, size: int, label: str, format: str) -> None:  # noqa: A002
         """The object, then its row; when the row is refused, or never comes, the object is unwanted."""
         name = module_object(digest)
-        with self._locks.held(STORING, digest) as held, self._noticed():
+        with self._locks.hold(STORING, digest) as held, self._noticed():
             self._catalogue.note_coming(name, digest)
             self._files.add(name, file.path)
             held.check()
@@ -293,7 +301,7 @@ class SharedStore(ModuleStore):
         if not self.is_catalogued(digest):
             raise self._not_found(digest)
         try:
-            with self._locks.held(STORING, digest) as held, self._noticed():
+            with self._locks.hold(STORING, digest) as held, self._noticed():
                 self._catalogue.note_coming(name, digest, version)
                 self._files.add(name, file.path)
                 held.check()

@@ -115,7 +115,7 @@ class ForegroundProgram:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], mask: SignalMask) -> None:
         """Raises OSError where there is no such program, or it cannot be run."""
-        self.process = _started(command, environment, mask)
+        self.process = _start(command, environment, mask)
 
     def wait(self) -> ForegroundEnding:
         """Wait until the program ends; signals that come for symd meanwhile are the program's."""
@@ -142,7 +142,7 @@ class ForegroundProgram:
             os.kill(self.process, number)
 
 
-def _started(command: Sequence[str], environment: Mapping[str, str], mask: SignalMask) -> int:
+def _start(command: Sequence[str], environment: Mapping[str, str], mask: SignalMask) -> int:
     """The number of the new process. This one has no other threads yet, so that what runs between fork and exec holds
     no lock of theirs; posix_spawn(3) would leave signals of the C library ignored."""
 

@@ -93,10 +93,10 @@ class Pool:
         with self._turns:
             worker = self._take(process_limits, subject)
             used = bool(worker.subjects)
-            answer = self._asked(worker, _Call(data, limits, process_limits, subject, descriptors))
+            answer = self._ask(worker, _Call(data, limits, process_limits, subject, descriptors))
             if used and isinstance(answer, ExitStatus) and (answer.limit is Limit.MEMORY or worker.short):
                 worker = self._take(process_limits, subject, fresh=True)  # what it did before took that, perhaps
-                answer = self._asked(worker, _Call(data, limits, process_limits, subject, descriptors))
+                answer = self._ask(worker, _Call(data, limits, process_limits, subject, descriptors))
         if isinstance(answer, ExitStatus):
             if self._closed:
                 raise _ended()
@@ -109,7 +109,7 @@ class Pool:
         error = from_description(json.loads(payload))
         raise error or DataLoss("the child failed for a reason that this version does not know")
 
-    def _asked(self, worker: _Worker, call: _Call) -> tuple[bytes, bytes] | ExitStatus:
+    def _ask(self, worker: _Worker, call: _Call) -> tuple[bytes, bytes] | ExitStatus:
         worker.subjects.append(call.subject)
         kept = False
         try:
@@ -141,7 +141,7 @@ class Pool:
                 break
             worker.end()
         self._end_others(at_start)
-        return self._begun(at_start)
+        return self._begin_worker(at_start)
 
     def _chosen(self, at_start: ProcessLimits, subject: str) -> _Worker | None:
         """The waiting process that knows the subject, else the one that worked last."""
@@ -163,7 +163,7 @@ class Pool:
         for worker in leaving:
             worker.end()
 
-    def _begun(self, at_start: ProcessLimits) -> _Worker:
+    def _begin_worker(self, at_start: ProcessLimits) -> _Worker:
         """A new process that works. One that starts while all are ended is ended too."""
         worker = self._started(at_start)
         with self._lock:

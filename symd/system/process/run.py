@@ -1,5 +1,6 @@
-"""A child process from start to end: its answer and its output are read while its time runs, a ``Cancellation`` ends it
-early, and ``ExitStatus`` says how it ended: by which limit, which signal, or with which exit status.
+"""A child process from start to end: its answer and its output are read while its time runs, it
+ends early where nobody waits any more, and ``ExitStatus`` says how it ended: by which limit, which signal, or with
+which exit status.
 
 The kernel bounds one process's memory and each file (``ProcessLimits.file_size``), not the number of files, their sum,
 or threads, for a user without privileges. So the parent looks every ``LOOK_SECONDS``; in between a child may pass its
@@ -15,46 +16,15 @@ import os
 import selectors
 import signal
 import stat
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from symd.model.waiting import check_wanted
 from symd.system.process.process import ProcessLimits, Running, kill, start
 from symd.system.process.starter import Confined
-
-
-class Cancelled(Exception):
-    """A child was ended because nobody wanted its answer any more."""
-
-
-class Cancellation:
-    """Made by whoever starts a child, ``cancel`` called by whoever learns that nobody waits: from any thread, at any
-    time."""
-
-    def __init__(self) -> None:
-        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._lock = threading.Lock()
-        self._open = True
-
-    def fileno(self) -> int:
-        """Readable once it is cancelled."""
-        return self._descriptor
-
-    def cancel(self) -> None:
-        """End the child, if there is one still. It does not wait."""
-        with self._lock:
-            if self._open:
-                os.eventfd_write(self._descriptor, 1)
-
-    def close(self) -> None:
-        """The child has ended."""
-        with self._lock:
-            if self._open:
-                self._open = False
-                os.close(self._descriptor)
 
 
 class Limit(enum.Enum):
@@ -229,21 +199,17 @@ def run(
     environment: Mapping[str, str],
     stdin: bytes = b"",
     own_pipe: bool = False,
-    cancellation: Cancellation | None = None,
     confined: Confined | None = None,
-    check_cancelled: Callable[[], None] | None = None,
 ) -> Ended:
     """Run ``command`` in ``folder`` with exactly this environment and input.
 
     Its standard output is the answer, its standard error what it prints. With ``own_pipe`` the answer comes on a pipe
     of its own, whose descriptor's number is appended to ``command``, and both outputs are what it prints. ``confined``
-    is who starts it with few files and system calls, and which files; it takes no ``own_pipe``. Raises OSError when
-    it cannot be started, limited or confined, and Cancelled, with the child ended, when there is a ``cancellation`` and
-    it comes first. ``check_cancelled`` is called before it is started and now and then while it runs; what it raises
-    ends the child.
+    is who starts it with few files and system calls, and which files; it takes no ``own_pipe``. Raises OSError when it
+    cannot be started, limited or confined. Where nobody waits for the answer any more (``symd.model.waiting``) it is
+    not started, or ended.
     """
-    if check_cancelled is not None:
-        check_cancelled()
+    check_wanted()
     with contextlib.ExitStack() as ours:
         with contextlib.ExitStack() as its:
             answers, answer_end = _pipe(ours, its)
@@ -264,7 +230,7 @@ def run(
                     stderr=print_end,
                 )
         try:
-            return _Reader(process, answers, prints, limits, folder, cancellation, check_cancelled).until_it_ends()
+            return _Reader(process, answers, prints, limits, folder).until_it_ends()
         finally:
             process.wait()
 
@@ -305,14 +271,10 @@ class _Reader:
         prints: int,
         limits: ProcessLimits,
         folder: Path,
-        cancellation: Cancellation | None,
-        check_cancelled: Callable[[], None] | None,
     ) -> None:
-        self._check_wanted = check_cancelled
-        self._next_check = math.inf if check_cancelled is None else time.monotonic() + _CHECK_SECONDS
+        self._next_check = time.monotonic() + _CHECK_SECONDS
         self._process = process
         self._folder = folder
-        self._cancellation = cancellation
         self._next_look = time.monotonic() if watched(limits) else math.inf
         self._answers, self._prints = answers, prints
         self._limits = limits
@@ -344,21 +306,17 @@ class _Reader:
             with selectors.DefaultSelector() as selector:
                 for descriptor in (ended, self._answers, self._prints):
                     selector.register(descriptor, selectors.EVENT_READ)
-                if self._cancellation is not None:
-                    selector.register(self._cancellation, selectors.EVENT_READ)
                 while (now := time.monotonic()) < self._end:
                     ready = [
                         key.fd for key, _ in selector.select(min(self._end, self._next_look, self._next_check) - now)
                     ]
                     if ended in ready:
                         return None
-                    if self._cancellation is not None and self._cancellation.fileno() in ready:
-                        raise Cancelled
                     self._check()
                     for descriptor in ready:
                         if not self._read(descriptor):
                             selector.unregister(descriptor)
-                    limit = Limit.ANSWER if self._too_much() else self._looked()
+                    limit = Limit.ANSWER if self._too_much() else self._look()
                     if limit is not None:
                         return limit
                 return Limit.SECONDS
@@ -367,11 +325,11 @@ class _Reader:
 
     def _check(self) -> None:
         """Raises where nobody waits any more, when it is time to ask."""
-        if self._check_wanted is not None and time.monotonic() >= self._next_check:
-            self._check_wanted()
+        if time.monotonic() >= self._next_check:
+            check_wanted()
             self._next_check = time.monotonic() + _CHECK_SECONDS
 
-    def _looked(self) -> Limit | None:
+    def _look(self) -> Limit | None:
         """What it takes of disk and threads, when it is time to look at that."""
         if time.monotonic() < self._next_look:
             return None

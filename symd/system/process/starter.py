@@ -75,7 +75,7 @@ class Starter:
     def begin(self) -> None:
         """Let the process come up while the caller does something else."""
         with self._lock:
-            self._begun()
+            self._begin()
 
     def start(
         self,
@@ -100,7 +100,7 @@ class Starter:
         if len(message) > MESSAGE_BYTES:
             raise OSError(7, "the command and its environment are too long")
         with self._lock:
-            answer = self._asked(message, descriptors)
+            answer = self._ask(message, descriptors)
         started = Started(int(answer["pid"])) if "pid" in answer else None
         if "errno" in answer:
             if started is not None:
@@ -123,11 +123,11 @@ class Starter:
     ) -> None:
         self.close()
 
-    def _asked(self, message: bytes, descriptors: Sequence[int]) -> dict[str, int | str]:
+    def _ask(self, message: bytes, descriptors: Sequence[int]) -> dict[str, int | str]:
         """Raises OSError where the process dies of it."""
         for _ in range(2):
             begun: dict[str, int | str] = {}
-            requests = self._begun()
+            requests = self._begin()
             with suppress(BrokenPipeError, ConnectionResetError):
                 socket.send_fds(requests, [message], list(descriptors))
                 while answer := requests.recv(MESSAGE_BYTES):
@@ -140,7 +140,7 @@ class Starter:
                 return begun  # the process is there, as the program or ended: the program is not to be run twice
         raise OSError(5, "the process that starts programs has died")
 
-    def _begun(self) -> socket.socket:
+    def _begin(self) -> socket.socket:
         if self._requests is None:
             ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with its:

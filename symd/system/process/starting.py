@@ -49,7 +49,7 @@ def main(package: str) -> None:
             if not message:
                 return
             try:
-                answer = _started(requests, json.loads(message), descriptors, clone, confinement, launcher)
+                answer = _start(requests, json.loads(message), descriptors, clone, confinement, launcher)
             except OSError as error:
                 answer = {"errno": error.errno or 0, "text": error.strerror or str(error)}
             finally:
@@ -58,7 +58,7 @@ def main(package: str) -> None:
             requests.send(json.dumps(answer).encode())
 
 
-def _started(
+def _start(
     requests: socket.socket,
     request: Mapping[str, Any],
     descriptors: Sequence[int],

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,14 +33,13 @@ def run_tool(
     own_pipe: bool = False,
     starter: Starter | None = None,
     environment: Mapping[str, str] | None = None,
-    check_cancelled: Callable[[], None] | None = None,
     hint: str = "",
 ) -> Ended:
     """Run a program in a folder that is empty but for the file ``input``, which holds ``data`` where that is given.
 
     ``own_pipe`` as in ``run.run``. With a ``starter`` the program is confined, where the kernel can do that: it reads
     itself, shared libraries and its folder, in which it may write, and has no socket and no further process.
-    ``environment`` in place of the clean one; ``check_cancelled`` as in ``run.run``; ``hint`` goes into the errors.
+    ``environment`` in place of the clean one; ``hint`` goes into the errors.
     Raises DeadlineExceeded, LimitExceeded when it answers too much, ToolFailed when it cannot be started. Neither a
     signal nor an exit status is an error here: the caller knows what they mean (``tool_error``).
     """
@@ -62,7 +61,6 @@ def run_tool(
                 stdin=stdin,
                 own_pipe=own_pipe,
                 confined=confined,
-                check_cancelled=check_cancelled,
             )
     except OSError as error:
         metadata = {"tool": program}

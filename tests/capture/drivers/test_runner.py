@@ -7,6 +7,7 @@ import struct
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,8 +16,8 @@ import pytest
 from symd import errors
 from symd.capture.drivers import grab, runner
 from symd.config import Limits
-from symd.model.grabs import GrabRequest
-from symd.system.process.run import Cancelled
+from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.waiting import waited_for
 
 LIMITS = Limits(module_size=1 << 20)
 SOURCE = b"kernel void k(global int *a) { a[0] = 1; }"
@@ -146,33 +147,45 @@ def test_a_hang_is_ended_with_everything_it_started(child, tmp_path: Path, time_
     assert not _runs(int(pid.read_text()))
 
 
+class Left(Exception):
+    """Nobody waits any more."""
+
+
+def grab_while(check: Callable[[], None]) -> Grabbed:
+    with waited_for(check):
+        return grab(request(), LIMITS)
+
+
 def test_a_build_that_nobody_waits_for_is_ended(child, tmp_path: Path) -> None:
     pid, leave = tmp_path / "pid", []
     child(
         f"open({str(pid)!r}, 'w').write(str(os.getpid())); os.rename({str(pid)!r}, {str(pid) + '.there'!r}); signal.pause()"
     )
 
-    def when_unwanted(callback) -> bool:
-        leave.append(callback)
-        return True
+    def check() -> None:
+        if leave:
+            raise Left
 
     with ThreadPoolExecutor(1) as threads:
-        grabbing = threads.submit(grab, request(), LIMITS, when_unwanted=when_unwanted)
+        grabbing = threads.submit(grab_while, check)
         there = Path(f"{pid}.there")
         while not there.exists() and not grabbing.done():
             time.sleep(0.01)
-        leave[0]()
-        with pytest.raises(Cancelled):
+        leave.append(True)
+        with pytest.raises(Left):
             grabbing.result(timeout=15)
     assert not _runs(int(there.read_text()))
-    leave[0]()  # the call ends later than the driver
 
 
 def test_one_that_nobody_waited_for_already_is_not_begun(child, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     child(f"open({str(mark)!r}, 'w')")
-    with pytest.raises(Cancelled):
-        grab(request(), LIMITS, when_unwanted=lambda _: False)
+
+    def check() -> None:
+        raise Left
+
+    with pytest.raises(Left):
+        grab_while(check)
     assert not mark.exists()
 
 

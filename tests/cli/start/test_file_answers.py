@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -45,11 +46,23 @@ def test_answers_are_those_of_the_command_line() -> None:
     assert "".join(singly.pop(0) if own is None else own for own in said) == expected + "\n"
 
 
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [("0x7fffffff", "0 text sections hold the address"), ("other+0", "0 kernels have the name")],
+)
+def test_the_log_says_why_an_answer_is_left_to_the_command_line(
+    caplog: pytest.LogCaptureFixture, place: str, reason: str
+) -> None:
+    with caplog.at_level(logging.DEBUG, "symd.start"):
+        assert plain_answers([str(FILE), place], {}) is None
+    assert f"{FILE} is left to the command line: {reason}" in caplog.text
+
+
 def test_a_plain_answer_imports_no_numpy() -> None:
     said, modules = run(FILE, "0x1978", "6520", "shade+0x40")
     assert said == run("--limit", "batch=1000", FILE, "0x1978", "6520", "shade+0x40")[0]
     assert "symd.debuginfo.one_address" in modules
-    assert not {"numpy", "click", "typing", "re", "symd.cli.command_line"}.intersection(modules)
+    assert not {"numpy", "click", "logging", "typing", "re", "symd.cli.command_line"}.intersection(modules)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def decoder(sections: dict[str, bytes]) -> DWARFInfo:
 
 def relocated(code: CodeObject) -> tuple[dict[str, bytes], LinearLayout]:
     layout = assign(code)
-    return amdgpu.relocate(code, layout), layout
+    return amdgpu(code, layout), layout
 
 
 def our_rows(code: CodeObject) -> list[tuple[int, int, int, int]]:
@@ -176,6 +176,6 @@ def test_debug_sections_of_one_name_are_put_end_to_end():
         Section(5, ".symtab", 2, 0, 0, len(symbols), symbols),
     )
     code = CodeObject("", "amdgpu", None, b"", sections, linked=False)
-    found = amdgpu.relocate(code, assign(code))
+    found = amdgpu(code, assign(code))
     assert found[".debug_str"] == b"abc\0def\0"
     assert found[".debug_info"] == bytes(4) + struct.pack("<I", 4 + 2)

@@ -16,13 +16,16 @@ from tests.builders.elf import AX, ET_EXEC, FUNC, GLOBAL, Relocation, Section, S
 from tests.debuginfo import nvidia_lines
 from tests.golden.cuda import make, positions, samples
 
+R_CUDA_32, R_CUDA_64, R_CUDA_UNUSED_CLEAR64 = 1, 2, 73
+"""Types of relocations as cuobjdump prints them."""
+
 WITH_LINES = [name for name in samples.CUBINS if ".none." not in name]
 FIRST_BASE = 1 << 40
 
 
 def _relocated(code: CodeObject) -> tuple[dict[str, bytes], layout.LinearLayout]:
     plan = layout.assign(code)
-    return cuda.relocate(code, plan), plan
+    return cuda(code, plan), plan
 
 
 def _by_section(code: CodeObject) -> dict[int, list[nvidia_lines.Sequence]]:
@@ -109,7 +112,7 @@ def test_names_of_the_second_unit_of_a_link_count_from_its_own_base():
 def _subprograms(code: CodeObject, info: bytes) -> dict[int, int]:
     """What stands at the places of .debug_info that the image relocates with R_CUDA_64: place -> value."""
     table = next(one for one in code.sections if one.name == ".rela.debug_info")
-    places = [place for place, kind, _, _ in struct.iter_unpack("<QIIq", table.data) if kind == cuda.RCuda.R_CUDA_64]
+    places = [place for place, kind, _, _ in struct.iter_unpack("<QIIq", table.data) if kind == R_CUDA_64]
     return {place: int.from_bytes(info[place : place + 8], "little") for place in places}
 
 
@@ -159,18 +162,18 @@ def test_rela_takes_its_addend_from_the_entry_and_rel_from_the_section():
     base = layout.assign(_made([])).base_of(2)
     assert base is not None
     assert base >= FIRST_BASE
-    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_64, 16)])) == base + 32 + 16
-    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_64, 16)], rela=False)) == base + 32 + 64
-    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_64, -32)])) == base
+    assert _word(_made([Relocation(8, "b", R_CUDA_64, 16)])) == base + 32 + 16
+    assert _word(_made([Relocation(8, "b", R_CUDA_64, 16)], rela=False)) == base + 32 + 64
+    assert _word(_made([Relocation(8, "b", R_CUDA_64, -32)])) == base
 
 
 def test_undefined_symbols_and_orders_to_the_linker_change_nothing():
-    assert _word(_made([Relocation(8, "elsewhere", cuda.RCuda.R_CUDA_64, 16)])) == 64
-    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_UNUSED_CLEAR64, 16)])) == 64
+    assert _word(_made([Relocation(8, "elsewhere", R_CUDA_64, 16)])) == 64
+    assert _word(_made([Relocation(8, "b", R_CUDA_UNUSED_CLEAR64, 16)])) == 64
 
 
 def test_four_byte_relocations_write_four_bytes():
-    code = _made([Relocation(8, "b", cuda.RCuda.R_CUDA_32, 7)])
+    code = _made([Relocation(8, "b", R_CUDA_32, 7)])
     base = layout.assign(code).base_of(2)
     assert base is not None
     assert _word(code, 4) == (base + 32 + 7) & 0xFFFFFFFF
@@ -180,20 +183,20 @@ def test_images_of_32_bits_have_entries_and_addresses_of_32_bits():
     base = layout.assign(_made([], bits=32)).base_of(2)
     assert base is not None
     assert 1 << 28 <= base < 1 << 32
-    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_32, 16)], bits=32), 4) == base + 32 + 16
-    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_32, 16)], bits=32, rela=False), 4) == base + 32 + 64
-    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_32, -32)], bits=32), 4) == base
+    assert _word(_made([Relocation(8, "b", R_CUDA_32, 16)], bits=32), 4) == base + 32 + 16
+    assert _word(_made([Relocation(8, "b", R_CUDA_32, 16)], bits=32, rela=False), 4) == base + 32 + 64
+    assert _word(_made([Relocation(8, "b", R_CUDA_32, -32)], bits=32), 4) == base
     with pytest.raises(Malformed, match="names symbol 77 of 4"):
-        _relocated(_made([Relocation(8, 77, cuda.RCuda.R_CUDA_32)], bits=32))
+        _relocated(_made([Relocation(8, 77, R_CUDA_32)], bits=32))
 
 
 @pytest.mark.parametrize(
     ("entry", "error", "message"),
     [
         (Relocation(8, "b", 200), Unsupported, "debug_line: relocation type 200 is not read"),
-        (Relocation(8, 77, cuda.RCuda.R_CUDA_64), Malformed, "names symbol 77 of 4"),
-        (Relocation(17, "b", cuda.RCuda.R_CUDA_64), Malformed, "leaves the section of 24"),
-        (Relocation((1 << 64) - 4, "b", cuda.RCuda.R_CUDA_64), Malformed, "leaves the section of 24"),
+        (Relocation(8, 77, R_CUDA_64), Malformed, "names symbol 77 of 4"),
+        (Relocation(17, "b", R_CUDA_64), Malformed, "leaves the section of 24"),
+        (Relocation((1 << 64) - 4, "b", R_CUDA_64), Malformed, "leaves the section of 24"),
     ],
 )
 def test_what_cannot_be_applied_is_refused(entry, error, message):

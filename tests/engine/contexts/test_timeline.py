@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from symd.engine.contexts.timeline import FOREVER, MAX_NAMED, MAX_TIED, QUESTIONS_ONE_BY_ONE, STEPS, Timeline
 from symd.model.answers import Reason
 from symd.model.contexts import Origin
+from symd.model.waiting import waited_for
 
 TOP = 1 << 64
 
@@ -241,13 +242,13 @@ def test_nothing_is_looked_for_once_nobody_waits(bits):
     timeline = timeline_of([Mapped(number << 32, 7, FOREVER, 0, 16, number, "m") for number in range(10)])
     asked, left = [], RuntimeError()
 
-    def check_cancelled():
+    def check():
         asked.append(None)
         if len(asked) == 3:
             raise left
 
     addresses, times = np.zeros(5 * STEPS, np.uint64), np.full(5 * STEPS, 9)
     look = timeline.find if bits == 64 else partial(timeline.find_truncated, bits=bits)
-    with pytest.raises(RuntimeError):
-        look(addresses, times, check_cancelled=check_cancelled)
+    with pytest.raises(RuntimeError), waited_for(check):
+        look(addresses, times)
     assert len(asked) == 3

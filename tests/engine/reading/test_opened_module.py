@@ -31,7 +31,7 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     unpack = containers.unpack
 
-    def counted(data: bytes, limits: Limits | None = None, *rest: str | None) -> containers.OpenedModule:
+    def counted(data: bytes, limits: Limits | None = None, *rest: str | None) -> containers.UnpackedModule:
         sizes.append(len(data))
         return unpack(data, limits)
 

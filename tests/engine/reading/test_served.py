@@ -45,7 +45,7 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     digests: list[str] = []
     unpack = containers.unpack
 
-    def counted(data: bytes, limits: Limits | None = None, *rest: str | None) -> containers.OpenedModule:
+    def counted(data: bytes, limits: Limits | None = None, *rest: str | None) -> containers.UnpackedModule:
         digests.append(hashlib.sha256(data).hexdigest())
         return unpack(data, limits)
 

@@ -15,7 +15,7 @@ from symd.errors import DataLoss
 from symd.model.answers import TextSection
 from symd.model.code import CodeObject, Kernel, Section, Vendor
 from symd.model.line_tables import LineTable
-from symd.model.sources import Origin, SourceText
+from symd.model.sources import SourceText, TextOrigin
 from symd.model.variables import (
     LocationPiece,
     LocationRegister,
@@ -53,7 +53,7 @@ PLAIN = st.recursive(
     "value",
     [
         VISIBLE,
-        (SourceText("a.cl", "text", Origin.MODULE, md5=bytes(16)), SourceText("b.cl")),
+        (SourceText("a.cl", "text", TextOrigin.MODULE, md5=bytes(16)), SourceText("b.cl")),
         (ModuleFile("0" * 64, "/store"), EmbeddedSources(("a",), None)),
         IndexFor(()),
     ],

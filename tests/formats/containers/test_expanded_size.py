@@ -8,7 +8,7 @@ import pytest
 
 from symd.config import Limits
 from symd.formats.containers import unpack
-from symd.formats.containers.expanded_size import expanded_size
+from symd.formats.containers.code_reloader import expanded_size
 from tests.builders.elf import Section, build_elf
 from tests.hostile.wrappers import in_archive
 

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import numpy as np
 
 from symd.debuginfo import folded_sequences
-from symd.debuginfo.dwarf.columns import FunctionColumns, LineColumns, RangeRows, ScopeColumns
+from symd.debuginfo.dwarf.columns import DieRanges, FunctionColumns, LineColumns, ScopeColumns
 from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Unit, Units
@@ -40,7 +40,7 @@ class MadeObject(NamedTuple):
     lines: LineColumns
     scopes: ScopeColumns
     units: Units
-    ranges: RangeRows
+    ranges: DieRanges
 
 
 def made(data: bytes) -> MadeObject:
@@ -129,11 +129,11 @@ def _columns(rows: list[tuple[int, ...]], count: int) -> Iterator[np.ndarray]:
     return iter(np.array(rows, np.uint64).reshape(-1, count).T)
 
 
-def _code(below: Below, units: int) -> RangeRows:
+def _code(below: Below, units: int) -> DieRanges:
     found = [(below(units), _address(below)) for _ in range(below(5))]
     below(16)  # which seeds that are kept have
     which, start = _columns(found, 2)
-    return RangeRows(which.astype(np.int64), start, start + np.uint64(4))
+    return DieRanges(which.astype(np.int64), start, start + np.uint64(4))
 
 
 def judge(data: bytes) -> None:

@@ -17,7 +17,7 @@ from symd.model.addresses import (
 )
 from symd.model.answers import Answers
 from symd.model.line_tables import Around, LineLevel, Listing, ListingPart
-from symd.model.sources import Origin, SourceText
+from symd.model.sources import SourceText, TextOrigin
 from symd.rpc.wire import line_tables, listings, sources
 from symd.v1 import listing_service_pb2 as pb
 from symd.v1.line_table_pb2 import SectionRange as pb_range
@@ -69,7 +69,7 @@ def test_a_listing_comes_back(count):
 def test_a_small_answer_is_one_message():
     (chunk,) = sent(listings.to_chunks(listing(3)))
     assert (chunk.header.instruction_count, chunk.rows.answers.count) == (3, 3)
-    (chunk,) = sent(sources.to_chunks(SourceText("a.cl", "text", Origin.MODULE)))
+    (chunk,) = sent(sources.to_chunks(SourceText("a.cl", "text", TextOrigin.MODULE)))
     assert (chunk.source.file, chunk.chunk) == ("a.cl", b"text")
 
 
@@ -79,7 +79,7 @@ def test_a_header_in_a_message_of_its_own_is_read():
     (chunk,) = sent(listings.to_chunks(given))
     (back,) = listings.from_chunks([pb.GetListingResponse(header=chunk.header), pb.GetListingResponse(rows=chunk.rows)])
     same(back, given)
-    text = SourceText("a.cl", "text", Origin.MODULE)
+    text = SourceText("a.cl", "text", TextOrigin.MODULE)
     (chunk,) = sent(sources.to_chunks(text))
     parts = [pb.ReadSourcesResponse(source=chunk.source), pb.ReadSourcesResponse(chunk=chunk.chunk)]
     assert list(sources.from_chunks(parts)) == [text]
@@ -149,8 +149,8 @@ def test_fewer_instructions_than_announced_are_refused():
 
 def test_source_texts_come_back():
     given = [
-        SourceText("a.cl", "é" * 800_000, Origin.DISK, "/src/a.cl", b"0" * 16),
-        SourceText("empty.cl", "", Origin.MODULE),
+        SourceText("a.cl", "é" * 800_000, TextOrigin.DISK, "/src/a.cl", b"0" * 16),
+        SourceText("empty.cl", "", TextOrigin.MODULE),
         SourceText("none.cl", md5=b"1" * 16, problem="nobody has it"),
     ]
     chunks = [chunk for each in given for chunk in sources.to_chunks(each)]
@@ -160,6 +160,6 @@ def test_source_texts_come_back():
 
 
 def test_origins_have_the_numbers_of_the_wire():
-    assert {f"SOURCE_ORIGIN_{each.name}".replace("NONE", "UNSPECIFIED"): int(each) for each in Origin} == dict(
+    assert {f"SOURCE_ORIGIN_{each.name}".replace("NONE", "UNSPECIFIED"): int(each) for each in TextOrigin} == dict(
         pb.SourceOrigin.items()
     )

@@ -14,7 +14,7 @@ from symd.errors import NotFound
 from symd.model.answers import Answer, Answers, Locations, Reason, TextSection
 from symd.model.identities import Digest, ObjectPath
 from symd.model.line_tables import Listing
-from symd.model.sources import Origin, PathRule, SourceText
+from symd.model.sources import PathRule, SourceText, TextOrigin
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.server.http.site import Site
 from symd.server.http.viewing import View, viewed
@@ -110,7 +110,7 @@ class LargeModule:
 
 def sources(_digest: str, files: object, _path: object) -> list[SourceText]:
     text = "\n".join(f"    x[{line}] = fma(a, b, {line}); // line {line}" for line in range(1, 1001))
-    return [SourceText(file, text, Origin.MODULE) for file in files]
+    return [SourceText(file, text, TextOrigin.MODULE) for file in files]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 
 from symd.api import Symbolizer
 from symd.formats.debug_ids import ModuleNames
+from symd.model.waiting import waited_for
 
 
 class Modules:
@@ -45,12 +46,13 @@ def names(modules: Modules) -> ModuleNames:
 def walk(names: ModuleNames, broken_off_after: int | None = None) -> None:
     steps = iter(range(1 << 20))
 
-    def check_cancelled() -> None:
+    def check() -> None:
         if next(steps) == broken_off_after:
             raise Left
 
     try:
-        list(names._all(check_cancelled))
+        with waited_for(check):
+            list(names._all())
     except Left:
         return
 

@@ -15,7 +15,7 @@ from symd.config import Limits
 from symd.errors import Unsupported
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import WHOLE_MODULE
-from symd.model.sources import Origin, SourceText
+from symd.model.sources import SourceText, TextOrigin
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 from symd.server.http.report import answers_of, joined_script, kernels_of, report
 from symd.server.http.routes.page import assets, samples_json
@@ -57,7 +57,7 @@ class Hostile(LargeModule):
 
 
 def hostile_sources(_digest, files, _path):
-    return [SourceText(file, f"{EVIL}\n" * 40, Origin.MODULE) for file in files]
+    return [SourceText(file, f"{EVIL}\n" * 40, TextOrigin.MODULE) for file in files]
 
 
 HOSTILE = Site(Hostile(), hostile_sources, only=(LARGE_DIGEST,))

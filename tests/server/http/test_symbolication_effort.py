@@ -15,7 +15,7 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.formats.debug_ids import ModuleNames, debug_id
-from symd.model.waiting import never_cancelled
+from symd.model.waiting import check_wanted
 from symd.server.http.exchange import _waited_for
 from symd.server.http.site import CostClass, WebRoute
 from symd.server.waiting import waited_for_at_most
@@ -102,9 +102,9 @@ def test_a_request_takes_no_longer_than_a_question(tmp_path, engine):
 
 
 def test_the_time_of_a_question_is_over_at_some_time():
-    waited_for_at_most(Limits(), never_cancelled)()
+    waited_for_at_most(Limits(), check_wanted)()
     with pytest.raises(LimitExceeded, match="longer than 0 seconds"):
-        waited_for_at_most(Limits(question_seconds=0.0), never_cancelled)()
+        waited_for_at_most(Limits(question_seconds=0.0), check_wanted)()
 
 
 @contextlib.contextmanager
@@ -149,15 +149,15 @@ class Held:
         self.leaves = leaves
         self.begun, self.go_on, self.ended = threading.Event(), threading.Event(), threading.Event()
 
-    def __call__(self, codes, kernel, limits, check_cancelled):
+    def __call__(self, codes, kernel, limits):
         self.begun.set()
         assert self.go_on.wait(PATIENCE)
         try:
-            check_cancelled()
+            check_wanted()
             until = time.monotonic() + PATIENCE
             while self.leaves and time.monotonic() < until:
                 time.sleep(0.01)
-                check_cancelled()
+                check_wanted()
         except ClientDisconnect:
             self.ended.set()
             raise

@@ -8,7 +8,7 @@ import pytest
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.store.shared.cached_files import CachedFiles
-from symd.store.shared.postgresql import Server
+from symd.store.shared.postgresql import PostgresDatabase
 from symd.store.shared.s3_storage import S3Storage
 from symd.store.shared.store import SharedStore
 from tests.object_server import BUCKET, Proxy, environment, proxy_before, s3_server
@@ -63,7 +63,7 @@ def engine_of(database: str, s3: S3Storage, tmp_path: Path) -> Iterator[Callable
 
     def made(machine: str) -> Engine:
         cache = CachedFiles(tmp_path / machine, s3, Limits(free_disk=0))
-        stores.append(SharedStore(Server(database, Limits()), cache, tmp_path / f"{machine}-incoming"))
+        stores.append(SharedStore(PostgresDatabase(database, Limits()), cache, tmp_path / f"{machine}-incoming"))
         engines.append(Engine(stores[-1]))
         return engines[-1]
 

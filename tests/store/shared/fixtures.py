@@ -26,10 +26,10 @@ def postgresql() -> Iterator[PostgresServer]:
 def empty_catalogue(postgresql: PostgresServer) -> str:
     """The name of a database that has a catalogue without a module."""
     from symd.store.shared.catalogue import PostgresCatalogue  # noqa: PLC0415 - psycopg is an extra
-    from symd.store.shared.postgresql import Server  # noqa: PLC0415 - likewise
+    from symd.store.shared.postgresql import PostgresDatabase  # noqa: PLC0415 - likewise
 
     url = postgresql.database()
-    PostgresCatalogue(Server(url, Limits())).close()
+    PostgresCatalogue(PostgresDatabase(url, Limits())).close()
     return url.partition("?")[0].rpartition("/")[2]
 
 
@@ -47,10 +47,10 @@ def open_shared(database: str, tmp_path: Path) -> Callable[..., SharedStore]:
 
 def shared_store(database: str, folder: Path, limits: Limits | None = None) -> SharedStore:
     """A store over a database; its objects lie in the folder."""
-    from symd.store.shared.postgresql import Server  # noqa: PLC0415 - psycopg is an extra
+    from symd.store.shared.postgresql import PostgresDatabase  # noqa: PLC0415 - psycopg is an extra
     from symd.store.shared.store import SharedStore  # noqa: PLC0415 - likewise
     from tests.store.shared.plain_files import PlainFiles  # noqa: PLC0415 - likewise
 
     return SharedStore(
-        Server(database, limits or Limits()), PlainFiles(folder / "objects"), folder / "incoming", limits
+        PostgresDatabase(database, limits or Limits()), PlainFiles(folder / "objects"), folder / "incoming", limits
     )

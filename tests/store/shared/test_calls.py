@@ -30,13 +30,13 @@ class Statements:
         self.count = 0
         thread = threading.get_ident()
         for name in ("execute", "executemany"):
-            plain = getattr(postgresql.Connection, name)
+            plain = getattr(postgresql.PostgresConnection, name)
 
             def counted(connection: Any, *arguments: Any, plain: Callable[..., Any] = plain) -> Any:
                 self.count += threading.get_ident() == thread
                 return plain(connection, *arguments)
 
-            monkeypatch.setattr(postgresql.Connection, name, counted)
+            monkeypatch.setattr(postgresql.PostgresConnection, name, counted)
 
 
 def test_questions_cost_what_the_page_says(

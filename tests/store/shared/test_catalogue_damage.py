@@ -20,7 +20,7 @@ from symd.store.inspection import FindingKind
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.inspection import inspect_shared
 from symd.store.shared.object_storage import ObjectStorage
-from symd.store.shared.postgresql import Server
+from symd.store.shared.postgresql import PostgresDatabase
 from symd.store.shared.store import SharedStore
 from tests.store.shared.replicas import OBJECT
 
@@ -111,7 +111,7 @@ def test_a_schema_that_has_no_number_is_damage(database: str, change: str) -> No
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(change)  # type: ignore[arg-type]
     with pytest.raises(DataLoss, match="the catalogue is damaged"):
-        PostgresCatalogue(Server(database, Limits()))
+        PostgresCatalogue(PostgresDatabase(database, Limits()))
 
 
 def test_a_name_that_no_index_of_the_server_takes_is_refused(store: SharedStore) -> None:

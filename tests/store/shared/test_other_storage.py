@@ -11,7 +11,7 @@ from symd.cli import command_line
 from symd.config import Limits
 from symd.errors import FailedPrecondition
 from symd.store import Store
-from symd.store.shared.opening import open_shared
+from symd.store.shared import open_shared
 from tests.object_server import BUCKET, Proxy
 
 LIMITS = Limits(free_disk=0)

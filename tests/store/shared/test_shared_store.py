@@ -41,12 +41,12 @@ from symd.server.server import build_daemon
 from symd.store import context_log, rows
 from symd.store.event_batch import BatchChanges, EventBatch, EventRows
 from symd.store.module_log import append_to_log
+from symd.store.shared import open_shared as open_by_urls
 from symd.store.shared import postgresql
 from symd.store.shared.advisory_locks import BUILDING, AdvisoryLocks
 from symd.store.shared.catalogue import MIGRATIONS, PostgresCatalogue
 from symd.store.shared.housekeeping import PERIOD, SharedWritability
-from symd.store.shared.opening import open_shared as open_by_urls
-from symd.store.shared.postgresql import Connection, Server, StatementResult
+from symd.store.shared.postgresql import PostgresConnection, PostgresDatabase, PostgresResult
 from symd.store.shared.store import SharedStore, index_object, module_object
 from tests.store.shared.plain_files import PlainFiles
 from tests.store.shared.postgresql_server import PostgresServer, running
@@ -127,21 +127,24 @@ def test_a_module_that_all_ask_for_at_once_is_indexed_once(stores: Opened) -> No
 
 
 def test_a_lock_is_waited_for_here_and_elsewhere(database: str) -> None:
-    one, other = AdvisoryLocks(Server(database, Limits())), AdvisoryLocks(Server(database, Limits()))
+    one, other = (
+        AdvisoryLocks(PostgresDatabase(database, Limits())),
+        AdvisoryLocks(PostgresDatabase(database, Limits())),
+    )
     digest, order = "ab" * 32, []
 
     def wait(locks: AdvisoryLocks, name: str) -> None:
-        with locks.held(BUILDING, digest) as held:
+        with locks.hold(BUILDING, digest) as held:
             order.append((name, held.waited))
 
-    with one.held(BUILDING, digest) as mine:
+    with one.hold(BUILDING, digest) as mine:
         assert not mine.waited
         waiting = [threading.Thread(target=wait, args=pair) for pair in ((one, "here"), (other, "elsewhere"))]
         for thread in waiting:
             thread.start()
         time.sleep(0.2)
         assert order == []
-        with other.held(BUILDING, "cd" * 32) as another:
+        with other.hold(BUILDING, "cd" * 32) as another:
             assert not another.waited
     for thread in waiting:
         thread.join(LONG)
@@ -171,13 +174,13 @@ def test_another_daemon_that_holds_the_turn_is_waited_for_no_longer_than_an_atte
 
 
 def test_a_lock_that_the_server_took_back_is_noticed(database: str) -> None:
-    locks = AdvisoryLocks(Server(database, Limits()))
-    with locks.held(BUILDING, "ab" * 32) as held:
+    locks = AdvisoryLocks(PostgresDatabase(database, Limits()))
+    with locks.hold(BUILDING, "ab" * 32) as held:
         held.check()
         end_connections(database)
         with pytest.raises(StoreUnavailable, match="held a turn"):
             held.check()
-    with locks.held(BUILDING, "ab" * 32) as again:
+    with locks.hold(BUILDING, "ab" * 32) as again:
         again.check()
     locks.close()
 
@@ -314,7 +317,7 @@ def test_a_text_with_nul_is_refused_by_name(stores: Opened) -> None:
 
 def test_all_connections_busy_is_said_by_the_limits_name(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgresql, "CATALOGUE_SECONDS", 0.2)
-    server = Server(database, Limits(catalogue_connections=2))
+    server = PostgresDatabase(database, Limits(catalogue_connections=2))
     busy = pytest.raises(StoreUnavailable, match="all 2 connections")
     with server.connection(), server.connection(), busy as caught, server.connection():
         pass
@@ -325,7 +328,7 @@ def test_all_connections_busy_is_said_by_the_limits_name(database: str, monkeypa
 
 
 def test_a_connection_that_is_given_back_after_the_end_is_closed(database: str) -> None:
-    server = Server(database, Limits())
+    server = PostgresDatabase(database, Limits())
     with server.connection() as waiting:
         pass
     with server.connection() as first, server.connection() as second:
@@ -338,10 +341,10 @@ def test_a_connection_that_is_given_back_after_the_end_is_closed(database: str) 
 
 def test_who_writes_takes_one_connection(stores: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where others that wait for the lock have the rest, a second one would be waited for until they give up."""
-    borrowed, real = threading.local(), Server.connection
+    borrowed, real = threading.local(), PostgresDatabase.connection
 
     @contextmanager
-    def alone(self: Server, seconds: float | None = None) -> Iterator[Connection]:
+    def alone(self: PostgresDatabase, seconds: float | None = None) -> Iterator[PostgresConnection]:
         assert not getattr(borrowed, "is_held", False)
         borrowed.is_held = True
         try:
@@ -350,7 +353,7 @@ def test_who_writes_takes_one_connection(stores: Opened, monkeypatch: pytest.Mon
         finally:
             borrowed.is_held = False
 
-    monkeypatch.setattr(Server, "connection", alone)
+    monkeypatch.setattr(PostgresDatabase, "connection", alone)
     store = stores()
     digest = store.put(OBJECT.read_bytes())
     store.put_index(digest, VERSION - 1, b"older")
@@ -365,7 +368,7 @@ def test_who_writes_takes_one_connection(stores: Opened, monkeypatch: pytest.Mon
 
 def test_a_statement_ends_in_time(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgresql, "CATALOGUE_SECONDS", 0.2)
-    server = Server(database, Limits())
+    server = PostgresDatabase(database, Limits())
     begun = time.monotonic()
     with pytest.raises(StoreUnavailable, match="the server took too long"), server.connection() as connection:
         connection.execute("SELECT pg_sleep(20)")
@@ -378,9 +381,9 @@ def test_what_was_waited_for_a_connection_is_not_waited_once_more_for_the_lock(
 ) -> None:
     """Of this thread. A store that another test left has threads too."""
     said: list[str] = []
-    execute, here, times = Connection.execute, threading.get_ident(), iter([100.0, 101.5])
+    execute, here, times = PostgresConnection.execute, threading.get_ident(), iter([100.0, 101.5])
 
-    def noted(connection: Connection, query: str, *parameters: Any) -> StatementResult:
+    def noted(connection: PostgresConnection, query: str, *parameters: Any) -> PostgresResult:
         if threading.get_ident() == here:
             said.append(query)
         return execute(connection, query, *parameters)
@@ -388,9 +391,9 @@ def test_what_was_waited_for_a_connection_is_not_waited_once_more_for_the_lock(
     def now() -> float:
         return next(times) if threading.get_ident() == here else time.monotonic()
 
-    catalogue = PostgresCatalogue(Server(database, Limits()))
+    catalogue = PostgresCatalogue(PostgresDatabase(database, Limits()))
     monkeypatch.setattr("symd.store.shared.catalogue.monotonic", now, raising=False)
-    monkeypatch.setattr(Connection, "execute", noted)
+    monkeypatch.setattr(PostgresConnection, "execute", noted)
     with catalogue.writing(seconds=2.0):
         pass
     catalogue.close()
@@ -401,7 +404,7 @@ def test_a_catalogue_of_a_newer_symd_is_left_alone(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("UPDATE symd_schema SET version = 999")
     with pytest.raises(FailedPrecondition, match=f"schema 999, this symd knows {len(MIGRATIONS)}"):
-        PostgresCatalogue(Server(database, Limits()))
+        PostgresCatalogue(PostgresDatabase(database, Limits()))
 
 
 def test_the_log_of_a_catalogue_of_the_first_schema_goes_on(postgresql: PostgresServer) -> None:
@@ -412,7 +415,7 @@ def test_the_log_of_a_catalogue_of_the_first_schema_goes_on(postgresql: Postgres
         connection.execute("CREATE TABLE symd_schema (version BIGINT NOT NULL); INSERT INTO symd_schema VALUES (1)")
         add = "INSERT INTO changes (kind, sha256, writer) VALUES ('added', 'old', '')"
         connection.execute(add)
-        catalogue = PostgresCatalogue(Server(url, Limits()))
+        catalogue = PostgresCatalogue(PostgresDatabase(url, Limits()))
         connection.execute(add)
         with catalogue.writing() as writing:
             append_to_log(catalogue, writing, [("added", "new", None, None)] * 3, 100)
@@ -426,7 +429,7 @@ def test_the_log_of_a_catalogue_of_the_first_schema_goes_on(postgresql: Postgres
 
 def test_the_logs_number_is_not_counted_up_for_each_entry(database: str) -> None:
     """Each count leaves a version of the row behind, and all are gone through for the next one: 142 s for 40,000 loads."""
-    catalogue = PostgresCatalogue(Server(database, Limits()))
+    catalogue = PostgresCatalogue(PostgresDatabase(database, Limits()))
     with catalogue.writing() as connection:
         append_to_log(catalogue, connection, [("added", "0", None, None)] * 100, 1000)
         (counts,) = connection.execute(_COUNTS).fetchone()
@@ -436,7 +439,7 @@ def test_the_logs_number_is_not_counted_up_for_each_entry(database: str) -> None
 
 def test_what_goes_together_is_counted_and_told_once(database: str) -> None:
     """As with the log's number: 23 s for 8,000 modules that made room, in which nobody else could write."""
-    catalogue = PostgresCatalogue(Server(database, Limits()))
+    catalogue = PostgresCatalogue(PostgresDatabase(database, Limits()))
     gone = [Digest(hashlib.sha256(b"%d" % each).hexdigest()) for each in range(100)]
     with catalogue.writing() as connection:
         for each in gone:
@@ -497,7 +500,7 @@ def test_a_catalogue_that_cannot_be_had_says_why_and_no_password(
     database: str, change: Callable[[str], str], words: str
 ) -> None:
     with pytest.raises(StoreUnavailable) as caught:
-        PostgresCatalogue(Server(change(database), Limits()))
+        PostgresCatalogue(PostgresDatabase(change(database), Limits()))
     assert words in str(caught.value)
     assert "secret" not in f"{caught.value} {caught.value.metadata}"
 
@@ -516,7 +519,7 @@ def test_a_server_that_goes_is_named_and_its_return_is_noticed(
     monkeypatch.setattr(postgresql, "CATALOGUE_SECONDS", 2.0)
     limits = Limits()
     store = SharedStore(
-        Server(own_server.database(), limits), PlainFiles(tmp_path / "objects"), tmp_path / "incoming", limits
+        PostgresDatabase(own_server.database(), limits), PlainFiles(tmp_path / "objects"), tmp_path / "incoming", limits
     )
     told: list[bool] = []
     store.writability.listen(told.append)
@@ -560,7 +563,7 @@ def test_a_client_with_a_file_is_answered_while_the_catalogue_is_gone(
     """Where its module's index is open; a file that the daemon does not know is not said to be there."""
     monkeypatch.setattr(postgresql, "CATALOGUE_SECONDS", 2.0)
     config = Config(store=tmp_path, address=f"unix:{tmp_path}/d/s", grace=1.0)
-    server = Server(own_server.database(), config.limits)
+    server = PostgresDatabase(own_server.database(), config.limits)
     store = SharedStore(server, PlainFiles(tmp_path / "objects"), tmp_path / "incoming", config.limits)
     other = tmp_path / "other.co"
     other.write_bytes(OBJECT.read_bytes() + bytes(1))
@@ -613,7 +616,7 @@ def test_a_server_that_stands_still_is_waited_for_no_longer_than_is_said(
     own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgresql, "CATALOGUE_SECONDS", 1.0)
-    server = Server(own_server.database(), Limits())
+    server = PostgresDatabase(own_server.database(), Limits())
     catalogue = PostgresCatalogue(server)
     with own_server.standing_still():
         begun = time.monotonic()

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.elf import Segment
+from symd.formats.elf import ElfSegment
 from symd.formats.elf.constants import (
     DT_STRTAB,
     DT_SYMTAB,
@@ -41,7 +41,7 @@ class CoreMemory:
     that leaves the file, as in a dump that was cut off, what there is. Raises Malformed where they overlap without
     end."""
 
-    def __init__(self, data: bytes, segments: Sequence[Segment]) -> None:
+    def __init__(self, data: bytes, segments: Sequence[ElfSegment]) -> None:
         there = (each._replace(file_size=min(each.file_size, max(len(data) - each.offset, 0))) for each in segments)
         loads = [segment for segment in there if segment.type == PT_LOAD and segment.file_size]
         self._data = data
@@ -160,7 +160,7 @@ class LoadedObject(NamedTuple):
     data: bytes | None
 
 
-def state_note(data: bytes, segments: Sequence[Segment]) -> bytes | None:
+def state_note(data: bytes, segments: Sequence[ElfSegment]) -> bytes | None:
     """The content of the note, if there is one. Raises Malformed."""
     for segment in segments:
         if segment.type == PT_NOTE:

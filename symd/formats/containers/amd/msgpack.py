@@ -50,14 +50,14 @@ class Kernels(NamedTuple):
     symbol: list[Any]
 
 
-class Note(NamedTuple):
+class MetadataNote(NamedTuple):
     """A metadata note: its ``kernels``, and the ``tree`` of all else in it."""
 
     tree: dict[Any, Any]
     kernels: Kernels
 
 
-def load(data: bytes) -> Note | None:
+def load(data: bytes) -> MetadataNote | None:
     """Read a note; None where it is no map. Raises Malformed.
 
     It is walked once before anything is read: msgpack allocates as many elements as a list says that it has.
@@ -96,16 +96,16 @@ def _value(data: bytes) -> Any:
     return msgpack.unpackb(data, strict_map_key=False, ext_hook=extension)
 
 
-def _short_note(data: bytes) -> Note:
+def _short_note(data: bytes) -> MetadataNote:
     tree = _value(data)
     listed = tree.pop(_KERNELS, None)
     kernels = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     arguments, names, symbols = ([each.get(key) for each in kernels] for key in _APART)
     numbers = [*range(len(kernels))]
-    return Note(tree, Kernels([*zip(kernels, numbers, strict=True)], arguments, numbers, names, symbols))
+    return MetadataNote(tree, Kernels([*zip(kernels, numbers, strict=True)], arguments, numbers, names, symbols))
 
 
-def _note(data: bytes) -> Note:
+def _note(data: bytes) -> MetadataNote:
     reader = reader_of(data)
     tree, kernels = {}, _Found(b"").kernels()
     for _ in range(reader.read_map_header()):
@@ -117,7 +117,7 @@ def _note(data: bytes) -> Note:
         else:
             reader.unpack()
             kernels = _Found(b"").kernels()
-    return Note(tree, kernels)
+    return MetadataNote(tree, kernels)
 
 
 def _kernels(data: bytes, reader: msgpack.Unpacker) -> Kernels:

@@ -17,7 +17,7 @@ from operator import itemgetter
 
 from symd.core.amdgpu_symbols import EXECUTABLE, LOADED, OverlappingStrings, SymbolTable
 from symd.errors import Malformed
-from symd.formats.elf import Elf, Segment
+from symd.formats.elf import Elf, ElfSegment
 from symd.formats.elf.constants import (
     DT_GNU_HASH,
     DT_HASH,
@@ -68,7 +68,7 @@ def with_sections(image: Elf) -> Elf:
     return image.with_sections(tuple(sections))
 
 
-def _section(index: int, name: str, segment: Segment, content: bytes) -> Section:
+def _section(index: int, name: str, segment: ElfSegment, content: bytes) -> Section:
     flags = SHF_ALLOC
     flags |= SHF_EXECINSTR if segment.flags & PF_X else 0
     flags |= SHF_WRITE if segment.flags & PF_W else 0

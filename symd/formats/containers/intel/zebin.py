@@ -69,6 +69,7 @@ def read(element: Element, budget: Budget) -> Contents:
     described = _Described(image)
     entries = _entries(image)
     texts = [section for section in image.sections if section.executable and section.name.startswith(".text.")]
+    names = {name: name.removeprefix(".text.") for name in {section.name for section in texts}}
     functions = _functions(image, notes)
     ends = _ends(functions)
     code = CodeObject(
@@ -80,7 +81,7 @@ def read(element: Element, budget: Budget) -> Contents:
         data=element.data,
         sections=image.sections,
         kernels=tuple(
-            _kernel(section, ends.get(section.index, section.size), described, entries)
+            _kernel(names[section.name], section, ends.get(section.index, section.size), described, entries)
             for section in texts
             if section.name != f".text.{FUNCTIONS_ONLY}"
         ),
@@ -107,10 +108,9 @@ def _ends(functions: list[Function]) -> dict[int, int]:
     return ends
 
 
-def _kernel(text: Section, end: int, described: _Described, entries: dict[int, int]) -> Kernel:
+def _kernel(name: str, text: Section, end: int, described: _Described, entries: dict[int, int]) -> Kernel:
     """A kernel's text is its section, with the functions after it, up to ``end``; what no FUNC symbol covers is
-    padding. The first section of a name takes what is ``described``."""
-    name = text.name.removeprefix(".text.")
+    padding. The first section of a name takes what is ``described``. ``name`` is one string for all sections of it."""
     own = {"entry": entries[text.index]} if text.index in entries else {}
     return Kernel(name, text.index, 0, min(end, text.size), described.facts(name, own))
 

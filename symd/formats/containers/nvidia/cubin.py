@@ -129,9 +129,10 @@ def _functions(texts: Mapping[int, Section], symbols: _Numbered, warnings: list[
             continue
         named.add(symbol.section)
         yield Function(symbol.name, symbol.section, symbol.value, min(symbol.size, room))
-    for number, section in texts.items():
-        if number not in named:
-            yield Function(section.name.removeprefix(".text."), number, 0, section.size)
+    unnamed = {number: section for number, section in texts.items() if number not in named}
+    names = {name: name.removeprefix(".text.") for name in {section.name for section in unnamed.values()}}
+    for number, section in unnamed.items():
+        yield Function(names[section.name], number, 0, section.size)
     if outside:
         warnings.append(f"left out: {counted(outside, 'function symbol')} outside of the symbol's section")
 

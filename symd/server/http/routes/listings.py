@@ -18,6 +18,7 @@ from symd.model.debug_info import RowFlag
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import LineLevel, LineTable, Listing, ListingPart
 from symd.model.summaries import KernelSummary
+from symd.model.waiting import waited_for
 from symd.server.http.routes.page import checked
 from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
@@ -95,7 +96,8 @@ def _listing(site: Site, asked: HttpRequest) -> Reply:
     digest, path, kernel = checked(site, asked), asked.query.get("object"), asked.query.get("kernel")
     part = ListingPart(None if path is None else ObjectPath(path), kernel, asked.query.get("target"))
     try:
-        found = next(site.symbolizer.listing(digest, part, asked.check_is_there), None)
+        with waited_for(asked.check_is_there):
+            found = next(site.symbolizer.listing(digest, part), None)
     except (ToolMissing, ToolFailed, Unsupported) as error:
         found = _without_text(site, digest, part, kernel, error)
     if found is None:

@@ -21,6 +21,7 @@ from symd.model.names import Match, NameKind, NameQuery
 from symd.model.reasons import KNOWN
 from symd.model.sources import SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
+from symd.model.waiting import check_wanted
 from symd.profiles.placed import InstructionPlace, PlacedSamples
 from symd.profiles.samples import Value
 from symd.server.http.colouring import Rows
@@ -240,7 +241,7 @@ def _columns(places: Mapping[InstructionPlace, list[Value]], width: int) -> dict
 def _source(site: Site, asked: HttpRequest) -> Reply:
     digest = checked(site, asked)
     (found,) = site.sources(digest, [asked.required("file")], asked.query.get("object"))
-    asked.check_cancelled()
+    check_wanted()
     text = None if found.text is None else "\n".join(found.text.splitlines())
     return json_reply(source_json(found, text, None if text is None else site.colour(found.file, text)))
 

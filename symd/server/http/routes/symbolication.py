@@ -7,7 +7,7 @@ address may mean, it has no symbol: each has a debug ID of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from symd.model.identities import Digest, ObjectPath
 from symd.model.json import to_json
 from symd.model.line_tables import Listing, ListingPart
 from symd.model.names import Match, NameKind, NameQuery
+from symd.model.waiting import check_wanted, waited_for
 from symd.server.http.json_members import a_hexadecimal, a_list, a_number, a_text, an_object, parsed
 from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
@@ -53,16 +54,16 @@ def _symbolicate(site: Site, asked: HttpRequest) -> Reply:
         raise LimitExceeded(f"more than {ADDRESSES} addresses", hint="ask in several requests")
     if sum(len(job.stacks) for job in read) > ADDRESSES:
         raise LimitExceeded(f"more than {ADDRESSES} stacks", hint="ask in several requests")
-    modules = _ModuleLookup(site, _offsets(read), asked.check_cancelled)
-    return Reply(_joined(_json_pieces(modules, read), site.limits.response_bytes, asked.check_cancelled))
+    modules = _ModuleLookup(site, _offsets(read))
+    return Reply(_joined(_json_pieces(modules, read), site.limits.response_bytes))
 
 
-def _joined(pieces: Iterator[str], most: int, check_cancelled: Callable[[], None]) -> bytes:
+def _joined(pieces: Iterator[str], most: int) -> bytes:
     """The bytes of an answer's JSON, joined as its pieces are made, because the values that they are made of take more
     memory. Raises LimitExceeded."""
     written = bytearray()
     for piece in pieces:
-        check_cancelled()
+        check_wanted()
         written += piece.encode("utf-8", "backslashreplace")
         if len(written) > most:
             raise LimitExceeded(
@@ -163,21 +164,19 @@ Code = tuple[Digest, ObjectPath | None]
 
 class _ModuleLookup:
     """The modules and symbols that a request asks about. Each debug ID is looked up once, and each module once, however
-    often it is named. ``check_cancelled`` is called between them."""
+    often it is named."""
 
-    def __init__(
-        self, site: Site, offsets: Mapping[str, Mapping[int, None]], check_cancelled: Callable[[], None]
-    ) -> None:
+    def __init__(self, site: Site, offsets: Mapping[str, Mapping[int, None]]) -> None:
         self._site = site
         self._codes: dict[str, Code] = {}
         self._errors: dict[str, SymdError] = {}
-        self._resolve_debug_ids(offsets, check_cancelled)
+        self._resolve_debug_ids(offsets)
         wanted: dict[Code, dict[int, None]] = {}
         for identity, code in self._codes.items():
             wanted.setdefault(code, {}).update(offsets[identity])
         self._symbols: dict[Code, _Symbols | SymdError] = {}
         for code, asked in wanted.items():
-            check_cancelled()
+            check_wanted()
             self._symbols[code] = _try_symbols(site, code, [*asked])
 
     def has(self, identity: str) -> bool:
@@ -194,8 +193,8 @@ class _ModuleLookup:
         symbols = self._symbols.get(self._codes[identity]) if identity in self._codes else None
         return symbols.symbol_at(offset) if isinstance(symbols, _Symbols) else {}
 
-    def _resolve_debug_ids(self, identities: Iterable[str], check_cancelled: Callable[[], None]) -> None:
-        named = self._site.names.of_debug_ids(identities, check_cancelled)
+    def _resolve_debug_ids(self, identities: Iterable[str]) -> None:
+        named = self._site.names.of_debug_ids(identities)
         for identity in identities:
             try:
                 one = _first_visible(
@@ -317,11 +316,11 @@ def _source(site: Site, asked: HttpRequest) -> Reply:
     module = _first_visible(site, site.names.of_debug_id(identity))
     if module is None:
         return json_reply({"error": f"no module has the debug ID {identity[:80]}"})
-    asked.check_cancelled()
+    check_wanted()
     answer = site.symbolizer.symbolize_one(module.digest, ByAddress(ObjectAddress(offset)), module.path)
     if file not in {frame.file for frame in answer.frames}:
         return json_reply({"error": f"the code at {offset:#x} does not come from {file[:500]}"})
-    asked.check_cancelled()
+    check_wanted()
     (found,) = site.sources(module.digest, [file], module.path)
     if found.text is None:
         return json_reply({"error": f"{file[:500]}: {found.problem}"})
@@ -336,21 +335,23 @@ def _assembly(site: Site, asked: HttpRequest) -> Reply:
     module = _first_visible(site, _named(site, request))
     if module is None:
         return json_reply({"error": "no module has that name"})
-    asked.check_cancelled()
+    check_wanted()
     first = site.symbolizer.symbolize_one(module.digest, ByAddress(ObjectAddress(start)), module.path)
     if first.section_index is None or first.path is None:
         return json_reply({"error": f"{start:#x} is in no code of the module"})
-    asked.check_cancelled()
+    check_wanted()
     begin, end = int(first.section_offset or 0), int(first.section_offset or 0) + size
     if request.get("continueUntilFunctionEnd") is True:
         function, extent = _Extents(site, (module.digest, module.path)).of_place(first)
         end = max(end, min(function + extent, begin + LARGEST_CODE))
     part = ListingPart(first.path, first.kernel)
-    for listing in site.symbolizer.listing(module.digest, part, asked.check_is_there):
-        if listing.problem:
-            return json_reply({"error": listing.problem})
-        return json_reply(_code(listing, first, begin, end, start))
-    return json_reply({"error": "there is nothing to list"})
+    with waited_for(asked.check_is_there):
+        listing = next(iter(site.symbolizer.listing(module.digest, part)), None)
+    if listing is None:
+        return json_reply({"error": "there is nothing to list"})
+    if listing.problem:
+        return json_reply({"error": listing.problem})
+    return json_reply(_code(listing, first, begin, end, start))
 
 
 def _named(site: Site, request: Mapping[str, Any]) -> list[NamedObject]:

@@ -43,7 +43,7 @@ def short_notes_are_taken_apart_too() -> Iterator[None]:
         yield
 
 
-def joined(note: amdgpu_msgpack.Note) -> dict:
+def joined(note: amdgpu_msgpack.MetadataNote) -> dict:
     """The maps put together again."""
     found = note.kernels
     kernels = []
@@ -229,7 +229,7 @@ def outcome(read: Callable[[], object]) -> str:
         found = read()
     except (Malformed, ValueError, TypeError) as error:
         return str(error) or f"is not readable msgpack: {type(error).__name__}"
-    return "a map" if isinstance(found, dict | amdgpu_msgpack.Note) else "no map"
+    return "a map" if isinstance(found, dict | amdgpu_msgpack.MetadataNote) else "no map"
 
 
 def test_lists_that_claim_more_than_there_is_take_no_memory():
