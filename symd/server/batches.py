@@ -80,11 +80,12 @@ def _few_answers(
     return response.SerializeToString()
 
 
-def answer(service: ServiceContext, request: SymbolizeRequest, response: SymbolizeResponse, call: Call) -> None:
-    """Write the answers into the empty ``response``, in the form that was asked for. Raises ``LimitExceeded`` before it
-    looks at too large a batch."""
-    with service.addresses_at_work.acquired(_count(request)):
-        _answer(service, request, response, while_waited_for(call, service.config.limits), call.tables)
+def answer(service: ServiceContext, asked: list[SymbolizeRequest], response: SymbolizeResponse, call: Call) -> None:
+    """Write the answers into the empty ``response``, in the form that was asked for. ``asked`` has the request and is
+    emptied: a large one, read, takes its memory a second time. Raises ``LimitExceeded`` before it looks at too large a
+    batch."""
+    with service.addresses_at_work.acquired(_count(asked[0])):
+        _answer(service, asked, response, while_waited_for(call, service.config.limits), call.tables)
 
 
 def _count(request: SymbolizeRequest) -> int:
@@ -93,12 +94,12 @@ def _count(request: SymbolizeRequest) -> int:
 
 def _answer(
     service: ServiceContext,
-    request: SymbolizeRequest,
+    asked: list[SymbolizeRequest],
     response: SymbolizeResponse,
     check_cancelled: CheckWanted,
     sent: set[bytes],
 ) -> None:
-    batch = from_request(request, service.config.limits.batch)
+    batch = from_request(asked.pop(), service.config.limits.batch)
     queries = _row_queries(batch)
     if 0 < len(queries) <= PLAIN_PYTHON_ANSWERS:
         rows, one = response.answers, service.engine.symbolize_one
