@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.core.index_lookup import KEPT_ANSWERS, KEPT_PAGES, Damaged, IndexLookup
 from symd.errors import DataLoss
@@ -20,7 +21,7 @@ from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
 from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer, Candidate, Frame, Locations, Reason, TextSection
-from symd.model.columns import U32, U64
+from symd.model.columns import U8, U32, U64
 from symd.model.identities import Digest, ObjectPath
 from symd.model.reasons import KNOWN
 from symd.model.summaries import ModuleSummary
@@ -325,22 +326,28 @@ class Index:
         """The location at each (text section number, offset in it). The offsets must lie inside their sections."""
         return (self._ranges(section, offset) + self.derived.first_range).astype(np.uint32)
 
-    def located(self, section: Column, offset: Column) -> tuple[U32, Locations]:
+    def located(self, section: Column, offset: Column, reason: U8 | None = None) -> tuple[U32, Locations]:
         """(the location at each (text section number, offset in it), the table that these are numbers in): a batch that
-        is small for the index has a table of its own, large ones share that of all locations."""
-        derived = self.derived
+        is small for the index has a table of its own, large ones share that of all locations. Where ``reason`` is not 0
+        the location is the reason's own, whatever section and offset are."""
+        derived, found = self.derived, np.empty(len(offset), np.uint32)
+        there: NDArray[np.bool_] | None = None
+        if reason is not None and reason.any():
+            there, found[:] = reason == 0, reason
+        count = len(offset) if there is None else int(np.count_nonzero(there))
         known = self._one_table and "locations" in vars(self)
-        if known or len(offset) * _RANGES_AN_ADDRESS > len(derived.ranges):
-            found = np.empty(len(offset), np.uint32)
+        if count and (known or count * _RANGES_AN_ADDRESS > len(derived.ranges)):
             for part in parts_of(len(offset)):
-                ranges = self._ranges(section[part], offset[part])
-                np.add(ranges, derived.first_range, out=found[part], dtype=np.uint32, casting="unsafe")
+                ranges, where = self._ranges(section[part], offset[part]), True if there is None else there[part]
+                first = derived.first_range
+                np.add(ranges, first, out=found[part], where=where, dtype=np.uint32, casting="unsafe")
             return found, self.locations
-        ranges = self._ranges(section, offset)
-        used, back = np.unique(ranges, return_inverse=True)
+        chosen = slice(None) if there is None else there
+        used, back = np.unique(self._ranges(section[chosen], offset[chosen]), return_inverse=True)
         calls = derived.calls_around(used)
-        locations = self._locations_of(derived.locations_of(used, calls))
-        return (back + (RESERVED + len(calls))).astype(np.uint32), locations
+        table = self._locations_of(derived.locations_of(used, calls))
+        found[chosen] = back + (RESERVED + len(calls))
+        return found, table
 
     def _ranges(self, section: Column, offset: Column) -> Column:
         if len(self._bases) == 1:

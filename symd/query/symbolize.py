@@ -406,17 +406,13 @@ class _Batch:
     def answers(self) -> Answers:
         """One search and one gather for all that have a place; the reason's own location for the rest."""
         self._suggest()
-        located = self.reason == 0
-        if located.all():
-            location, locations = self.index.located(self.section, self.offset)
-            text = self.section.view(np.uint32)
-            text += np.uint32(1)
-            return Answers(location, text, self.offset, locations, self.index.sections, self.candidates.by_query)
-        location = self.reason.astype(np.uint32)
-        location[located], locations = self.index.located(self.section[located], self.offset[located])
-        text = np.where(located, self.section + 1, 0).astype(np.uint32)
-        offset = np.where(located, self.offset, np.uint64(0))
-        return Answers(location, text, offset, locations, self.index.sections, self.candidates.by_query)
+        location, locations = self.index.located(self.section, self.offset, self.reason)
+        text = self.section.view(np.uint32)
+        text += np.uint32(1)
+        if self.reason.any():
+            nowhere = self.reason != 0
+            text[nowhere] = self.offset[nowhere] = 0
+        return Answers(location, text, self.offset, locations, self.index.sections, self.candidates.by_query)
 
 
 def _first_byte(text: TextSection) -> Candidate:

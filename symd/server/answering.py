@@ -270,8 +270,13 @@ def _run_without_waiting(method: Method, service: ServiceContext, arrived: list[
         reply = method.options.cache_miss(service, arrived[0], call)
         if reply is not None:
             return reply
+    data = arrived[0]
     with service.engine.without_waiting():
-        return _run_handler(method, service, arrived, call)
+        try:
+            return _run_handler(method, service, arrived, call)
+        except Pending:
+            arrived.append(data)
+            raise
 
 
 def _run_while_waited_for(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
@@ -283,17 +288,11 @@ def _run_while_waited_for(method: Method, service: ServiceContext, arrived: list
 
 def _run_handler(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
     """Parse the request in ``arrived``, call the handler and serialize its response. ``arrived`` is emptied, so that
-    the request is held no longer than that takes. Raises ``Pending`` with the request in ``arrived`` again."""
+    the bytes are held no longer than to be parsed; and the request is the handler's alone, which may let go of it."""
     limits = service.config.limits
-    request = method.read(arrived.pop(), limits)
-    note_request(call, request)
-    try:
-        response: Message | bytes = method.handle(service, request, call)
-    except Pending:
-        arrived.append(request.SerializeToString())
-        raise
-    del request
-    return _serialized(response, limits)
+    asked = [method.read(arrived.pop(), limits)]
+    note_request(call, asked[0])
+    return _serialized(method.handle(service, asked.pop(), call), limits)
 
 
 def _serialized(response: Message | bytes, limits: Limits) -> bytes:

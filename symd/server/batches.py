@@ -77,19 +77,22 @@ def _few_answers(
     return response.SerializeToString()
 
 
-def answer(service: ServiceContext, request: SymbolizeRequest, response: SymbolizeResponse, call: Call) -> None:
-    """Write the answers into the empty ``response``, in the form that was asked for. Raises ``LimitExceeded`` before it
-    looks at too large a batch."""
-    with service.addresses_at_work.acquired(_count(request)), while_waited_for(call, service.config.limits):
-        _answer(service, request, response, call.tables)
+def answer(service: ServiceContext, asked: list[SymbolizeRequest], response: SymbolizeResponse, call: Call) -> None:
+    """Write the answers into the empty ``response``, in the form that was asked for. ``asked`` has the request and is
+    emptied: a large one, read, takes its memory a second time. Raises ``LimitExceeded`` before it looks at too large a
+    batch."""
+    with service.addresses_at_work.acquired(_count(asked[0])), while_waited_for(call, service.config.limits):
+        _answer(service, asked, response, call.tables)
 
 
 def _count(request: SymbolizeRequest) -> int:
     return request.packed_queries.count if request.HasField("packed_queries") else len(request.queries)
 
 
-def _answer(service: ServiceContext, request: SymbolizeRequest, response: SymbolizeResponse, sent: set[bytes]) -> None:
-    batch = from_request(request, service.config.limits.batch)
+def _answer(
+    service: ServiceContext, asked: list[SymbolizeRequest], response: SymbolizeResponse, sent: set[bytes]
+) -> None:
+    batch = from_request(asked.pop(), service.config.limits.batch)
     queries = _row_queries(batch)
     if 0 < len(queries) <= PLAIN_PYTHON_ANSWERS:
         rows, one = response.answers, service.engine.symbolize_one

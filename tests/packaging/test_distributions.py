@@ -37,7 +37,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for words in (("init", "-q"), ("add", "-A"), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all")):
         subprocess.run(["git", *words], cwd=source, check=True)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, source]
-    done = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
@@ -84,9 +84,7 @@ def test_symd_works_away_from_the_repository(installed: Path, tmp_path: Path) ->
 
     def symd(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-P", "-m", "symd", *words]
-        return subprocess.run(
-            command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
-        )
+        return subprocess.run(command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True)
 
     here = subprocess.run(
         [sys.executable, "-P", "-c", "import symd; print(symd.__file__)"],

@@ -651,3 +651,32 @@ def test_memory_that_something_else_keeps_ends_no_message(tmp_path):
         time.sleep(1)
         connection.send(stream, message(ONE.SerializeToString()), end=True)
         assert b"daemon_memory" not in connection.endings(1)[stream]
+
+
+def test_half_sent_messages_are_ended_before_the_memory_that_they_still_take_is_too_much(tmp_path, monkeypatch):
+    memory, looks = [100 << 20], []
+    monkeypatch.setattr(waiting, "own_bytes", lambda: looks.append(memory[-1]) or memory[-1])
+    limits = {"message_seconds": 600.0, "daemon_memory": 300 << 20}
+    with served(tmp_path, **limits) as (address, _), Connection(address) as connection:
+        stream = connection.call(SYMBOLIZE)
+        for own in (100 << 20, 199 << 20):
+            memory.append(own)
+            assert eventually(lambda: looks.count(memory[-1]) > 3)
+        assert not connection.ending
+        memory.append(250 << 20)  # 301 at the next look
+        assert b"daemon_memory" in connection.endings(1, ANSWERED_WITHIN)[stream]
+
+
+def test_what_is_free_in_the_heap_ends_no_message(tmp_path, monkeypatch):
+    memory, trimmed, looks = [100 << 20], threading.Event(), []
+    monkeypatch.setattr(waiting, "own_bytes", lambda: looks.append(memory[-1]) or memory[-1])
+    monkeypatch.setattr(waiting, "trim_heap", lambda: memory.append(101 << 20) or trimmed.set())
+    limits = {"message_seconds": 600.0, "daemon_memory": 300 << 20}
+    with served(tmp_path, **limits) as (address, _), Connection(address) as connection:
+        stream = connection.call(SYMBOLIZE)
+        assert eventually(lambda: len(looks) > 3)
+        memory.append(400 << 20)
+        assert trimmed.wait(ANSWERED_WITHIN)
+        assert eventually(lambda: looks.count(101 << 20) > 3)
+        connection.send(stream, message(ONE.SerializeToString()), end=True)
+        assert b"daemon_memory" not in connection.endings(1, ANSWERED_WITHIN)[stream]

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.model.answers import Answers
 from symd.model.arguments import ColumnQuestion
 from symd.model.columns import I64, U32
+from symd.rpc.wire.columns import pack, pack_taken
 
 COMPARED_AT_ONCE = 1 << 15
 """Answers that are compared at a time, so that what is made on the way stays in the processor's cache."""
@@ -22,9 +24,9 @@ DENSE = 1 << 22
 class Placement(NamedTuple):
     """Places by number, from 1 on: the number of each one's ``text_section`` among the answers' (0: none) and of its
     ``module``, and the ``base`` that a value minus its section offset is there; None where the two have not one
-    difference. ``place`` has the number of each answer's, or if ``by_origin`` of each origin's."""
+    difference. ``place`` is the packed number of each answer's, or if ``by_origin`` of each origin's."""
 
-    place: U32
+    place: bytes
     by_origin: bool
     text_section: Sequence[int]
     module: Sequence[int]
@@ -45,7 +47,7 @@ def placed(answers: Answers, question: ColumnQuestion | None, module: U32 | None
 
 def _groupings(
     answers: Answers, question: ColumnQuestion, module: U32 | None, origins: int
-) -> Iterator[tuple[I64 | U32 | None, int]]:
+) -> Iterator[tuple[U32 | None, int]]:
     """Ways to number the answers, so that all of one number may lie in one place: by origin (None: all have one), by
     what they lie in, and by both."""
     yield question.origin, origins
@@ -57,36 +59,45 @@ def _groupings(
         yield lies * origins + question.origin, count * origins
 
 
-def _lying_in(answers: Answers, module: U32 | None) -> I64:
+def _lying_in(answers: Answers, module: U32 | None) -> U32:
     """A number for the text section that each answer lies in, or where it lies in none for its module."""
-    lies = answers.text_section.astype(np.int64)
-    if module is None:
+    lies = answers.text_section
+    if module is None or lies.all():
         return lies
-    nowhere = answers.text_section == 0
-    if nowhere.any():
-        lies[nowhere] = len(answers.text_sections) + 1 + module[nowhere]
-    return lies
+    return np.where(lies, lies, np.uint32(len(answers.text_sections) + 1) + module)
+
+
+def _some_of_each(key: U32, count: int) -> I64:
+    """For each number below ``count`` an answer that has it as its ``key``; -1 where none has."""
+    some: I64 = np.full(count, -1, np.int64)
+    for part in _parts(len(key)):
+        some[key[part]] = np.arange(part.start, part.stop)
+    return some
+
+
+def _parts(count: int) -> Iterator[slice]:
+    starts = range(0, count, COMPARED_AT_ONCE)
+    return (slice(start, min(start + COMPARED_AT_ONCE, count)) for start in starts)
+
+
+def _numbered(used: NDArray[np.bool_]) -> U32:
+    """Numbers from 1 on for those that are used."""
+    return np.where(used, np.cumsum(used), 0).astype(np.uint32)
 
 
 def _in_groups(
-    answers: Answers, question: ColumnQuestion, module: U32 | None, key: I64 | U32 | None, count: int
+    answers: Answers, question: ColumnQuestion, module: U32 | None, key: U32 | None, count: int
 ) -> Placement | None:
     """The places, where all answers of one number lie in one place. Of each number some answer is taken, and all are
     compared with it."""
     of_origins = key is question.origin
-    some: I64 = np.full(count, -1, np.int64)
-    parts = [slice(start, start + COMPARED_AT_ONCE) for start in range(0, len(answers), COMPARED_AT_ONCE)]
-    if key is None:
-        some[:] = 0
-    else:
-        for part in parts:
-            some[key[part]] = np.arange(part.start, min(part.stop, len(answers)))
+    some: I64 = np.zeros(count, np.int64) if key is None else _some_of_each(key, count)
     used = some >= 0
     section = answers.text_section[some]
     base = np.where(section, question.values[some] - answers.offset[some], np.uint64(0))
     modules = np.zeros(count, np.uint32) if module is None else module[some]
     one_section, one_module = len(set(section[used].tolist())) == 1, module is None or module.strides == (0,)
-    for part in parts:
+    for part in _parts(len(answers)):
         number = 0 if key is None else key[part].astype(np.intp)
         lies = answers.text_section[part]
         same = question.values[part] - answers.offset[part] == base[number]
@@ -97,21 +108,22 @@ def _in_groups(
             same &= module[part] == modules[number]
         if not same.all():
             return None
-    numbers: U32 = np.where(used, np.cumsum(used), 0).astype(np.uint32)
+    numbers = _numbered(used)
     columns = section[used].tolist(), modules[used].tolist(), base[used].tolist()
-    return Placement(numbers if key is None or of_origins else numbers[key], of_origins, *columns)
+    place = pack(numbers) if key is None or of_origins else pack_taken(numbers, key)
+    return Placement(place, of_origins, *columns)
 
 
 def _without_bases(answers: Answers, question: ColumnQuestion | None, module: U32 | None) -> Placement:
     lies = _lying_in(answers, module)
     if not len(lies):
-        return Placement(np.zeros(0, np.uint32), False, (), (), None)
-    used, place = np.unique(lies, return_inverse=True)
-    some = np.empty(len(used), np.int64)
-    some[place] = np.arange(len(lies))
-    modules = [0] * len(used) if module is None else module[some].tolist()
-    place = (place + 1).astype(np.uint32)
-    one = len(used) == 1
-    if one:
-        place = np.ones(1 if question is None or question.origin is None else len(question.origins), np.uint32)
-    return Placement(place.astype(np.uint32), one, answers.text_section[some].tolist(), modules, None)
+        return Placement(b"", False, (), (), None)
+    some = _some_of_each(lies, int(lies.max()) + 1)
+    numbers = _numbered(some >= 0)
+    some = some[some >= 0]
+    modules = [0] * len(some) if module is None else module[some].tolist()
+    section = answers.text_section[some].tolist()
+    if len(some) > 1:
+        return Placement(pack_taken(numbers, lies), False, section, modules, None)
+    origins = 1 if question is None or question.origin is None else len(question.origins)
+    return Placement(pack(np.ones(origins, np.uint32)), True, section, modules, None)

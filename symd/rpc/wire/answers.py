@@ -242,7 +242,7 @@ def _write_columns(
     _write_sections(message, [answers.text_sections[number - 1] for number in used])
     renumbered = {number: at for at, number in enumerate(used, 1)}
     _write_places(message, [renumbered.get(number, 0) for number in numbers], placement.module, placement.base)
-    message.place = pack(placement.place)
+    message.place = placement.place
     message.place_by_origin = placement.by_origin
     if placement.base is None:
         offset = answers.offset if all(numbers) else np.where(answers.text_section, answers.offset, np.uint64(0))

@@ -375,7 +375,7 @@ def from_request(request: SymbolizeRequest, most: int) -> Batch:
     """Raises ``LimitExceeded`` for more than ``most`` addresses before it looks at them, and ``InvalidInput``."""
     digest, path = optional_digest(request.module), optional_path(request)
     form, with_ranges = request.form, request.with_ranges
-    known = request.known_table_ids if request.keeps_tables else None
+    known = frozenset(request.known_table_ids) if request.keeps_tables else None
     if not request.HasField("packed_queries"):
         check_count(len(request.queries), most)
         asked = [from_any_query(message, f"queries[{number}]") for number, message in enumerate(request.queries)]

@@ -27,13 +27,18 @@ from symd.v1.symbol_service_pb2 import (
 @method(inline=reply_from_open_index, cache_miss=reply_from_index_file)
 def symbolize(service: ServiceContext, request: SymbolizeRequest, call: Call) -> SymbolizeResponse:
     """One address or a batch."""
-    response = SymbolizeResponse()
-    answer(service, request, response, call)
+    response, asked = SymbolizeResponse(), [request]
+    del request
+    answer(service, asked, response, call)
     return response
 
 
 def _failed_batch(request: SymbolizeStreamRequest, error: SymdError) -> SymbolizeStreamResponse:
-    response = SymbolizeStreamResponse(id=request.id)
+    return _failed(request.id, error)
+
+
+def _failed(number: int, error: SymdError) -> SymbolizeStreamResponse:
+    response = SymbolizeStreamResponse(id=number)
     response.failure.CopyFrom(to_status(error))
     return response
 
@@ -41,12 +46,13 @@ def _failed_batch(request: SymbolizeStreamRequest, error: SymdError) -> Symboliz
 @method(failed=_failed_batch)
 def symbolize_stream(service: ServiceContext, request: SymbolizeStreamRequest, call: Call) -> SymbolizeStreamResponse:
     """Batch in, answer out; a batch that cannot be served does not end the stream."""
-    response = SymbolizeStreamResponse(id=request.id)
+    response, asked = SymbolizeStreamResponse(id=request.id), [request.request]
+    del request
     try:
         response.response.SetInParent()
-        answer(service, request.request, response.response, call)
+        answer(service, asked, response.response, call)
     except SymdError as error:
-        return _failed_batch(request, error)
+        return _failed(response.id, error)
     return response
 
 

@@ -71,7 +71,7 @@ def start(
                 **options,
             )
         try:
-            _check_begun(_answer(ours, given), command[0])
+            _check_begun(_answer(ours, given), process, command[0])
         except BaseException:
             kill(process)
             process.wait()
@@ -97,10 +97,23 @@ def _answer(launcher: socket.socket, environment: bytes) -> bytes:
     return bytes(said)
 
 
-def _check_begun(said: bytes, program: str) -> None:
-    """Raises OSError where the launcher does not say that the program runs."""
+def _ending(status: int) -> str:
+    return f"died of {signal_name(-status)}" if status < 0 else f"ended with exit status {status}"
+
+
+def signal_name(number: int) -> str:
+    """ "SIGSEGV" for 11; "signal 40" for a number without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _check_begun(said: bytes, launcher: subprocess.Popen[bytes], program: str) -> None:
+    """Raises OSError where the launcher does not say that the program runs. One that has closed its end of the socket
+    has ended, or is about to."""
     if not said:
-        raise OSError(errno.EIO, "the process that was to become it has died", program)
+        raise OSError(errno.EIO, f"the process that was to become it {_ending(launcher.wait())}", program)
     if said != BEGUN:
         number, _, text = said.removeprefix(BEGUN).decode("utf-8", "replace").partition(" ")
         raise OSError(int(number), text, program)

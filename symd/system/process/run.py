@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.model.waiting import check_wanted
-from symd.system.process.process import ProcessLimits, Running, kill, start
+from symd.system.process.process import ProcessLimits, Running, kill, signal_name, start
 from symd.system.process.starter import Confined
 
 
@@ -81,14 +81,6 @@ def limit_of(status: int) -> Limit | None:
     """The limit by which the kernel ended a child with this status: SIGXCPU and SIGXFSZ have no other use
     (setrlimit(2))."""
     return {-signal.SIGXCPU: Limit.CPU_SECONDS, -signal.SIGXFSZ: Limit.FILE_SIZE}.get(status)
-
-
-def signal_name(number: int) -> str:
-    """ "SIGSEGV" for 11; "signal 40" for a number without a name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 LOOK_SECONDS: Final = 0.1

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from symd.model.waiting import waited_for
-from symd.system.process.process import _LAUNCHER, ProcessLimits
-from symd.system.process.run import Ended, ExitStatus, Limit, run, signal_name
+from symd.system.process.process import _LAUNCHER, ProcessLimits, signal_name
+from symd.system.process.run import Ended, ExitStatus, Limit, run
 from tests.daemon.processes import children
 from tests.open_files import open_files
 from tests.system.process import early_limits
@@ -256,11 +256,16 @@ def test_what_cannot_be_run_is_an_os_error_that_names_it(tmp_path: Path) -> None
         assert children(os.getpid()) <= before
 
 
-def test_a_launcher_that_dies_is_an_os_error(python, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("does", "ending"), [("os.kill(os.getpid(), 9)", "died of SIGKILL"), ("os._exit(7)", "ended with exit status 7")]
+)
+def test_a_launcher_that_dies_is_an_os_error_that_says_how(
+    python, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, does: str, ending: str
+) -> None:
     broken = tmp_path / "launcher.py"
-    broken.write_text("import os; os.kill(os.getpid(), 9)")
+    broken.write_text(f"import os; {does}")
     monkeypatch.setattr("symd.system.process.process._LAUNCHER", broken)
-    with pytest.raises(OSError, match="died"):
+    with pytest.raises(OSError, match=ending):
         python("pass")
 
 
