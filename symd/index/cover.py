@@ -60,12 +60,8 @@ def pieces(starts: Column, ends: Column, points: U64) -> tuple[Column, NDArray[n
     order = np.argsort(starts, kind="stable") if np.any(starts[:-1] > starts[1:]) else None
     most = len(starts) + len(points)
     position, row, begin = np.empty(most, np.uint64), np.empty(most, np.int32), np.empty(len(points), np.int64)
-    begins: Column = starts
-    if order is None:  # they are read before a position is written in their place: a piece is of a row or a point
-        begins = position[len(points) :]
-        begins[:] = starts
     count = sweep.pieces(
-        view(begins, np.uint64),
+        view(starts, np.uint64),
         view(ends, np.uint64),
         None if order is None else view(order, np.int64),
         view(points, np.uint64),

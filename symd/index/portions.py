@@ -75,21 +75,16 @@ def portion(
     described = noted(ModuleSummary(Digest(""), 0, "", tuple(summaries)), objects, module.texts, found.stretches)
     columns = {**_columns(objects, module, strings), **named("written", found.written)}
     layers = {**named("frame", found.frames), **named("owner", found.owners)}
-    extent, is_suspected = _extent(objects, module, found), found.suspected
-    kept_columns = {name: keeper.keep(narrow(column)) for name, column in columns.items()}
-    kept_layers = {name: (keeper.keep(narrow(column)),) for name, column in layers.items()}
-    ranges = kept_ranges(found, keeper)
-    del found, columns, layers  # their memory is used again
     return Portion(
-        extent,
-        kept_columns,
-        kept_layers,
-        ranges,
+        _extent(objects, module, found),
+        {name: keeper.keep(narrow(column)) for name, column in columns.items()},
+        {name: (keeper.keep(narrow(column)),) for name, column in layers.items()},
+        kept_ranges(found, keeper),
         [Differences(column, keeper) for column in module_functions(module)],
         [Differences(column, keeper) for column in _row_table(module.rows)],
         [keeper.keep(np.frombuffer(pack_object(each), np.uint8)) for each in described.objects],
         sum(len(each.kernels) for each in described.objects),
-        is_suspected,
+        found.suspected,
     )
 
 

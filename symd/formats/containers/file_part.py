@@ -9,7 +9,7 @@ MAPPED = 4 << 20
 LARGE = 64 << 20
 """Modules of so many bytes are opened one code object after the other; smaller ones whole, which is simpler and as
 fast."""
-_PIECE = 4 << 20
+_PIECE = 32 << 20
 """Bytes that are gone through at a time."""
 _FIRST_LOOK = 1 << 12
 
