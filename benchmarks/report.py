@@ -92,8 +92,8 @@ CLOSING = {
     "pages (MADV_COLLAPSE) 2,000 modules took 7 % less and 128 modules a fifth more. One block a module with all that a question reads, found by the digest and read by compiled code, "
     "was tried and does not close it either: 2,000 modules took 1.0 us in place of 2.6, but one took 0.1 us in place of 1.2. 0.8 us of waiting stay: the digest and its entry are 0.2 of "
     "them, the rest the block and the frames. The same as a tuple in place of the cache's index: 2.0 us and 1.0 us. What makes answers faster makes the one module faster, too.",
-    "peak memory of that cold index": "It is reached in index/portions.py: the tables of all rows, 2.2 million, what ranges follow from them, and the descriptions of 40,000 kernels as Python objects are there together. It depends "
-    "by some 5 % on how far the thread that hashes the file is, whose pages count. An object that is cut into several portions by its units would need a part of the tables at a time; today a code object is one portion at least.",
+    "peak memory of that cold index": "It is reached in index/portions.py: the tables of all rows, 2.2 million, what ranges follow from them, and the descriptions of 40,000 kernels as Python objects are there together. Positions "
+    "written where the starts of rows waited, and ranges let go before tables are packed, were tried and changed nothing in seven turns. An object that is cut into several portions by its units would need a part of the tables at a time; today a code object is one portion at least.",
     "whole index of the container": "0.35 ms for each kernel, spread over some 300 Python functions of which the largest, the table of sections, takes a tenth; the compiled readers take an eighth. A third opens the files, a third decodes, "
     "a quarter is the index of all together. What would close it: one compiled reader of a small unlinked object, from its section table to its rows.",
     "symd collect of": "Half of it is not the index: of 20 ms (on a machine shared by others, where facts and index in one process take 5.9) 6 to 7 are the process that reads, 2.5 the command, and 8 to 10 the daemon: three transactions "
