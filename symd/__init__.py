@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from symd.model.names import NameQuery as NameQuery
     from symd.model.summaries import ModuleSummary as ModuleSummary
     from symd.module import Module as Module
-    from symd.module import open_module as open  # noqa: A004 - as symd.open
+    from symd.module import open_module
+
+    open = open_module  # noqa: A001 - as symd.open
 else:
     _HOMES = {
         "Answer": "symd.model.answers",
@@ -56,6 +58,7 @@ else:
         "open": "symd.module:open_module",
         "parse_query": "symd.model.addresses",
     }
+    __all__ = ("__version__", *_HOMES)  # noqa: PLE0604 - texts all the same
 
     def __getattr__(name: str) -> object:
         from symd.system.lazy_imports import found  # noqa: PLC0415 - whoever wants the version does without
@@ -65,32 +68,5 @@ else:
     def __dir__() -> list[str]:
         return sorted({*globals(), *_HOMES})
 
-
-__all__ = (
-    "Answer",
-    "Answers",
-    "AsyncClient",
-    "BatchSymbolizer",
-    "ByAddress",
-    "ByKernel",
-    "BySection",
-    "Client",
-    "Frame",
-    "KernelOffset",
-    "Limits",
-    "LineTable",
-    "Listing",
-    "Module",
-    "ModuleSummary",
-    "NameQuery",
-    "ObjectAddress",
-    "Reason",
-    "SectionOffset",
-    "SourceLine",
-    "SymdError",
-    "__version__",
-    "open",
-    "parse_query",
-)
 
 __version__ = "0.1.0"
