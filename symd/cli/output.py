@@ -137,7 +137,7 @@ Show = Callable[[str, int, int], None]
 @contextmanager
 def progress_bar() -> Iterator[Show]:
     """Tells what is done, and how much of it, in a line on stderr while it lasts, and only on a terminal."""
-    out, told = sys.stderr, time.monotonic()
+    out, told = sys.stderr, 0.0
     is_terminal = out.isatty() and os.environ.get("TERM") != "dumb"
 
     def show(stage: str, done: int, total: int) -> None:
