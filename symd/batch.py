@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import InvalidInput
-from symd.profiles.sample_tables.sample_files import Form, SampleModules, answer_file, check_arrow, open_tables
+from symd.profiles.sample_tables.sample_files import SampleForm, SampleModules, answer_file, check_arrow, open_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -192,11 +192,11 @@ def _absolute_store(store: str) -> str:
     return store if "://" in store else str(Path(store).absolute())
 
 
-def _form(text: str) -> Form:
+def _form(text: str) -> SampleForm:
     try:
-        return Form(text)
+        return SampleForm(text)
     except ValueError:
-        raise InvalidInput(f"there is no form {text!r}", hint=f"one of {', '.join(Form)}") from None
+        raise InvalidInput(f"there is no form {text!r}", hint=f"one of {', '.join(SampleForm)}") from None
 
 
 def _names(columns: Mapping[str, str] | None, prefix: str) -> TableNames:

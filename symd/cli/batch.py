@@ -15,7 +15,7 @@ from symd.model.reasons import ANSWERED, Reason
 from symd.model.texts import counted, plural
 from symd.profiles.sample_tables.answering import NO_MODULE
 from symd.profiles.sample_tables.sample_files import (
-    Form,
+    SampleForm,
     SampleModules,
     answer_file,
     check_arrow,
@@ -76,8 +76,8 @@ _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-2
 @click.option(
     "--out-form",
     "form",
-    type=click.Choice([each.value for each in Form]),
-    default=Form.SAMPLES.value,
+    type=click.Choice([each.value for each in SampleForm]),
+    default=SampleForm.SAMPLES.value,
     show_default=True,
     help="Every sample with its frames; every sample with the number of its location; or lines with the sums of their samples.",
 )
@@ -140,7 +140,7 @@ def command(
         catalogue = None  # it is that of another store
     if locations is not None and form != "locations":
         raise click.UsageError("--locations needs --out-form locations")
-    written = written_paths(target, Form(form), locations)
+    written = written_paths(target, SampleForm(form), locations)
     check_output_is_not_input(written, (named_file(each)[1] for each in modules))
     check_arrow()
     from symd.profiles.sample_tables.tables import TableNames  # noqa: PLC0415 - 43 ms: Arrow is an extra, and slow to import
@@ -149,7 +149,7 @@ def command(
     kept = SampleModules(modules, server, store, catalogue, cache, limits)
     with progress_bar() as show, open_tables(kept, names) as tables:
         report = answer_file(
-            tables, source, target, Form(form), locations, lambda done, rows: show("samples", done, rows)
+            tables, source, target, SampleForm(form), locations, lambda done, rows: show("samples", done, rows)
         )
     _report(report, as_json=as_json)
     if not as_json:

@@ -19,7 +19,7 @@ from typing import NoReturn, TextIO
 import click
 from click.shell_completion import shell_complete
 
-from symd.cli.options import documented, first_example
+from symd.cli.options import documented, example, first_example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start import INTERRUPTED, end, version_text
@@ -80,8 +80,13 @@ _SHARED = {
     "health": ("status", "health"),
     "modules": ("modules", "modules"),
     "rm": ("modules", "remove"),
-    "gdb-script": ("debugger_scripts", "gdb_script"),
-    "lldb-script": ("debugger_scripts", "lldb_script"),
+    "stop": ("status", "stop"),
+    "daemon": ("command_line", "daemon"),
+    "setup": ("command_line", "setup"),
+    "completion": ("setup", "completion"),
+    "install-shim": ("setup", "install_shim"),
+    "gdb-script": ("setup", "gdb_script"),
+    "lldb-script": ("setup", "lldb_script"),
 }
 """Module and name of commands that share a module with others."""
 
@@ -252,6 +257,21 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
     if wanted:
         click.echo(f"symd {version_text()}")
         context.exit()
+
+
+@click.group(
+    "daemon", cls=VerbsBelow, epilog=example("symd daemon status\nsymd daemon modules 'kernels*'\nsymd daemon stop")
+)
+def daemon() -> None:
+    """Manage a daemon: see how it is doing, what it has and who may use it, and stop it.
+
+    symd serve starts one. Each verb asks the daemon that runs here, unless --server or $SYMD_SERVER names another.
+    """
+
+
+@click.group("setup", cls=VerbsBelow, epilog=example("symd setup completion bash\nsymd setup samples ."))
+def setup() -> None:
+    """Set up a shell, a debugger, an assistant or other programs to use symd, and copy the samples."""
 
 
 _BEGIN = """\

@@ -25,18 +25,21 @@ from symd.cli.options import (
     server_option,
     source_root_option,
 )
-from symd.cli.output import check_output_is_not_input, write_line
+from symd.cli.output import check_output_is_not_input, printable, say, write_line
 from symd.cli.process import AWAKE_SECONDS
 from symd.cli.profile import samples_on, shown_profile_options
 from symd.config import Limits
 from symd.engine.files.listing_sources import allowed_folders, with_python_names
-from symd.engine.files.module import open_module
+from symd.engine.files.module import kernel_names, open_module
 from symd.errors import NoDebugData
 from symd.model.sources import PathRule, SourceText
+from symd.model.texts import counted, file_label, plural
 from symd.query.source_text import Allowed, completed
 from symd.server.http.colouring import ColouredApart, Rows
+from symd.server.http.report import answers_of, kernels_of, report
 from symd.server.http.routes.page import PROFILE, NamedProfile
 from symd.server.http.site import Site
+from symd.system.atomic_output import write_file_or_stdout
 from symd.system.symlinks import read_below
 
 VARIABLES = 100
@@ -166,8 +169,6 @@ def command(
         raise click.UsageError("--kernel needs -o; in the browser, choose a kernel on the page")
     with shown_module(file, server, limits, debug, profile, identity, roots, rules) as shown:
         if target is not None:
-            from symd.cli.report import write_page  # noqa: PLC0415 - it imports this module, and the page
-
             write_page(shown, file, target, kernels, variables)
             return
         from symd.server.http.viewing import viewed  # noqa: PLC0415 - 56 ms: the help need not wait for a server
@@ -185,3 +186,30 @@ def command(
                     pass
             except KeyboardInterrupt:
                 return
+
+
+def write_page(shown: ShownPage, file: str, target: str, kernels: Sequence[str], variables: int) -> None:
+    """Write the page of FILE to ``target``, with the variables at so many instructions of each kernel. Of a module of
+    many kernels those with the most samples are in it, or the first, unless ``kernels`` names others. Raises
+    KernelNotFound for a name that nothing has."""
+    site = shown.site()
+    names = [name for each in kernels for name in _kernels_called(shown, each)]
+    chosen, left_out = kernels_of(site, shown.digest, names)
+    answers, problems = answers_of(site, shown.digest, chosen, variables)
+    page = report(answers, file_label(Path(file).name))
+    write_file_or_stdout(target, page, hint="choose another PAGE")
+    if target != "-":
+        say(f"written to {target}, {len(page):,} bytes")
+    for problem, count in problems.items():
+        click.echo(
+            f"symd: {count} of {counted(len(chosen), 'kernel')} {plural(count, 'has', 'have')} no instructions in the page: {printable(problem)}",
+            err=True,
+        )
+    if left_out:
+        further = plural(left_out, "further kernel is", "further kernels are")
+        click.echo(f"symd: {left_out} {further} not in the page (--kernel NAME adds one)", err=True)
+
+
+def _kernels_called(shown: ShownPage, name: str) -> list[str]:
+    """The symbols of the kernels that a name means; the name itself where its code is in no kernel."""
+    return sorted(kernel_names(shown.symbolizer, shown.digest, name)) or [name]

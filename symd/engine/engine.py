@@ -16,8 +16,7 @@ from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
 from symd.cores.answering import CoreAnswering, KeptCode
 from symd.cores.stopped import DumpContents, whole
-from symd.engine.contexts.memory import LoadedCode, code_at
-from symd.engine.contexts.verbs import Contexts, StoredAliases
+from symd.engine.contexts.verbs import LoadedPlaces, StoredAliases, StoredContexts, code_at
 from symd.engine.contexts.watches import Watcher, checked_apis
 from symd.engine.indexes import IndexManager
 from symd.engine.reading.questions import (
@@ -156,10 +155,10 @@ class Engine:
         self._recent_code = RecentCode()
         self._open_index = self._indexes.get_open
         self._stopping = threading.Event()
-        self._contexts = Contexts(store.context_log, self._indexes.whole)
+        self._contexts = StoredContexts(store.context_log, self._indexes.whole)
         self.contexts: ServedContextVerbs = self._contexts
         self._scopes = ScopeReader(self.contexts, self._indexes)
-        self._loaded_code = LoadedCode(self.contexts, store.context_log, self._indexes.whole)
+        self._loaded_code = LoadedPlaces(self.contexts, store.context_log, self._indexes.whole)
         self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
 
     def __enter__(self) -> Self:

@@ -4,13 +4,14 @@ their lines, and the function and string tables grow without a duplicate or an o
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.model.answers import Reason
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
-from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed
+from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed, signed
 from symd.profiles.resolver import (
     IdentifiedModule,
     LookupTarget,
@@ -21,15 +22,22 @@ from symd.profiles.resolver import (
     crc_names,
     section_target,
 )
-from symd.profiles.schemas import otlp as schema
-from symd.profiles.symbol_table import FunctionKey, ProfileFunctions, StringTable, function_message, lines_of
+from symd.profiles.schemas import Otlp
+from symd.profiles.symbol_table import (
+    FunctionKey,
+    ProfileFunctions,
+    StringTable,
+    StringTableReader,
+    function_message,
+    lines_of,
+)
 
 NAME = "otlp"
 FUNCTION_FIELDS = (
-    schema.Function.name_strindex,
-    schema.Function.system_name_strindex,
-    schema.Function.filename_strindex,
-    schema.Function.start_line,
+    Otlp.Function.name_strindex,
+    Otlp.Function.system_name_strindex,
+    Otlp.Function.filename_strindex,
+    Otlp.Function.start_line,
 )
 """Where a Function has what a ``FunctionKey`` has."""
 FRAME_TYPES = ("profile.frame.type", "frame.type")
@@ -55,13 +63,13 @@ def claims(data: bytes) -> bool:
         for item in each_field(data):
             if (
                 item.wire != LENGTH
-                or item.number not in (schema.ProfilesData.resource_profiles, schema.ProfilesData.dictionary)
-                or (item.number == schema.ProfilesData.dictionary and dictionary)
+                or item.number not in (Otlp.ProfilesData.resource_profiles, Otlp.ProfilesData.dictionary)
+                or (item.number == Otlp.ProfilesData.dictionary and dictionary)
             ):
                 return False
-            dictionary = item if item.number == schema.ProfilesData.dictionary else dictionary
+            dictionary = item if item.number == Otlp.ProfilesData.dictionary else dictionary
         inner = each_field(data, dictionary.value, dictionary.end) if dictionary else iter(())
-        first = next((item for item in inner if item.number == schema.ProfilesDictionary.string_table), None)
+        first = next((item for item in inner if item.number == Otlp.ProfilesDictionary.string_table), None)
     except SymdError:
         return False
     return first is not None and first.wire == LENGTH and first.value == first.end
@@ -71,7 +79,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the dictionary's locations that have none and whose mapping is a known module."""
     spending = ProfileBudget(options, len(data))
     whole = each_field(data, where=WHERE, spending=spending)
-    found = [item for item in whole if item.number == schema.ProfilesData.dictionary and item.wire == LENGTH]
+    found = [item for item in whole if item.number == Otlp.ProfilesData.dictionary and item.wire == LENGTH]
     if len(found) != 1:
         raise Unsupported(
             f"a profile with {len(found)} dictionaries", where=WHERE, hint="only one is read: merge them first"
@@ -82,7 +90,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     report = tally.report(NAME, "locations", tuple(dictionary.notes))
     if changed is None:
         return Symbolized(data, report)
-    joined = data[: found[0].begin] + length_field(schema.ProfilesData.dictionary, changed) + data[found[0].end :]
+    joined = data[: found[0].begin] + length_field(Otlp.ProfilesData.dictionary, changed) + data[found[0].end :]
     return Symbolized(joined, report)
 
 
@@ -98,20 +106,60 @@ class _Location:
     kernel: str | None
 
 
-class _Dictionary:
-    def __init__(self, data: bytes, whole: Field, spending: ProfileBudget) -> None:
-        self.data = data
-        self.whole = whole
-        self._spending = spending
-        self.fields = self._inside(whole)
-        self.tables: dict[int, list[Field]] = {}
-        for item in self.fields:
+class OtlpDictionary(StringTableReader):
+    """The tables of a dictionary, whose entries name each other by number. Raises Malformed and LimitExceeded."""
+
+    def __init__(self, data: bytes, dictionary: Iterable[Field], spending: ProfileBudget) -> None:
+        super().__init__(data, WHERE, spending)
+        self._tables: dict[int, list[Field]] = {}
+        for item in dictionary:
             if item.wire == LENGTH:
-                self.tables.setdefault(item.number, []).append(item)
+                self._tables.setdefault(item.number, []).append(item)
+        texts = self._table(Otlp.ProfilesDictionary.string_table)
+        self._strings = [data[one.value : one.end].decode("utf-8", "replace") for one in texts]
+        self._attributes: dict[int, tuple[str, str | int] | None] = {}
+
+    def _table(self, number: int) -> Sequence[Field]:
+        return self._tables.get(number, ())
+
+    def _entry(self, table: int, number: int) -> Field:
+        entries = self._table(table)
+        if number >= len(entries):
+            raise Malformed(f"entry {number} of table {table} is named, there are {len(entries)}", where=WHERE)
+        return entries[number]
+
+    def _attributes_of(self, inner: Sequence[Field], number: int) -> list[tuple[str, str | int]]:
+        """Keys and values of the attributes that a message names in the field with that number."""
+        indexes = [at for one in inner if one.number == number for at in packed(self._data, one, WHERE)]
+        return [known for at in indexes if (known := self._attribute(at))]
+
+    def _attribute(self, number: int) -> tuple[str, str | int] | None:
+        """Key and value; None where the value is neither text nor an integer."""
+        if number not in self._attributes:
+            inner = self._inside(self._entry(Otlp.ProfilesDictionary.attribute_table, number))
+            key = next((one.value for one in inner if one.number == Otlp.KeyValueAndUnit.key_strindex), 0)
+            values = (one for one in inner if one.number == Otlp.KeyValueAndUnit.value and one.wire == LENGTH)
+            found = next(map(self._any_value, values), None)
+            self._attributes[number] = None if found is None else (self._string(key), found)
+        return self._attributes[number]
+
+    def _any_value(self, item: Field) -> str | int | None:
+        """An AnyValue that is text or an integer."""
+        for one in self._inside(item):
+            if one.number == Otlp.AnyValue.string_value and one.wire == LENGTH:
+                return self._data[one.value : one.end].decode("utf-8", "replace")
+            if one.number == Otlp.AnyValue.int_value and one.wire == VARINT:
+                return signed(one.value)
+            if one.number == Otlp.AnyValue.string_value_strindex and one.wire == VARINT:
+                return self._string(one.value)
+        return None
+
+
+class _Dictionary(OtlpDictionary):
+    def __init__(self, data: bytes, whole: Field, spending: ProfileBudget) -> None:
+        super().__init__(data, fields(data, whole.value, whole.end, WHERE, spending), spending)
+        self._whole = whole
         self._check_zeros()
-        self.strings = [
-            data[item.value : item.end] for item in self.tables.get(schema.ProfilesDictionary.string_table, ())
-        ]
         self.locations: list[_Location] = []
         self.symbolized = 0
         self._read_locations()
@@ -120,75 +168,53 @@ class _Dictionary:
         self._kernels: dict[tuple[int, str], LookupTarget | Reason] = {}
         self._missing: set[int] = set()
 
-    def _inside(self, item: Field) -> list[Field]:
-        return fields(self.data, item.value, item.end, WHERE, self._spending)
-
     def _check_zeros(self) -> None:
         """Index 0 means "not set": without the zero values every index of this revision would be read wrongly."""
         for number, name in (
-            (schema.ProfilesDictionary.mapping_table, "mapping"),
-            (schema.ProfilesDictionary.location_table, "location"),
-            (schema.ProfilesDictionary.function_table, "function"),
-            (schema.ProfilesDictionary.string_table, "string"),
+            (Otlp.ProfilesDictionary.mapping_table, "mapping"),
+            (Otlp.ProfilesDictionary.location_table, "location"),
+            (Otlp.ProfilesDictionary.function_table, "function"),
+            (Otlp.ProfilesDictionary.string_table, "string"),
         ):
-            entry = next(iter(self.tables.get(number, ())), None)
+            entry = next(iter(self._table(number)), None)
             if entry is None:
                 continue
-            inner = () if number == schema.ProfilesDictionary.string_table else self._inside(entry)
-            if (number == schema.ProfilesDictionary.string_table and entry.value != entry.end) or any(
+            inner = () if number == Otlp.ProfilesDictionary.string_table else self._inside(entry)
+            if (number == Otlp.ProfilesDictionary.string_table and entry.value != entry.end) or any(
                 item.wire != VARINT or item.value for item in inner
             ):
                 raise Malformed(
                     f"entry 0 of the {name} table is not the zero value",
                     where=WHERE,
-                    hint=f"symd reads the layout of {schema.REVISION}",
+                    hint=f"symd reads the layout of {Otlp.REVISION}",
                 )
 
-    def _numbers(self, item: Field) -> dict[int, int]:
-        inner = self._inside(item)
-        return {one.number: one.value for one in inner if one.wire == VARINT}
-
     def _read_locations(self) -> None:
-        for item in self.tables.get(schema.ProfilesDictionary.location_table, ())[1:]:
+        for item in self._table(Otlp.ProfilesDictionary.location_table)[1:]:
             inner = self._inside(item)
             numbers = {one.number: one.value for one in inner if one.wire == VARINT}
-            lines = [one for one in inner if one.number == schema.Location.lines and one.wire == LENGTH]
+            lines = [one for one in inner if one.number == Otlp.Location.lines and one.wire == LENGTH]
             kernel = self._sampled_kernel(inner, lines) if len(lines) == 1 else None
             if lines and kernel is None:
                 self.symbolized += 1
                 continue
-            content = b"".join(self.data[one.begin : one.end] for one in inner if one not in lines)
-            mapping, address = (numbers.get(one, 0) for one in (schema.Location.mapping_index, schema.Location.address))
+            content = b"".join(self._data[one.begin : one.end] for one in inner if one not in lines)
+            mapping, address = (numbers.get(one, 0) for one in (Otlp.Location.mapping_index, Otlp.Location.address))
             self.locations.append(_Location(item, content, mapping, address, kernel))
 
     def _sampled_kernel(self, inner: list[Field], lines: list[Field]) -> str | None:
         """The kernel of a location that is a cuda-pc frame without a file and a line; None where it is none."""
-        indexes = [
-            number
-            for one in inner
-            if one.number == schema.Location.attribute_indices
-            for number in packed(self.data, one, WHERE)
-        ]
-        types = [found[1] for found in map(self._attribute, indexes) if found and found[0] in FRAME_TYPES]
+        known = self._attributes_of(inner, Otlp.Location.attribute_indices)
+        types = [value for key, value in known if key in FRAME_TYPES]
         line = self._numbers(lines[0])
-        if CUDA_PC not in types or line.get(schema.Line.line, 0):
+        if CUDA_PC not in types or line.get(Otlp.Line.line, 0):
             return None
         function = self._numbers(
-            self._entry(schema.ProfilesDictionary.function_table, line.get(schema.Line.function_index, 0))
+            self._entry(Otlp.ProfilesDictionary.function_table, line.get(Otlp.Line.function_index, 0))
         )
         name, system_name, filename, _ = (function.get(one, 0) for one in FUNCTION_FIELDS)
-        known = self._string(system_name) or self._string(name)
-        return known if known and not filename else None
-
-    def _entry(self, table: int, number: int) -> Field:
-        entries = self.tables.get(table, ())
-        if number >= len(entries):
-            raise Malformed(f"entry {number} of table {table} is named, there are {len(entries)}", where=WHERE)
-        return entries[number]
-
-    def _string(self, number: int) -> str:
-        item = self._entry(schema.ProfilesDictionary.string_table, number)
-        return self.data[item.value : item.end].decode("utf-8", "replace")
+        called = self._string(system_name) or self._string(name)
+        return called if called and not filename else None
 
     def rewritten(self, resolver: Resolver, options: Options, tally: Tally) -> bytes | None:
         """The dictionary with what is known added; None when that is nothing."""
@@ -196,30 +222,31 @@ class _Dictionary:
         placer = MappingPlacer(resolver, options.limits)
         handles = [self._ask(entry, batch, resolver, placer) for entry in self.locations]
         answers = batch.ask(resolver, options.progress)
-        strings = StringTable(self.strings)
+        texts = self._table(Otlp.ProfilesDictionary.string_table)
+        strings = StringTable([self._data[one.value : one.end] for one in texts])
         functions = ProfileFunctions(
-            self._functions(), max(1, len(self.tables.get(schema.ProfilesDictionary.function_table, ()))), strings
+            self._functions(), max(1, len(self._table(Otlp.ProfilesDictionary.function_table))), strings
         )
         pieces: list[bytes] = []
-        kept = self.whole.value
+        kept = self._whole.value
         for location, handle in zip(self.locations, handles, strict=True):
             answer, item = answers[handle], location.item
             tally.count(answer.reason, resolved=bool(answer.frames))
             if answer.frames:
-                content = location.content + lines_of(schema.Location.lines, answer.frames, functions)
+                content = location.content + lines_of(Otlp.Location.lines, answer.frames, functions)
                 self._spending.written(len(content))
                 pieces += [
-                    self.data[kept : item.begin],
-                    length_field(schema.ProfilesDictionary.location_table, content),
+                    self._data[kept : item.begin],
+                    length_field(Otlp.ProfilesDictionary.location_table, content),
                 ]
                 kept = item.end
         if not pieces:
             return None
-        return b"".join(pieces) + self.data[kept : self.whole.end] + self._tables(functions, strings)
+        return b"".join(pieces) + self._data[kept : self._whole.end] + self._added(functions, strings)
 
     def _functions(self) -> dict[FunctionKey, int]:
         known: dict[FunctionKey, int] = {}
-        for number, item in enumerate(self.tables.get(schema.ProfilesDictionary.function_table, ())):
+        for number, item in enumerate(self._table(Otlp.ProfilesDictionary.function_table)):
             numbers = self._numbers(item)
             name, system_name, filename, start_line = (numbers.get(one, 0) for one in FUNCTION_FIELDS)
             key = (name, system_name, filename, start_line)
@@ -227,18 +254,18 @@ class _Dictionary:
                 known.setdefault(key, number)
         return known
 
-    def _tables(self, functions: ProfileFunctions, strings: StringTable) -> bytes:
+    def _added(self, functions: ProfileFunctions, strings: StringTable) -> bytes:
         zero = (
             []
-            if self.tables.get(schema.ProfilesDictionary.function_table) or not functions.added
-            else [length_field(schema.ProfilesDictionary.function_table, b"")]
+            if self._table(Otlp.ProfilesDictionary.function_table) or not functions.added
+            else [length_field(Otlp.ProfilesDictionary.function_table, b"")]
         )
         new = [
-            length_field(schema.ProfilesDictionary.function_table, function_message(key, FUNCTION_FIELDS))
+            length_field(Otlp.ProfilesDictionary.function_table, function_message(key, FUNCTION_FIELDS))
             for _, key in functions.added
         ]
         return b"".join(
-            [*zero, *new, *(length_field(schema.ProfilesDictionary.string_table, text) for text in strings.added)]
+            [*zero, *new, *(length_field(Otlp.ProfilesDictionary.string_table, text) for text in strings.added)]
         )
 
     def _ask(self, entry: _Location, batch: AddressBatch, resolver: Resolver, placer: MappingPlacer) -> int:
@@ -256,7 +283,7 @@ class _Dictionary:
         """The section of a kernel in the cubin that is mapped, or in any module without an identity that has it."""
         key = (mapping, kernel)
         if key not in self._kernels:
-            item = self._entry(schema.ProfilesDictionary.mapping_table, mapping)
+            item = self._entry(Otlp.ProfilesDictionary.mapping_table, mapping)
             names = self._identities(item, self._numbers(item))
             found = section_target(resolver, [*names, *_crc_names(names)], f".text.{kernel}")
             if found is Reason.UNKNOWN_MODULE and mapping not in self._missing:
@@ -269,9 +296,9 @@ class _Dictionary:
         self, number: int, resolver: Resolver, placer: MappingPlacer
     ) -> tuple[MappedRange, PlacedMapping | Reason] | None:
         if number not in self._placed:
-            item = self._entry(schema.ProfilesDictionary.mapping_table, number)
+            item = self._entry(Otlp.ProfilesDictionary.mapping_table, number)
             numbers = self._numbers(item)
-            extent = (schema.Mapping.memory_start, schema.Mapping.memory_limit, schema.Mapping.file_offset)
+            extent = (Otlp.Mapping.memory_start, Otlp.Mapping.memory_limit, Otlp.Mapping.file_offset)
             mapped = MappedRange(*(numbers.get(one, 0) for one in extent))
             names = self._identities(item, numbers)
             found = resolver.identified(*names)
@@ -283,30 +310,9 @@ class _Dictionary:
 
     def _identities(self, item: Field, numbers: dict[int, int]) -> list[str]:
         """The build ids of a mapping, in the order of ``BUILD_IDS``, then its file name."""
-        inner = self._inside(item)
-        indexes = [
-            number
-            for one in inner
-            if one.number == schema.Mapping.attribute_indices
-            for number in packed(self.data, one, WHERE)
-        ]
-        attributes = dict(filter(None, map(self._attribute, indexes)))
-        names = [attributes[key] for key in BUILD_IDS if attributes.get(key)]
-        return [*names, *filter(None, [self._string(numbers.get(schema.Mapping.filename_strindex, 0))])]
-
-    def _attribute(self, number: int) -> tuple[str, str] | None:
-        """Key and value of an attribute whose value is a string."""
-        item = self._entry(schema.ProfilesDictionary.attribute_table, number)
-        inner = self._inside(item)
-        keyed, valued = schema.KeyValueAndUnit.key_strindex, schema.KeyValueAndUnit.value
-        key = next((one.value for one in inner if one.number == keyed and one.wire == VARINT), 0)
-        for value in (one for one in inner if one.number == valued and one.wire == LENGTH):
-            for one in self._inside(value):
-                if one.number == schema.AnyValue.string_value and one.wire == LENGTH:
-                    return self._string(key), self.data[one.value : one.end].decode("utf-8", "replace")
-                if one.number == schema.AnyValue.string_value_strindex and one.wire == VARINT:
-                    return self._string(key), self._string(one.value)
-        return None
+        attributes = dict(self._attributes_of(self._inside(item), Otlp.Mapping.attribute_indices))
+        names = [name for key in BUILD_IDS if isinstance(name := attributes.get(key), str) and name]
+        return [*names, *filter(None, [self._string(numbers.get(Otlp.Mapping.filename_strindex, 0))])]
 
 
 def _crc_names(names: list[str]) -> list[str]:

@@ -21,7 +21,7 @@ from symd.profiles.json_text import Edit, JsonCursor, Span
 from symd.profiles.profile_format import Options, ProfileBudget, Report, Symbolized
 from symd.profiles.protobuf_wire import LENGTH, VARINT, fields, length_field, number_field
 from symd.profiles.resolver import Resolver
-from symd.profiles.schemas import otlp as schema
+from symd.profiles.schemas import Otlp
 
 NAME = "otlp-json"
 WIDE = ("line", "column", "startLine")
@@ -191,7 +191,7 @@ class _Added:
         self._after = _tables(after)
 
     def edits(self) -> list[Edit]:
-        tables, located = self._document.tables, schema.ProfilesDictionary.location_table
+        tables, located = self._document.tables, Otlp.ProfilesDictionary.location_table
         found = [
             self._lines(tables["locationTable"].elements[at], new)
             for at, (old, new) in enumerate(
@@ -233,7 +233,7 @@ class _Added:
         lines = [
             location[one.value : one.end]
             for one in fields(location)
-            if one.number == schema.Location.lines and one.wire == LENGTH
+            if one.number == Otlp.Location.lines and one.wire == LENGTH
         ]
         text = f"[{', '.join(self._object('Line', _numbers(one)) for one in lines)}]"
         cursor = JsonCursor(self._text, span.begin)
@@ -251,7 +251,7 @@ def _tables(data: bytes) -> dict[int, list[bytes]]:
     """The entries of the dictionary's tables, by the number of the table."""
     found: dict[int, list[bytes]] = {}
     for whole in fields(data):
-        if whole.number == schema.ProfilesData.dictionary:
+        if whole.number == Otlp.ProfilesData.dictionary:
             for item in fields(data, whole.value, whole.end):
                 found.setdefault(item.number, []).append(data[item.value : item.end])
     return found

@@ -38,23 +38,23 @@ from symd.profiles.samples import (
     place_in_file,
     shown_name,
 )
-from symd.profiles.schemas import perfetto as schema
+from symd.profiles.schemas import Perfetto
 
 NAME = "perfetto"
 CLAIM_PACKETS = 16
 """Packets that are looked at to recognize the format."""
 OF_A_PACKET = frozenset(
     {
-        schema.TracePacket.clock_snapshot,
-        schema.TracePacket.timestamp,
-        schema.TracePacket.trusted_packet_sequence_id,
-        schema.TracePacket.sequence_flags,
-        schema.TracePacket.trace_config,
-        schema.TracePacket.trace_stats,
-        schema.TracePacket.incremental_state_cleared,
-        schema.TracePacket.compressed_packets,
-        schema.TracePacket.first_packet_on_sequence,
-        schema.TracePacket.zstd_compressed_packets,
+        Perfetto.TracePacket.clock_snapshot,
+        Perfetto.TracePacket.timestamp,
+        Perfetto.TracePacket.trusted_packet_sequence_id,
+        Perfetto.TracePacket.sequence_flags,
+        Perfetto.TracePacket.trace_config,
+        Perfetto.TracePacket.trace_stats,
+        Perfetto.TracePacket.incremental_state_cleared,
+        Perfetto.TracePacket.compressed_packets,
+        Perfetto.TracePacket.first_packet_on_sequence,
+        Perfetto.TracePacket.zstd_compressed_packets,
     }
 )
 """Fields of TracePacket that every trace has some of, and no message that other profiles begin with."""
@@ -68,7 +68,7 @@ def claims(data: bytes) -> bool:
         numbers = {one.number for item in first for one in each_field(data, item.value, item.end)}
     except SymdError:
         return False
-    return all(item.number == schema.Trace.packet and item.wire == LENGTH for item in first) and bool(
+    return all(item.number == Perfetto.Trace.packet and item.wire == LENGTH for item in first) and bool(
         numbers & OF_A_PACKET
     )
 
@@ -76,17 +76,17 @@ def claims(data: bytes) -> bool:
 def module_symbols(packet: Packet) -> list[tuple[_Key, dict[int, bytes]]]:
     """The symbols that a packet brings: path and build id, and the AddressSymbols message by address."""
     found = []
-    for item in packet.messages(schema.TracePacket.module_symbols):
+    for item in packet.messages(Perfetto.TracePacket.module_symbols):
         path, build_id, addresses = b"", b"", {}
         for one in fields(packet.data, item.value, item.end):
             content = packet.data[one.value : one.end] if one.wire == LENGTH else b""
-            if one.number == schema.ModuleSymbols.path:
+            if one.number == Perfetto.ModuleSymbols.path:
                 path = content
-            elif one.number == schema.ModuleSymbols.build_id:
+            elif one.number == Perfetto.ModuleSymbols.build_id:
                 build_id = content
-            elif one.number == schema.ModuleSymbols.address_symbols:
+            elif one.number == Perfetto.ModuleSymbols.address_symbols:
                 numbers = {part.number: part.value for part in reversed(fields(content)) if part.wire == VARINT}
-                addresses[numbers.get(schema.AddressSymbols.address, 0)] = content
+                addresses[numbers.get(Perfetto.AddressSymbols.address, 0)] = content
         found.append(((path.decode("utf-8", "replace"), build_id), addresses))
     return found
 
@@ -150,14 +150,14 @@ class _Asked:
                 answer = answers[handle]
                 tally.count(answer.reason, resolved=bool(answer.frames))
                 if answer.frames:
-                    content = number_field(schema.AddressSymbols.address, address) + _lines(answer)
-                    symbols.append(length_field(schema.ModuleSymbols.address_symbols, content))
+                    content = number_field(Perfetto.AddressSymbols.address, address) + _lines(answer)
+                    symbols.append(length_field(Perfetto.ModuleSymbols.address_symbols, content))
                     spending.written(len(symbols[-1]))
             if symbols:
-                named = text_field(schema.ModuleSymbols.path, path)
-                named += length_field(schema.ModuleSymbols.build_id, build_id) if build_id else b""
-                module = length_field(schema.TracePacket.module_symbols, named + b"".join(symbols))
-                packets.append(length_field(schema.Trace.packet, module))
+                named = text_field(Perfetto.ModuleSymbols.path, path)
+                named += length_field(Perfetto.ModuleSymbols.build_id, build_id) if build_id else b""
+                module = length_field(Perfetto.TracePacket.module_symbols, named + b"".join(symbols))
+                packets.append(length_field(Perfetto.Trace.packet, module))
         return packets
 
     def notes(self) -> tuple[str, ...]:
@@ -176,24 +176,24 @@ def _lines(answer: ResolvedAddress) -> bytes:
     pieces = []
     for frame in answer.frames:
         line = min(frame.line, 0xFFFFFFFF) if frame.file else 0
-        named = text_field(schema.Line.function_name, shown_name(frame))
-        position = text_field(schema.Line.source_file_name, frame.file or "") + number_field(
-            schema.Line.line_number, line
+        named = text_field(Perfetto.Line.function_name, shown_name(frame))
+        position = text_field(Perfetto.Line.source_file_name, frame.file or "") + number_field(
+            Perfetto.Line.line_number, line
         )
-        pieces.append(length_field(schema.AddressSymbols.lines, named + position))
+        pieces.append(length_field(Perfetto.AddressSymbols.lines, named + position))
     return b"".join(pieces)
 
 
 WHERE = "the Perfetto trace"
 
 
-DESCRIPTORS = schema.InternedData.stack_sample_counter_descriptors
+DESCRIPTORS = Perfetto.InternedData.stack_sample_counter_descriptors
 READ = frozenset(
     {
-        schema.TracePacket.trace_packet_defaults,
-        schema.TracePacket.module_symbols,
-        schema.TracePacket.perf_sample,
-        schema.TracePacket.stack_sample,
+        Perfetto.TracePacket.trace_packet_defaults,
+        Perfetto.TracePacket.module_symbols,
+        Perfetto.TracePacket.perf_sample,
+        Perfetto.TracePacket.stack_sample,
     }
 )
 """The fields of packets that are looked into."""
@@ -239,9 +239,9 @@ class _Reader:
                 known.update({at: _symbol_frames(content) for at, content in addresses.items()})
         for packet in self._packets:
             self._read_defaults(packet)
-            for item in packet.messages(schema.TracePacket.stack_sample):
+            for item in packet.messages(Perfetto.TracePacket.stack_sample):
                 self._stack_sample(packet, item)
-            for item in packet.messages(schema.TracePacket.perf_sample):
+            for item in packet.messages(Perfetto.TracePacket.perf_sample):
                 self._perf_sample(packet, item)
         found = self._found
         found.value_types = tuple(self._columns) or (PERF,)
@@ -257,36 +257,36 @@ class _Reader:
         return fields(packet.data, item.value, item.end, WHERE)
 
     def _read_defaults(self, packet: Packet) -> None:
-        for item in packet.messages(schema.TracePacket.trace_packet_defaults):
+        for item in packet.messages(Perfetto.TracePacket.trace_packet_defaults):
             for one in self._inside(packet, item):
-                if one.number == schema.TracePacketDefaults.stack_sample_defaults and one.wire == LENGTH:
+                if one.number == Perfetto.TracePacketDefaults.stack_sample_defaults and one.wire == LENGTH:
                     inner = self._inside(packet, one)
-                    primary = _descriptors(packet, inner, schema.StackSampleDefaults.primary_descriptor)
-                    others = _descriptors(packet, inner, schema.StackSampleDefaults.follower_descriptors)
+                    primary = _descriptors(packet, inner, Perfetto.StackSampleDefaults.primary_descriptor)
+                    others = _descriptors(packet, inner, Perfetto.StackSampleDefaults.follower_descriptors)
                     self._defaults[packet.sequence] = (primary[0] if primary else None, others)
 
     def _stack_sample(self, packet: Packet, item: Field) -> None:
         inner = self._inside(packet, item)
         content = {one.number: packet.data[one.value : one.end] for one in inner if one.wire == LENGTH}
         numbers = {one.number: one.value for one in inner if one.wire == VARINT}
-        context = content.get(schema.StackSample.task_context, b"")
+        context = content.get(Perfetto.StackSample.task_context, b"")
         task = {one.number: one.value for one in fields(context) if one.wire == VARINT}
         primary, followers = self._counters(packet, inner, content, numbers)
         row: dict[int, int] = {}
-        weights = _packed(packet, inner, schema.StackSample.follower_weights)
-        weight = numbers.get(schema.StackSample.primary_weight, 1 if not weights else 0)
+        weights = _packed(packet, inner, Perfetto.StackSample.follower_weights)
+        weight = numbers.get(Perfetto.StackSample.primary_weight, 1 if not weights else 0)
         counted = [(primary, weight), *zip(followers, weights, strict=False)]
         for kind, weight in counted:
             column = self._columns.setdefault(kind, len(self._columns))
             row[column] = row.get(column, 0) + weight
-        inline = content.get(schema.StackSample.callstack)
-        interned = numbers.get(schema.StackSample.callstack_iid, 0)
+        inline = content.get(Perfetto.StackSample.callstack)
+        interned = numbers.get(Perfetto.StackSample.callstack_iid, 0)
         stack = self._interned(packet, interned) if inline is None else self._inline(inline)
         self._add(
             packet,
             stack,
             row,
-            Task(task.get(schema.StackSample.TaskContext.pid, 0), task.get(schema.StackSample.TaskContext.tid, 0)),
+            Task(task.get(Perfetto.StackSample.TaskContext.pid, 0), task.get(Perfetto.StackSample.TaskContext.tid, 0)),
         )
 
     def _counters(
@@ -294,41 +294,41 @@ class _Reader:
     ) -> tuple[ValueType, list[ValueType]]:
         """Inline, interned, or the sequence's defaults."""
         primary, followers = self._defaults.get(packet.sequence, (None, []))
-        if (own := content.get(schema.StackSample.primary_descriptor)) is not None:
+        if (own := content.get(Perfetto.StackSample.primary_descriptor)) is not None:
             primary = _descriptor(own)
-        elif (number := numbers.get(schema.StackSample.primary_descriptor_iid)) is not None:
+        elif (number := numbers.get(Perfetto.StackSample.primary_descriptor_iid)) is not None:
             primary = _descriptor(packet.tables.entry(DESCRIPTORS, number))
-        inline = _descriptors(packet, inner, schema.StackSample.follower_descriptors)
-        named = _packed(packet, inner, schema.StackSample.follower_descriptor_iids)
+        inline = _descriptors(packet, inner, Perfetto.StackSample.follower_descriptors)
+        named = _packed(packet, inner, Perfetto.StackSample.follower_descriptor_iids)
         interned = [_descriptor(packet.tables.entry(DESCRIPTORS, at)) for at in named]
         return primary or PERF, inline or interned or followers
 
     def _perf_sample(self, packet: Packet, item: Field) -> None:
         numbers = {one.number: one.value for one in self._inside(packet, item) if one.wire == VARINT}
-        stack = numbers.get(schema.PerfSample.callstack_iid)
+        stack = numbers.get(Perfetto.PerfSample.callstack_iid)
         if stack is not None:
             column = self._columns.setdefault(PERF, len(self._columns))
-            task = Task(numbers.get(schema.PerfSample.pid, 0), numbers.get(schema.PerfSample.tid, 0))
+            task = Task(numbers.get(Perfetto.PerfSample.pid, 0), numbers.get(Perfetto.PerfSample.tid, 0))
             self._add(packet, self._interned(packet, stack), {column: 1}, task)
 
     def _add(self, packet: Packet, stack: list[int], row: dict[int, int], task: Task) -> None:
         number = self._tasks.setdefault(task, len(self._tasks))
         self._spending.read()
         self._rows.append(
-            (Sample(tuple(reversed(stack)), (), packet.number(schema.TracePacket.timestamp), number), row)
+            (Sample(tuple(reversed(stack)), (), packet.number(Perfetto.TracePacket.timestamp), number), row)
         )
 
     def _inline(self, data: bytes) -> list[int]:
         """Frames that the sample itself has, outermost first."""
         found = []
         for item in fields(data, where=WHERE, spending=self._spending):
-            is_frame = item.number == schema.InlineCallstack.frames and item.wire == LENGTH
+            is_frame = item.number == Perfetto.InlineCallstack.frames and item.wire == LENGTH
             inner = fields(data, item.value, item.end, WHERE) if is_frame else []
             text = {one.number: _text(data, one) for one in inner if one.wire == LENGTH}
-            line = _number(inner, schema.InlineCallstack.Frame.line_number)
+            line = _number(inner, Perfetto.InlineCallstack.Frame.line_number)
             function, file = (
-                text.get(schema.InlineCallstack.Frame.function_name, ""),
-                text.get(schema.InlineCallstack.Frame.source_file),
+                text.get(Perfetto.InlineCallstack.Frame.function_name, ""),
+                text.get(Perfetto.InlineCallstack.Frame.source_file),
             )
             frame = Frame(function or None, None, file or None, line, 0, inlined=False)
             found.append(self._addresses.number(SampledAddress(function, (frame,))))
@@ -358,14 +358,16 @@ class _Reader:
 def _symbol_frames(content: bytes) -> tuple[Frame, ...]:
     """The lines of an AddressSymbols message, innermost first."""
     lines = [
-        one for one in fields(content, where=WHERE) if one.number == schema.AddressSymbols.lines and one.wire == LENGTH
+        one
+        for one in fields(content, where=WHERE)
+        if one.number == Perfetto.AddressSymbols.lines and one.wire == LENGTH
     ]
     found = []
     for at, line in enumerate(lines):
         inner = fields(content, line.value, line.end, WHERE)
         text = {one.number: _text(content, one) for one in inner if one.wire == LENGTH}
-        function, file = text.get(schema.Line.function_name), text.get(schema.Line.source_file_name)
-        number = _number(inner, schema.Line.line_number)
+        function, file = text.get(Perfetto.Line.function_name), text.get(Perfetto.Line.source_file_name)
+        number = _number(inner, Perfetto.Line.line_number)
         found.append(Frame(function or None, None, file or None, number, 0, inlined=at < len(lines) - 1))
     return tuple(found)
 
@@ -373,9 +375,9 @@ def _symbol_frames(content: bytes) -> tuple[Frame, ...]:
 def _descriptor(data: bytes) -> ValueType:
     inner = fields(data, where=WHERE)
     text = {one.number: _text(data, one) for one in inner if one.wire == LENGTH}
-    unit = _number(inner, schema.StackSample.CounterDescriptor.unit)
-    named = text.get(schema.StackSample.CounterDescriptor.unit_str) or (UNITS[unit] if unit < len(UNITS) else "")
-    return ValueType(text.get(schema.StackSample.CounterDescriptor.name, "samples"), named)
+    unit = _number(inner, Perfetto.StackSample.CounterDescriptor.unit)
+    named = text.get(Perfetto.StackSample.CounterDescriptor.unit_str) or (UNITS[unit] if unit < len(UNITS) else "")
+    return ValueType(text.get(Perfetto.StackSample.CounterDescriptor.name, "samples"), named)
 
 
 def _descriptors(packet: Packet, inner: list[Field], number: int) -> list[ValueType]:

@@ -17,10 +17,10 @@ from symd.errors import Malformed
 from symd.profiles import gzipped
 from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, packed
-from symd.profiles.schemas import perfetto as schema
+from symd.profiles.schemas import Perfetto
 
 WHERE = "the Perfetto trace"
-_Packet, _Interned = schema.TracePacket, schema.InternedData
+_Packet, _Interned = Perfetto.TracePacket, Perfetto.InternedData
 TABLES = frozenset(
     {
         _Interned.function_names,
@@ -85,7 +85,7 @@ class Tables:
     def intern(self, data: bytes, item: Field, spending: ProfileBudget) -> None:
         for entry in fields(data, item.value, item.end, WHERE, spending):
             if entry.number in TABLES and entry.wire == LENGTH:
-                number = _numbers(data[entry.value : entry.end]).get(schema.InternedString.iid, 0)
+                number = _numbers(data[entry.value : entry.end]).get(Perfetto.InternedString.iid, 0)
                 self._entries[entry.number, number] = data[entry.value : entry.end]
                 if entry.number == _Interned.frames:
                     self._new.append(number)
@@ -98,13 +98,13 @@ class Tables:
 
     def string(self, table: int, number: int) -> bytes:
         data = self.entry(table, number)
-        texts = (one for one in fields(data, where=WHERE) if one.number == schema.InternedString.str)
+        texts = (one for one in fields(data, where=WHERE) if one.number == Perfetto.InternedString.str)
         return next((data[one.value : one.end] for one in texts), b"")
 
     def callstack(self, number: int) -> list[int]:
         """The frames of a call stack, outermost first."""
         data = self.entry(_Interned.callstacks, number)
-        return _all_numbers(data, schema.Callstack.frame_ids)
+        return _all_numbers(data, Perfetto.Callstack.frame_ids)
 
     def new_frames(self) -> list[int]:
         """The frames that were interned since this was asked last."""
@@ -114,14 +114,14 @@ class Tables:
     def frame(self, number: int) -> TracedFrame:
         if number not in self._frames:
             values = _numbers(self.entry(_Interned.frames, number))
-            mapped = values.get(schema.Frame.mapping_id, 0)
+            mapped = values.get(Perfetto.Frame.mapping_id, 0)
             mapping = self.mapping(mapped) if mapped else None
             self._frames[number] = TracedFrame(
-                _text(self.string(_Interned.function_names, values.get(schema.Frame.function_name_id, 0))),
+                _text(self.string(_Interned.function_names, values.get(Perfetto.Frame.function_name_id, 0))),
                 mapping,
-                values.get(schema.Frame.rel_pc, 0) if mapping else None,
-                _text(self.string(_Interned.source_paths, values.get(schema.Frame.source_path_iid, 0))),
-                values.get(schema.Frame.line_number, 0),
+                values.get(Perfetto.Frame.rel_pc, 0) if mapping else None,
+                _text(self.string(_Interned.source_paths, values.get(Perfetto.Frame.source_path_iid, 0))),
+                values.get(Perfetto.Frame.line_number, 0),
             )
         return self._frames[number]
 
@@ -129,14 +129,14 @@ class Tables:
         if number not in self._mappings:
             data = self.entry(_Interned.mappings, number)
             values = _numbers(data)
-            parts = _all_numbers(data, schema.Mapping.path_string_ids)
+            parts = _all_numbers(data, Perfetto.Mapping.path_string_ids)
             self._mappings[number] = TracedMapping(
                 "".join(f"/{_text(self.string(_Interned.mapping_paths, part))}" for part in parts),
-                self.string(_Interned.build_ids, values.get(schema.Mapping.build_id, 0)),
-                values.get(schema.Mapping.exact_offset, 0),
-                values.get(schema.Mapping.load_bias, 0),
-                values.get(schema.Mapping.start, 0),
-                values.get(schema.Mapping.end, 0),
+                self.string(_Interned.build_ids, values.get(Perfetto.Mapping.build_id, 0)),
+                values.get(Perfetto.Mapping.exact_offset, 0),
+                values.get(Perfetto.Mapping.load_bias, 0),
+                values.get(Perfetto.Mapping.start, 0),
+                values.get(Perfetto.Mapping.end, 0),
             )
         return self._mappings[number]
 
@@ -150,7 +150,7 @@ def each_packet(data: bytes, spending: ProfileBudget) -> Iterator[Packet]:
         sequence = numbers.get(_Packet.trusted_packet_sequence_id, 0)
         tables = sequences.setdefault(sequence, Tables())
         flags = numbers.get(_Packet.sequence_flags, 0)
-        is_cleared = flags & schema.SequenceFlags.incremental_state_cleared
+        is_cleared = flags & Perfetto.SequenceFlags.incremental_state_cleared
         if is_cleared or numbers.get(_Packet.incremental_state_cleared):
             tables = sequences[sequence] = Tables()
         for one in inner:
@@ -161,7 +161,7 @@ def each_packet(data: bytes, spending: ProfileBudget) -> Iterator[Packet]:
 
 def _contents(data: bytes, spending: ProfileBudget) -> Iterator[bytes]:
     for item in each_field(data, where=WHERE, spending=spending):
-        if item.number != schema.Trace.packet or item.wire != LENGTH:
+        if item.number != Perfetto.Trace.packet or item.wire != LENGTH:
             continue
         content = data[item.value : item.end]
         packing = next((one for one in each_field(content, where=WHERE) if one.number in _COMPRESSED), None)
@@ -171,7 +171,7 @@ def _contents(data: bytes, spending: ProfileBudget) -> Iterator[bytes]:
         expanded = _expanded(content[packing.value : packing.end], packing.number, spending.limits)
         spending.written(len(expanded))
         for one in each_field(expanded, where=WHERE, spending=spending):
-            if one.number == schema.Trace.packet and one.wire == LENGTH:
+            if one.number == Perfetto.Trace.packet and one.wire == LENGTH:
                 yield expanded[one.value : one.end]
 
 

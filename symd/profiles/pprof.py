@@ -26,7 +26,7 @@ from symd.profiles.protobuf_wire import (
 )
 from symd.profiles.resolver import IdentifiedModule, MappedRange, MappingPlacer, PlacedMapping, RangeLookup, Resolver
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, ValueType, place_in_module
-from symd.profiles.schemas import pprof as schema
+from symd.profiles.schemas import Pprof
 from symd.profiles.symbol_table import (
     FunctionKey,
     ProfileFunctions,
@@ -40,35 +40,33 @@ from symd.profiles.symbol_table import (
 NAME = "pprof"
 FLAGS = frozenset(
     {
-        schema.Mapping.has_functions,
-        schema.Mapping.has_filenames,
-        schema.Mapping.has_line_numbers,
-        schema.Mapping.has_inline_frames,
+        Pprof.Mapping.has_functions,
+        Pprof.Mapping.has_filenames,
+        Pprof.Mapping.has_line_numbers,
+        Pprof.Mapping.has_inline_frames,
     }
 )
 """What a Mapping says that symbolizing adds to its locations."""
 GREATEST_FUNCTION_ID = 1 << 62
 """New functions are numbered after the greatest id below this, so that ids never pass 64 bits."""
-_READ = frozenset(
-    {schema.Profile.mapping, schema.Profile.location, schema.Profile.function, schema.Profile.string_table}
-)
+_READ = frozenset({Pprof.Profile.mapping, Pprof.Profile.location, Pprof.Profile.function, Pprof.Profile.string_table})
 """The fields of Profile that are looked into; samples, the most of all, are passed over."""
 ANY = frozenset({VARINT, FIXED64, LENGTH, FIXED32})
 _MESSAGES = (
-    *(schema.Profile.sample_type, schema.Profile.sample, schema.Profile.mapping, schema.Profile.location),
-    *(schema.Profile.function, schema.Profile.string_table, schema.Profile.period_type),
+    *(Pprof.Profile.sample_type, Pprof.Profile.sample, Pprof.Profile.mapping, Pprof.Profile.location),
+    *(Pprof.Profile.function, Pprof.Profile.string_table, Pprof.Profile.period_type),
 )
 _NUMBERS = (
-    *(schema.Profile.drop_frames, schema.Profile.keep_frames, schema.Profile.time_nanos, schema.Profile.duration_nanos),
-    *(schema.Profile.period, schema.Profile.default_sample_type, schema.Profile.doc_url),
+    *(Pprof.Profile.drop_frames, Pprof.Profile.keep_frames, Pprof.Profile.time_nanos, Pprof.Profile.duration_nanos),
+    *(Pprof.Profile.period, Pprof.Profile.default_sample_type, Pprof.Profile.doc_url),
 )
 WIRE_TYPES = {number: {LENGTH} for number in _MESSAGES} | {number: {VARINT} for number in _NUMBERS}
 """Wire types of the fields that Profile has; others may come."""
 FUNCTION_FIELDS = (
-    schema.Function.name,
-    schema.Function.system_name,
-    schema.Function.filename,
-    schema.Function.start_line,
+    Pprof.Function.name,
+    Pprof.Function.system_name,
+    Pprof.Function.filename,
+    Pprof.Function.start_line,
 )
 """Where a Function has what a ``FunctionKey`` has."""
 CLAIM_FIELDS = 1000
@@ -83,7 +81,7 @@ def claims(data: bytes) -> bool:
     except SymdError:
         return False
     known = all(item.wire in WIRE_TYPES.get(item.number, ANY) for item in first)
-    return known and (len(first) == CLAIM_FIELDS or any(item.number == schema.Profile.string_table for item in first))
+    return known and (len(first) == CLAIM_FIELDS or any(item.number == Pprof.Profile.string_table for item in first))
 
 
 @dataclass(slots=True)
@@ -126,16 +124,16 @@ class _Profile:
         self.data = data
         self._spending = spending
         self.fields = [item for item in each_field(data, where=WHERE, spending=spending) if item.number in _READ]
-        self.strings = [self._content(item) for item in self.fields if item.number == schema.Profile.string_table]
+        self.strings = [self._content(item) for item in self.fields if item.number == Pprof.Profile.string_table]
         self.mappings: dict[int, Mapping] = {}
         self.locations: list[Location] = []
         self.symbolized = 0
         self.functions: dict[FunctionKey, int] = {}
         self.next_function = 1
         readers = {
-            schema.Profile.mapping: self._read_mapping,
-            schema.Profile.location: self._read_location,
-            schema.Profile.function: self._read_function,
+            Pprof.Profile.mapping: self._read_mapping,
+            Pprof.Profile.location: self._read_location,
+            Pprof.Profile.function: self._read_function,
         }
         for at, item in enumerate(self.fields):
             if item.number in readers:
@@ -165,11 +163,11 @@ class _Profile:
 
     def _read_mapping(self, at: int, item: Field) -> None:
         numbers = self._numbers(item)
-        texts = (self._string(numbers.get(one, 0)) for one in (schema.Mapping.build_id, schema.Mapping.filename))
-        extent = (schema.Mapping.memory_start, schema.Mapping.memory_limit, schema.Mapping.file_offset)
+        texts = (self._string(numbers.get(one, 0)) for one in (Pprof.Mapping.build_id, Pprof.Mapping.filename))
+        extent = (Pprof.Mapping.memory_start, Pprof.Mapping.memory_limit, Pprof.Mapping.file_offset)
         covered = MappedRange(*(numbers.get(one, 0) for one in extent))
         flags = {flag for flag in FLAGS if numbers.get(flag)}
-        mapping = Mapping(at, numbers.get(schema.Mapping.id, 0), covered, tuple(filter(None, texts)), flags)
+        mapping = Mapping(at, numbers.get(Pprof.Mapping.id, 0), covered, tuple(filter(None, texts)), flags)
         if not mapping.id or mapping.id in self.mappings:
             raise Malformed(f"mapping id {mapping.id} is 0 or stands twice", where=WHERE)
         self.mappings[mapping.id] = mapping
@@ -177,19 +175,19 @@ class _Profile:
     def _read_location(self, at: int, item: Field) -> None:
         numbers: dict[int, int] = {}
         for inner in self._inside(item):
-            if inner.number == schema.Location.line and inner.wire == LENGTH:
+            if inner.number == Pprof.Location.line and inner.wire == LENGTH:
                 self.symbolized += 1
                 return
             if inner.wire == VARINT:
                 numbers[inner.number] = inner.value
-        mapping, address = (numbers.get(one, 0) for one in (schema.Location.mapping_id, schema.Location.address))
+        mapping, address = (numbers.get(one, 0) for one in (Pprof.Location.mapping_id, Pprof.Location.address))
         self.locations.append(Location(at, mapping, address))
 
     def _read_function(self, _at: int, item: Field) -> None:
         numbers = self._numbers(item)
         name, system_name, filename, start_line = (numbers.get(one, 0) for one in FUNCTION_FIELDS)
         key = (name, system_name, filename, start_line)
-        number = numbers.get(schema.Function.id, 0)
+        number = numbers.get(Pprof.Function.id, 0)
         if number:
             self.functions.setdefault(key, number)
         if number < GREATEST_FUNCTION_ID:
@@ -262,19 +260,19 @@ class _Profile:
 
 
 def _lines(answer: ResolvedAddress, functions: ProfileFunctions) -> bytes:
-    folded = number_field(schema.Location.is_folded, 1) if answer.folded else b""
-    return lines_of(schema.Location.line, answer.frames, functions) + folded
+    folded = number_field(Pprof.Location.is_folded, 1) if answer.folded else b""
+    return lines_of(Pprof.Location.line, answer.frames, functions) + folded
 
 
 def _tables(functions: ProfileFunctions, strings: StringTable) -> bytes:
     new = [
         length_field(
-            schema.Profile.function,
-            number_field(schema.Function.id, number) + function_message(key, FUNCTION_FIELDS),
+            Pprof.Profile.function,
+            number_field(Pprof.Function.id, number) + function_message(key, FUNCTION_FIELDS),
         )
         for number, key in functions.added
     ]
-    return b"".join(new) + b"".join(length_field(schema.Profile.string_table, text) for text in strings.added)
+    return b"".join(new) + b"".join(length_field(Pprof.Profile.string_table, text) for text in strings.added)
 
 
 def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
@@ -289,29 +287,29 @@ class _Reader(StringTableReader):
         for item in each_field(data, where=WHERE, spending=spending):
             self._top.setdefault(item.number, []).append(item)
         self._strings = [
-            data[one.value : one.end].decode("utf-8", "replace") for one in self._messages(schema.Profile.string_table)
+            data[one.value : one.end].decode("utf-8", "replace") for one in self._messages(Pprof.Profile.string_table)
         ]
         self._functions: dict[int, tuple[str, str, str, int]] = {}
-        for item in self._messages(schema.Profile.function):
+        for item in self._messages(Pprof.Profile.function):
             inner = self._numbers(item)
-            self._functions[inner.get(schema.Function.id, 0)] = (
-                self._string(inner.get(schema.Function.name, 0)),
-                self._string(inner.get(schema.Function.system_name, 0)),
-                self._string(inner.get(schema.Function.filename, 0)),
-                max(signed(inner.get(schema.Function.start_line, 0)), 0),
+            self._functions[inner.get(Pprof.Function.id, 0)] = (
+                self._string(inner.get(Pprof.Function.name, 0)),
+                self._string(inner.get(Pprof.Function.system_name, 0)),
+                self._string(inner.get(Pprof.Function.filename, 0)),
+                max(signed(inner.get(Pprof.Function.start_line, 0)), 0),
             )
 
     def _messages(self, number: int) -> list[Field]:
         return [item for item in self._top.get(number, ()) if item.wire == LENGTH]
 
     def profile(self) -> SampledProfile:
-        types = [self._numbers(item) for item in self._messages(schema.Profile.sample_type)]
+        types = [self._numbers(item) for item in self._messages(Pprof.Profile.sample_type)]
         value_types = tuple(
-            ValueType(self._string(one.get(schema.ValueType.type, 0)), self._string(one.get(schema.ValueType.unit, 0)))
+            ValueType(self._string(one.get(Pprof.ValueType.type, 0)), self._string(one.get(Pprof.ValueType.unit, 0)))
             for one in types
         )
-        started = [item.value for item in self._top.get(schema.Profile.time_nanos, ()) if item.wire == VARINT]
-        chosen = [item.value for item in self._top.get(schema.Profile.default_sample_type, ()) if item.wire == VARINT]
+        started = [item.value for item in self._top.get(Pprof.Profile.time_nanos, ()) if item.wire == VARINT]
+        chosen = [item.value for item in self._top.get(Pprof.Profile.default_sample_type, ()) if item.wire == VARINT]
         names = [kind.name for kind in value_types]
         default = self._string(chosen[-1]) if chosen else ""
         found = SampledProfile(
@@ -321,46 +319,44 @@ class _Reader(StringTableReader):
         )
         modules = self._modules(found)
         numbers = self._locations(found, modules)
-        found.samples = [
-            self._sample(item, numbers, len(value_types)) for item in self._messages(schema.Profile.sample)
-        ]
+        found.samples = [self._sample(item, numbers, len(value_types)) for item in self._messages(Pprof.Profile.sample)]
         found.notes.append("pprof has no times of samples")
         return found
 
     def _modules(self, found: SampledProfile) -> dict[int, int]:
         """Mapping id to the module's number."""
         numbers = {}
-        for item in self._messages(schema.Profile.mapping):
+        for item in self._messages(Pprof.Profile.mapping):
             inner = self._numbers(item)
-            numbers[inner.get(schema.Mapping.id, 0)] = len(found.modules)
+            numbers[inner.get(Pprof.Mapping.id, 0)] = len(found.modules)
             names = (
-                self._string(inner.get(schema.Mapping.filename, 0)),
-                self._string(inner.get(schema.Mapping.build_id, 0)),
+                self._string(inner.get(Pprof.Mapping.filename, 0)),
+                self._string(inner.get(Pprof.Mapping.build_id, 0)),
             )
-            start, end = inner.get(schema.Mapping.memory_start, 0), inner.get(schema.Mapping.memory_limit, 0)
-            found.modules.append(SampledModule(*names, start, end, inner.get(schema.Mapping.file_offset, 0)))
+            start, end = inner.get(Pprof.Mapping.memory_start, 0), inner.get(Pprof.Mapping.memory_limit, 0)
+            found.modules.append(SampledModule(*names, start, end, inner.get(Pprof.Mapping.file_offset, 0)))
         return numbers
 
     def _locations(self, found: SampledProfile, modules: dict[int, int]) -> dict[int, int]:
         """Location id to the address's number."""
         numbers = {}
         ranges = RangeLookup([MappedRange(one.start, one.limit, one.offset) for one in found.modules])
-        for item in self._messages(schema.Profile.location):
+        for item in self._messages(Pprof.Profile.location):
             inner = self._inside(item)
             values = {one.number: one.value for one in inner if one.wire == VARINT}
-            lines = [self._numbers(one) for one in inner if one.number == schema.Location.line and one.wire == LENGTH]
+            lines = [self._numbers(one) for one in inner if one.number == Pprof.Location.line and one.wire == LENGTH]
             frames = tuple(self._frame(line, inlined=at < len(lines) - 1) for at, line in enumerate(lines))
-            mapping, address = values.get(schema.Location.mapping_id, 0), values.get(schema.Location.address, 0)
+            mapping, address = values.get(Pprof.Location.mapping_id, 0), values.get(Pprof.Location.address, 0)
             module = modules.get(mapping) if mapping else ranges.only(address)
             label = place_in_module(None if module is None else found.modules[module], address)
-            numbers[values.get(schema.Location.id, 0)] = len(found.addresses)
+            numbers[values.get(Pprof.Location.id, 0)] = len(found.addresses)
             found.addresses.append(SampledAddress(label, frames, address or None, module))
         return numbers
 
     def _frame(self, line: dict[int, int], *, inlined: bool) -> Frame:
-        name, system, file, start_line = self._functions.get(line.get(schema.Line.function_id, 0), ("", "", "", 0))
+        name, system, file, start_line = self._functions.get(line.get(Pprof.Line.function_id, 0), ("", "", "", 0))
         linkage = system if system != name else None
-        position = signed(line.get(schema.Line.line, 0)), signed(line.get(schema.Line.column, 0))
+        position = signed(line.get(Pprof.Line.line, 0)), signed(line.get(Pprof.Line.column, 0))
         return Frame(name or None, linkage or None, file or None, *position, inlined, start_line)
 
     def _sample(self, item: Field, numbers: dict[int, int], columns: int) -> Sample:
@@ -368,15 +364,15 @@ class _Reader(StringTableReader):
         values: list[int] = []
         labels = []
         for one in self._inside(item):
-            if one.number == schema.Sample.location_id:
+            if one.number == Pprof.Sample.location_id:
                 stack += packed(self._data, one, WHERE)
-            elif one.number == schema.Sample.value:
+            elif one.number == Pprof.Sample.value:
                 values += map(signed, packed(self._data, one, WHERE))
-            elif one.number == schema.Sample.label and one.wire == LENGTH:
+            elif one.number == Pprof.Sample.label and one.wire == LENGTH:
                 inner = self._numbers(one)
-                text = self._string(inner.get(schema.Label.str, 0))
+                text = self._string(inner.get(Pprof.Label.str, 0))
                 labels.append(
-                    (self._string(inner.get(schema.Label.key, 0)), text or signed(inner.get(schema.Label.num, 0)))
+                    (self._string(inner.get(Pprof.Label.key, 0)), text or signed(inner.get(Pprof.Label.num, 0)))
                 )
         if len(values) != columns:
             raise Malformed(f"a sample has {len(values)} values, and there are {columns} types of them", where=WHERE)

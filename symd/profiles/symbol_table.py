@@ -11,7 +11,7 @@ from symd.model.answers import Frame
 from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.protobuf_wire import VARINT, Field, fields, length_field, number_field
 from symd.profiles.samples import shown_name
-from symd.profiles.schemas.pprof import Line, Mapping
+from symd.profiles.schemas import Pprof
 
 FunctionKey = tuple[int, int, int, int]
 """Indexes of name, system name and file name in the string table, and the start line."""
@@ -68,8 +68,8 @@ class ProfileFunctions:
 
 def line_message(function: int, frame: Frame) -> bytes:
     """A Line, which has the same fields in pprof and in OTLP."""
-    position = number_field(Line.line, frame.line) + number_field(Line.column, frame.column)
-    return number_field(Line.function_id, function) + position
+    position = number_field(Pprof.Line.line, frame.line) + number_field(Pprof.Line.column, frame.column)
+    return number_field(Pprof.Line.function_id, function) + position
 
 
 def function_message(key: FunctionKey, numbers: Sequence[int]) -> bytes:
@@ -105,9 +105,9 @@ class StringTableReader:
 
 def frame_flags(frames: Sequence[Frame]) -> set[int]:
     """The flags of a pprof Mapping for what these frames in it have."""
-    flags = {Mapping.has_inline_frames}
+    flags = {Pprof.Mapping.has_inline_frames}
     for frame in frames:
-        flags |= {Mapping.has_functions} if frame.function or frame.linkage_name else set()
-        flags |= {Mapping.has_filenames} if frame.file else set()
-        flags |= {Mapping.has_line_numbers} if frame.line else set()
+        flags |= {Pprof.Mapping.has_functions} if frame.function or frame.linkage_name else set()
+        flags |= {Pprof.Mapping.has_filenames} if frame.file else set()
+        flags |= {Pprof.Mapping.has_line_numbers} if frame.line else set()
     return flags

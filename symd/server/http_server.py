@@ -59,7 +59,7 @@ _WORK: Final[Mapping[CostClass, Work]] = {
 }
 
 
-class Page(NamedTuple):
+class ServedPage(NamedTuple):
     """Where the page is: ``address`` for logs, ``url`` for who starts the daemon, with the secret part where there is
     one. ``is_open``: whoever reaches it is let in."""
 
@@ -69,7 +69,7 @@ class Page(NamedTuple):
 
 
 @contextmanager
-def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -> Iterator[Page]:
+def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -> Iterator[ServedPage]:
     """Serve HTTP at ``config.http`` while it lasts; ``metrics`` counts its requests.
 
     Raises InvalidInput for what is no address, FailedPrecondition for what would let strangers in, or where the system
@@ -97,7 +97,7 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
         tls = authenticator.certificates.context if authenticator.certificates is not None else None
         stack.enter_context(serving(app, listener, tls, connections))
         address = f"{'https' if tls else 'http'}://{host}:{port}"
-        yield Page(address, address + (secret.path if secret else "/"), is_open=secret is None)
+        yield ServedPage(address, address + (secret.path if secret else "/"), is_open=secret is None)
 
 
 @contextmanager

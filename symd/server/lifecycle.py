@@ -25,7 +25,7 @@ from symd.model.rights import rights_text
 from symd.query.disasm import disassemble
 from symd.server.authentication import audit_eviction
 from symd.server.config import Config, ListenConfig
-from symd.server.listening import UNIX, Server, listening
+from symd.server.listening import UNIX, GrpcServer, listening
 from symd.server.metrics import Metrics
 from symd.server.own_process import frequent_thread_switches, heap_trimmed, pinned_to_one_cpu
 from symd.server.server import build_daemon
@@ -37,7 +37,7 @@ from symd.system import temporary_folders
 from symd.system.process.starter import Starter
 
 if TYPE_CHECKING:
-    from symd.server.http_server import Page
+    from symd.server.http_server import ServedPage
     from symd.server.spans import Spans
 
 
@@ -60,7 +60,7 @@ def notify(state: str) -> None:
 
 
 @contextmanager
-def watchdog_notified(server: Server) -> Iterator[None]:
+def watchdog_notified(server: GrpcServer) -> Iterator[None]:
     """Send it ``ALIVE`` as often as it asks for ($WATCHDOG_USEC, sd_watchdog_enabled(3)), as long as the event loop
     runs: a daemon that answers nobody any more is started again."""
     period = _watchdog_seconds()
@@ -280,7 +280,7 @@ def _announce(address: str, listen: ListenConfig, ready: Ready | None) -> None:
         log.info("serving at %s", address)
 
 
-def _announce_page(page: Page, config: Config, ready: Ready | None) -> None:
+def _announce_page(page: ServedPage, config: Config, ready: Ready | None) -> None:
     if page.is_open and config.listen.anonymous_rights:
         log.warning(
             "whoever reaches %s may %s, and is asked for nothing",

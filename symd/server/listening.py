@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 Options = Sequence[tuple[str, int]]
 
 
-class Server:
+class GrpcServer:
     """A server of grpc.aio that is not listening yet, on an event loop in a thread of its own. The methods may be
     called from any thread but the loop's own, each once the one before returned."""
 
@@ -108,7 +108,7 @@ LONGEST_PATH = 107
 
 
 @contextmanager
-def listening(server: Server, address: str, authenticator: Authenticator | None = None) -> Iterator[str]:
+def listening(server: GrpcServer, address: str, authenticator: Authenticator | None = None) -> Iterator[str]:
     """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end.
     Without a authenticator of its listen that is a Unix socket for the daemon's user.
 
@@ -150,7 +150,7 @@ def _checked(path: Path, address: str) -> Path:
     return path
 
 
-def _listen_tcp(server: Server, address: str, authenticator: Authenticator) -> str:
+def _listen_tcp(server: GrpcServer, address: str, authenticator: Authenticator) -> str:
     named = host_and_port(address.removeprefix(TLS)) if is_utf8(address) else None
     if named is None:
         raise InvalidInput(
@@ -263,7 +263,7 @@ def _answers(path: Path) -> bool:
     return code not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
-def _bind(server: Server, path: Path, group: int | None) -> os.stat_result:
+def _bind(server: GrpcServer, path: Path, group: int | None) -> os.stat_result:
     """Bind with a mode that never is wider than 0600, or 0660 for the group.
 
     gRPC removes the path that it was given when it ends, whoever's socket is there by then; so it is given another

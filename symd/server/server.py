@@ -32,7 +32,7 @@ from symd.server.answering import Method, answer_one, answer_stream, options_of
 from symd.server.authentication import Authenticator, build_authenticator
 from symd.server.config import Config
 from symd.server.guard import Answer, guard
-from symd.server.listening import Options, Server
+from symd.server.listening import GrpcServer, Options
 from symd.server.messages import MAX_REQUEST, BytesInFlight
 from symd.server.metrics import Metrics
 from symd.server.service_context import ServiceContext
@@ -160,7 +160,7 @@ WRITING = tuple(
 class Daemon:
     """A server that is not listening yet, and what is needed to stop it."""
 
-    server: Server
+    server: GrpcServer
     engine: Host
     authenticator: Authenticator
     health: Health
@@ -207,7 +207,7 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
     health = Health(names, waiting, Watches())
     authenticator = build_authenticator(config.listen)
     router = Router(context, health, Reflection(names, waiting), authenticator, metrics, spans)
-    server = Server(router, options(config.limits))
+    server = GrpcServer(router, options(config.limits))
     daemon = Daemon(
         server,
         engine,

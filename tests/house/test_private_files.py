@@ -23,7 +23,7 @@ ALLOWED = {
     ("system/atomic_output.py", "temporary.chmod"): f"the mode of the file that is replaced; {NAMED}",
     ("cli/samples.py", "shutil.copytree"): NAMED,
     ("cli/samples.py", "shutil.copy2"): NAMED,
-    ("cli/install_shim.py", "os.fchmod"): f"a program for PATH; {NAMED}",
+    ("cli/setup.py", "os.fchmod"): f"a program for PATH; {NAMED}",
     ("cli/command_line.py", "open"): "the null device",
     ("cli/command_line.py", "formatter.write_text"): "text of click's help",
     ("query/disasm/iga_child.py", "open"): NONE,

@@ -147,7 +147,7 @@ def test_an_index_past_its_table_is_refused(resolver, table):
     mapping = {1: b"", 5: number_field(4, 9), 6: number_field(5, 9)}[table]
     tables = length_field(5, b"") + length_field(1, b"") + length_field(1, mapping) + length_field(2, b"")
     location = length_field(2, number_field(1, 7 if table == 1 else 1) + number_field(2, 1))
-    with pytest.raises(Malformed, match=f"of table {table} is named"):
+    with pytest.raises(Malformed, match="string 9 is named" if table == 5 else f"of table {table} is named"):
         otlp.symbolize(length_field(2, tables + location), resolver, Options())
 
 

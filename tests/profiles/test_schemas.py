@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from google.protobuf.descriptor import Descriptor, FileDescriptor
@@ -14,7 +13,7 @@ from opentelemetry.proto.profiles.v1development import profiles_pb2
 from opentelemetry.proto.resource.v1 import resource_pb2
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
-from symd.profiles.schemas import otlp, perfetto, pprof
+from symd.profiles.schemas import Otlp, Perfetto, Pprof
 from tests.profiles.messages import SHAPE
 
 PROFILES = Path(__file__).parents[2] / "symd" / "profiles"
@@ -29,7 +28,7 @@ BARE = re.compile(
 """A field by its number in the text of a reader or a writer."""
 
 
-def named(inside: type | ModuleType) -> Iterator[type]:
+def named(inside: type) -> Iterator[type]:
     return (each for each in vars(inside).values() if isinstance(each, type) and each.__name__ not in NO_MESSAGES)
 
 
@@ -42,22 +41,22 @@ def check(described: type, message: Descriptor) -> int:
 
 
 @pytest.mark.parametrize(
-    ("schema", "files"), [(otlp, OTLP), (perfetto, (perfetto_trace_pb2.DESCRIPTOR,))], ids=["otlp", "perfetto"]
+    ("schema", "files"), [(Otlp, OTLP), (Perfetto, (perfetto_trace_pb2.DESCRIPTOR,))], ids=["otlp", "perfetto"]
 )
-def test_numbers_are_those_of_the_published_packages(schema: ModuleType, files: tuple[FileDescriptor, ...]) -> None:
+def test_numbers_are_those_of_the_published_packages(schema: type, files: tuple[FileDescriptor, ...]) -> None:
     known = {name: message for file in files for name, message in file.message_types_by_name.items()}
     assert sum(check(each, known[each.__name__]) for each in named(schema)) > 40
 
 
 def test_flags_of_perfetto_are_those_of_the_published_package() -> None:
     published = perfetto_trace_pb2.TracePacket.SequenceFlags
-    assert perfetto.SequenceFlags.incremental_state_cleared == published.Value("SEQ_INCREMENTAL_STATE_CLEARED")
-    assert perfetto.SequenceFlags.needs_incremental_state == published.Value("SEQ_NEEDS_INCREMENTAL_STATE")
+    assert Perfetto.SequenceFlags.incremental_state_cleared == published.Value("SEQ_INCREMENTAL_STATE_CLEARED")
+    assert Perfetto.SequenceFlags.needs_incremental_state == published.Value("SEQ_NEEDS_INCREMENTAL_STATE")
 
 
 def test_pprofs_numbers_are_those_that_the_tests_write_with() -> None:
     for name, fields in SHAPE.items():
-        numbers = vars(getattr(pprof, name))
+        numbers = vars(getattr(Pprof, name))
         assert {field: numbers[field] for _, field, *_ in fields} == {field: number for number, field, *_ in fields}
 
 

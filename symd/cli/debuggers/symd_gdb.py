@@ -54,7 +54,7 @@ SERVER = Text("symd-server", "", "The daemon to ask: unix:PATH, HOST:PORT or tls
 CONTEXT = Text("symd-context", "", "The context of a daemon that device addresses are about.")
 
 
-class Asked:
+class _Asked:
     """What a command line says: whose code, and which places."""
 
     def __init__(self, words):
@@ -156,7 +156,7 @@ class Frames(gdb.Command):
 
     def invoke(self, argument, from_tty):
         self.dont_repeat()
-        asked = Asked(gdb.string_to_argv(argument))
+        asked = _Asked(gdb.string_to_argv(argument))
         if CONTEXT.value and asked.memory is None and not asked.module:
             server = ["--server", SERVER.value] if SERVER.value else []
             answers = symd("symbolize", "--json", *server, "--context", CONTEXT.value, *asked.queries())
@@ -177,7 +177,7 @@ class Variables(gdb.Command):
 
     def invoke(self, argument, from_tty):
         self.dont_repeat()
-        asked = Asked(gdb.string_to_argv(argument))
+        asked = _Asked(gdb.string_to_argv(argument))
         for query in asked.queries():
             with asked.module_words() as module:
                 found = symd("variables", "--json", *module, query)
@@ -203,7 +203,7 @@ class Locate(gdb.Command):
 
     def invoke(self, argument, from_tty):
         self.dont_repeat()
-        asked = Asked(gdb.string_to_argv(argument))
+        asked = _Asked(gdb.string_to_argv(argument))
         for line in asked.places:
             with asked.module_words() as module:
                 found = symd("locate", "--json", *module, line)

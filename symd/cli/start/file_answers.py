@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Sequence
 
-from symd.cli.start.plain_text import Asked, answer_text
+from symd.cli.start import Asked, answer_text
 from symd.config import DEFAULT_LIMITS
 from symd.errors import SymdError
 from symd.formats.containers import ContainerUnpacker

@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 
-from symd.cli.start.plain_text import MODULE_BYTES, Asked, answer_text, names_server, plain_questions
+from symd.cli.start import MODULE_BYTES, Asked, answer_text, names_server, plain_questions
 from symd.core.index_lookup import IndexLookup
 from symd.index.file_header import VERSION
 from symd.model.frame_text import NotPlain, PlainAnswer

@@ -1,11 +1,11 @@
-"""The verbs about contexts. Loads and unloads go to the store's log; a context's map in memory is made from that log,
-is kept while questions come, and follows the log when any process adds to it."""
+"""The verbs about contexts, and code by device address. Loads and unloads go to the store's log; a context's map in
+memory is made from that log, is kept while questions come, and follows the log when any process adds to it."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -23,8 +23,11 @@ from symd.engine.contexts.placement import (
     reduced,
 )
 from symd.engine.contexts.timeline import FOREVER, Timeline
-from symd.errors import BadQuery, LimitExceeded
-from symd.model.addresses import LATEST_TIME, ByDevice
+from symd.engine.contexts.watches import DevicePlaces, with_device_addresses
+from symd.errors import BadQuery, LimitExceeded, NotFound
+from symd.index import Index
+from symd.model.addresses import LATEST_TIME, ByDevice, DeviceAddress
+from symd.model.answers import Reason
 from symd.model.arguments import (
     AnyAddresses,
     AnyTimes,
@@ -37,6 +40,7 @@ from symd.model.arguments import (
     checked_load_number,
     checked_name,
 )
+from symd.model.breakpoints import Located
 from symd.model.contexts import (
     ALIAS_HINT,
     EVENT_HINT,
@@ -51,7 +55,7 @@ from symd.model.contexts import (
     Origin,
     Unload,
 )
-from symd.model.identities import ObjectPath
+from symd.model.identities import Digest, ObjectPath
 from symd.model.kinds import of_kind
 from symd.model.texts import checked_text
 from symd.model.waiting import check_wanted
@@ -66,11 +70,11 @@ SEGMENT_BYTES = 150
 PAGE = 1000
 """Loads or aliases that are read together."""
 CONTEXTS = 20
-"""Contexts that are read together: the attributes of one may take three megabytes."""
+"""StoredContexts that are read together: the attributes of one may take three megabytes."""
 _PATH_HINT: Final = "leave it out where the name is the module's"
 
 
-class Contexts(ServedContextVerbs):
+class StoredContexts(ServedContextVerbs):
     """Device addresses in the contexts of a store, answered in this process (``ServedContextVerbs``); ``opener``
     opens the index of a module by its digest."""
 
@@ -266,3 +270,48 @@ def _append(timeline: Timeline, rows: Sequence[ContextRow], width: int) -> None:
         start - np.array(columns["offset"], np.int64).view(np.uint64),
         list(map(Origin, columns["module"], columns["path"], columns["kernel"], columns["section"])),
     )
+
+
+_EVER = (1 << 63) - 1
+"""A number behind every entry in the log of modules."""
+
+
+def code_at(contexts: ServedContextVerbs, query: ByDevice) -> DevicePlace:
+    """The place in a module that a device address means, with its module and its query. Raises NotFound where no load
+    holds it, BadQuery where several could be meant, and ContextNotFound."""
+    found = contexts.place(query)
+    if found.query is not None and found.module is not None:
+        return found
+    shown = f"{found.address:#x} in contexts/{query.context}"
+    if found.reason is Reason.AMBIGUOUS:
+        raise BadQuery(f"several loads could be meant by {shown}", hint="symbolize names them: ask one module")
+    if found.reason is Reason.UNLOADED:
+        raise NotFound(f"nothing is loaded at {shown}", hint="something was, at another time: name that")
+    raise NotFound(f"nothing was ever loaded at {shown}", hint="ask by a module's own address, or tell the load")
+
+
+class LoadedPlaces:
+    """Finds the device addresses of places of a module in a context: those of its loads that have not ended."""
+
+    def __init__(self, contexts: ServedContextVerbs, context_log: ContextLog, opener: Callable[[str], Index]) -> None:
+        self._contexts, self._context_log, self._opener = contexts, context_log, opener
+
+    def addressed(self, located: Located, digest: str, context: str) -> Located:
+        """Places of the module ``digest`` with their device addresses in the context. Raises ContextNotFound."""
+        width = self._contexts.get(context).context.address_bits
+        index = self._opener(digest)
+        for number in self._context_log.active_loads_of(Digest(digest), _EVER):
+            loaded = self._context_log.load(number)
+            if loaded is not None and loaded.context.id == context and loaded.load.segments:
+                located = with_device_addresses(located, DevicePlaces(index, loaded.load.segments, width))
+        return replace(
+            located,
+            locations=tuple(
+                replace(each, device_addresses=tuple(self._held(each.device_addresses, digest, context)))
+                for each in located.locations
+            ),
+        )
+
+    def _held(self, addresses: tuple[DeviceAddress, ...], digest: str, context: str) -> list[DeviceAddress]:
+        """The addresses at which the module still is: another load may lie over some."""
+        return [each for each in addresses if self._contexts.place(ByDevice(context, each)).module == digest]

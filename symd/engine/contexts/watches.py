@@ -237,7 +237,7 @@ class Watcher:
         if found and index:
             places = DevicePlaces(index, loaded.load.segments, loaded.context.context.address_bits)
             for each, answer in found:
-                yield Resolved(each.id, digest, placed(answer, places), without_segments)
+                yield Resolved(each.id, digest, with_device_addresses(answer, places), without_segments)
 
     def _asked(self, index: Index, waiting: Sequence[Breakpoint]) -> list[tuple[Breakpoint, Located]]:
         """Raises ``_Closed`` where the watch has ended: a module takes ten seconds and more for 10,000 breakpoints."""
@@ -269,7 +269,7 @@ def _ending_with(token: str, events: Iterable[WatchEvent]) -> Iterator[WatchEven
         yield replace(before, resume_token=token)
 
 
-def placed(answer: Located, places: DevicePlaces) -> Located:
+def with_device_addresses(answer: Located, places: DevicePlaces) -> Located:
     """The answer with the device addresses that a load gives its locations, behind those that they have."""
     locations = (
         (each, places.of(each.path, each.section_index, each.section_offset, each.address)) for each in answer.locations

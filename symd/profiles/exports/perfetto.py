@@ -14,13 +14,13 @@ from symd.profiles.exports.export import Exported, ExportNumbering, rounding_not
 from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.protobuf_wire import length_field, number_field, packed_field, text_field
 from symd.profiles.samples import Sample, SampledProfile, Task, ValueType, shown_frames, shown_name
-from symd.profiles.schemas import perfetto as schema
+from symd.profiles.schemas import Perfetto
 
 NAME = "perfetto"
 Cell = TypeVar("Cell")
-_Packet, _Interned = schema.TracePacket, schema.InternedData
-STATE_CLEARED = schema.SequenceFlags.incremental_state_cleared
-NEEDS_STATE = schema.SequenceFlags.needs_incremental_state
+_Packet, _Interned = Perfetto.TracePacket, Perfetto.InternedData
+STATE_CLEARED = Perfetto.SequenceFlags.incremental_state_cleared
+NEEDS_STATE = Perfetto.SequenceFlags.needs_incremental_state
 UNITS = {"nanoseconds": 1, "ns": 1, "cycles": 2, "instructions": 3, "bytes": 4, "count": 9}
 """StackSample.Unit."""
 MICROSECOND = 1000
@@ -49,21 +49,21 @@ def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
 
 def _packet(content: bytes, time: int, flags: int = NEEDS_STATE) -> bytes:
     head = _always(_Packet.timestamp, time) + number_field(_Packet.trusted_packet_sequence_id, 1)
-    return length_field(schema.Trace.packet, head + number_field(_Packet.sequence_flags, flags) + content)
+    return length_field(Perfetto.Trace.packet, head + number_field(_Packet.sequence_flags, flags) + content)
 
 
 def _process(task: Task) -> bytes:
     """A packet that names a process; b"" where nothing is known."""
     if not (task.process and task.name):
         return b""
-    named = text_field(schema.ProcessDescriptor.process_name, task.name)
-    described = number_field(schema.ProcessDescriptor.pid, task.process) + named
+    named = text_field(Perfetto.ProcessDescriptor.process_name, task.name)
+    described = number_field(Perfetto.ProcessDescriptor.pid, task.process) + named
     return _packet(length_field(_Packet.process_descriptor, described), 0)
 
 
 def _descriptor(kind: ValueType) -> bytes:
     unit = UNITS.get(kind.unit.lower())
-    counter = schema.StackSample.CounterDescriptor
+    counter = Perfetto.StackSample.CounterDescriptor
     said = number_field(counter.unit, unit) if unit else text_field(counter.unit_str, kind.unit)
     return text_field(counter.name, kind.name or "samples") + said
 
@@ -81,10 +81,10 @@ class _Writer:
     def head(self) -> bytes:
         """The first packet: what the counters are called."""
         first, *others = map(_descriptor, self._primary_first(self._profile.value_types))
-        own = schema.StackSampleDefaults
+        own = Perfetto.StackSampleDefaults
         defaults = text_field(own.source, "symd") + length_field(own.primary_descriptor, first)
         defaults += b"".join(length_field(own.follower_descriptors, one) for one in others)
-        packed_defaults = length_field(schema.TracePacketDefaults.stack_sample_defaults, defaults)
+        packed_defaults = length_field(Perfetto.TracePacketDefaults.stack_sample_defaults, defaults)
         return _packet(length_field(_Packet.trace_packet_defaults, packed_defaults), 0, STATE_CLEARED)
 
     def _primary_first(self, values: Sequence[Cell]) -> Iterator[Cell]:
@@ -97,7 +97,7 @@ class _Writer:
         self._new = []
         frames = tuple(frame for number in reversed(sample.stack) for frame in self._address(number))
         task = self._profile.tasks[sample.task]
-        own = schema.StackSample
+        own = Perfetto.StackSample
         context = number_field(own.TaskContext.pid, task.process) + number_field(own.TaskContext.tid, task.thread)
         written = [length_field(own.task_context, context)] if context else []
         if frames:
@@ -116,11 +116,11 @@ class _Writer:
         number = numbers.number(key) + 1
         if len(numbers) > before:
             self._spending.written(len(content))
-            self._new.append(length_field(table, number_field(schema.InternedString.iid, number) + content))
+            self._new.append(length_field(table, number_field(Perfetto.InternedString.iid, number) + content))
         return number
 
     def _string(self, table: int, data: bytes) -> int:
-        return self._interned(table, data, length_field(schema.InternedString.str, data))
+        return self._interned(table, data, length_field(Perfetto.InternedString.str, data))
 
     def _address(self, number: int) -> tuple[int, ...]:
         """The numbers of the frames of an address, outermost first."""
@@ -133,16 +133,16 @@ class _Writer:
         """A frame with a name; where the address has no frames also its mapping, so that symbols can be added later."""
         address = self._profile.addresses[number]
         name = self._string(_Interned.function_names, shown_name(frame).encode("utf-8", "backslashreplace"))
-        content = number_field(schema.Frame.function_name_id, name)
+        content = number_field(Perfetto.Frame.function_name_id, name)
         if not address.frames and address.module is not None and address.address is not None:
             mapping = self._mapping(address.module)
             module = self._profile.modules[address.module]
             place = max(0, address.address - module.start + module.offset)
-            content += number_field(schema.Frame.mapping_id, mapping) + _always(schema.Frame.rel_pc, place)
+            content += number_field(Perfetto.Frame.mapping_id, mapping) + _always(Perfetto.Frame.rel_pc, place)
         if frame.file:
             source = self._string(_Interned.source_paths, frame.file.encode("utf-8", "backslashreplace"))
-            content += number_field(schema.Frame.source_path_iid, source)
-            content += number_field(schema.Frame.line_number, min(max(0, frame.line), 0xFFFFFFFF))
+            content += number_field(Perfetto.Frame.source_path_iid, source)
+            content += number_field(Perfetto.Frame.line_number, min(max(0, frame.line), 0xFFFFFFFF))
         return self._interned(_Interned.frames, content, content)
 
     def _mapping(self, number: int) -> int:
@@ -153,7 +153,7 @@ class _Writer:
             for part in module.name.split("/")
             if part
         ]
-        own = schema.Mapping
+        own = Perfetto.Mapping
         content = number_field(own.build_id, build_id) + number_field(own.start_offset, module.offset)
         content += number_field(own.start, module.start) + number_field(own.end, module.limit)
         content += b"".join(number_field(own.path_string_ids, part) for part in path)
@@ -171,7 +171,7 @@ def build_id_bytes(build_id: str) -> bytes:
 
 
 def _frame_ids(frames: tuple[int, ...]) -> bytes:
-    return b"".join(number_field(schema.Callstack.frame_ids, frame) for frame in frames)
+    return b"".join(number_field(Perfetto.Callstack.frame_ids, frame) for frame in frames)
 
 
 def _always(number: int, value: int) -> bytes:

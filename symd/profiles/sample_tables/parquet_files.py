@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from symd.errors import InvalidInput, Malformed
 from symd.formats.containers import identify
 from symd.profiles.sample_tables import arrow_places
-from symd.profiles.sample_tables.sample_files import Form
+from symd.profiles.sample_tables.sample_files import SampleForm
 from symd.profiles.sample_tables.tables import SampleTables, TableNames
 
 ROWS_AT_A_TIME = 1 << 19
@@ -136,7 +136,12 @@ def _check_beginning(path: Path) -> None:
 
 
 def write_answers(
-    samples: SampleFile, tables: SampleTables, form: Form, target: Path, locations: Path | None, progress: Progress
+    samples: SampleFile,
+    tables: SampleTables,
+    form: SampleForm,
+    target: Path,
+    locations: Path | None,
+    progress: Progress,
 ) -> None:
     """Answer ``samples`` into a file ``target``, and what the numbers of locations stand for into ``locations``. Raises
     OSError where these cannot be written."""
@@ -144,7 +149,7 @@ def write_answers(
     done = 0
     progress(0, samples.rows)
     with ExitStack() as stack:
-        if form is Form.HOT_LINES:
+        if form is SampleForm.HOT_LINES:
             for table in samples.tables(places_only=True):
                 tables.count(table)
                 done += table.num_rows

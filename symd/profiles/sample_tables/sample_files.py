@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from symd.profiles.sample_tables.tables import SampleTables, TableNames, TableReport
 
 
-class Form(StrEnum):
+class SampleForm(StrEnum):
     """What becomes of samples."""
 
     SAMPLES = "samples"
@@ -140,7 +140,7 @@ def answer_file(
     tables: SampleTables,
     samples: str | os.PathLike[str],
     target: str | os.PathLike[str],
-    form: Form,
+    form: SampleForm,
     locations: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] = lambda _done, _rows: None,
 ) -> TableReport:
@@ -156,7 +156,7 @@ def answer_file(
             raise InvalidInput("samples are files of this machine, and no URLs", where=str(each), hint=hint)
     paths = written_paths(target, form, locations)
     hint = _HINT if all(path.parent.is_dir() for path in paths) else _NO_FOLDER
-    check_no_input(paths if form is Form.HOT_LINES else paths[:-1], (Path(samples),))
+    check_no_input(paths if form is SampleForm.HOT_LINES else paths[:-1], (Path(samples),))
     if len({os.path.realpath(path) for path in paths}) < len(paths):
         raise InvalidInput(
             "samples and locations are two files", where=str(target), hint="give the locations another name"
@@ -173,12 +173,12 @@ def answer_file(
 
 
 def written_paths(
-    target: str | os.PathLike[str], form: Form, locations: str | os.PathLike[str] | None = None
+    target: str | os.PathLike[str], form: SampleForm, locations: str | os.PathLike[str] | None = None
 ) -> list[Path]:
     """The files that ``answer_file`` writes: ``target`` last, before it that of the locations where the form has one.
     Where ``target`` has every row and column of the samples again, it may be their file."""
     path = Path(target)
-    if form is not Form.LOCATIONS:
+    if form is not SampleForm.LOCATIONS:
         return [path]
     return [Path(locations) if locations is not None else locations_path(path), path]
 

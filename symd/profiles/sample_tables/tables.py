@@ -18,7 +18,7 @@ from symd.profiles.resolver import NamedModule
 from symd.profiles.sample_tables import arrow_places
 from symd.profiles.sample_tables.answering import SampleAnswering, SampleModuleNames
 from symd.profiles.sample_tables.location_registry import LocationRegistry, RegistryColumns
-from symd.profiles.sample_tables.sample_files import Form
+from symd.profiles.sample_tables.sample_files import SampleForm
 from symd.profiles.sample_tables.tally import HotLines, SampleTally, Weights
 
 FRAME = pa.struct(
@@ -194,25 +194,25 @@ class SampleTables:
         self._tally = SampleTally(self._registry)
         self._weight_type = pa.int64()
 
-    def schema(self, samples: pa.Schema, form: Form) -> pa.Schema:
+    def schema(self, samples: pa.Schema, form: SampleForm) -> pa.Schema:
         """What ``answered`` gives for samples of that schema. Raises InvalidInput where they name no place, or names
         are taken."""
         arrow_places.columns_read(samples, self.names.columns)
-        if form is Form.HOT_LINES:
+        if form is SampleForm.HOT_LINES:
             return hot_lines_schema(self._weight_type_in(samples))
-        added = ANSWER if form is Form.SAMPLES else {LOCATION: pa.int64()}
+        added = ANSWER if form is SampleForm.SAMPLES else {LOCATION: pa.int64()}
         return appended(samples, added, self.names.prefix)
 
-    def answered(self, samples: pa.Table, form: Form, *, plain: bool = True) -> pa.Table:
+    def answered(self, samples: pa.Table, form: SampleForm, *, plain: bool = True) -> pa.Table:
         """A table of the schema that ``schema`` says. Unless ``plain``, texts that symd adds are dictionaries, which
         are made and written faster. Hot lines are those of this table alone."""
         schema = self.schema(samples.schema, form)
         entries, weights = self._counted(samples)
-        if form is Form.HOT_LINES:
+        if form is SampleForm.HOT_LINES:
             tally = SampleTally(self._registry)
             tally.add(entries, weights)
             return self._hot_lines(tally, self._weight_type_in(samples.schema))
-        if form is Form.LOCATIONS:
+        if form is SampleForm.LOCATIONS:
             return pa.Table.from_arrays([*samples.columns, self._described.ids(entries)], schema=schema)
         added = self._described.descriptions().of(entries)
         for name, column in added.items():

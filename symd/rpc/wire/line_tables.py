@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.errors import Malformed
+from symd.errors import BadQuery, Malformed
 from symd.model.identities import ObjectPath
-from symd.model.line_tables import CodePart, LineLevel, LineTable, RowsInParts
-from symd.rpc.wire.answers import from_text_section, to_text_section
-from symd.rpc.wire.code_parts import from_within, write_within
+from symd.model.line_tables import MOST_AROUND, Around, CodePart, LineLevel, LineTable, RowsInParts
+from symd.rpc.wire.answers import from_range, from_text_section, to_range, to_text_section
 from symd.rpc.wire.columns import check_below, pack, unpack
 from symd.rpc.wire.fields import by_header, cuts, digest_and_path, module_name, utf8, utf8s, wrong_field
+from symd.rpc.wire.queries import from_any_query, to_any_query
 from symd.v1 import line_table_pb2, location_pb2, symbol_service_pb2
 
 ROWS = 1 << 14
@@ -134,3 +134,35 @@ def _column(
 ) -> NDArray[Any]:
     parts = [unpack(getattr(chunk.rows, name), chunk.rows.count, kind) for chunk in chunks if chunk.HasField("rows")]
     return np.concatenate(parts) if parts else np.zeros(0, kind)
+
+
+def write_within(request: Any, within: CodePart | None) -> None:
+    """The part into a request that has none. Raises ``BadQuery`` for what does not fit its fields."""
+    if isinstance(within, str):
+        try:
+            request.function = within
+        except ValueError:  # also of Unicode
+            raise BadQuery("this name is not UTF-8", where=within, hint="pass text that UTF-8 can say") from None
+    elif isinstance(within, Around):
+        request.around.CopyFrom(to_any_query(within.query))
+        request.before, request.after = within.before, within.after
+    elif within is not None:
+        request.section_range.CopyFrom(to_range(within))
+
+
+def from_within(request: Any) -> CodePart | None:
+    """The part that a request names. Raises ``InvalidInput``."""
+    kind = request.WhichOneof("within")
+    if (request.before or request.after) and kind != "around":
+        raise wrong_field("before" if request.before else "after", "before and after count from a place", "set around")
+    if kind is None:
+        return None
+    if kind == "function":
+        name: str = request.function
+        return name
+    if kind == "section_range":
+        return from_range(request.section_range)
+    for name, count in (("before", request.before), ("after", request.after)):
+        if count > MOST_AROUND:
+            raise wrong_field(name, f"{count} are asked for", f"ask for at most {MOST_AROUND}")
+    return Around(from_any_query(request.around, "around"), request.before, request.after)

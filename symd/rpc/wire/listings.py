@@ -14,7 +14,6 @@ from symd.model.arguments import is_in_memory
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import Listing, ListingPart
 from symd.rpc.wire.answers import from_columns, to_columns
-from symd.rpc.wire.code_parts import from_within, write_within
 from symd.rpc.wire.columns import concatenated, pack, unpack
 from symd.rpc.wire.fields import (
     by_header,
@@ -26,6 +25,7 @@ from symd.rpc.wire.fields import (
     utf8,
     utf8s,
 )
+from symd.rpc.wire.line_tables import from_within, write_within
 from symd.v1 import listing_service_pb2 as pb
 
 ROWS = 8192

@@ -10,7 +10,7 @@ import pytest
 
 from symd.config import Limits
 from symd.engine.contexts.placement import MAX_ATTRIBUTES, MAX_TEXT
-from symd.engine.contexts.verbs import Contexts, StoredAliases
+from symd.engine.contexts.verbs import StoredAliases, StoredContexts
 from symd.errors import BadQuery, ContextNotFound, LimitExceeded
 from symd.model.addresses import ByAddress, ByKernel
 from symd.model.contexts import Alias, Context, Load, Segment
@@ -39,14 +39,14 @@ class ManySections:
 @pytest.fixture
 def contexts(tmp_path):
     with Store(tmp_path, Limits()) as store:
-        yield Contexts(store.context_log, lambda _: ManySections())
+        yield StoredContexts(store.context_log, lambda _: ManySections())
 
 
 def segments(count: int, start: Any, path: str | None = None) -> tuple[Segment, ...]:
     return tuple(Segment(number << 4, 16, start, path) for number in range(count))
 
 
-def refused(contexts: Contexts, events: list[Load]) -> str:
+def refused(contexts: StoredContexts, events: list[Load]) -> str:
     """The limit that the events pass; nothing of them is kept."""
     name = contexts.add(Context(host="here"))
     with pytest.raises(LimitExceeded) as caught:

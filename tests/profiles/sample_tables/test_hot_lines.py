@@ -11,7 +11,7 @@ import pytest
 
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
-from symd.profiles.sample_tables.sample_files import Form
+from symd.profiles.sample_tables.sample_files import SampleForm
 from symd.profiles.sample_tables.tables import SampleTables
 
 SUMS = ("samples", "weight", "total_samples", "total_weight")
@@ -51,8 +51,8 @@ def test_lines_have_the_sums_of_their_samples(tables: SampleTables, zebin: str, 
         columns["weight"] = pa.array(given, mask=random.random(count) < 0.01).cast(kind)
         weights = [Fraction(each or 0) for each in columns["weight"].to_pylist()]
     samples = pa.table(columns)
-    wanted = added_up(tables.answered(samples, Form.SAMPLES).to_pylist(), weights)
-    hot = tables.answered(samples, Form.HOT_LINES).to_pylist()
+    wanted = added_up(tables.answered(samples, SampleForm.SAMPLES).to_pylist(), weights)
+    hot = tables.answered(samples, SampleForm.HOT_LINES).to_pylist()
     found = {(row["function"], row["file"], row["line"], row["reason"]): [row[name] for name in SUMS] for row in hot}
     assert found == wanted
     assert len(hot) == len(found)
@@ -61,7 +61,7 @@ def test_lines_have_the_sums_of_their_samples(tables: SampleTables, zebin: str, 
 
 def test_several_tables_are_one_sum(engine: Engine, tables: SampleTables, amd: str) -> None:
     samples = pa.table({"module": [amd] * 0x800, "address": list(range(0x1800, 0x2000)), "weight": list(range(0x800))})
-    whole = SampleTables(engine).answered(samples, Form.HOT_LINES)
+    whole = SampleTables(engine).answered(samples, SampleForm.HOT_LINES)
     for start in range(0, 0x800, 300):
         tables.count(samples.slice(start, 300))
     order = [(name, "ascending") for name in ("function", "file", "line", "reason")]

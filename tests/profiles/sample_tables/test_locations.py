@@ -11,7 +11,7 @@ import pyarrow as pa
 from symd.engine.engine import Engine
 from symd.model.answers import Locations, concat
 from symd.profiles.sample_tables.location_registry import LocationRegistry
-from symd.profiles.sample_tables.sample_files import Form
+from symd.profiles.sample_tables.sample_files import SampleForm
 from symd.profiles.sample_tables.tables import SampleTables
 from tests.profiles.sample_tables.conftest import AMD
 
@@ -19,10 +19,12 @@ SPAN = range(0x1800, 0x2000, 4)
 
 
 def test_a_small_batch_gives_the_numbers_of_a_large_one(engine: Engine, amd: str) -> None:
-    large = SampleTables(engine).answered(pa.table({"module": [amd] * 512, "address": list(SPAN)}), Form.LOCATIONS)
+    large = SampleTables(engine).answered(
+        pa.table({"module": [amd] * 512, "address": list(SPAN)}), SampleForm.LOCATIONS
+    )
     tables = SampleTables(engine)
     one_by_one = [
-        tables.answered(pa.table({"module": [amd], "address": [at]}), Form.LOCATIONS)["location"][0].as_py()
+        tables.answered(pa.table({"module": [amd], "address": [at]}), SampleForm.LOCATIONS)["location"][0].as_py()
         for at in SPAN
     ]
     assert engine.symbolize_column(amd, [SPAN[0]]).locations.shared is False
@@ -37,7 +39,7 @@ def test_another_process_gives_the_same_numbers(engine: Engine, amd: str) -> Non
     )
     command = [sys.executable, "-W", "ignore", "-c", program, str(AMD)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    here = SampleTables(engine).answered(pa.table({"module": [amd] * 512, "address": list(SPAN)}), Form.LOCATIONS)
+    here = SampleTables(engine).answered(pa.table({"module": [amd] * 512, "address": list(SPAN)}), SampleForm.LOCATIONS)
     assert done.stdout.strip() == str(here["location"].to_pylist())
 
 

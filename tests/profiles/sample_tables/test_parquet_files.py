@@ -13,7 +13,7 @@ from symd.engine.engine import Engine
 from symd.errors import InvalidInput, Malformed, SymdError
 from symd.profiles.sample_tables import parquet_files
 from symd.profiles.sample_tables.parquet_files import SampleFile, write_answers
-from symd.profiles.sample_tables.sample_files import Form
+from symd.profiles.sample_tables.sample_files import SampleForm
 from symd.profiles.sample_tables.tables import SampleTables, TableNames
 
 
@@ -30,12 +30,14 @@ def samples(amd: str, rows: int = 5000) -> pa.Table:
     )  # fmt: skip
 
 
-def written(table: pa.Table, tables: SampleTables, form: Form, folder: Path, **options: object) -> tuple[Path, Path]:
+def written(
+    table: pa.Table, tables: SampleTables, form: SampleForm, folder: Path, **options: object
+) -> tuple[Path, Path]:
     source, target, locations = (folder / name for name in ("in.parquet", "out.parquet", "locations.parquet"))
     pq.write_table(table, source, **options)
     with SampleFile(source, tables.names) as file:
         write_answers(
-            file, tables, form, target, locations if form is Form.LOCATIONS else None, lambda _done, _rows: None
+            file, tables, form, target, locations if form is SampleForm.LOCATIONS else None, lambda _done, _rows: None
         )
     return target, locations
 
@@ -46,19 +48,19 @@ def test_every_form_says_what_tables_say(
 ) -> None:
     monkeypatch.setattr(parquet_files, "ROWS_AT_A_TIME", at_a_time)
     table = samples(amd)
-    wanted = SampleTables(engine).answered(table, Form.SAMPLES)
-    target, _ = written(table, SampleTables(engine), Form.SAMPLES, tmp_path, row_group_size=900)
+    wanted = SampleTables(engine).answered(table, SampleForm.SAMPLES)
+    target, _ = written(table, SampleTables(engine), SampleForm.SAMPLES, tmp_path, row_group_size=900)
     found = pq.read_table(target)
     assert found.schema.equals(wanted.schema)
     assert found.equals(wanted)
-    target, locations = written(table, SampleTables(engine), Form.LOCATIONS, tmp_path)
+    target, locations = written(table, SampleTables(engine), SampleForm.LOCATIONS, tmp_path)
     assert pq.read_table(target).column_names == [*table.column_names, "location"]
     joined = pq.read_table(target).to_pylist()
     described = {row.pop("location"): row for row in pq.read_table(locations).to_pylist()}
     assert [{**described[row.pop("location")], **row} for row in joined] == wanted.to_pylist()
-    target, _ = written(table, SampleTables(engine), Form.HOT_LINES, tmp_path)
+    target, _ = written(table, SampleTables(engine), SampleForm.HOT_LINES, tmp_path)
     order = [(name, "ascending") for name in ("function", "file", "line", "reason")]
-    hot = SampleTables(engine).answered(table, Form.HOT_LINES)
+    hot = SampleTables(engine).answered(table, SampleForm.HOT_LINES)
     assert pq.read_table(target).sort_by(order).equals(hot.sort_by(order))
 
 
@@ -67,12 +69,16 @@ def test_progress_counts_rows(tables: SampleTables, amd: str, tmp_path: Path, mo
     pq.write_table(samples(amd), tmp_path / "in.parquet")
     told: list[tuple[int, int]] = []
     with SampleFile(tmp_path / "in.parquet", tables.names) as file:
-        write_answers(file, tables, Form.SAMPLES, tmp_path / "out", None, lambda done, rows: told.append((done, rows)))
+        write_answers(
+            file, tables, SampleForm.SAMPLES, tmp_path / "out", None, lambda done, rows: told.append((done, rows))
+        )
     assert told == [(0, 5000), (2000, 5000), (4000, 5000), (5000, 5000)]
 
 
-@pytest.mark.parametrize("form", list(Form))
-def test_a_file_without_rows_gives_one_without_rows(tables: SampleTables, amd: str, tmp_path: Path, form: Form) -> None:
+@pytest.mark.parametrize("form", list(SampleForm))
+def test_a_file_without_rows_gives_one_without_rows(
+    tables: SampleTables, amd: str, tmp_path: Path, form: SampleForm
+) -> None:
     target, _ = written(samples(amd).slice(0, 0), tables, form, tmp_path)
     found = pq.read_table(target)
     assert found.num_rows == 0
@@ -106,7 +112,7 @@ def test_memory_does_not_grow_with_the_file(
 
 def test_metadata_of_the_file_stays(tables: SampleTables, amd: str, tmp_path: Path) -> None:
     table = samples(amd).replace_schema_metadata({"host": "here"})
-    target, _ = written(table, tables, Form.SAMPLES, tmp_path)
+    target, _ = written(table, tables, SampleForm.SAMPLES, tmp_path)
     assert pq.read_schema(target).metadata[b"host"] == b"here"
 
 
@@ -165,7 +171,7 @@ def test_damaged_bytes_end_in_a_named_error_or_in_an_answer(engine: Engine, amd:
         tables = SampleTables(engine)
         try:
             with SampleFile(path, tables.names) as file:
-                write_answers(file, tables, Form.SAMPLES, tmp_path / "out", None, lambda _done, _rows: None)
+                write_answers(file, tables, SampleForm.SAMPLES, tmp_path / "out", None, lambda _done, _rows: None)
         except SymdError as error:
             codes.append(error.exit_code)
     assert set(codes) == {2}

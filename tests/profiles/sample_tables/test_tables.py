@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from symd.engine.contexts.verbs import Contexts
+from symd.engine.contexts.verbs import StoredContexts
 from symd.engine.engine import Engine
 from symd.errors import (
     Busy,
@@ -29,7 +29,7 @@ from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ByKernel, DeviceAddress, KernelOffset, ObjectAddress
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.profiles import NamedModule
-from symd.profiles.sample_tables.sample_files import Form
+from symd.profiles.sample_tables.sample_files import SampleForm
 from symd.profiles.sample_tables.tables import SampleTables, TableNames
 from tests.profiles.modules import CUBIN
 from tests.profiles.sample_tables.conftest import AMD, expected
@@ -40,7 +40,7 @@ ADDED = tuple(NOTHING)
 
 def answered(tables: SampleTables, **columns: object) -> list[dict[str, object]]:
     """The columns that are added, for each row."""
-    found = tables.answered(pa.table(columns), Form.SAMPLES).to_pylist()
+    found = tables.answered(pa.table(columns), SampleForm.SAMPLES).to_pylist()
     return [{name: row[name] for name in ADDED} for row in found]
 
 
@@ -248,7 +248,7 @@ def test_who_names_no_place_is_told_which_columns_there_are(tables: SampleTables
 
 def test_columns_have_other_names_where_that_is_said(engine: Engine, amd: str) -> None:
     tables = SampleTables(engine, names=TableNames({"address": "pc", "module": "binary"}, "gpu_"))
-    found = tables.answered(pa.table({"pc": [0x1978], "binary": [amd], "frames": ["kept"]}), Form.SAMPLES)
+    found = tables.answered(pa.table({"pc": [0x1978], "binary": [amd], "frames": ["kept"]}), SampleForm.SAMPLES)
     assert found.column_names == [
         "pc",
         "binary",
@@ -262,19 +262,19 @@ def test_columns_have_other_names_where_that_is_said(engine: Engine, amd: str) -
     with pytest.raises(InvalidInput, match="'pcs' is no name"):
         SampleTables(engine, names=TableNames({"pcs": "pc"}))
     with pytest.raises(InvalidInput, match="no column 'binary'"):
-        tables.answered(pa.table({"pc": [1]}), Form.SAMPLES)
+        tables.answered(pa.table({"pc": [1]}), SampleForm.SAMPLES)
 
 
 def test_other_columns_stay_as_they_are(tables: SampleTables) -> None:
     odd = pa.array([{"a": [1, 2]}, None], pa.struct([("a", pa.list_(pa.int8()))]))
     samples = pa.table({"odd": odd, "address": [0x1978, None], "d": pa.array(["x", "y"]).dictionary_encode()})
-    found = tables.answered(samples, Form.SAMPLES)
+    found = tables.answered(samples, SampleForm.SAMPLES)
     assert found.select(samples.column_names).equals(samples)
 
 
-@pytest.mark.parametrize("form", list(Form))
+@pytest.mark.parametrize("form", list(SampleForm))
 @pytest.mark.parametrize("rows", [0, 3])
-def test_the_schema_is_what_comes(tables: SampleTables, form: Form, rows: int) -> None:
+def test_the_schema_is_what_comes(tables: SampleTables, form: SampleForm, rows: int) -> None:
     samples = pa.table({"address": pa.array([0x1978, 1, None][:rows], pa.uint64()), "weight": pa.array([1.5] * rows)})
     found = tables.answered(samples, form)
     assert found.schema.equals(tables.schema(samples.schema, form))
@@ -283,8 +283,8 @@ def test_the_schema_is_what_comes(tables: SampleTables, form: Form, rows: int) -
 
 def test_the_numbers_of_locations_stand_for_what_samples_have(tables: SampleTables) -> None:
     samples = pa.table({"address": list(range(0x1800, 0x2100, 2))})
-    by_frames = tables.answered(samples, Form.SAMPLES).to_pylist()
-    numbers = tables.answered(samples, Form.LOCATIONS)["location"].to_pylist()
+    by_frames = tables.answered(samples, SampleForm.SAMPLES).to_pylist()
+    numbers = tables.answered(samples, SampleForm.LOCATIONS)["location"].to_pylist()
     table = {row.pop("location"): row for row in tables.locations().to_pylist()}
     assert [table[number] for number in numbers] == [{name: row[name] for name in ADDED} for row in by_frames]
     assert len(table) == len({str(row) for row in table.values()})
@@ -338,7 +338,7 @@ def test_a_module_of_a_context_that_cannot_be_read_takes_no_other_with_it(
             raise error
         return Index.checked(build_index(AMD.read_bytes(), engine.limits))
 
-    monkeypatch.setattr(engine, "contexts", Contexts(engine.store.context_log, opened))
+    monkeypatch.setattr(engine, "contexts", StoredContexts(engine.store.context_log, opened))
     rows = answered(SampleTables(engine), context=[context] * 2, device_address=[0x1978, 1 << 44])
     assert [row["reason"] for row in rows] == ["EXACT", "MALFORMED"]
 
