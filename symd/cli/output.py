@@ -18,6 +18,7 @@ from symd.errors import InvalidInput
 from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as verbs know it
 from symd.model.json import to_json
 from symd.model.texts import counted
+from symd.system.messages import complain
 
 _LINES = 1 << 10
 """Lines that are written together."""
@@ -117,17 +118,12 @@ PRINTED_NOTES = 20
 """Notes that are printed; --json prints all."""
 
 
-def say(text: str) -> None:
-    """One line."""
-    click.echo(f"symd: {printable(text)}", err=True)
-
-
 def say_notes(notes: Sequence[str]) -> None:
     """The first notes of a report, and how many more there are."""
     for note in notes[:PRINTED_NOTES]:
-        say(note)
+        complain(note)
     if len(notes) > PRINTED_NOTES:
-        say(f"and {counted(len(notes) - PRINTED_NOTES, 'more note')} (--json prints all)")
+        complain(f"and {counted(len(notes) - PRINTED_NOTES, 'more note')} (--json prints all)")
 
 
 Show = Callable[[str, int, int], None]
