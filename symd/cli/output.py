@@ -131,8 +131,9 @@ Show = Callable[[str, int, int], None]
 
 
 @contextmanager
-def progress_bar() -> Iterator[Show]:
-    """Tells what is done, and how much of it, in a line on stderr while it lasts, and only on a terminal."""
+def progress_bar(begins: str = "opening modules") -> Iterator[Show]:
+    """Tells what is done, and how much of it, in a line on stderr while it lasts, and only on a terminal; at first that
+    it ``begins``."""
     out, told = sys.stderr, 0.0
     is_terminal = out.isatty() and os.environ.get("TERM") != "dumb"
 
@@ -143,6 +144,7 @@ def progress_bar() -> Iterator[Show]:
             out.write(f"{_CLEAR}symd: {stage}, {done / max(total, 1):.0%}")
             out.flush()
 
+    show(begins, 0, 0)
     try:
         yield show
     finally:
