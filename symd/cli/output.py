@@ -26,6 +26,8 @@ NO = 1
 """The exit code of a command whose answer is no: nothing found, or not all of it."""
 MISUSED = 2
 """The exit code where the call or the input is wrong."""
+SHIM_MARK = "# symd install-shim"
+"""A line of every script that ``symd install-shim`` writes."""
 _PERIOD = 0.5
 """Seconds between two words on how far it is."""
 _CLEAR = "\r\x1b[K"
