@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
-from symd.cli.output import NO, check_output_is_not_input, progress_bar, say, say_notes, write_json
+from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, write_json
 from symd.cli.store_places import is_url, named_store
 from symd.config import Limits
 from symd.model.reasons import ANSWERED, Reason
@@ -23,6 +23,7 @@ from symd.profiles.sample_tables.sample_files import (
     open_tables,
     written_paths,
 )
+from symd.system.messages import complain
 
 if TYPE_CHECKING:
     from symd.profiles.sample_tables.tables import TableReport
@@ -159,11 +160,11 @@ def command(
 
 def _say_what_is_missing(report: TableReport, *, has_modules: bool, has_store: bool) -> None:
     if not has_store and any(note.startswith("contexts/") for note in report.notes):
-        say(_WHO_KNOWS_CONTEXTS)
+        complain(_WHO_KNOWS_CONTEXTS)
     elif not has_store and not has_modules and _UNKNOWN & report.reasons.keys():
-        say(_NAME_THEM)
+        complain(_NAME_THEM)
     elif has_store and NO_MODULE in report.notes:
-        say(_SAY_WHICH)
+        complain(_SAY_WHICH)
 
 
 def _renamed(text: str) -> tuple[str, str]:
@@ -182,7 +183,7 @@ def _report(report: TableReport, *, as_json: bool) -> None:
     )
     reasons = ", ".join(f"{count:,} {reason.name}" for reason, count in report.reasons.items())
     found = f"{counted(report.samples, 'sample')} at {counted(report.locations, 'location')}"
-    say(f"{found}{f': {reasons}' if reasons else ''}{placeless}")
+    complain(f"{found}{f': {reasons}' if reasons else ''}{placeless}")
     say_notes(report.notes)
 
 

@@ -33,6 +33,7 @@ from symd.model.summaries import ModuleRecord
 from symd.model.texts import plural
 from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved, Watching
 from symd.query.demangler import Demangler
+from symd.system.messages import complain
 
 _NAME = "contexts/"
 _DIGITS = 32
@@ -180,7 +181,7 @@ class DeviceSession:
     def finish(self) -> int:
         """The exit code: 2 when an address could not be read, 1 when one names what does not exist."""
         if self._unreadable:
-            click.echo(f"symd: {self._unreadable} of the addresses could not be read", err=True)
+            complain(f"{self._unreadable} of the addresses could not be read")
             return MISUSED
         return NO if self._unanswered else 0
 
@@ -272,7 +273,7 @@ def command(server: str | None, process: int | None, as_json: bool, context: str
         for record in found:
             _show(record, life_of(client.contexts, record.id), as_json=as_json)
     if not found and process is None:
-        click.echo("symd: no program was recorded yet; symd run -- PROGRAM records one", err=True)
+        complain("no program was recorded yet; symd run -- PROGRAM records one")
     return 0 if found or process is None else NO
 
 

@@ -108,7 +108,7 @@ def _others(name: str, data: bytes, limits: Limits) -> list[str]:
         return other_build_ids(_summary(data, limits), name)
     except (LimitExceeded, DeadlineExceeded, WorkerDied):
         raise
-    except SymdError as error:  # nothing that symd reads: a host program, say
+    except SymdError as error:  # nothing that symd reads: a host program
         if own is not None:
             return [own]
         hint = "it was not written; name another server"

@@ -11,7 +11,7 @@ import click
 from symd.capture.drivers import Confinement, grab
 from symd.cli.check import violation_text
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option_that
-from symd.cli.output import check_output_is_not_input, printable, write_build_log, write_json, write_line
+from symd.cli.output import check_output_is_not_input, write_build_log, write_json, write_line
 from symd.client import Client
 from symd.config import Limits, default_drivers
 from symd.engine.files.input import read_input
@@ -25,6 +25,7 @@ from symd.formats.spirv_rules.device import PRODUCTS
 from symd.model.grabs import Grabbed, GrabRequest, name_for_compiler
 from symd.model.texts import file_label, in_utf8
 from symd.system.atomic_output import write_file
+from symd.system.messages import complain
 
 KINDS = ("source", "spirv", "native")
 MAGICS: tuple[tuple[bytes, str], ...] = (
@@ -124,10 +125,9 @@ def command(
 def _say_another_name(path: str, name: str, flags: str) -> None:
     words = flags.split()
     if name != path and "-g" in words and "-s" not in words:
-        click.echo(
-            f"symd: {printable(in_utf8(path))}: Intel's compiler cannot be told this name: the debug data says {name}"
-            " (rename the file, or map the one to the other with --map)",
-            err=True,
+        complain(
+            f"{in_utf8(path)}: Intel's compiler cannot be told this name: the debug data says {name}"
+            " (rename the file, or map the one to the other with --map)"
         )
 
 
@@ -165,11 +165,9 @@ def _warn(data: bytes, label: str, device: Device) -> None:
     """Say on stderr what of a SPIR-V module the driver may choke on; the driver has the last word."""
     found = [violation for violation in check(data, device).violations if not violation.accepted_in_practice]
     for violation in found[:PRINTED_WARNINGS]:
-        click.echo(f"symd: warning: {printable(label)}: {printable(violation_text(violation))}", err=True)
+        complain(f"warning: {label}: {violation_text(violation)}")
     if len(found) > PRINTED_WARNINGS:
-        click.echo(
-            f"symd: warning: {printable(label)}: {len(found) - PRINTED_WARNINGS} more (symd check shows them)", err=True
-        )
+        complain(f"warning: {label}: {len(found) - PRINTED_WARNINGS} more (symd check shows them)")
 
 
 def _driver(name: str | None, root: str | None, server: str | None) -> tuple[str, Mapping[str, str]]:

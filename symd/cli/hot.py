@@ -15,7 +15,7 @@ from symd.cli.options import (
     example,
     json_option,
 )
-from symd.cli.output import NO, printable, progress_bar, say, write_json, write_line
+from symd.cli.output import NO, printable, progress_bar, write_json, write_line
 from symd.cli.profile import (
     ProfileFiles,
     check_no_module,
@@ -30,6 +30,7 @@ from symd.model.sources import PathRule
 from symd.profiles.hot import BY, HotProfile, HotRow, hot
 from symd.profiles.placed import AddressPlaces
 from symd.profiles.samples import Value, shown_name
+from symd.system.messages import complain
 
 SHOWN = 20
 """Places that are printed where nobody says how many."""
@@ -93,7 +94,7 @@ def command(
             write_line(line)
     nothing = all(row.place.reason is not None for row in found.rows)
     if nothing and found.rows and not modules and server is None:
-        say("no module was given: -m FILE names the one that ran")
+        complain("no module was given: -m FILE names the one that ran")
     return NO if nothing and found.rows else 0
 
 

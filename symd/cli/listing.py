@@ -42,6 +42,7 @@ from symd.profiles.placed import PlacedSamples
 from symd.profiles.samples import Value
 from symd.query.demangler import Demangler
 from symd.query.paths import base_name
+from symd.system.messages import complain
 
 Lines = Iterator[tuple[str, str]]
 """(style, line) in order; styles are keys of STYLES."""
@@ -396,7 +397,7 @@ def _completeness(file: str, count: int, problems: list[str]) -> int:
     if not problems:
         return 0
     left_out = f"{len(problems)} of {counted(count, 'code object')} {plural(len(problems), 'is', 'are')} not listed"
-    click.echo(f"symd: {printable(f'{file}: {left_out}: {problems[0]}')}", err=True)
+    complain(f"{file}: {left_out}: {problems[0]}")
     return NO
 
 

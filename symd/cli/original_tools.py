@@ -8,14 +8,13 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn, cast
 
+from symd.cli.output import SHIM_MARK
 from symd.config import Limits
 from symd.engine.files.opened_file import opened_file
 from symd.errors import ToolMissing, UnknownFormat, Unsupported
 from symd.formats.containers import host_elf
 from symd.model.answers import Answer
 
-SHIM_MARK = "# symd install-shim"
-"""A line of every script that ``symd install-shim`` writes."""
 _SCRIPT_BYTES = 512
 
 Symbolize = Callable[..., Sequence[Answer]]

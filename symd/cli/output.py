@@ -18,6 +18,7 @@ from symd.errors import InvalidInput
 from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as verbs know it
 from symd.model.json import to_json
 from symd.model.texts import counted
+from symd.system.messages import complain
 
 _LINES = 1 << 10
 """Lines that are written together."""
@@ -25,6 +26,8 @@ NO = 1
 """The exit code of a command whose answer is no: nothing found, or not all of it."""
 MISUSED = 2
 """The exit code where the call or the input is wrong."""
+SHIM_MARK = "# symd install-shim"
+"""A line of every script that ``symd install-shim`` writes."""
 _PERIOD = 0.5
 """Seconds between two words on how far it is."""
 _CLEAR = "\r\x1b[K"
@@ -117,17 +120,12 @@ PRINTED_NOTES = 20
 """Notes that are printed; --json prints all."""
 
 
-def say(text: str) -> None:
-    """One line."""
-    click.echo(f"symd: {printable(text)}", err=True)
-
-
 def say_notes(notes: Sequence[str]) -> None:
     """The first notes of a report, and how many more there are."""
     for note in notes[:PRINTED_NOTES]:
-        say(note)
+        complain(note)
     if len(notes) > PRINTED_NOTES:
-        say(f"and {counted(len(notes) - PRINTED_NOTES, 'more note')} (--json prints all)")
+        complain(f"and {counted(len(notes) - PRINTED_NOTES, 'more note')} (--json prints all)")
 
 
 Show = Callable[[str, int, int], None]
@@ -135,8 +133,9 @@ Show = Callable[[str, int, int], None]
 
 
 @contextmanager
-def progress_bar() -> Iterator[Show]:
-    """Tells what is done, and how much of it, in a line on stderr while it lasts, and only on a terminal."""
+def progress_bar(begins: str = "opening modules") -> Iterator[Show]:
+    """Tells what is done, and how much of it, in a line on stderr while it lasts, and only on a terminal; at first that
+    it ``begins``."""
     out, told = sys.stderr, 0.0
     is_terminal = out.isatty() and os.environ.get("TERM") != "dumb"
 
@@ -147,6 +146,7 @@ def progress_bar() -> Iterator[Show]:
             out.write(f"{_CLEAR}symd: {stage}, {done / max(total, 1):.0%}")
             out.flush()
 
+    show(begins, 0, 0)
     try:
         yield show
     finally:

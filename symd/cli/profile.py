@@ -26,7 +26,7 @@ from symd.cli.options import (
     rules_option,
     source_root_option,
 )
-from symd.cli.output import NO, check_output_is_not_input, printable, progress_bar, say, say_notes, write_json
+from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, write_json
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
 from symd.engine.files.input import read_input
@@ -41,6 +41,7 @@ from symd.profiles.exports import EXPORTS
 from symd.profiles.placed import PlacedSamples, placed
 from symd.profiles.sample_tables.sample_files import named_file, named_module
 from symd.system.atomic_output import write_file_or_stdout
+from symd.system.messages import complain
 
 _THE_PROFILE = re.compile(r"^the( [\w-]+)? profile\b")
 
@@ -132,17 +133,15 @@ def _say_what_lies_elsewhere(profile: str, module: OpenModule, found: PlacedSamp
     shown = ", ".join(f"{value:,} {name}" for name, value in parts if value)
     if shown:
         share = 100 * (total - inside) / total if total else 0
-        click.echo(
-            f"symd: {total - inside:,} of {total:,} {found.unit} ({share:.1f} %) of {printable(profile)} lie in no kernel of"
-            f" {printable(module.name)}: {printable(shown)}",
-            err=True,
+        complain(
+            f"{total - inside:,} of {total:,} {found.unit} ({share:.1f} %) of {profile} lie in no kernel of {module.name}: {shown}"
         )
 
 
 def _say_that_nothing_is_shown(profile: str, file: str, found: PlacedSamples) -> None:
     reasons = ", ".join(reason.name for reason in found.left)
     why = f"lies in {file}: {reasons} (--id says what the profile calls it)" if reasons else "is read"
-    click.echo(f"symd: none of the samples of {printable(profile)} {printable(why)}", err=True)
+    complain(f"none of the samples of {profile} {why}")
 
 
 @contextmanager
@@ -273,14 +272,14 @@ def command(
                 done = Converted(kept.data, kept.report)
     nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
     if nothing and to is None and target != "-" and Path(target).exists():
-        say(f"{target} was left unchanged: nothing could be resolved")
+        complain(f"{target} was left unchanged: nothing could be resolved")
     else:
         check_output_is_not_input((target,), files.paths)
         zipped = to is not None and target.endswith(".gz")
         written = gzipped.compress(done.data) if zipped else done.data
         write_file_or_stdout(target, written, hint="choose another OUT")
     if nothing and not modules and server is None and not as_json:
-        say("no module was given: -m FILE names the one that ran")
+        complain("no module was given: -m FILE names the one that ran")
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
     return NO if nothing else 0
 
@@ -301,14 +300,16 @@ def _report(report: Report, as_json: bool) -> None:
     approximate = f" ({report.approximate} approximate)" if report.approximate else ""
     left = sum(report.unresolved.values())
     reasons = ", ".join(f"{count} {reason.name}" for reason, count in report.unresolved.items())
-    say(
+    complain(
         f"{report.format}: {report.total} {report.unit}: {report.resolved} resolved{approximate}, {report.already} had "
         f"symbols, {left} left as they were{f': {reasons}' if left else ''}"
     )
     if report.weight is not None:
         weight = report.weight
         share = 100 * weight.left / weight.total if weight.total else 0
-        say(f"{weight.left:,} of {weight.total:,} {weight.unit} ({share:.1f} %) have no symbols where they were taken")
+        complain(
+            f"{weight.left:,} of {weight.total:,} {weight.unit} ({share:.1f} %) have no symbols where they were taken"
+        )
     say_notes(report.notes)
 
 

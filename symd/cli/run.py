@@ -19,13 +19,12 @@ from symd.capture.sink import OneAtATime, Sink
 from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, program_file
 from symd.cli.captures_destination import Destination, destination, send_waiting, unanswered
 from symd.cli.options import complete_files, example, limit_option, named_server, server_option_that
-from symd.cli.output import printable
 from symd.config import Limits
 from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
 from symd.model.texts import counted
 from symd.system.atomic_output import make_inside, writing
-from symd.system.messages import os_error_text
+from symd.system.messages import complain, os_error_text
 from symd.system.private_files import make_folder
 from symd.system.process.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
 from symd.system.symlinks import still_resolved
@@ -301,4 +300,4 @@ def where(counts: CaptureCounts, chosen: Destination, sent: Sent | None, *, gone
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):  # the program may have been given no standard error
-        click.echo(f"symd: {printable(text)}", err=True)
+        complain(text)

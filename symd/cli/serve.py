@@ -25,6 +25,7 @@ from symd.cli.store_places import is_url
 from symd.config import Limits, audit_file, default_cache, default_drivers, default_socket, default_store, parse_driver
 from symd.model.sources import PathRule
 from symd.server.config import Config, ListenConfig
+from symd.system.messages import complain
 from symd.system.private_files import make_folder, open_private
 from symd.system.process.resources import tune_malloc_for_daemon
 
@@ -442,7 +443,7 @@ def _move_audit_log(formatter: logging.Formatter | None) -> None:
     audit = logging.getLogger("symd.audit")
     audit.addHandler(handler)
     audit.propagate = False
-    click.echo(f"symd: changes are logged in {path}", err=True)
+    complain(f"changes are logged in {path}")
 
 
 def _say_ready(address: str) -> None:

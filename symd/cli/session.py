@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING, Protocol
 
-import click
-
 from symd.cli.answer_lines import AnswerLines, names_nothing
-from symd.cli.output import MISUSED, NO, printable
+from symd.cli.output import MISUSED, NO
 from symd.cli.question_lines import Lines, addresses_in, line_text
 from symd.engine.files.file_notices import WHERE_CUT_OFF
 from symd.engine.files.gc_control import gc_paused
@@ -21,6 +19,7 @@ from symd.model.columns import U64
 from symd.model.compile_advice import compile_advice
 from symd.model.rendered_answers import RenderedAnswers, encoded, unusual
 from symd.model.summaries import NO_SECTIONS, KernelSummary, ObjectSummary
+from symd.system.messages import complain
 
 if TYPE_CHECKING:
     from symd.query.demangler import Demangler
@@ -126,7 +125,7 @@ class Session:
             self._decimal_hint() or self._beyond_hint(kernels, path) or self._small_hint(kernels, path),
         ]
         for hint in filter(None, hints):
-            click.echo(printable(f"symd: {hint}"), err=True)
+            complain(hint)
 
     def _unread_hint(self, kernels: Callable[[], AskedKernels]) -> str:
         if self._unread is not None:
@@ -185,9 +184,7 @@ class Session:
     def finish(self) -> int:
         """The exit code: 2 when a query could not be read, 1 when one names what does not exist."""
         if self._unreadable:
-            click.echo(
-                f"symd: {self._unreadable} of the queries could not be read (see symd symbolize --help)", err=True
-            )
+            complain(f"{self._unreadable} of the queries could not be read (see symd symbolize --help)")
             return MISUSED
         return NO if self._unanswered else 0
 

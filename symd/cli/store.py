@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -16,7 +16,6 @@ from symd.cli.output import NO, progress_bar, write_json, write_line
 from symd.cli.store_places import (
     collected,
     folder_of,
-    inspected,
     is_shared,
     is_url,
     named_store,
@@ -29,9 +28,8 @@ from symd.model.texts import plural
 from symd.store.catalogue import MIGRATIONS
 from symd.store.inspection import Inspection, StoreFinding, inspect
 from symd.store.maintenance import Collected, Copied, collect, copy, repair
-
-if TYPE_CHECKING:
-    from symd.store.shared.transfer import Transferred
+from symd.store.shared import inspect_by_urls
+from symd.store.shared.transfer import Transferred
 
 _ONE = {"indexes": "index", "aliases": "alias"}
 _WHOLE = 1000
@@ -102,9 +100,9 @@ def command() -> None:
 def check(context: click.Context, root: str, catalogue: str, limits: Limits, as_json: bool) -> int:
     """Read every module, every index and the catalogue, and say what is wrong. Exit code 1: something is wrong."""
     shared = is_shared(root, catalogue, by_environment=_by_environment(context))
-    with progress_bar() as show:
+    with progress_bar("reading") as show:
         told = partial(show, "reading")
-        found = inspected(root, catalogue, limits, told) if shared else inspect(Path(root), limits, told)
+        found = inspect_by_urls(root, catalogue, limits, told) if shared else inspect(Path(root), limits, told)
     _write_findings(found.findings, as_json=as_json)
     if as_json:
         write_json({**_counts(found), "older_schema": found.older_schema, "findings": len(found.findings)})
@@ -127,7 +125,7 @@ def repair_command(root: str, catalogue: str, limits: Limits, as_json: bool) -> 
     """Repair what check finds: set damaged modules aside, remove damaged indexes, rebuild a damaged catalogue. Exit
     code 1: something is left that you can only repair by adding modules again or moving files away."""
     folder = folder_of(root, catalogue)
-    with progress_bar() as show:
+    with progress_bar("reading") as show:
         done = repair(folder, limits, partial(show, "reading"))
     _write_findings(done.after, as_json=as_json)
     if as_json:
@@ -177,7 +175,7 @@ def copy_command(
     if not is_url(source) and not is_url(target):
         return _copied(copy(Path(source), Path(target)), as_json=as_json)
     one, other = store_places(source, target, catalogue, to_catalogue)
-    with progress_bar() as show:
+    with progress_bar("copying") as show:
         return _transferred(transferred(one, other, limits, partial(show, "copying")), as_json=as_json)
 
 

@@ -17,15 +17,13 @@ from symd.index.file_header import VERSION
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
 from symd.store.folder import StorePaths, check_owner
-from symd.store.inspection import Inspection
 from symd.store.maintenance import Collected
-from symd.store.shared import inspect_by_urls, open_shared
-from symd.store.shared.transfer import transfer
+from symd.store.shared import open_shared
+from symd.store.shared.transfer import Progress, Transferred, transfer
 from symd.system.private_files import temporary_folder
 
 if TYPE_CHECKING:
     from symd.store.shared.store import SharedStore
-    from symd.store.shared.transfer import Progress, Transferred
 
 
 _ONE_SLASH: Final = re.compile(r"(s3:/|file:/)([^/].*)", re.DOTALL)
@@ -108,11 +106,6 @@ def is_shared(store: str, catalogue: str, *, by_environment: bool) -> bool:
     if catalogue and not is_url(store) and not by_environment:
         raise click.UsageError("--catalogue goes with --store s3://BUCKET/PREFIX: a folder has its own")
     return is_url(store)
-
-
-def inspected(store: str, catalogue: str, limits: Limits, progress: Progress | None) -> Inspection:
-    """Look through a store that several daemons share."""
-    return inspect_by_urls(store, catalogue, limits, progress)
 
 
 def collected(store: str, catalogue: str, limits: Limits) -> Collected:

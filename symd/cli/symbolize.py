@@ -34,6 +34,7 @@ from symd.engine.files.opened_file import LocalModule
 from symd.errors import BadQuery
 from symd.model.addresses import LATEST_TIME, Query, is_number, parse_query
 from symd.model.answers import Answer
+from symd.system.messages import complain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,10 +146,10 @@ def command(
 def _follow_input(session: Session, *, is_asked_for: bool) -> None:
     """Answer what comes on standard input; who did not ask for that with "-" is told that it is read."""
     if not is_asked_for and sys.stdin.isatty():
-        click.echo("symd: reading queries from the terminal, one per line; press Ctrl-D to end", err=True)
+        complain("reading queries from the terminal, one per line; press Ctrl-D to end")
     any_came = session.follow(arriving_pieces(sys.stdin.fileno()))
     if not is_asked_for and not any_came:
-        click.echo(f"symd: {_NO_QUERY}", err=True)
+        complain(_NO_QUERY)
 
 
 def _queries(file: str, texts: Sequence[str]) -> list[Query]:

@@ -11,7 +11,7 @@ import click
 
 from symd.cli.answer_lines import answer_text
 from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option
-from symd.cli.output import NO, printable, write_json, write_line
+from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
 from symd.engine.files.module import open_module
 from symd.model.addresses import ByKernel, Query, parse_query
@@ -21,6 +21,7 @@ from symd.model.json.answers import unanswered_json, variable_json, variable_typ
 from symd.model.reasons import ANSWERED, Reason
 from symd.model.variables import InScope, Variable, Visible
 from symd.query.demangler import Demangler
+from symd.system.messages import complain
 
 _ANSWERED = ANSWERED - {Reason.CONTRADICTORY, Reason.DEBUG_DATA_ELSEWHERE}
 """Reasons with which no variables is an answer."""
@@ -92,7 +93,7 @@ def _refuse(query: str, found: InScope, *, as_json: bool) -> None:
 
 def _complain(visible: Visible) -> None:
     for note in visible.notes:
-        click.echo(f"symd: {printable(note)}", err=True)
+        complain(note)
 
 
 def text_lines(found: InScope, query: Query) -> Iterator[str]:

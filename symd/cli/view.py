@@ -25,7 +25,7 @@ from symd.cli.options import (
     server_option,
     source_root_option,
 )
-from symd.cli.output import check_output_is_not_input, printable, say, write_line
+from symd.cli.output import check_output_is_not_input, write_line
 from symd.cli.process import AWAKE_SECONDS
 from symd.cli.profile import samples_on, shown_profile_options
 from symd.config import Limits
@@ -40,6 +40,7 @@ from symd.server.http.report import answers_of, kernels_of, report
 from symd.server.http.routes.page import PROFILE, NamedProfile
 from symd.server.http.site import Site
 from symd.system.atomic_output import write_file_or_stdout
+from symd.system.messages import complain
 from symd.system.symlinks import read_below
 
 VARIABLES = 100
@@ -177,9 +178,7 @@ def command(
             write_line(f"symd shows {file} at {view.url}")
             sys.stdout.flush()
             if opens and not webbrowser.open(view.invitation):
-                click.echo(
-                    "symd: no browser could be started: open that address yourself; Ctrl-C ends symd view", err=True
-                )
+                complain("no browser could be started: open that address yourself; Ctrl-C ends symd view")
             try:
                 end = threading.Event() if keep else view.presence.gone
                 while not end.wait(AWAKE_SECONDS):
@@ -199,15 +198,14 @@ def write_page(shown: ShownPage, file: str, target: str, kernels: Sequence[str],
     page = report(answers, file_label(Path(file).name))
     write_file_or_stdout(target, page, hint="choose another PAGE")
     if target != "-":
-        say(f"written to {target}, {len(page):,} bytes")
+        complain(f"written to {target}, {len(page):,} bytes")
     for problem, count in problems.items():
-        click.echo(
-            f"symd: {count} of {counted(len(chosen), 'kernel')} {plural(count, 'has', 'have')} no instructions in the page: {printable(problem)}",
-            err=True,
+        complain(
+            f"{count} of {counted(len(chosen), 'kernel')} {plural(count, 'has', 'have')} no instructions in the page: {problem}"
         )
     if left_out:
         further = plural(left_out, "further kernel is", "further kernels are")
-        click.echo(f"symd: {left_out} {further} not in the page (--kernel NAME adds one)", err=True)
+        complain(f"{left_out} {further} not in the page (--kernel NAME adds one)")
 
 
 def _kernels_called(shown: ShownPage, name: str) -> list[str]:

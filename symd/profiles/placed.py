@@ -140,7 +140,7 @@ def placed(profile: SampledProfile, resolver: Resolver, options: Options | None 
     options = options or Options()
     counted = sample_columns(profile)
     found = PlacedSamples(counted.columns, counted.is_summable, counted.default, notes=tuple(profile.notes))
-    places = all_places(profile, resolver, options)
+    places = AddressPlaces(profile, resolver, options).places
     for sample in profile.samples:
         values = found.of(sample, profile)
         place = next((place for at in sample.stack if (place := places.get(at)) is not None), Reason.UNKNOWN_MODULE)
@@ -152,12 +152,6 @@ def placed(profile: SampledProfile, resolver: Resolver, options: Options | None 
         for column, value in values.items():
             row[column] += value
     return found
-
-
-def all_places(profile: SampledProfile, resolver: Resolver, options: Options) -> dict[int, InstructionPlace | Reason]:
-    """Where each address of a profile lies, by its number; entries of stacks that are no addresses are missing. Raises
-    what the symbolizer raises."""
-    return AddressPlaces(profile, resolver, options).places
 
 
 def sample_columns(profile: SampledProfile) -> SampleColumns:
@@ -179,8 +173,8 @@ def _reason(sample: Sample) -> str | None:
 
 
 class AddressPlaces:
-    """Where each address of a profile lies, looked up in columns: ``places`` by its number, as ``all_places`` has them.
-    Raises what the symbolizer raises."""
+    """Where each address of a profile lies, looked up in columns: ``places`` by its number; entries of stacks that are
+    no addresses are missing. Raises what the symbolizer raises."""
 
     def __init__(self, profile: SampledProfile, resolver: Resolver, options: Options) -> None:
         self._profile, self._resolver = profile, resolver

@@ -1,8 +1,8 @@
 """Functions, kernels and source files by name: the whole name, its beginning, or a pattern with wildcards (``*``,
 ``?``, ``[abc]``, ``[a-c]``, ``[!abc]``); functions also by their linkage names, and as people write those.
 
-A pattern is a regular expression whose stars never give back what they took (``fnmatch.translate``): matching takes at
-most the characters of the name times those of the pattern, both of which are bounded.
+A pattern is a regular expression whose stars never give back what they took (``fnmatch`` translates it so): matching
+takes at most the characters of the name times those of the pattern, both of which are bounded.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ def test_a_bar_is_shown_to_whoever_looks_at_a_terminal(samples: Path) -> None:
             shown += piece
     os.close(master)
     assert done.returncode == 0
-    assert b"symd: samples, 0%" in shown
+    assert b"symd: opening modules, 0%" in shown
 
 
 def test_asking_a_store_removes_nothing_for_want_of_room(run: Run, tmp_path: Path) -> None:

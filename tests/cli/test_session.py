@@ -109,9 +109,9 @@ def test_lines_of_every_kind_are_answered_in_place(writer: str, monkeypatch: pyt
     assert session.unlike
     wrong = sum(isinstance(_read(line), BadQuery) and bool(line.strip()) for line in asked)
     said: list[str] = []
-    monkeypatch.setattr("click.echo", lambda text, err: said.append(text))
+    monkeypatch.setattr("symd.cli.session.complain", said.append)
     assert session.finish() == MISUSED
-    assert said == [f"symd: {2 * wrong} of the queries could not be read (see symd symbolize --help)"]
+    assert said == [f"{2 * wrong} of the queries could not be read (see symd symbolize --help)"]
 
 
 @pytest.mark.parametrize("writer", WRITERS)

@@ -66,7 +66,7 @@ SEGMENT_BYTES = 150
 PAGE = 1000
 """Loads or aliases that are read together."""
 CONTEXTS = 20
-"""Contexts that are read together: the attributes of one may take three megabytes."""
+"""StoredContexts that are read together: the attributes of one may take three megabytes."""
 _PATH_HINT: Final = "leave it out where the name is the module's"
 
 

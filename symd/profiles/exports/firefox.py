@@ -28,7 +28,7 @@ from symd.formats.debug_ids import build_id_of, debug_id
 from symd.model.answers import Frame, Reason
 from symd.model.names import Match, NameKind, NameQuery
 from symd.profiles.exports.export import NANOSECONDS, Exported, ExportNumbering, columns_with_values, series_name
-from symd.profiles.placed import InstructionPlace, all_places
+from symd.profiles.placed import AddressPlaces, InstructionPlace
 from symd.profiles.profile_format import Options, ProfileBudget
 from symd.profiles.resolver import Resolver
 from symd.profiles.samples import (
@@ -317,7 +317,7 @@ def by_code_id(profile: SampledProfile, resolver: Resolver, options: Options) ->
     """The profile with code objects in place of modules, as far as they are known here: each address becomes an object
     address in its code object, which stands as a module that fills all addresses. Other addresses stay as they are.
     Modules without addresses are left out. Raises what the symbolizer raises."""
-    everywhere = all_places(profile, resolver, options)
+    everywhere = AddressPlaces(profile, resolver, options).places
     places = _that_addresses_name(
         {number: place for number, place in everywhere.items() if not isinstance(place, Reason)}, resolver
     )
