@@ -239,13 +239,10 @@ def _text(kind: TypeInfo, content: bytes) -> str:
     if kind.kind != "base":
         return f"bytes {content.hex(' ')}"
     if kind.encoding == "float" and len(content) in _FLOATS:
-        return _float_text(struct.unpack(_FLOATS[len(content)], content)[0], len(content))
+        value = struct.unpack(_FLOATS[len(content)], content)[0]
+        return f"{value:.9g}" if len(content) <= 4 else repr(value)
     if kind.encoding == "boolean":
         return {0: "false", 1: "true"}.get(number, str(number))
     if kind.encoding in ("signed", "signed_char"):
         number = int.from_bytes(content, "little", signed=True)
     return str(number)
-
-
-def _float_text(value: float, size: int) -> str:
-    return f"{value:.9g}" if size <= 4 else repr(value)

@@ -266,17 +266,13 @@ def _chosen(stored: Sequence[OutputSection], numbers: Sequence[int]) -> list[Out
             if not 0 <= strings < len(sections):
                 raise Malformed(f"{section.name} has no string table")
             sections[place], sections[strings] = without_lost(section, sections[strings], number)
-    return _plainly_named(sections)
+    # some linkers keep section names and symbol names in one .shstrtab: here it holds symbol names alone
+    return [replace(one, name=".strtab") if one.name == SECTION_NAMES.name else one for one in sections]
 
 
 def _renumbered(section: OutputSection, number: Mapping[int, int]) -> OutputSection:
     info = number.get(section.info, 0) if section.type == SHT_RELA else section.info
     return replace(section, link=number.get(section.link, 0), info=info)
-
-
-def _plainly_named(sections: Sequence[OutputSection]) -> list[OutputSection]:
-    """Some linkers keep section names and symbol names in one .shstrtab: here it holds symbol names alone."""
-    return [replace(one, name=".strtab") if one.name == SECTION_NAMES.name else one for one in sections]
 
 
 def _segments(image: elf.Elf, sections: Sequence[OutputSection]) -> list[OutputSegment]:

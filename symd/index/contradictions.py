@@ -457,7 +457,7 @@ class _Reconciler:
     def row(self, first: int, stop: int) -> Iterator[tuple[int, int, int, bool]]:
         pieces = range(first, stop)
         scopes = [self._scope(piece) for piece in pieces]
-        torn = any(self._is_torn(piece) for piece in pieces)
+        torn = any(bool(self._claims.torn[self._text.area[piece]]) for piece in pieces)
         home = scopes[0]
         owners = self._owners(first, home)
         believed = home if owners is None else self._only(home, owners)
@@ -465,18 +465,12 @@ class _Reconciler:
             if believed is not None and (scope == believed or (scope == home and owners is not None)):
                 if believed != self._written(piece):
                     yield piece, believed, Reason.INFERRED, torn
-            elif scope >= 0 or self._in_kernel(piece):
+            elif scope >= 0 or self._text.in_kernel[self._text.area[piece]]:
                 sure = self._common(home, owners) if owners is not None and scope == home else scope
                 yield piece, sure if not torn else self._inlined(sure), Reason.CONTRADICTORY, torn
 
     def _written(self, piece: int) -> int:
         return int(self._text.scope[self._text.area[piece]])
-
-    def _in_kernel(self, piece: int) -> bool:
-        return bool(self._text.in_kernel[self._text.area[piece]])
-
-    def _is_torn(self, piece: int) -> bool:
-        return bool(self._claims.torn[self._text.area[piece]])
 
     def _scope(self, piece: int) -> int:
         """The scope that is written, or the only function that says the piece is its own."""

@@ -243,7 +243,7 @@ class Answers(Sequence[Answer]):
         number = int(self.location[at])
         reason = Reason(int(self.locations.reason[number]))
         kernel = self.locations.strings[self.locations.kernel[number]] or None
-        frames = self.locations.frames(number) if _has_frames(self.locations, number) else ()
+        frames = self.locations.frames(number) if self.locations.function[number] or self.locations.file[number] else ()
         candidates = self.candidates.get(at % len(self), ())
         if not self.text_section[at]:
             return Answer(reason, kernel=kernel, frames=frames, candidates=candidates)
@@ -298,11 +298,6 @@ class Answers(Sequence[Answer]):
 
 def _spelled(frames: Sequence[Frame]) -> tuple[str, str]:
     return (str(frames[0]) if frames else "", "; ".join(map(str, frames[1:])))
-
-
-def _has_frames(locations: Locations, number: int) -> bool:
-    """A location without function and file stands for a reason alone."""
-    return bool(locations.function[number] or locations.file[number])
 
 
 Flags = NDArray[np.bool_]

@@ -78,7 +78,7 @@ def of_line_table(table: LineTable) -> Columns:
     base = np.array([each.address for each in sections], np.uint64)[table.text_section] if count else table.offset
     columns = {
         "object": DataColumn(np.zeros(count, np.uint32), [table.path]),
-        "target": DataColumn(np.zeros(count, np.uint32), [table.target or ""], _all(count, table.target is None)),
+        "target": DataColumn(np.zeros(count, np.uint32), [table.target or ""], np.full(count, table.target is None)),
         **_sections(sections, table.text_section, np.zeros(count, np.bool_)),
         "section_offset": DataColumn(table.offset.astype(np.uint64)),
         "address": DataColumn(base + table.offset),
@@ -229,7 +229,3 @@ def _texts(strings: Sequence[str], numbers: U32) -> DataColumn:
 
 def _at(column: DataColumn, rows: U32) -> DataColumn:
     return DataColumn(column.numbers[rows], column.texts, None if column.missing is None else column.missing[rows])
-
-
-def _all(count: int, value: bool) -> NDArray[np.bool_]:
-    return np.full(count, value, np.bool_)

@@ -38,9 +38,9 @@ class NameQuery:
     kinds: frozenset[NameKind] = frozenset()
 
 
-def parse_name_query(text: str, kinds: frozenset[NameKind] = frozenset()) -> NameQuery:
+def parse_name_query(text: str) -> NameQuery:
     """A whole name, or a pattern where there is ``*``, ``?`` or ``[`` in it."""
-    return NameQuery(text, Match.GLOB if set("*?[") & set(text) else Match.EXACT, kinds)
+    return NameQuery(text, Match.GLOB if set("*?[") & set(text) else Match.EXACT)
 
 
 @dataclass(frozen=True, slots=True)

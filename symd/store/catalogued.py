@@ -20,7 +20,7 @@ from symd.model.summaries import ModuleRecord
 from symd.store import rows
 from symd.store.budgets import check_label, check_size
 from symd.store.connection import Connection, patience
-from symd.store.context_log import Aliases, ContextLog
+from symd.store.context_log import AliasTable, ContextLog
 from symd.store.eviction import Evicted, EvictionLog, RemoveFile, Usage, moment
 from symd.store.files import IncomingFile, disk
 from symd.store.folder import digest_of, not_found
@@ -112,7 +112,7 @@ class ModuleStore(ABC):
 
     def _make_parts(self) -> None:
         """What a store has beside its catalogue, which is there by now, and the bytes."""
-        self.aliases = Aliases(self._catalogue, self._limits)
+        self.aliases = AliasTable(self._catalogue, self._limits)
         """Other names of modules."""
         self.module_log = ModuleLog(self._catalogue, self._limits)
         """What happens to modules, here or by another process, for those who follow it."""

@@ -399,7 +399,7 @@ _ONE = _COLUMNS + "WHERE context = ? AND kind = ? AND key = ?"
 _PAGE = _COLUMNS + "WHERE sha256 = ? AND (context, kind, key) > (?, ?, ?) ORDER BY context, kind, key LIMIT ?"
 
 
-class Aliases:
+class AliasTable:
     """The aliases in one catalogue. Safe to use from several threads."""
 
     def __init__(self, catalogue: CatalogueQueries, limits: Limits) -> None:

@@ -167,7 +167,7 @@ def copy(root: Path, target: Path) -> Copied:
 
 
 def _check_target(root: Path, target: Path) -> None:
-    if target.is_symlink() or (target.exists() and not _is_empty(target)):
+    if target.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
         raise InvalidInput("there is something already", where=str(target), hint="give a folder that is not there")
     if target.resolve().is_relative_to(root.resolve()):
         raise InvalidInput("the copy would lie in the store", where=str(target), hint="give a folder outside of it")
@@ -184,10 +184,6 @@ def _copied(source: StorePaths, folder: Path) -> Copied:
     with Store(folder, _UNBOUNDED) as store:  # rows of modules that were removed meanwhile, and of indexes, are dropped
         store.module_log.renew_id()
     return done
-
-
-def _is_empty(folder: Path) -> bool:
-    return folder.is_dir() and not any(folder.iterdir())
 
 
 def _copy_catalogue(path: Path, target: Path) -> list[Digest]:

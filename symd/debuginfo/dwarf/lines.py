@@ -305,9 +305,9 @@ def _are_inside(name: list[int], linkage_name: list[int], names: Sequence[str]) 
     text = "\n".join([names[number] for number in numbers])
     if _LOCAL not in text and not any(part in text for part in _INSIDE):  # as in most objects
         return bytes(len(name))
-    inside = {number for number in numbers if _is_inside(names[number])}
+    inside = {
+        number
+        for number in numbers
+        if names[number].startswith(_LOCAL) or any(part in names[number] for part in _INSIDE)
+    }
     return bytes(one in inside or other in inside for one, other in zip(name, linkage_name, strict=True))
-
-
-def _is_inside(name: str) -> bool:
-    return name.startswith(_LOCAL) or any(part in name for part in _INSIDE)

@@ -105,14 +105,14 @@ DEBUG_UNITS = 100_000
 """Units of DWARF in one code object."""
 
 
-def read_units(sections: DebugSections, abbreviations: AbbreviationTables | None = None) -> Units:
+def read_units(sections: DebugSections) -> Units:
     """Read the header and the first DIE of every unit of ``.debug_info``.
 
     Type units are passed over. A unit that cannot be read is left out with a warning, and one whose length leads out
     of the section ends the walk. Raises LimitExceeded for abbreviation tables that overlap without end, and for more
-    than ``DEBUG_UNITS``. ``abbreviations`` are those of ``sections`` where somebody has begun to read them.
+    than ``DEBUG_UNITS``.
     """
-    reader = _UnitReader(sections, abbreviations)
+    reader = _UnitReader(sections)
     end = min((each.start for each in sections.info.split), default=len(sections.info.data))
     units = reader.units(0, end)
     if sections.info.split:
@@ -128,9 +128,9 @@ def split_units(sections: DebugSections) -> tuple[Unit, ...]:
 class _UnitReader:
     """Reads units of ``.debug_info``; those that cannot be read are named in ``warnings``."""
 
-    def __init__(self, sections: DebugSections, abbreviations: AbbreviationTables | None = None) -> None:
+    def __init__(self, sections: DebugSections) -> None:
         self._left = DEBUG_UNITS
-        self.abbreviations = abbreviations or AbbreviationTables(sections.abbreviations, sections.budget)
+        self.abbreviations = AbbreviationTables(sections.abbreviations, sections.budget)
         self.warnings = Warnings()
         self._sections, self._reader = sections, UnitReader(sections)
 

@@ -151,7 +151,10 @@ class ScopeFinder:
                     dies.append(die)
                 if die.tag == Tag.DW_TAG_subprogram:
                     break
-        return [VariableScope(die, self.ranges(die), _function(dies[number:])) for number, die in enumerate(dies)]
+        return [
+            VariableScope(die, self.ranges(die), next((each for each in dies[number:] if each.tag in FUNCTIONS), None))
+            for number, die in enumerate(dies)
+        ]
 
     def ranges(self, die: Die) -> tuple[AddressRange, ...]:
         """The code ranges of a function, an inlined call or a block."""
@@ -163,7 +166,3 @@ class ScopeFinder:
         wanted = np.isin(extents.tag, list(tags))[extents.ranges.which]
         which, start, end = extents.ranges
         return _RangeTable(which[wanted], start[wanted], end[wanted])
-
-
-def _function(outwards: list[Die]) -> Die | None:
-    return next((die for die in outwards if die.tag in FUNCTIONS), None)

@@ -251,7 +251,8 @@ def text(record: object) -> str | None:
         called = f" called at {record.call_file or '?'}:{record.call_line}:{record.call_column}" if kind else ""
         linkage = f" ({record.linkage_name})" if record.linkage_name else ""
         inside = "" if record.parent is None else f" in scope {record.parent}"
-        return f"{kind}{record.name}{linkage}{called}{inside} {_ranges(record.ranges)}"
+        ranges = " ".join(f"[{start:#x}, {end:#x})" for start, end in record.ranges)
+        return f"{kind}{record.name}{linkage}{called}{inside} {ranges or 'without ranges'}"
     if isinstance(record, VerifiedVariable):
         where = ", ".join(
             ("" if entry.start is None or entry.end is None else f"[{entry.start:#x}, {entry.end:#x}) ")
@@ -261,10 +262,6 @@ def text(record: object) -> str | None:
         made_from = " -> ".join(record.type) or "void"
         return f"{record.tag} {record.name}: {made_from}, in {record.scope:#x}, at {where or 'no place'}"
     return None
-
-
-def _ranges(ranges: Sequence[tuple[int, int]]) -> str:
-    return " ".join(f"[{start:#x}, {end:#x})" for start, end in ranges) or "without ranges"
 
 
 MOST_ENTRIES = 1 << 26

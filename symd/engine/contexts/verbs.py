@@ -55,7 +55,7 @@ from symd.model.contexts import (
 from symd.model.identities import ObjectPath
 from symd.model.texts import checked_text, of_kind
 from symd.model.waiting import check_wanted
-from symd.store.context_log import Aliases, ContextChanges, ContextLog, ContextRow
+from symd.store.context_log import AliasTable, ContextChanges, ContextLog, ContextRow
 
 KEPT = 4_000_000
 """Segments in the maps that stay in memory, beside the one that was asked last."""
@@ -175,7 +175,7 @@ class StoredContexts(ServedContextVerbs):
 class StoredAliases:
     """Other names of the modules in a store, kept in this process (``AliasVerbs``)."""
 
-    def __init__(self, aliases: Aliases, context_log: ContextLog) -> None:
+    def __init__(self, aliases: AliasTable, context_log: ContextLog) -> None:
         self._aliases = aliases
         self._context_log = context_log
 

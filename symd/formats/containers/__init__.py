@@ -65,10 +65,10 @@ def identify(data: bytes) -> Format | None:
     return next((module for module in FORMATS if module.claims(data)), None)
 
 
-def format_name(data: bytes, limits: Limits | None = None) -> str:
+def format_name(data: bytes) -> str:
     """What ``unpack`` calls the outermost format, found with the first code object; "unknown" where no reader takes
     it."""
-    opening = ContainerUnpacker(data, limits or Limits())
+    opening = ContainerUnpacker(data, Limits())
     try:  # noqa: SIM105 - contextlib is slow to import
         next(iter(opening), None)
     except SymdError:
@@ -154,7 +154,9 @@ class ContainerUnpacker:
             self.containers.append(ContainerSummary(ObjectPath(place), form, len(element.data), contents.facts))
             self._without_code += bool(path) and not children
         for name, child in children:
-            if self._on_the_way((*path, name)) and not (self._outline and _is_spirv(child)):
+            if self._on_the_way((*path, name)) and not (
+                self._outline and isinstance(child.content, bytes) and spirv.claims(child.content)
+            ):
                 yield from self._child(child, (*path, name), depth + 1)
 
     def _checked(self, code: CodeObject, place: str) -> CodeObject:
@@ -187,10 +189,6 @@ class ContainerUnpacker:
         else:
             self._notes_room -= len(note)
             self.notes.append(note)
-
-
-def _is_spirv(element: Element) -> bool:
-    return isinstance(element.content, bytes) and spirv.claims(element.content)
 
 
 def _uniquely_named(elements: tuple[Element, ...]) -> list[tuple[str, Element]]:

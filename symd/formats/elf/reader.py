@@ -254,9 +254,9 @@ def _bits(data: bytes, where: str) -> int:
     return 64 if data[4] == ELFCLASS64 else 32
 
 
-def section_headers(data: bytes, header: Header, where: str = "ELF") -> list[SectionHeader]:
+def section_headers(data: bytes, header: Header) -> list[SectionHeader]:
     """The section table as it is in the file. Raises Malformed where it leaves the file."""
-    return [*map(SectionHeader._make, _section_table(data, header, where))]
+    return [*map(SectionHeader._make, _section_table(data, header, "ELF"))]
 
 
 def _section_table(data: bytes, header: Header, where: str) -> list[_RawHeader]:
@@ -367,11 +367,11 @@ def _check_addresses(address: int, size: int, where: str) -> None:
         raise Malformed(f"{size} bytes at address {address:#x} pass the end of the 64-bit address space", where=where)
 
 
-def image_size(read: Callable[[int, int], bytes], where: str = "ELF") -> int | None:
+def image_size(read: Callable[[int, int], bytes]) -> int | None:
     """The bytes of the image that begins at offset 0 of ``read``, which takes an offset and a size and returns fewer
     bytes where there are no more: what its tables reach to. None where it has no table, or one that is not all there.
     Raises Malformed, Unsupported."""
-    header = parse_header(read(0, _IDENT_SIZE + FILE_HEADER_64.size), where)
+    header = parse_header(read(0, _IDENT_SIZE + FILE_HEADER_64.size))
     wide = header.bits == 64
     ends = []
     if header.phoff and header.phnum:

@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 from elftools.construct import ConstructError
 
+from symd.debuginfo import layout
+from symd.debuginfo import verify as verifying
 from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns, read_lines, read_scopes
-from symd.debuginfo.verify import Difference, comparison, objects, second_opinion, verify
+from symd.debuginfo.relocation import relocated
+from symd.debuginfo.verify import Difference, comparison, second_opinion, verify
 from symd.debuginfo.verify.comparison import LocationEntry, Mismatch, VerifiedVariable, mismatches
 from symd.errors import Malformed
 from symd.formats import containers
@@ -28,13 +31,13 @@ CODE = containers.unpack((SAMPLES / "amdgpu/bin/v5-gfx90a.co").read_bytes()).obj
 def changed_lines(monkeypatch: pytest.MonkeyPatch, change: Callable[[LineColumns], LineColumns]) -> list[Difference]:
     """The differences when symd's rows come out changed."""
     right = read_lines
-    monkeypatch.setattr(objects, "read_lines", lambda *arguments: change(right(*arguments)))
+    monkeypatch.setattr(verifying, "read_lines", lambda *arguments: change(right(*arguments)))
     return verify(CODE).differences
 
 
 def changed_scopes(monkeypatch: pytest.MonkeyPatch, change: Callable[[ScopeColumns], ScopeColumns]) -> list[Difference]:
     right = read_scopes
-    monkeypatch.setattr(objects, "read_scopes", lambda *arguments: change(right(*arguments)))
+    monkeypatch.setattr(verifying, "read_scopes", lambda *arguments: change(right(*arguments)))
     return verify(CODE).differences
 
 
@@ -79,7 +82,7 @@ def test_a_path_in_another_folder_is_no_difference_and_another_name_is(monkeypat
 
 
 def dwarf_lines() -> LineColumns:
-    sections = objects.relocated(CODE[0], objects.layout.assign(CODE[0]))
+    sections = relocated(CODE[0], layout.assign(CODE[0]))
     return read_lines(sections)
 
 
@@ -147,7 +150,7 @@ def test_what_symd_refuses_and_pyelftools_reads_is_a_difference(monkeypatch):
     def refuse(*_arguments: object) -> LineColumns:
         raise Malformed("no table can be read", where=".debug_line")
 
-    monkeypatch.setattr(objects, "read_lines", refuse)
+    monkeypatch.setattr(verifying, "read_lines", refuse)
     [found] = verify(CODE).differences
     assert "no table can be read" in (found.ours or "")
 
@@ -191,7 +194,7 @@ def test_a_defect_of_symd_is_not_taken_for_pyelftools(monkeypatch):
     def defect(*_arguments: object) -> None:
         raise KeyError("ours")
 
-    monkeypatch.setattr(objects, "read_scopes", defect)
+    monkeypatch.setattr(verifying, "read_scopes", defect)
     with pytest.raises(KeyError, match="ours"):
         verify(CODE)
 

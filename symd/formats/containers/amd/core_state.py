@@ -196,7 +196,7 @@ def read_state(note: bytes, budget: Budget) -> CoreState:
         r_debug,
         ttmp != 0,
         tuple(_agent(note, agents_at + number * agent_size) for number in range(agents)),
-        tuple(_queue(note, queues_at + number * queue_size) for number in range(queues)),
+        tuple(Queue(*_QUEUE.unpack_from(note, queues_at + number * queue_size)) for number in range(queues)),
     )
 
 
@@ -209,10 +209,6 @@ def _agent(note: bytes, at: int) -> Agent:
     parts = (version // 10000, version // 100 % 100, version % 100)
     engines = arrays // per_engine // max(xccs, 1) if per_engine else 0
     return Agent(gpu_id, parts, max(xccs, 1), engines, local, private)
-
-
-def _queue(note: bytes, at: int) -> Queue:
-    return Queue(*_QUEUE.unpack_from(note, at))
 
 
 def runtime_version(memory: CoreMemory, state: CoreState) -> int | None:
