@@ -33,12 +33,12 @@ from symd.model.arguments import (
     checked_bytes,
     checked_column,
     checked_context_id,
+    checked_digest_of,
     checked_files,
     checked_kernel,
     checked_level,
     checked_load_number,
     checked_modules,
-    checked_name,
     checked_names,
     checked_object,
     checked_part,
@@ -52,6 +52,7 @@ from symd.model.arguments import (
     checked_section,
     checked_targets,
     checked_within,
+    digest_of,
     is_in_memory,
     is_one_query,
 )
@@ -307,7 +308,7 @@ class Client:
         """The decoded line tables of one level, one for each code object that has it, or of each the rows ``within``
         some part of the code."""
         asked = checked_path(path), checked_level(level), checked_within(within)
-        request = to_lines_request(checked_digest(checked_name(digest)), *asked)
+        request = to_lines_request(checked_digest_of(digest), *asked)
         return _read(self._calls.stream(self._calls.stubs.symbols.GetLineTable, request), from_chunks)
 
     def symbolize(
@@ -384,7 +385,7 @@ class Client:
         name, column = checked_module_name(digest), checked_column(values)
         kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         origin = Origin("", None, kernel, section)
-        tables = self._tables.of(checked_name(digest))
+        tables = self._tables.of(digest_of(digest))
         known = list(tables.known)
 
         def ask(message: SymbolizeRequest, part: U64) -> None:
@@ -448,7 +449,7 @@ class Client:
         place, path = checked_place(where), checked_path(path)
         within = None if path is None else ObjectPath(path)
         asked = Breakpoint("", place, every_address, within, checked_rules(rules), checked_targets(targets))
-        name = checked_name(digest) if isinstance(place, ByDevice) else checked_digest(checked_name(digest))
+        name = digest_of(digest) if isinstance(place, ByDevice) else checked_digest_of(digest)
         request = to_resolve_request(name, asked, checked_context_id(context))
         found = self._calls.pages(self._calls.stubs.breakpoints.ResolveBreakpoint, request)
         pages = list(found)
@@ -474,7 +475,7 @@ class Client:
 
     def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name, fetched page by page."""
-        request = to_names_request(checked_digest(checked_name(digest)), checked_names(wanted), checked_path(path))
+        request = to_names_request(checked_digest_of(digest), checked_names(wanted), checked_path(path))
         pages = self._calls.pages(self._calls.stubs.names.FindNames, request)
         return [from_item(each) for page in pages for each in page.items]
 
@@ -502,11 +503,7 @@ class Client:
         """The variables in scope at one place, read where the daemon is; at several, in order, where there are several
         queries."""
         asked = checked_places([query] if is_one_query(query) else query)  # type: ignore[arg-type,list-item]
-        name = (
-            checked_name(digest)
-            if all(isinstance(each, ByDevice) for each in asked)
-            else checked_digest(checked_name(digest))
-        )
+        name = digest_of(digest) if all(isinstance(each, ByDevice) for each in asked) else checked_digest_of(digest)
         requests = to_variables_requests(name, asked, checked_path(path), with_ranges=with_ranges)
         answers = [self._calls.unary(self._calls.stubs.variables.GetVariables, request) for request in requests]
         found = [each for answer in answers for each in from_variables_response(answer, with_ranges=with_ranges)]
@@ -519,13 +516,13 @@ class Client:
     ) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, disassembled where the daemon is."""
         part = checked_part(part)
-        name = checked_name(digest) if is_in_memory(part.within) else checked_digest(checked_name(digest))
+        name = digest_of(digest) if is_in_memory(part.within) else checked_digest_of(digest)
         request = to_listing_request(name, part)
         return _read(self._calls.stream(self._calls.stubs.listings.GetListing, request), from_listing_chunks)
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         """What every warp or wave of a GPU core dump was doing, read where the daemon is."""
-        request = to_core_request(checked_name(digest), checked_modules(modules))
+        request = to_core_request(digest_of(digest), checked_modules(modules))
         parts = self._calls.stream(self._calls.stubs.cores.ReadCore, request)
         return from_core_parts(list(parts))
 

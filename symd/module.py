@@ -40,11 +40,11 @@ from symd.model.arguments import (
     checked_column,
     checked_kernel,
     checked_level,
-    checked_name,
     checked_object,
     checked_path,
     checked_query,
     checked_section,
+    digest_of,
     is_one_query,
 )
 from symd.model.breakpoints import Located
@@ -476,7 +476,7 @@ def _digest(
     limits: Limits,
 ) -> str:
     if isinstance(source, ModuleSummary | ModuleRecord):
-        return symbolizer.record(checked_name(source)).sha256
+        return symbolizer.record(digest_of(source)).sha256
     if isinstance(source, bytes | bytearray | memoryview):
         digest, name = symbolizer.add(bytes(source)).sha256, "the bytes"
         return digest if debug is None else joined_with(symbolizer, digest, name, os.fspath(debug), limits)

@@ -68,7 +68,6 @@ from symd.model.arguments import (
     checked_kernel,
     checked_level,
     checked_modules,
-    checked_name,
     checked_names,
     checked_object,
     checked_part,
@@ -82,6 +81,7 @@ from symd.model.arguments import (
     checked_section,
     checked_targets,
     checked_within,
+    digest_of,
     is_one_query,
 )
 from symd.model.breakpoints import Breakpoint, Located, Refusal, checked_breakpoints
@@ -239,20 +239,20 @@ class Engine:
             after = page[-1].create_time, page[-1].sha256
 
     def record(self, digest: ModuleName) -> ModuleRecord:
-        return self.store.record(checked_name(digest))
+        return self.store.record(digest_of(digest))
 
     def relabel(self, digest: ModuleName, label: str) -> ModuleRecord:
-        self.store.relabel(checked_name(digest), checked_label(label))
+        self.store.relabel(digest_of(digest), checked_label(label))
         return self.record(digest)
 
     def remove(self, digest: ModuleName) -> None:
-        self._indexes.remove(checked_name(digest))
+        self._indexes.remove(digest_of(digest))
 
     def module(self, digest: ModuleName) -> ModuleSummary:
-        return self._indexes.whole(checked_name(digest)).summary
+        return self._indexes.whole(digest_of(digest)).summary
 
     def object_data(self, digest: ModuleName, path: str) -> bytes:
-        return self._indexes.ask(checked_name(digest), ObjectBytes(checked_object(path)))
+        return self._indexes.ask(digest_of(digest), ObjectBytes(checked_object(path)))
 
     def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:
         with self.store.scratch() as file:
@@ -278,7 +278,7 @@ class Engine:
         level: LineLevel = LineLevel.SOURCE,
         within: CodePart | None = None,
     ) -> Iterator[LineTable]:
-        digest, path, level = checked_name(digest), checked_path(path), checked_level(level)
+        digest, path, level = digest_of(digest), checked_path(path), checked_level(level)
         index, within = self._indexes.whole(digest), checked_within(within)
         if level is LineLevel.SOURCE:
             return lines(index, path, within)
@@ -306,9 +306,9 @@ class Engine:
         asked = checked_queries(queries)
         if with_ranges:
             check_ranged(len(asked))
-            index = self._indexes.whole(checked_name(digest)).view(as_written=as_written)
+            index = self._indexes.whole(digest_of(digest)).view(as_written=as_written)
             return ranged(index, symbolize(index, asked, path, QueryBudget()))
-        index = self._indexes.for_queries(checked_name(digest), asked).view(as_written=as_written)
+        index = self._indexes.for_queries(digest_of(digest), asked).view(as_written=as_written)
         return symbolize(index, asked, path, QueryBudget())
 
     def symbolize_one(
@@ -319,7 +319,7 @@ class Engine:
         *,
         with_ranges: bool = False,
     ) -> Answer:
-        digest, asked, path = checked_name(digest), checked_query(query), checked_path(path)
+        digest, asked, path = digest_of(digest), checked_query(query), checked_path(path)
         if with_ranges:
             whole = self._indexes.whole(digest)
             return CodeFinder(whole).ranged(symbolize_one(whole, asked, path, QueryBudget()))
@@ -361,7 +361,7 @@ class Engine:
         budget = QueryBudget()
         kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
-        index = self._indexes.for_queries(checked_name(digest), meant).view(as_written=as_written)
+        index = self._indexes.for_queries(digest_of(digest), meant).view(as_written=as_written)
         column = checked_column(values)
         return symbolize_column(index, column, kernel=kernel, section=section, path=path, budget=budget)
 
@@ -401,7 +401,7 @@ class Engine:
         context: ContextName = "",
     ) -> Located:
         place, path, memory = checked_place(where), checked_path(path), checked_context_id(context)
-        asked, name = place, checked_name(digest)
+        asked, name = place, digest_of(digest)
         if isinstance(place, ByDevice):
             found = self.contexts.place(place)
             if found.query is None or found.module is None:
@@ -466,7 +466,7 @@ class Engine:
         wanted: AnyNames,
         path: str | None = None,
     ) -> Sequence[NamedItem]:
-        return find_names(self._indexes.whole(checked_name(digest)), checked_names(wanted), checked_path(path))
+        return find_names(self._indexes.whole(digest_of(digest)), checked_names(wanted), checked_path(path))
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
@@ -490,7 +490,7 @@ class Engine:
         with_ranges: bool = False,
     ) -> InScope | list[InScope]:
         every = checked_places((query,) if is_one_query(query) else query)  # type: ignore[arg-type]
-        name, path = checked_name(digest), checked_path(path)
+        name, path = digest_of(digest), checked_path(path)
         found = self._scopes.at_each(name, every, path, with_ranges=with_ranges)
         return found[0] if is_one_query(query) else found
 
@@ -502,7 +502,7 @@ class Engine:
         part = checked_part(part)
         if self._disassemble is None:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
-        digest, at = checked_name(digest), None
+        digest, at = digest_of(digest), None
         if isinstance(part.within, Around) and isinstance(part.within.query, ByDevice):
             at = code_at(self.contexts, part.within.query)
             digest, part = (
@@ -531,7 +531,7 @@ class Engine:
         return (replace(each, module=at.module, section_device_address=start) for each in listed)
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
-        digest = checked_name(digest)
+        digest = digest_of(digest)
         stopped = with_frames(self._indexes.ask(digest, StoppedWaves()))
         kept = [
             KeptCode(other, *each)
@@ -563,7 +563,7 @@ class Engine:
         return self._indexes.ask(digest, VariablesAt(path, tuple(places)))
 
     def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
-        digest, path = checked_name(digest), checked_path(path)
+        digest, path = digest_of(digest), checked_path(path)
         found = self._indexes.ask(digest, EmbeddedSources(tuple(checked_files(files)), path))
         return with_named(found, self._indexes.whole(digest), path)
 

@@ -26,7 +26,7 @@ from symd.model.addresses import (
 from symd.model.breakpoints import PLACE_HINT, FunctionName, KernelName, LocationSpec, SourceLine, parse_place
 from symd.model.columns import U32, U64, no_numbers
 from symd.model.contexts import AddressForm, ContextRecord, Origin, Times
-from symd.model.identities import named_digest
+from symd.model.identities import Digest, checked_digest, named_digest
 from symd.model.line_tables import MOST_AROUND, Around, CodePart, LineLevel, ListingPart
 from symd.model.names import NameQuery, parse_name_query
 from symd.model.sources import PathRule
@@ -54,14 +54,19 @@ _QUERY_HINT = (
 )
 
 
-def checked_name(module: ModuleName) -> str:
-    """A module's digest. ``modules/SHA256`` gives the digest; other text is returned as it is. Raises InvalidInput for
-    what names no module."""
+def digest_of(module: ModuleName) -> str:
+    """The digest in a summary, in a record or in ``modules/SHA256``. Other text is returned as it is: whoever looks for
+    the module says what is wrong with it. Raises InvalidInput for what names no module."""
     if isinstance(module, str):
         return named_digest(module) or module
     if isinstance(module, ModuleSummary | ModuleRecord):
         return module.sha256
     raise InvalidInput(f"a module is named by its SHA-256, not by {kind_of(module)}", hint="pass module.sha256")
+
+
+def checked_digest_of(module: ModuleName) -> Digest:
+    """The digest of a module, as ``digest_of``. Raises BadQuery for text that is no digest."""
+    return checked_digest(digest_of(module))
 
 
 def checked_bytes(data: bytes) -> bytes:
@@ -183,8 +188,8 @@ def checked_timeout(seconds: object) -> float | None:
 
 
 def checked_modules(modules: Iterable[ModuleName]) -> list[str]:
-    """The digests of modules, as ``checked_name`` has each. Raises BadQuery for what is no sequence of them."""
-    return [checked_name(each) for each in several(modules, "modules", "put it in a list")]
+    """The digests of modules, as ``digest_of`` has each. Raises BadQuery for what is no sequence of them."""
+    return [digest_of(each) for each in several(modules, "modules", "put it in a list")]
 
 
 def checked_part(part: ListingPart) -> ListingPart:
@@ -360,7 +365,7 @@ def checked_question(
 def _checked_origin(origin: Origin) -> Origin:
     of_kind(origin, Origin, _ORIGIN_HINT)
     checked = Origin(
-        checked_name(origin.module),
+        digest_of(origin.module),
         checked_path(origin.path),
         checked_kernel(origin.kernel),
         checked_section(origin.section),

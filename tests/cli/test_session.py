@@ -216,7 +216,7 @@ def test_a_line_that_cannot_be_read_counts_also_where_its_answer_is_forgotten_me
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sessions, "_KEPT_ANSWERS", 4)
-    monkeypatch.setattr(sessions, "_WRITTEN_AT_ONCE", 2)
+    monkeypatch.setattr(sessions, "_ANSWERS_WRITTEN_AT_ONCE", 2)
     one = SmallFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
     session = Session(one.symbolize, TextLines(), None)
     known = ["raycast+", *(f"raycast+{number}" for number in range(8))]

@@ -25,7 +25,7 @@ from symd.model.answers import Answers
 from symd.rpc import channel
 from symd.rpc.async_calls import AsyncCalls
 from symd.rpc.calls import Calls
-from symd.rpc.channel import ONE, PAUSES, SERVICE_CONFIG, Credentials, are_several, hosts
+from symd.rpc.channel import PAUSES, SERVICE_CONFIG, SINGLE_DAEMON_OPTIONS, Credentials, are_several, hosts
 from symd.rpc.wire.failures import to_status
 from symd.server.server import options
 from symd.v1.breakpoint_service_pb2 import WatchRequest, WatchResponse, WatchStart
@@ -317,7 +317,7 @@ def test_a_daemon_that_says_nothing_more_is_lost(monkeypatch: pytest.MonkeyPatch
     be_impatient(monkeypatch, maxAttempts=2)
     names = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms")
     quick = dict.fromkeys(names, 300)
-    for each in ("SEVERAL", "ONE"):
+    for each in ("SEVERAL_DAEMONS_OPTIONS", "SINGLE_DAEMON_OPTIONS"):
         known: dict[str, object] = dict(getattr(channel, each))
         assert quick.keys() <= known.keys()
         monkeypatch.setattr(channel, each, tuple({**known, **quick}.items()))
@@ -342,7 +342,7 @@ def test_a_daemon_that_says_nothing_more_is_lost(monkeypatch: pytest.MonkeyPatch
 
 def test_daemons_let_clients_ask_as_often_whether_they_are_there() -> None:
     least = dict(options(Limits()))["grpc.http2.min_ping_interval_without_data_ms"]
-    assert 2 * least <= dict(ONE)["grpc.keepalive_time_ms"]
+    assert 2 * least <= dict(SINGLE_DAEMON_OPTIONS)["grpc.keepalive_time_ms"]
 
 
 class Far:

@@ -195,7 +195,7 @@ def connected(address: str) -> Client:
 def main(addresses: str, count: str, seed: str, malformed: str) -> int:
     stopping, told = threading.Event(), Told()
     alone = (("grpc.use_local_subchannel_pool", 1),)  # else all share one connection
-    channel.ONE = (*channel.ONE, *alone)  # type: ignore[misc]
+    channel.SINGLE_DAEMON_OPTIONS = (*channel.SINGLE_DAEMON_OPTIONS, *alone)  # type: ignore[misc]
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopping.set())
     modules = known_modules()
     first = connected(addresses.partition(",")[0])

@@ -36,7 +36,7 @@ from symd.model.arguments import (
     checked_alias_key,
     checked_context_id,
     checked_load_number,
-    checked_name,
+    digest_of,
 )
 from symd.model.contexts import (
     ALIAS_HINT,
@@ -191,7 +191,7 @@ class StoredAliases:
         self._aliases.remove(*checked_alias_key(kind, key, context))
 
     def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
-        name = checked_name(digest)
+        name = digest_of(digest)
         if after is not None:
             of_kind(after, Alias, ALIAS_HINT)
         page = self._aliases.of(name, after, PAGE)

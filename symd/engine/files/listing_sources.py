@@ -13,7 +13,7 @@ from symd.api import Symbolizer
 from symd.config import Limits
 from symd.errors import BadQuery
 from symd.model.answers import Answer, Answers, Reason
-from symd.model.arguments import AnyColumn, AnyQuery, ModuleName, checked_name
+from symd.model.arguments import AnyColumn, AnyQuery, ModuleName, digest_of
 from symd.model.line_tables import WHOLE_MODULE, Listing, ListingPart
 from symd.model.sources import PathRule, SourceText
 from symd.query.python_names import PythonNames
@@ -84,7 +84,7 @@ class _PythonNamed:
         return getattr(self._symbolizer, name)
 
     def _names_of(self, module: ModuleName) -> PythonNames:
-        digest = checked_name(module)
+        digest = digest_of(module)
         if digest not in self._names:
             self._names[digest] = PythonNames(
                 lambda files: texts_of(self._symbolizer, digest, files, self._allowed, self._limits)
