@@ -50,6 +50,6 @@ class LoadedCode:
         for number in self._context_log.active_loads_of(Digest(digest), _EVER):
             loaded = self._context_log.load(number)
             if loaded is not None and loaded.context.id == context and loaded.load.segments:
-                covering = self._contexts.covering(context, number)
-                located = placed(located, DevicePlaces(index, loaded, covering))
+                cover = self._contexts.cover(context, number)
+                located = placed(located, DevicePlaces(index, loaded, cover))
         return located
