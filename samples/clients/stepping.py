@@ -38,7 +38,8 @@ class Stepping:
         self._level = len(stop.frames) - 1
 
     def over(self, granularity: str) -> Answer | None:
-        """To the next statement, line or instruction of the innermost frame, past what is inlined into it."""
+        """To the next statement, line or instruction of the innermost frame, past what is inlined into it: past a whole
+        call, also where it is the first of its line."""
         return self._step(granularity, into=False)
 
     def into(self, granularity: str) -> Answer | None:

@@ -34,7 +34,6 @@ class ByAddress:
     address: ObjectAddress
 
     def __str__(self) -> str:
-        """As people write it."""
         return f"{self.address:#x}"
 
 
@@ -46,7 +45,6 @@ class ByKernel:
     offset: KernelOffset
 
     def __str__(self) -> str:
-        """As people write it."""
         return f"{self.kernel}+{self.offset:#x}"
 
 
@@ -58,7 +56,6 @@ class BySection:
     offset: SectionOffset
 
     def __str__(self) -> str:
-        """As people write it."""
         return f"({self.section if isinstance(self.section, str) else f'#{self.section}'})+{self.offset:#x}"
 
 

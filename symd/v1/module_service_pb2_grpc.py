@@ -37,9 +37,12 @@ class ModuleServiceStub:
 
     * A google.rpc.ErrorInfo with domain "symd" and one of the reasons in style.md. Its metadata has "message", "where",
     and "hint" where they apply, and facts such as "module", "code_object", "limit", and "value". These reasons are not
-    values of the enum `Reason`, although some names occur in both. * With INVALID_ARGUMENT, a google.rpc.BadRequest that
-    names the field of the request, if one is to blame. The same request will never succeed. * If the same request may
-    succeed later, a google.rpc.RetryInfo. Without one, retry only after something has changed.
+    values of the enum `Reason`, although some names occur in both.
+
+    * With INVALID_ARGUMENT, a google.rpc.BadRequest that names the field of the request, if one is to blame. The same
+    request will never succeed.
+
+    * If the same request may succeed later, a google.rpc.RetryInfo. Without one, retry only after something has changed.
 
     Every method can return these codes in addition to its own: INVALID_ARGUMENT with reason BAD_QUERY or INVALID_INPUT
     (a name or field is invalid); DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED with reason LIMIT_EXCEEDED (the request would
@@ -130,9 +133,12 @@ class ModuleServiceServicer:
 
     * A google.rpc.ErrorInfo with domain "symd" and one of the reasons in style.md. Its metadata has "message", "where",
     and "hint" where they apply, and facts such as "module", "code_object", "limit", and "value". These reasons are not
-    values of the enum `Reason`, although some names occur in both. * With INVALID_ARGUMENT, a google.rpc.BadRequest that
-    names the field of the request, if one is to blame. The same request will never succeed. * If the same request may
-    succeed later, a google.rpc.RetryInfo. Without one, retry only after something has changed.
+    values of the enum `Reason`, although some names occur in both.
+
+    * With INVALID_ARGUMENT, a google.rpc.BadRequest that names the field of the request, if one is to blame. The same
+    request will never succeed.
+
+    * If the same request may succeed later, a google.rpc.RetryInfo. Without one, retry only after something has changed.
 
     Every method can return these codes in addition to its own: INVALID_ARGUMENT with reason BAD_QUERY or INVALID_INPUT
     (a name or field is invalid); DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED with reason LIMIT_EXCEEDED (the request would
@@ -332,9 +338,12 @@ class ModuleService:
 
     * A google.rpc.ErrorInfo with domain "symd" and one of the reasons in style.md. Its metadata has "message", "where",
     and "hint" where they apply, and facts such as "module", "code_object", "limit", and "value". These reasons are not
-    values of the enum `Reason`, although some names occur in both. * With INVALID_ARGUMENT, a google.rpc.BadRequest that
-    names the field of the request, if one is to blame. The same request will never succeed. * If the same request may
-    succeed later, a google.rpc.RetryInfo. Without one, retry only after something has changed.
+    values of the enum `Reason`, although some names occur in both.
+
+    * With INVALID_ARGUMENT, a google.rpc.BadRequest that names the field of the request, if one is to blame. The same
+    request will never succeed.
+
+    * If the same request may succeed later, a google.rpc.RetryInfo. Without one, retry only after something has changed.
 
     Every method can return these codes in addition to its own: INVALID_ARGUMENT with reason BAD_QUERY or INVALID_INPUT
     (a name or field is invalid); DEADLINE_EXCEEDED; RESOURCE_EXHAUSTED with reason LIMIT_EXCEEDED (the request would

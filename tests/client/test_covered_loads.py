@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from symd.api import Symbolizer
-from symd.errors import KernelNotFound
+from symd.errors import BadQuery, KernelNotFound, ModuleNotFound
 from symd.model.addresses import ByAddress, ByDevice, ByKernel, DeviceAddress, KernelOffset
 from symd.model.answers import Reason
 from symd.model.breakpoints import Breakpoint, FunctionName, SourceLine
@@ -154,3 +154,14 @@ def test_a_segment_without_a_size_reaches_to_the_end_of_the_function_that_it_nam
     for lost, what in (("marsh", "no code at marsh[+]0x0"), ("shade.kd", "no code at shade.kd[+]0x0")):
         with pytest.raises(KernelNotFound, match=what):
             symd.contexts.record(name, [Load(digest, 1, (at_kernel(0x5000, lost),))])
+
+
+def test_what_is_missing_for_a_load_is_said_with_what_to_do(symd: Symbolizer) -> None:
+    digest = symd.add((SAMPLES / "amdgpu/bin/odd.bundle").read_bytes()).sha256
+    name = symd.contexts.add(Context("host", 1))
+    with pytest.raises(ModuleNotFound, match="say each segment with its size"):
+        symd.contexts.record(name, [Load("0" * 64, 1, (at_kernel(0x5000, "shade"),))])
+    with pytest.raises(ModuleNotFound, match="say each segment with its size"):
+        symd.contexts.record(name, [Load("0" * 64, 1, load_base=0)])
+    with pytest.raises(BadQuery, match=r"overlap.*name the code object"):
+        symd.contexts.record(name, [Load(digest, 1, load_base=0x10000)])

@@ -107,7 +107,7 @@ for (let i = 0; i < Number(stops); ++i) {
 console.log(stopped.printed.join("\n"));
 console.error(`a stop: 3 messages, ${times.sort((a, b) => a - b)[times.length >> 1].toFixed(1)} ms (median of ${times.length})`);
 
-// Step over: row after row, past what is inlined into the frame, until its line is another one or its code ends.
+// Step over: row after row, past what is inlined into the frame, until its line is another one or its code ends. A debugger also stops where branches lead.
 const holding = (code: SectionRange[], offset: bigint) => code.find((each) => each.start <= offset && offset < each.end);
 async function over(start: Answer, base: bigint): Promise<Answer | undefined> {
   const depth = start.frames.length, own = start.frames[0].code;
@@ -116,7 +116,7 @@ async function over(start: Answer, base: bigint): Promise<Answer | undefined> {
     const [found] = (await ask<SymbolizeResponse>((done) => symbols.symbolize(request, done))).answers;
     const frame = found.frames.at(-depth), inner = holding(found.frames.at(-depth - 1)?.code ?? [], next);
     if (!holding(own, next)) return found; // out of the function, or of the inlined call
-    if (!inner && frame?.line && frame.line !== start.frames[0].line) return found;
+    if (frame?.line && frame.line !== start.frames[0].line) return { ...found, frames: found.frames.slice(-depth) }; // also at the call of what is inlined here
     next = inner?.end ?? found.row?.end;
   }
 }

@@ -47,6 +47,6 @@ class LoadedPlaces:
         for number in self._context_log.loads_held(Digest(digest), context):
             loaded = self._context_log.load(number)
             if loaded is not None and loaded.load.segments:
-                covering = self._contexts.covering(context, number)
-                located = with_device_addresses(located, DevicePlaces(index, loaded, covering))
+                cover = self._contexts.cover(context, number)
+                located = with_device_addresses(located, DevicePlaces(index, loaded, cover))
         return located

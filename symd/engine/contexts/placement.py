@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.errors import BadQuery, InvalidInput, KernelNotFound, LimitExceeded, ObjectNotFound
+from symd.errors import BadQuery, InvalidInput, KernelNotFound, LimitExceeded, ModuleNotFound, ObjectNotFound
 from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress, ObjectAddress, Query
 from symd.model.columns import U64
@@ -115,6 +115,14 @@ def placed(load: Load, width: int, opener: OpenIndex) -> Load:
     ``ObjectNotFound`` and ``KernelNotFound`` where they are needed and not there.
     """
     _check_life(load)
+
+    def opened() -> Index:
+        try:
+            return opener()
+        except ModuleNotFound as error:
+            error.hint = "add the module first, or say each segment with its size"
+            raise
+
     if load.load_base is not None and load.segments:
         raise BadQuery("a load has either segments or a base", where=load.module)
     if len(load.segments) > MAX_SEGMENTS:
@@ -122,9 +130,9 @@ def placed(load: Load, width: int, opener: OpenIndex) -> Load:
     if load.load_base is None and not load.segments:
         return replace(load, path=None)
     if load.load_base is not None:
-        segments = _at_base(load.load_base, load.path, opener())
+        segments = _at_base(load.load_base, load.path, opened())
     else:
-        sizer = _Sizer(opener)
+        sizer = _Sizer(opened)
         segments = [sizer.sized(_named(each, load.path)) for each in load.segments]
     _check_segments(segments, width, load.module)
     return replace(load, segments=tuple(segments), load_base=None, path=None)

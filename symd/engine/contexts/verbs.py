@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from symd.api import ServedContextVerbs
-from symd.engine.contexts.covering import Covering, covered_loads
 from symd.engine.contexts.device import ContextMap, OpenIndexOf, place_of, symbolize_question
+from symd.engine.contexts.load_cover import LoadCover, covered_loads
 from symd.engine.contexts.placement import (
     MAX_TEXT,
     SegmentBudget,
@@ -144,14 +144,14 @@ class StoredContexts(ServedContextVerbs):
     def place(self, query: ByDevice) -> DevicePlace:
         return place_of(query, self._follow)
 
-    def covering(self, name: str, number: int) -> Covering:
+    def cover(self, name: str, number: int) -> LoadCover:
         """What lies over the load with that number in a context. Raises ``ContextNotFound`` and ``LimitExceeded``."""
         known = self._map(name).follow()
-        return Covering.of(known.timeline, known.width, number)
+        return LoadCover.of(known.timeline, known.width, number)
 
     def covered_loads(self, name: str, number: int) -> list[int]:
         """The numbers of the loads before the one with that number that it lies over (``covered_loads``). Raises as
-        ``covering`` does."""
+        ``cover`` does."""
         return covered_loads(self._map(name).follow().timeline, number)
 
     def _follow(self, name: str) -> ContextMap:

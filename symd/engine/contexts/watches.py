@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from symd.engine.contexts.covering import Covering
+from symd.engine.contexts.load_cover import LoadCover
 from symd.engine.contexts.placement import extended, reduced
 from symd.engine.contexts.verbs import StoredContexts
 from symd.errors import BadQuery, ModuleNotFound, SymdError
@@ -197,15 +197,15 @@ class Watcher:
         """The places that are gone because a load began on top of those that put them there."""
         context, number = loaded.context.id, loaded.number
         try:
-            under = {each: self._memory.covering(context, each) for each in self._memory.covered_loads(context, number)}
+            under = {each: self._memory.cover(context, each) for each in self._memory.covered_loads(context, number)}
         except SymdError:  # the context was forgotten since, or says too much: nothing is answered in it
             return
-        for each, covering in under.items():
+        for each, cover in under.items():
             before = self._store.context_log.load(each)
             if before is None or not self._is_wanted(before) or self._comes_later(before.load.module, position):
                 continue
             for held in self._of_load(before, waiting, lambda other: other < number):
-                gone = _covered_places(held.answer, covering, number)
+                gone = _covered_places(held.answer, cover, number)
                 if gone.locations:
                     living = replace(before, load=replace(before.load, segments=(), unload_time=None))
                     yield PlacesGone(held.id, held.digest, gone, living)
@@ -269,11 +269,11 @@ class Watcher:
         try:
             index = self._opener(digest) if here else None
             found = self._asked(index, here) if index else []
-            covering = self._memory.covering(loaded.context.id, loaded.number) if found else None
+            cover = self._memory.cover(loaded.context.id, loaded.number) if found else None
         except SymdError:
             return
-        if covering and index:
-            places = DevicePlaces(index, loaded, covering, counts)
+        if cover and index:
+            places = DevicePlaces(index, loaded, cover, counts)
             for each, answer in found:
                 own = replace(answer, locations=tuple(filter(places.may_hold, answer.locations)))
                 if own.locations or own.refusal is not None:
@@ -321,10 +321,10 @@ def with_device_addresses(answer: Located, places: DevicePlaces) -> Located:
     return replace(answer, locations=found)
 
 
-def _covered_places(answer: Located, covering: Covering, number: int) -> Located:
+def _covered_places(answer: Located, cover: LoadCover, number: int) -> Located:
     """The places of an answer at those of their device addresses that the load with that number covers."""
     covered = (
-        replace(each, device_addresses=tuple(at for at in each.device_addresses if number in covering.at(at)))
+        replace(each, device_addresses=tuple(at for at in each.device_addresses if number in cover.at(at)))
         for each in answer.locations
     )
     return replace(answer, locations=tuple(each for each in covered if each.device_addresses))
@@ -351,11 +351,11 @@ class DevicePlaces:
         self,
         index: Index,
         loaded: LoadInContext,
-        covering: Covering,
+        cover: LoadCover,
         counts: Callable[[int], bool] = lambda _number: True,
     ) -> None:
         segments, self._width = loaded.load.segments, loaded.context.context.address_bits
-        self._covering, self._counts = covering, counts
+        self._cover, self._counts = cover, counts
         self._paths = {segment.path for segment in segments}
         self._numbers = index.section_numbers
         by_section: dict[int, list[Interval]] = defaultdict(list)
@@ -380,7 +380,7 @@ class DevicePlaces:
         found = set(_found(self._by_section.get(number), offset))
         for named in (path, None):
             found.update(_found(self._by_address.get(named), address))
-        held = [each for each in sorted(found) if not any(map(self._counts, self._covering.at(each)))]
+        held = [each for each in sorted(found) if not any(map(self._counts, self._cover.at(each)))]
         low, _ = reduced(np.array(held, np.uint64), self._width)
         return tuple(map(DeviceAddress, extended(low, self._width).tolist()))
 

@@ -13,7 +13,7 @@ from symd.model.columns import I64, U64
 
 
 @dataclass(frozen=True, slots=True)
-class Covering:
+class LoadCover:
     """The segments that lie over those of one load, in a context whose addresses have ``width`` bits: of loads that
     began while it lived, or together with it. ``own`` and ``over`` are numbers of rows of the timeline."""
 
@@ -23,7 +23,7 @@ class Covering:
     over: I64
 
     @classmethod
-    def of(cls, timeline: Timeline, width: int, number: int) -> Covering:
+    def of(cls, timeline: Timeline, width: int, number: int) -> LoadCover:
         """What lies over the load with that number."""
         own = timeline.rows_of(number)
         over = timeline.rows_over(own)
