@@ -157,7 +157,7 @@ def _place_text(row: HotRow, by: str) -> str:
         return place.file or "(no file)"
     if by == "kernel":
         return place.kernel or "(unnamed)"
-    line = f"{place.file}:{place.line}" if place.file and place.line else place.file or "(no line)"
+    line = f"{place.file}:{place.line}" if place.file and place.line else f"{place.file or ''} (no line)".lstrip()
     words = [place.instruction] if place.instruction else []
     words += (
         [place.function or "(unnamed)", place.file or "(no file)"] if by == "function" else [line, place.function or ""]
