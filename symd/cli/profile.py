@@ -27,6 +27,7 @@ from symd.cli.options import (
     source_root_option,
 )
 from symd.cli.output import NO, check_output_is_not_input, printable, progress_bar, say, say_notes, write_json
+from symd.cli.unresolved import daemon_hints, unknown_names
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
 from symd.engine.files.input import read_input
@@ -38,7 +39,7 @@ from symd.formats.containers import uri as uris
 from symd.model.sources import PathRule
 from symd.profiles import Converted, NamedModule, Report, gzipped
 from symd.profiles.exports import EXPORTS
-from symd.profiles.placed import PlacedSamples, placed
+from symd.profiles.placed import AddressPlaces, PlacedSamples, placed
 from symd.profiles.sample_tables.sample_files import named_file, named_module
 from symd.system.atomic_output import write_file_or_stdout
 
@@ -158,6 +159,8 @@ def profile_resolver(
     ``files`` that the profile names."""
     with open_symbolizer(server, limits) as symbolizer:
         named = [named_module(text, symbolizer, server, limits) for text in modules]
+        if server is not None and not named:
+            symbolizer.missing(["0" * 64])  # a daemon that does not answer is no daemon without modules
         sources = with_python_names(symbolizer, allowed_folders(roots, rules), limits)
         yield profiles.Resolver(sources, named, read_uri=files.read)
 
@@ -271,6 +274,10 @@ def command(
             else:
                 kept = profiles.symbolize(data, resolver, options, name)
                 done = Converted(kept.data, kept.report)
+            if done.report.unresolved and not done.report.resolved and server is not None:
+                read = profiles.samples(data, options, name)
+                hints = daemon_hints(resolver, unknown_names(read, AddressPlaces(read, resolver, options)))
+                done = replace(done, notes=(*done.notes, *hints))
     nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
     if nothing and to is None and target != "-" and Path(target).exists():
         say(f"{target} was left unchanged: nothing could be resolved")
