@@ -89,11 +89,13 @@ def unknown_names(profile: SampledProfile, places: AddressPlaces) -> list[str]:
 def daemon_hints(resolver: Resolver, names: Iterable[str]) -> Iterator[str]:
     """Which module of a daemon has a kernel of each of these names, as it is given with -m."""
     wanted = set(names)
-    for record in islice(resolver.symbolizer.modules(), _SEARCHED if wanted else 0):
-        with suppress(SymdError):
-            kernels = {each.name for item in resolver.summary(record.sha256).objects for each in item.kernels}
+    with suppress(SymdError):  # who may not list modules is told nothing of them
+        for record in islice(resolver.symbolizer.modules(), _SEARCHED if wanted else 0):
+            kernels: set[str] = set()
+            with suppress(SymdError):
+                kernels = {each.name for item in resolver.summary(record.sha256).objects for each in item.kernels}
             for name in sorted(wanted & kernels):
                 wanted.remove(name)
                 yield f"the daemon has a module with {name}: add -m modules/{record.sha256}"
-        if not wanted:
-            return
+            if not wanted:
+                return
