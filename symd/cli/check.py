@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from shlex import quote
 from typing import Any
 
 import click
@@ -70,7 +71,7 @@ def _check_kind(data: bytes, file: str) -> None:
     """Raises InvalidInput for what is plainly something else."""
     found = identify(data)
     if found is not None and found.NAME != spirv.NAME:
-        hint = "symd extract FILE DIR writes SPIR-V that it holds as files of their own"
+        hint = f"symd verify {quote(file)} checks its debug data; symd extract FILE DIR writes SPIR-V that it holds"
         raise InvalidInput(f"it is of the format {found.NAME}, not SPIR-V", where=file, hint=hint)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import shlex
 import sys
 import traceback
@@ -19,7 +18,8 @@ from typing import NoReturn, TextIO
 import click
 from click.shell_completion import shell_complete
 
-from symd.cli.options import documented, example, first_example
+from symd.cli.advice import usage_text
+from symd.cli.options import documented, example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start import INTERRUPTED, end, version_text
@@ -111,12 +111,12 @@ OTHERS = ("slim", "addr2line", "llvm-symbolizer")
 """Verbs that the help only names."""
 
 MEANT = {
-    "listing": "disasm disassemble disassembly objdump nvdisasm asm sass isa dump",
+    "listing": "disasm disassemble disassembly objdump nvdisasm asm sass isa dump source",
     "symbolize": "addr2sym lookup resolve line srcline frames where address",
     "annotate": "decode crash log stacktrace",
-    "hot": "top hotspots hottest annotate-profile report-profile",
+    "hot": "top hotspots hottest annotate-profile report-profile perf stat stats analyze",
     "profile": "convert export symbolize-profile flamegraph",
-    "info": "file readelf cuobjdump inspect show kernels ls-file",
+    "info": "file readelf cuobjdump inspect show kernels ls-file list",
     "names": "nm functions symbols search find grep demangle",
     "locate": "break breakpoint line2addr addresses",
     "variables": "vars locals scope",
@@ -126,15 +126,16 @@ MEANT = {
     "run": "capture trace exec launch",
     "collect": "import add ingest cache",
     "grab": "build compile ocloc",
-    "check": "validate spirv-val lint",
-    "verify": "compare diff",
+    "check": "spirv-val lint",
+    "verify": "compare diff validate",
     "slim": "strip shrink",
     "serve": "start server listen",
-    "daemon modules": "ls list",
+    "daemon": "load",
+    "daemon modules": "ls",
     "daemon rm": "remove delete forget",
     "daemon contexts": "ps processes",
     "daemon watch": "events follow",
-    "daemon status": "ping stat",
+    "daemon status": "ping",
     "daemon stop": "kill shutdown quit",
     "daemon store": "backup copy repair gc",
     "doctor": "diagnose devices drivers",
@@ -357,6 +358,10 @@ def _invoke(arguments: Sequence[str]) -> int:
     try:
         with GROUP.make_context("symd", list(arguments)) as context:
             return int(GROUP.invoke(context) or 0)
+    except click.BadOptionUsage as error:
+        if error.ctx is None and arguments[0] in dict(VERBS):  # click's parser does not say whose option it is
+            error.ctx = click.Context(load_verb(arguments[0]), click.Context(GROUP, info_name="symd"), arguments[0])
+        raise
     except click.NoSuchOption as error:
         file = next((each for each in arguments if each.startswith("-") and os.path.lexists(each)), None)
         if file is None:
@@ -423,43 +428,13 @@ def _explain(error: SymdError | click.ClickException) -> int:
         error.show()
         return MISUSED
     if isinstance(error, click.ClickException):
-        complain(_usage(error))
+        complain(usage_text(error))
         return MISUSED
     error.hint = _TYPED.get(error.hint, error.hint)
     complain(str(error))
     if isinstance(error, BuildFailed) and error.build_log:
         write_build_log(error.build_log)
     return error.exit_code
-
-
-_PROFILE_VERBS = ("profile", "hot", "record")
-"""Verbs of which other tools have some that start a program and sample it."""
-
-
-def _usage(error: click.ClickException) -> str:
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    verb = context.command_path if context else "symd"
-    said = error.format_message().rstrip(".")
-    return f"{said}{_advice(error, said, context)} (see {verb} --help)"
-
-
-def _advice(error: click.ClickException, said: str, context: click.Context | None) -> str:
-    """What to write instead, where that is known."""
-    if context is not None and context.info_name in _PROFILE_VERBS and "--" in sys.argv[2:]:
-        return "; symd does not sample a program: symd run -- PROGRAM collects its modules, and symd profile and symd hot read what a profiler wrote"
-    if isinstance(error, click.NoSuchOption) and re.fullmatch(r"-[0-9]", error.option_name):
-        return "; a number behind a minus is no address: addresses are not negative"
-    if said.startswith("Missing ") and context is not None:
-        return f"; write, for example: {shown}" if (shown := first_example(context.command)) else ""
-    return _misplaced(error.message, context)
-
-
-def _misplaced(message: str, context: click.Context | None) -> str:
-    """How a kernel or another function is named, where its name is behind FILE alone."""
-    extra = re.fullmatch(r"Got unexpected extra argument \((.+)\)", message, re.DOTALL)
-    options = {option for each in context.command.params for option in each.opts} if context is not None else set()
-    option = next((each for each in ("--function", "--kernel") if each in options), None)
-    return f"; a kernel is named so: {option} {shlex.quote(extra[1])}" if extra and option else ""
 
 
 def _speak_utf8(stream: TextIO) -> None:

@@ -3,6 +3,7 @@ hottest first."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from symd.cli.options import (
     example,
     json_option,
 )
-from symd.cli.output import NO, printable, progress_bar, write_json, write_line
+from symd.cli.output import NO, printable, progress_bar, say_notes, write_json, write_line
 from symd.cli.profile import (
     ProfileFiles,
     check_no_module,
@@ -23,17 +24,25 @@ from symd.cli.profile import (
     profile_module_options,
     profile_resolver,
 )
+from symd.cli.unresolved import daemon_hints, profile_notes, unknown_names, unresolved_notes
 from symd.config import Limits
 from symd.engine.files.input import read_input
-from symd.model.answers import Frame
+from symd.model.answers import Frame, Reason
 from symd.model.sources import PathRule
 from symd.profiles.hot import BY, HotProfile, HotRow, hot
 from symd.profiles.placed import AddressPlaces
-from symd.profiles.samples import Value, shown_name
+from symd.profiles.samples import SampledProfile, Value, shown_name
 from symd.system.messages import complain
 
 SHOWN = 20
 """Places that are printed where nobody says how many."""
+_DECIMAL = re.compile(r"\+[0-9]+\]?$")
+_NOWHERE = {
+    Reason.UNKNOWN_KERNEL: "in no kernel or module that is known",
+    Reason.OUTSIDE_TEXT: "outside the code of its kernel or module",
+    Reason.AMBIGUOUS: "in a kernel or module whose name several have",
+}
+"""Where samples lie that are in no module that is known, or at no instruction of it."""
 _SHOWN_REASONS = 3
 """Columns of a place, such as stall reasons, that are printed with it."""
 
@@ -84,7 +93,13 @@ def command(
         options = profiles.Options(limits, progress)
         with naming_profile(source):
             profile = profiles.samples(data, options, name)
-            found = hot(profile, AddressPlaces(profile, resolver, options), resolver.summary, by, value)
+            places = AddressPlaces(profile, resolver, options)
+            found = hot(profile, places, resolver.summary, by, value)
+            notes = [*unresolved_notes(profile, places, resolver, found)]
+            if _is_unclear(profile, places):
+                notes += profile_notes(data, resolver, options, name)
+            if server is not None:
+                notes += daemon_hints(resolver, unknown_names(profile, places))
     rows = found.rows[: top or None]
     if as_json:
         for row in rows:
@@ -95,7 +110,17 @@ def command(
     nothing = all(row.place.reason is not None for row in found.rows)
     if nothing and found.rows and not modules and server is None:
         complain("no module was given: -m FILE names the one that ran")
+    say_notes(notes)
     return NO if nothing and found.rows else 0
+
+
+def _is_unclear(profile: SampledProfile, places: AddressPlaces) -> bool:
+    """Whether a report of the profile has something to explain: an address that lies nowhere, or what is nearly one."""
+    return any(isinstance(place, Reason) for place in places.places.values()) or any(
+        _DECIMAL.search(each.label or each.frames[0].function or "")
+        for each in profile.addresses
+        if each.address is None and (each.label or each.frames)
+    )
 
 
 def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
@@ -153,12 +178,12 @@ def _number(value: Value) -> str:
 def _place_text(row: HotRow, by: str) -> str:
     place = row.place
     if place.reason is not None:
-        return f"in no module that is known ({place.reason.name})"
+        return f"{_NOWHERE.get(place.reason, 'in no module that is known')} ({place.reason.name})"
     if by == "file":
         return place.file or "(no file)"
     if by == "kernel":
         return place.kernel or "(unnamed)"
-    line = f"{place.file}:{place.line}" if place.file and place.line else place.file or "(no line)"
+    line = f"{place.file}:{place.line}" if place.file and place.line else f"{place.file or ''} (no line)".lstrip()
     words = [place.instruction] if place.instruction else []
     words += (
         [place.function or "(unnamed)", place.file or "(no file)"] if by == "function" else [line, place.function or ""]

@@ -35,7 +35,6 @@ from symd.model.answers import Answers, Frame
 from symd.model.identities import ObjectPath
 from symd.model.json.answers import instruction_lines
 from symd.model.line_tables import MOST_AROUND, Around, CodePart, Listing, ListingPart
-from symd.model.reasons import LINED
 from symd.model.sources import PathRule, SourceText, TextOrigin
 from symd.model.texts import counted, plural
 from symd.profiles.placed import PlacedSamples
@@ -87,8 +86,8 @@ class Block:
 
 
 def blocks(answers: Answers) -> list[Block]:
-    """Kernel by kernel and in them by function, in the order of the code. An instruction whose row says "line 0" has no
-    line."""
+    """Kernel by kernel and in them by function, in the order of the code. An instruction whose answer is APPROXIMATE
+    stands below that line, as it counts for it in every sum of samples."""
     found: dict[tuple[int, str | None], dict[str | None, Block]] = {}
     frames_of = _Frames(answers)
     places = answers.text_section.tolist()
@@ -101,7 +100,7 @@ def blocks(answers: Answers) -> list[Block]:
         if block is None:
             section = answers.text_sections[place - 1].section or ""
             block = functions[function] = Block(kernel, function, section)
-        innermost = frames[0] if frames and int(answers.locations.reason[location]) in LINED else None
+        innermost = frames[0] if frames else None
         if innermost and innermost.file and innermost.line:
             block.files.setdefault(innermost.file, {}).setdefault(innermost.line, []).append(number)
         else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -27,6 +27,7 @@ from symd.cli.options import (
     source_root_option,
 )
 from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, write_json
+from symd.cli.unresolved import daemon_hints, unknown_names
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
 from symd.engine.files.input import read_input
@@ -38,7 +39,7 @@ from symd.formats.containers import uri as uris
 from symd.model.sources import PathRule
 from symd.profiles import Converted, NamedModule, Report, gzipped
 from symd.profiles.exports import EXPORTS
-from symd.profiles.placed import PlacedSamples, placed
+from symd.profiles.placed import AddressPlaces, PlacedSamples, placed
 from symd.profiles.sample_tables.sample_files import named_file, named_module
 from symd.system.atomic_output import write_file_or_stdout
 from symd.system.messages import complain
@@ -157,15 +158,21 @@ def profile_resolver(
     ``files`` that the profile names."""
     with open_symbolizer(server, limits) as symbolizer:
         named = [named_module(text, symbolizer, server, limits) for text in modules]
+        if server is not None and not named:
+            symbolizer.missing(["0" * 64])  # a daemon that does not answer is no daemon without modules
         sources = with_python_names(symbolizer, allowed_folders(roots, rules), limits)
         yield profiles.Resolver(sources, named, read_uri=files.read)
 
 
-def check_no_module(data: bytes, source: str) -> None:
-    """Raises InvalidInput where what should be a profile is a module."""
+def check_no_module(data: bytes, source: str, target: str | None = None) -> None:
+    """Raises InvalidInput where what should be a profile is a module; ``target`` is the argument behind it, which
+    may be the profile."""
     if compressed_file.claims(data):  # expanding it tells what is inside
         return
     if profiles.identify(data) is None and (found := identify(data)) is not None:
+        if target is not None and Path(target).is_file():
+            hint = f"modules go after -m: symd profile -m {quote(source)} {quote(target)} OUT"
+            raise InvalidInput(f"it is {found.NAME}, a module, not a profile", where=source, hint=hint)
         hint = f"symd profile -m {quote(source)} IN OUT, or symd hot -m {quote(source)} IN; IN is what a profiler wrote"
         raise InvalidInput(
             f"no reader knows this profile format: it is {found.NAME}, a module", where=source, hint=hint
@@ -250,7 +257,7 @@ def command(
     """
     if target is None and output is None and Path(source).is_file():
         check_no_module(read_input(source, limits, expand=False), source)
-    target = _named_out(target, output)
+    target = _named_out(source, modules, target, output)
     if value is not None and to is None:
         raise click.UsageError("--value chooses what --to writes: name a format with --to")
     if as_json and target == "-":
@@ -260,7 +267,7 @@ def command(
         check_output_is_not_input((target,), (source,))
     data = read_input(source, limits, expand=False)  # profiles stay as they are
     if name is None:
-        check_no_module(data, source)
+        check_no_module(data, source, target)
     files = ProfileFiles(folders, limits)
     with profile_resolver(server, limits, modules, files, roots, rules) as resolver, progress_bar() as progress:
         options = profiles.Options(limits, progress)
@@ -270,6 +277,11 @@ def command(
             else:
                 kept = profiles.symbolize(data, resolver, options, name)
                 done = Converted(kept.data, kept.report)
+            if done.report.unresolved and not done.report.resolved and server is not None:
+                with suppress(SymdError):
+                    read = profiles.samples(data, options, name)
+                    hints = daemon_hints(resolver, unknown_names(read, AddressPlaces(read, resolver, options)))
+                    done = replace(done, notes=(*done.notes, *hints))
     nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
     if nothing and to is None and target != "-" and Path(target).exists():
         complain(f"{target} was left unchanged: nothing could be resolved")
@@ -284,10 +296,12 @@ def command(
     return NO if nothing else 0
 
 
-def _named_out(target: str | None, output: str | None) -> str:
+def _named_out(source: str, modules: Sequence[str], target: str | None, output: str | None) -> str:
     """OUT, which is the second argument or that of -o. Raises ``UsageError`` where it is neither, or both."""
     if target is None and output is None:
-        raise click.UsageError("Missing argument 'OUT' (or -o OUT)")
+        given = " ".join(f"-m {quote(each)}" for each in modules or ("FILE",))
+        shown = f"symd profile {given} {quote(source)} OUT"
+        raise click.UsageError(f"Missing argument 'OUT' (or -o OUT); write, for example: {shown}")
     if target is not None and output is not None:
         raise click.UsageError("name OUT once: as the second argument, or with -o")
     return str(target or output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,7 +21,8 @@ from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, pr
 from symd.cli.captures_destination import Destination, destination, send_waiting, unanswered
 from symd.cli.options import complete_files, example, limit_option, named_server, server_option_that
 from symd.config import Limits
-from symd.errors import ToolMissing
+from symd.errors import InvalidInput, ToolMissing
+from symd.formats.elf.constants import EM_AMDGPU, EM_CUDA, EM_INTELGT
 from symd.model.captures import CaptureWay
 from symd.model.texts import counted
 from symd.system.atomic_output import make_inside, writing
@@ -45,6 +47,8 @@ WAYS = {
 }
 """The ways into a program that is started, and what the summary calls them."""
 
+_DEVICE_MACHINES: Final = frozenset({EM_AMDGPU, EM_CUDA, EM_INTELGT})
+"""Machines of ELF images that devices run."""
 _SET_SINCE: Final = ("OPENBLAS_NUM_THREADS", "GRPC_VERBOSITY", "LC_CTYPE")
 
 
@@ -113,6 +117,7 @@ def command(
     PROGRAM has symd's standard streams, terminal and signals. symd exits with its exit code, or is ended by the same
     signal. At the end, a line on stderr says what was captured and where it is.
     """
+    _check_no_module(program[0])
     simulated = _simulated(simulate) if simulate else {}
     chosen = destination(program[0], out, named_server(server, out))
     run = make_run_folder()
@@ -139,6 +144,20 @@ def command(
         parts = (*summary(counts), *where(counts, chosen, sent, gone=gone), nobody, advice)
         _say("; ".join(filter(None, parts)))
     return end_like(ending)
+
+
+def _check_no_module(program: str) -> None:
+    """Raises InvalidInput where the program is a code object, which no host runs."""
+    if "/" not in program and shutil.which(program):
+        return
+    with contextlib.suppress(OSError), Path(program).open("rb") as stream:
+        head = stream.read(20)
+        if head.startswith(b"\x7fELF") and int.from_bytes(head[18:20], "little") in _DEVICE_MACHINES:
+            raise InvalidInput(
+                "is a module, not a program",
+                where=program,
+                hint="symd run -- PROGRAM runs what loads it; symd info FILE shows what is in it",
+            )
 
 
 NO_DEVICE = "there is no GPU here: symd run --simulate dg2 gives the program Intel's drivers without one, and symd doctor says what is installed"

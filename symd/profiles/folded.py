@@ -83,7 +83,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
 
     changed = _FRAME.sub(replaced, text)
     decimal = _decimal_frames(text, resolver, spending, tally)
-    report = tally.report(NAME, "frames", (*_notes(handles, answers), *decimal))
+    report = tally.report(NAME, "frames", (*_notes(handles, answers, resolver), *decimal))
     return Symbolized(json_text.encode(changed) if tally.resolved else data, report)
 
 
@@ -132,18 +132,21 @@ def _frames_text(answer: ResolvedAddress) -> str:
     return ";".join(frame_text(frame) for frame in reversed(answer.frames))
 
 
-def _notes(handles: dict[str, int], answers: list[ResolvedAddress]) -> tuple[str, ...]:
+def _notes(handles: dict[str, int], answers: list[ResolvedAddress], resolver: Resolver) -> tuple[str, ...]:
     why = {
         Reason.UNKNOWN_KERNEL: "names no known module or kernel",
         Reason.UNKNOWN_MODULE: "names no known module",
-        Reason.AMBIGUOUS: "names several",
+        Reason.AMBIGUOUS: "names several known modules or kernels",
     }
     found: dict[tuple[str, Reason], None] = {}
     for frame, handle in handles.items():
         if answers[handle].reason in why:
             name = frame.partition(FILE_OFFSET)[0] if FILE_OFFSET in frame else frame.rpartition("+0x")[0]
             found[name.removeprefix("["), answers[handle].reason] = None
-    return tuple(f"{name} {why[reason]}" for name, reason in found)
+    return tuple(
+        f"{name} {why[reason]}{resolver.did_you_mean(name) if reason is Reason.UNKNOWN_KERNEL else ''}"
+        for name, reason in found
+    )
 
 
 MOST_DIGITS = 18

@@ -190,6 +190,11 @@ class AddressPlaces:
         answers, at = self._answers.get(number, (None, 0))
         return () if answers is None else answers[at].frames
 
+    def reason(self, number: int) -> Reason | None:
+        """The reason of the answer to the address with that number; None where it lies in no text that is known."""
+        answers, at = self._answers.get(number, (None, 0))
+        return None if answers is None else answers[at].reason
+
     def _all(self) -> dict[int, InstructionPlace | Reason]:
         found: dict[int, InstructionPlace | Reason] = {}
         wanted: dict[LookupTarget, list[tuple[int, int]]] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ from symd.errors import SymdError
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
 from symd.formats.elf.constants import PT_LOAD
+from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answers, Locations, Reason
 from symd.model.code import CodeKind
 from symd.model.columns import I64, U64
@@ -30,6 +32,8 @@ from symd.query.function_names import SymbolsByWord
 
 _SIMD = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
 """How unitrace ends the name of a kernel."""
+_SUGGESTED = 3
+"""The most names that are suggested for one that no module has."""
 ReadUri = Callable[[str], bytes]
 """The bytes of the code object at a URI. Raises SymdError where it cannot, or may not, be read."""
 
@@ -142,6 +146,16 @@ class Resolver:
         if len(found) == 1:
             return found[0]
         return Reason.AMBIGUOUS if found else Reason.UNKNOWN_KERNEL
+
+    def did_you_mean(self, name: str) -> str:
+        """What a name that is no kernel's may mean, to go behind what is said of it; "" where nothing is called like
+        it."""
+        like: dict[str, None] = {}
+        for module in self._without_identity:
+            with suppress(SymdError):
+                answer = self.symbolizer.symbolize_one(module.digest, ByKernel(name, KernelOffset(0)))
+                like |= dict.fromkeys(each.function for each in answer.candidates if each.function)
+        return f"; did you mean {' or '.join(list(like)[:_SUGGESTED])}?" if like else ""
 
     def kernel_with_width(self, name: str) -> LookupTarget | Reason:
         """``kernel`` where a name may end with the SIMD width that it was compiled for."""

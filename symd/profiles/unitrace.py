@@ -115,7 +115,11 @@ class _KernelTargets:
     def notes(self) -> tuple[str, ...]:
         """The names that could not be used."""
         why = {Reason.UNKNOWN_KERNEL: "stands in no module", Reason.AMBIGUOUS: "stands in several modules"}
-        return tuple(f"kernel {name} {why[how]}" for name, how in self._known.items() if isinstance(how, Reason))
+        return tuple(
+            f"kernel {name} {why[how]}{self._resolver.did_you_mean(name) if how is Reason.UNKNOWN_KERNEL else ''}"
+            for name, how in self._known.items()
+            if isinstance(how, Reason)
+        )
 
 
 def _columns(answer: ResolvedAddress) -> str:

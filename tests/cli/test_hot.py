@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import json
 import re
 from collections import Counter
@@ -12,13 +13,26 @@ from pathlib import Path
 
 import pytest
 
+from symd.client import Client
 from symd.model.answers import Frame, Reason
 from symd.model.summaries import ModuleSummary
 from symd.profiles.hot import hot
 from symd.profiles.samples import Sample, SampledAddress, SampledProfile, ValueType
 from tests.cli.conftest import Run
 from tests.profiles.messages import Profile
-from tests.profiles.modules import AMD, CUBIN, CUBIN_CRC, PRUNED, SAMPLES, ZEBIN, of_cubin, of_kernel, of_object
+from tests.profiles.modules import (
+    AMD,
+    CUBIN,
+    CUBIN_CRC,
+    FILTERS,
+    NO_DEBUG,
+    PRUNED,
+    SAMPLES,
+    ZEBIN,
+    of_cubin,
+    of_kernel,
+    of_object,
+)
 
 MODULES = ("-m", f"2={AMD}", "-m", f"3={PRUNED}", "-m", f"shade.co={AMD}", "-m", ZEBIN, "-m", f"{CUBIN_CRC}={CUBIN}")
 Line = tuple[str, int]
@@ -232,3 +246,62 @@ def test_callers_are_those_of_most_of_the_weight() -> None:
     first, last = found.rows
     assert (first.weight, [each.line for each in first.callers]) == (7, [9])
     assert (last.weight, last.place.reason) == (1, Reason.UNKNOWN_MODULE)
+
+
+SAID = {
+    "a name that is nearly a kernel's": (
+        "[smoth+0x10] 5",
+        "smoth names no known module or kernel; did you mean smooth?",
+    ),
+    "a decimal offset": ("smooth+640 2", "smooth+640: an offset is hexadecimal and begins with 0x"),
+    "an offset past the end": ("[smooth+0x99990] 5", "[smooth+0x99990] is past the end of smooth, which is "),
+}
+
+
+@pytest.mark.parametrize(("line", "says"), SAID.values(), ids=SAID)
+def test_what_has_no_place_is_explained_as_the_report_of_a_profile_does(
+    run: Run, tmp_path: Path, line: str, says: str
+) -> None:
+    profile = tmp_path / "a.folded"
+    profile.write_text(f"{line}\n[smooth+0x290] 3\n")
+    outcome = run("hot", "-m", ZEBIN, profile)
+    assert outcome.code == 0
+    assert f"symd: {says}" in outcome.err
+
+
+def test_a_row_says_of_samples_without_a_place_what_is_true_of_them(run: Run, tmp_path: Path) -> None:
+    profile = tmp_path / "a.folded"
+    profile.write_text("[smooth+0x99990] 5\n[smoth+0x10] 4\n")
+    outcome = run("hot", "-m", ZEBIN, profile)
+    assert "outside the code of its kernel or module (OUTSIDE_TEXT)" in outcome.out
+    assert "in no kernel or module that is known (UNKNOWN_KERNEL)" in outcome.out
+    twice = run("hot", "-m", ZEBIN, "-m", FILTERS / "igc2-dg2-opt-zebin.smooth.elf", SAMPLES / "stacks.folded")
+    assert "in a kernel or module whose name several have (AMBIGUOUS)" in twice.out
+
+
+def test_samples_in_code_without_debug_data_say_what_to_compile_with(run: Run, tmp_path: Path) -> None:
+    profile = tmp_path / "a.folded"
+    profile.write_text("[shade+0x10] 4\n[smooth+0x290] 3\n")
+    outcome = run("hot", "-m", NO_DEBUG, "-m", ZEBIN, profile)
+    assert "(no line) shade" in outcome.out
+    assert "4 of 7 samples lie in code whose debug data is not here (NO_DEBUG_INFO): compile with -g" in outcome.err
+
+
+@pytest.mark.parametrize("verb", ["hot", "profile"])
+def test_a_daemon_that_does_not_answer_is_said(run: Run, tmp_path: Path, verb: str) -> None:
+    out = [tmp_path / "out"] if verb == "profile" else []
+    outcome = run(verb, "--server", f"unix:{tmp_path}/nix", SAMPLES / "stacks.folded", *out)
+    assert outcome.code == 3
+    assert "no daemon answers: there is no such socket" in outcome.err
+
+
+def test_a_module_that_the_daemon_has_is_named(run: Run, server: str, tmp_path: Path) -> None:
+    data = ZEBIN.read_bytes()
+    with Client(server) as client:
+        client.add(data)
+    outcome = run("hot", "--server", server, SAMPLES / "stalls.csv")
+    name = f"modules/{hashlib.sha256(data).hexdigest()}"
+    report = run("profile", "--server", server, SAMPLES / "stalls.csv", tmp_path / "out")
+    for each in (outcome, report):
+        assert f"the daemon has a module with smooth: add -m {name}" in each.err
+    assert run("hot", "--server", server, "-m", name, SAMPLES / "stalls.csv").code == 0

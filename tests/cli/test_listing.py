@@ -73,6 +73,7 @@ kernel vadd  .text.vadd
      8      eight
         0x000100  op0
         0x000140  op4
+        0x000150  op5
      9  nine
     10  ten
         0x000120  op2
@@ -82,8 +83,6 @@ kernel vadd  .text.vadd
         0x000110  op1
           inlined into vadd at vadd.cl:11
         0x000130  op3
-  without a line
-        0x000150  op5
 
 no function
   without a line

@@ -66,7 +66,7 @@ HINTS = {
     "an address alone": (("symbolize", "0x1640"), "'0x1640' is an address (FILE comes first"),
     "a kernel behind a file": (
         ("listing", SHADE, "shade"),
-        "; a kernel is named so: --function shade (see symd listing",
+        "; use --function shade (see symd listing",
     ),
     "a process by name": (("attach", "nosuch"), "'nosuch' is not a process ID"),
     "no process": (("attach", "0"), "'0' is not a process ID"),
@@ -125,3 +125,44 @@ def test_an_address_may_be_recorded_as_text(symd: Run, server: str, base: str) -
     context = told.json[0]["context"]
     asked = symd("symbolize", "--json", "--server", server, "--context", context, f"{(1 << 63) + 0x1940:#x}")
     assert asked.json[0]["reason"] == "EXACT"
+
+
+ZEBIN = SHADE.parents[2] / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
+STALLS = SHADE.parents[2] / "profiles" / "stalls.csv"
+NEXT = {
+    "a module before a profile": (("hot", ZEBIN, STALLS), f"; modules go after -m: symd hot -m {ZEBIN} {STALLS} (see"),
+    "a module before two files": (
+        ("profile", ZEBIN, STALLS, "out.csv"),
+        f"; modules go after -m: symd profile -m {ZEBIN} {STALLS} out.csv (see",
+    ),
+    "a module before a profile without OUT": (
+        ("profile", ZEBIN, STALLS),
+        f"modules go after -m: symd profile -m {ZEBIN} {STALLS} OUT",
+    ),
+    "a profile behind a module": (
+        ("listing", ZEBIN, STALLS),
+        f"; a profile goes after --profile: symd listing {ZEBIN} --profile {STALLS} (see",
+    ),
+    "a profile behind a page's module": (("view", ZEBIN, STALLS), f"symd view {ZEBIN} --profile {STALLS} (see"),
+    "a page behind a module": (("view", ZEBIN, "page.html"), f"symd view {ZEBIN} -o page.html (see"),
+    "a place behind a module": (("listing", ZEBIN, "smooth+0x80"), "; use --around smooth+0x80 (see"),
+    "a function behind a module": (("listing", ZEBIN, "smooth"), "; use --function smooth (see"),
+    "an order": (("hot", "--sort", "line", STALLS), "; write --by (see symd hot --help"),
+    "a table": (("hot", "--csv", STALLS), "; write --json (see"),
+    "a kernel of a profile": (("hot", "--kernel", "k", STALLS), "--by kernel, or for one kernel symd listing"),
+    "a port": (("serve", "--port", "80"), "; write --address HOST:PORT (gRPC) or --http HOST:PORT (browsers) (see"),
+    "a profile without OUT": (
+        ("profile", "-m", ZEBIN, STALLS),
+        f"write, for example: symd profile -m {ZEBIN} {STALLS} OUT (see symd profile --help",
+    ),
+    "a module to run": (("run", SHADE), f"{SHADE}: is a module, not a program (symd run -- PROGRAM"),
+    "a module to check": (("check", SHADE), f"(symd verify {SHADE} checks its debug data; symd extract"),
+    "a module in place of a dump": (("core", SHADE), "is not a GPU core dump (symd info"),
+    "an option without its value": (("hot", "--by"), "(see symd hot --help)"),
+}
+
+
+@pytest.mark.parametrize(("call", "says"), NEXT.values(), ids=NEXT)
+def test_what_was_meant_is_written_out(run: Run, call: tuple[object, ...], says: str) -> None:
+    done = run(*map(str, call))
+    assert (done.code, says in done.err) == (2, True), done.err

@@ -1,0 +1,101 @@
+"""What is said of the addresses of a profile that have no line: which names no module has and what they may mean, which
+addresses lie outside the code, which code has no debug data, and which module of a daemon has a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+from symd import profiles
+from symd.errors import SymdError
+from symd.model.answers import Reason
+from symd.model.compile_advice import compile_advice
+from symd.profiles.hot import HotProfile
+from symd.profiles.placed import AddressPlaces, InstructionPlace
+from symd.profiles.resolver import LookupTarget, Resolver, machine_objects
+from symd.profiles.samples import FILE_OFFSET, Sample, SampledAddress, SampledProfile, Value
+
+_SEARCHED = 100
+"""The most modules of a daemon that are searched for a kernel."""
+_NAMED = 3
+"""The most addresses outside the code that are named."""
+_UNKNOWN = (Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE)
+_UNREAD: Final = (Reason.NO_DEBUG_INFO, Reason.DEBUG_DATA_ELSEWHERE)
+
+
+def profile_notes(data: bytes, resolver: Resolver, options: profiles.Options, name: str | None) -> tuple[str, ...]:
+    """The notes that symd profile prints of a profile; none where its format cannot be rewritten."""
+    with suppress(SymdError):
+        return profiles.symbolize(data, resolver, options, name).report.notes
+    return ()
+
+
+def unresolved_notes(
+    profile: SampledProfile, places: AddressPlaces, resolver: Resolver, found: HotProfile
+) -> Iterator[str]:
+    """A sentence for each of the first addresses outside the code of their module, and one for the samples in code
+    whose debug data is missing."""
+    outside = [profile.addresses[number] for number, place in places.places.items() if place is Reason.OUTSIDE_TEXT]
+    yield from (_outside_note(each, resolver) for each in outside[:_NAMED])
+    if len(outside) > _NAMED:
+        yield f"{len(outside) - _NAMED} more addresses lie outside the code"
+    weights: dict[Reason, Value] = dict.fromkeys(_UNREAD, 0)
+    first: dict[Reason, InstructionPlace] = {}
+    for sample in profile.samples:
+        number = sample.stack[0] if sample.stack else -1
+        reason, place = places.reason(number), places.places.get(number)
+        if reason in _UNREAD and isinstance(place, InstructionPlace) and not profile.addresses[number].frames:
+            first.setdefault(reason, place)
+            weights[reason] += _weight(found, profile, sample)
+    for reason, place in first.items():
+        advice = "; ".join(compile_advice(resolver.summary(place.digest).objects, place.path))
+        yield (
+            f"{weights[reason]:,} of {found.total:,} {found.columns.unit} lie in code whose debug data is not here"
+            f" ({reason.name}): {advice}"
+        )
+
+
+def _weight(found: HotProfile, profile: SampledProfile, sample: Sample) -> Value:
+    counted = found.columns.of(sample, profile)
+    return sum(counted.values()) if found.columns.is_summable else counted.get(found.columns.default, 0)
+
+
+def _outside_note(address: SampledAddress, resolver: Resolver) -> str:
+    label, name = address.label, called(address)
+    target = resolver.kernel_with_width(name) if name else Reason.UNKNOWN_KERNEL
+    if isinstance(target, LookupTarget):
+        objects = machine_objects(resolver.summary(target.digest))
+        sizes = {kernel.size for each in objects for kernel in each.kernels if kernel.name == target.kernel}
+        if len(sizes) == 1 and (size := sizes.pop()):
+            return f"{label} is past the end of {name}, which is {size} bytes ({size:#x}) long"
+    return f"{label or f'{address.address or 0:#x}'} lies outside the code of {name or 'its module'}"
+
+
+def called(address: SampledAddress) -> str:
+    """The kernel or module that an address of a profile counts from, as the profile calls it; "" where it does not."""
+    label = address.label
+    name = label.partition(FILE_OFFSET)[0] if FILE_OFFSET in label else label.rpartition("+0x")[0]
+    return name.removeprefix("[").strip('"')
+
+
+def unknown_names(profile: SampledProfile, places: AddressPlaces) -> list[str]:
+    """What the profile calls the kernels and modules that no given module has, each once."""
+    unknown = (profile.addresses[number] for number, place in places.places.items() if place in _UNKNOWN)
+    return [name for name in dict.fromkeys(map(called, unknown)) if name]
+
+
+def daemon_hints(resolver: Resolver, names: Iterable[str]) -> Iterator[str]:
+    """Which module of a daemon has a kernel of each of these names, as it is given with -m."""
+    wanted = set(names)
+    with suppress(SymdError):  # who may not list modules is told nothing of them
+        for record in islice(resolver.symbolizer.modules(), _SEARCHED if wanted else 0):
+            kernels: set[str] = set()
+            with suppress(SymdError):
+                kernels = {each.name for item in resolver.summary(record.sha256).objects for each in item.kernels}
+            for name in sorted(wanted & kernels):
+                wanted.remove(name)
+                yield f"the daemon has a module with {name}: add -m modules/{record.sha256}"
+            if not wanted:
+                return
