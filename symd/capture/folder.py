@@ -350,7 +350,7 @@ def _root(folder: Path) -> str:
     root = os.path.realpath(folder)
     if os.path.lexists(root) and not os.path.isdir(root):  # noqa: PTH112 - realpath gave text
         hint = f"`symd info --server default {quote(str(folder))}` gives one file to the daemon"
-        raise InvalidInput("is no folder", where=str(folder), hint=hint)
+        raise InvalidInput("is not a folder", where=str(folder), hint=hint)
     return root
 
 

@@ -210,7 +210,7 @@ def _file_lines(
 
 def _whence(source: SourceText) -> str:
     if source.origin is TextOrigin.DISK:
-        return f"  (read from {source.path}{'' if source.verified else ', which nothing verifies'})"
+        return f"  (read from {source.path}{'' if source.verified else '; source not verified: no MD5'})"
     if source.origin is TextOrigin.MODULE:
         return "  (text in the module)"
     return f"  ({source.problem}; --source-root and --map name folders)" if source.problem else ""

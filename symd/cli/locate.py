@@ -177,7 +177,7 @@ def _refused(answer: Located) -> str:
         Refusal.AMBIGUOUS_FILE: "several source files are meant",
         Refusal.NO_CODE_AT_LINE: f"no code at this line of {found}",
         Refusal.CONTRADICTORY: "the debug data contradicts itself wherever this line has code; symd info says why",
-        Refusal.PAST_END: f"behind the end of {found or 'the function'}{last}",
+        Refusal.PAST_END: f"past the end of {found or 'the function'}{last}",
         Refusal.NO_SUCH_FUNCTION: "no function of this name has code here",
         Refusal.NO_SUCH_SECTION: "no such text section",
         Refusal.OUTSIDE_TEXT: "no text section holds this",
@@ -200,5 +200,5 @@ def _frame(location: BreakpointLocation, names: dict[str, str]) -> str:
     function = names.get(location.function or "", location.function) or "(unnamed)"
     line, column = location.line or "?", f":{location.column}" if location.column else ""
     position = f"{location.file or '?'}:{line}{column}"
-    marks = "".join([" (inlined)" * location.inlined, " (slid)" * location.slid])
+    marks = "".join([" (inlined)" * location.inlined, " (slid: no code on the line itself)" * location.slid])
     return f"{function} at {position}{marks}"

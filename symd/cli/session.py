@@ -157,7 +157,7 @@ class Session:
         if sizes == [0]:
             return f"{query.kernel} has no code: its symbol has size 0"
         several = " or ".join(f"{size} ({size:#x})" for size in sizes)
-        return f"{query.kernel} is {several} bytes long; {query.offset:#x} lies behind its text"
+        return f"{query.kernel} is {several} bytes long; {query.offset:#x} is past the end"
 
     def _decimal_hint(self) -> str:
         meant = self.meant_hexadecimal()

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from symd.model.sources import PathRule
     from symd.query.demangler import Demangler
 
-_NO_QUERY = "no query came: addresses stand behind FILE, or on standard input, one a line (see symd symbolize --help)"
+_NO_QUERY = "no addresses given: they follow FILE, or come on standard input, one a line (see symd symbolize --help)"
 
 
 @click.command(

@@ -13,6 +13,7 @@ from symd.profiles import (
     cupti,
     exports,
     folded,
+    foreign,
     gzipped,
     otlp,
     otlp_json,
@@ -193,6 +194,10 @@ def _chosen(data: bytes, name: str | None) -> ProfileFormat:
         known = ", ".join(
             module.NAME for module in FORMATS if module not in (rocprofv3_csv, rocpd)
         )  # which explain why they are not read
-        wrong = "no reader knows this profile format" if name is None else f"{name!r} is no profile format"
-        raise UnknownFormat(wrong, where="the profile", hint=f"there are {known}; {_ANY_COUNTS}")
+        if name is None and (found := foreign.described(data)) is not None:
+            what, hint = found
+            raise UnknownFormat(f"no reader knows this profile format: it is {what}", where="the profile", hint=hint)
+        unlike = "" if name is not None else folded.unlike(data)
+        wrong = f"no reader knows this profile format{unlike}" if name is None else f"{name!r} is not a profile format"
+        raise UnknownFormat(wrong, where="the profile", hint=f"known formats: {known}; {_ANY_COUNTS}")
     return module

@@ -59,6 +59,19 @@ def claims(data: bytes) -> bool:
     return bool(whole) and b"\0" not in data[:4096] and all(_STACK.fullmatch(line) for line in whole[:CLAIM_LINES])
 
 
+def unlike(data: bytes) -> str:
+    """What keeps text that is nearly folded stacks from being some: its first line without a count; "" for anything
+    else."""
+    if b"\0" in data[:4096]:
+        return ""
+    lines = [line.strip() for line in data[: 1 << 16].split(b"\n")[:CLAIM_LINES]]
+    bad = next((number for number, line in enumerate(lines) if line and not _STACK.fullmatch(line)), None)
+    if bad is None or (not re.search(rb"\+0[xX][0-9a-fA-F]", lines[bad]) and b";" not in lines[bad]):
+        return ""
+    shown = lines[bad][:60].decode("utf-8", "replace")
+    return f": line {bad + 1}, {shown!r}, does not end with a space and a count, as folded stacks do"
+
+
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Replace the frames that are addresses of known modules. Lines are neither merged nor moved."""
     text = json_text.decode(data)

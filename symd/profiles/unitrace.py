@@ -13,6 +13,7 @@ import csv
 import re
 from collections.abc import Iterator
 
+from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
@@ -81,13 +82,15 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
 
 
 def each_row(text: str, progress: Progress = no_progress) -> Iterator[tuple[Span, re.Match[str] | None, bool]]:
-    """Headers (without a match) and the rows below them; the flag says whether their header has the added columns."""
+    """Headers (without a match) and the rows below them; the flag says whether their header has the added columns.
+    Raises Malformed where there is no header."""
     extended: bool | None = None
+    any_header = False
     for number, line in enumerate(_LINE.finditer(text)):
         if number % PROGRESS_LINES == 0:
             progress("reading rows", line.start(), len(text))
         if _HEADER.fullmatch(line.group()):
-            extended = line.group().endswith(ADDED)
+            extended, any_header = line.group().endswith(ADDED), True
             yield Span(*line.span()), None, extended
         elif extended is not None:
             row = _ROW.fullmatch(line.group())
@@ -95,6 +98,10 @@ def each_row(text: str, progress: Progress = no_progress) -> Iterator[tuple[Span
                 yield Span(*line.span()), row, extended
             else:
                 extended = None
+    if not any_header:
+        raise Malformed(
+            "has no heading of unitrace's stall sampling", where=json_text.WHERE, hint="it is Kernel, IP[Address], ..."
+        )
 
 
 class _KernelTargets:

@@ -21,7 +21,7 @@ def parse_rule(text: str) -> PathRule:
     """``FROM=TO``. Raises ``BadQuery``."""
     prefix, equals, replacement = text.partition("=")
     if not equals or not (prefix or replacement):
-        raise BadQuery(f"{text[:80]!r} is no path rule", hint="write FROM=TO, such as /build/src=/home/me/src")
+        raise BadQuery(f"{text[:80]!r} is not a path rule", hint="write FROM=TO, such as /build/src=/home/me/src")
     return PathRule(prefix, replacement)
 
 

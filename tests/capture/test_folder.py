@@ -241,7 +241,7 @@ def test_what_is_too_much_is_left_out_and_the_limit_named(
 
 def test_what_cannot_be_watched_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(InvalidInput, match="no folder"):
+    with pytest.raises(InvalidInput, match="not a folder"):
         FolderWatch([tmp_path / "file"], Limits())
 
 

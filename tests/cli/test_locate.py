@@ -97,7 +97,10 @@ def test_rules_move_the_files(run: Run) -> None:
 def test_text_says_where_and_why(run: Run) -> None:
     lines = run("locate", BLUR, "blur.cl:8", "blur.cl:9", "blur.cl:99", "x/blur.cl:1").out.splitlines()
     assert lines[0] == "blur.cl:8: 0x1e8 (.text.blur)+0x1e8 in blur: at at /tmp/symd-opencl/blur.cl:8:22 (inlined)"
-    assert lines[4] == "blur.cl:9: 0x120 (.text.blur)+0x120 in blur: blur at /tmp/symd-opencl/blur.cl:13:13 (slid)"
+    assert (
+        lines[4]
+        == "blur.cl:9: 0x120 (.text.blur)+0x120 in blur: blur at /tmp/symd-opencl/blur.cl:13:13 (slid: no code on the line itself)"
+    )
     assert lines[5].endswith("the last line with code is 19 [PAST_END]")
     assert lines[6:] == [
         "x/blur.cl:1: no such source file [NO_SUCH_FILE]",

@@ -111,7 +111,7 @@ def test_a_module_is_meant_by_the_name_of_its_file(run: Run, tmp_path: Path):
     [
         ((SAMPLES / "pc_sampling.csv",), "no program counters"),
         ((AMD,), "no reader knows this profile format"),
-        (("--format", "perf", SAMPLES / "stalls.csv"), "'perf' is no profile format"),
+        (("--format", "perf", SAMPLES / "stalls.csv"), "'perf' is not a profile format"),
         (("-m", "=x", SAMPLES / "stalls.csv"), "write FILE or ID=FILE"),
         (("-m", "x=", SAMPLES / "stalls.csv"), "write FILE or ID=FILE"),
         (("-m", "x=/no/such", SAMPLES / "stalls.csv"), "cannot read the file"),
@@ -285,3 +285,34 @@ def test_a_call_without_a_name_is_shown_by_its_place(run: Run, tmp_path: Path, t
     assert b"scale" not in (tmp_path / "out").read_bytes()
     assert run(*words, "--map", f"/src/triton-samples={triton}").code == 0
     assert b"scale" in (tmp_path / "out").read_bytes()
+
+
+FOREIGN = {
+    "perf.data": (b"PERFILE2" + bytes(96), "it is perf.data of Linux perf"),
+    "ncu-rep": (b"NVR\0" + bytes(60), "a report of Nsight Compute (.ncu-rep)"),
+    "nsys": (b"SQLite format 3\0" + bytes(84) + b"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL", "of Nsight Systems"),
+    "ncu csv": (b'"ID","Process ID","Kernel Name","Section Name","Metric Name"\n"0","1","k","s","m"\n', "ncu --csv"),
+    "rocprof": (b'"Index","KernelName","gpu-id","queue-id"\n0,"k",1,0\n', "a table of rocprof, which"),
+    "rocprofv3": (b'"Kind","Agent_Id","Dispatch_Id","Kernel_Name"\n"K",1,1,"k"\n', "a table of rocprofv3, which"),
+    "a stack without a count": (
+        b"main;[smooth+0x10] 3\n[smooth+0x290]\n",
+        "line 2, '[smooth+0x290]', does not end with",
+    ),
+    "a tab of commas": (b"smooth+0x10,3\n", "line 1, 'smooth+0x10,3', does not end with a space and a count"),
+}
+
+
+@pytest.mark.parametrize(("data", "says"), FOREIGN.values(), ids=FOREIGN)
+def test_a_file_of_another_profiler_is_named(run: Run, tmp_path: Path, data: bytes, says: str):
+    (tmp_path / "in").write_bytes(data)
+    outcome = run("hot", "-m", ZEBIN, tmp_path / "in")
+    assert (outcome.code, says in outcome.err) == (2, True), outcome.err
+    assert "no reader knows this profile format" in outcome.err
+
+
+@pytest.mark.parametrize("verb", ["hot", "profile"])
+def test_another_table_is_no_table_of_unitrace(run: Run, tmp_path: Path, verb: str):
+    (tmp_path / "in.csv").write_text("Kernel,Calls\nsmooth,3\n")
+    out = [tmp_path / "out"] if verb == "profile" else []
+    outcome = run(verb, "--format", "unitrace", "-m", ZEBIN, tmp_path / "in.csv", *out)
+    assert (outcome.code, "in.csv: has no heading of unitrace's stall sampling" in outcome.err) == (2, True)

@@ -136,7 +136,7 @@ def test_without_queries_they_are_read_from_standard_input(symd: Run, sample: Pa
 def test_where_no_query_came_that_is_said_and_is_no_mistake(symd: Run, sample: Path):
     outcome = symd("symbolize", sample, stdin=b"")
     assert (outcome.code, outcome.out) == (0, "")
-    assert outcome.err.startswith("symd: no query came: addresses stand behind FILE, or on standard input, one a line")
+    assert outcome.err.startswith("symd: no addresses given: they follow FILE, or come on standard input, one a line")
     assert symd("symbolize", sample, "-", stdin=b"").err == ""
     assert symd("symbolize", sample, stdin=b"\n").err == ""
 
@@ -246,8 +246,8 @@ def test_an_offset_behind_a_kernel_says_how_long_that_is(way: str, run: Run, sym
         else run("symbolize", *options, file, "shade+0x10000")
     )
     assert told.out == "shade+0x10000: no answer [OUTSIDE_TEXT]\n"
-    assert told.err == "symd: shade is 180 (0xb4) bytes long; 0x10000 lies behind its text\n"
-    assert "behind its text" not in run("symbolize", file, "0x1").err
+    assert told.err == "symd: shade is 180 (0xb4) bytes long; 0x10000 is past the end\n"
+    assert "is past the end" not in run("symbolize", file, "0x1").err
 
 
 @pytest.mark.parametrize("way", ["one by one", "large", "stored"])
@@ -258,9 +258,9 @@ def test_the_size_of_spirv_that_is_not_meant_is_not_told(way: str, run: Run, tmp
     file.write_bytes(in_archive(spirv, (samples / "amdgpu" / "bin" / "v4-gfx900.co").read_bytes()))
     options = options_of(way, file, tmp_path, monkeypatch)
     told = run("symbolize", *options, file, "shade+0x300")
-    assert told.err == "symd: shade is 180 (0xb4) bytes long; 0x300 lies behind its text\n"
+    assert told.err == "symd: shade is 180 (0xb4) bytes long; 0x300 is past the end\n"
     told = run("symbolize", *options, "--object", "m0", file, "shade+0x10000")
-    assert told.err == "symd: shade is 968 (0x3c8) bytes long; 0x10000 lies behind its text\n"
+    assert told.err == "symd: shade is 968 (0x3c8) bytes long; 0x10000 is past the end\n"
 
 
 @pytest.mark.parametrize("way", ["one by one", "large", "stdin", "stored"])

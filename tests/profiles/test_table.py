@@ -52,7 +52,7 @@ def test_claims_never_raises(data):
 
 
 def test_a_name_that_no_format_has_is_refused(resolver):
-    with pytest.raises(UnknownFormat, match=r"'perf' is no profile format \(there are rocprofv3-json, "):
+    with pytest.raises(UnknownFormat, match=r"'perf' is not a profile format \(known formats: rocprofv3-json, "):
         profiles.symbolize(b"", resolver, name="perf")
 
 

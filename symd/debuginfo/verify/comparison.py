@@ -184,7 +184,7 @@ class KnownDeviation(NamedTuple):
 
 PROGRAM_START = KnownDeviation(
     "program-start",
-    "pyelftools begins a line program where the file list ends; it begins where header_length says (DWARF 5, 6.2.4)",
+    "the file is fine, pyelftools is not: it begins a line program where the file list ends instead of where header_length says (DWARF 5, 6.2.4)",
 )
 BLOCK_LOCATION = KnownDeviation(
     "block-location",

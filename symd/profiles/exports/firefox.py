@@ -82,7 +82,7 @@ def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
         "shared": tables.shared(),
         "threads": threads or [_thread(profile, tables, (0, 0, profile.value_types[profile.default].name), [])],
     }
-    notes = () if timed else ("the profile has no times: samples stand a millisecond apart, in its order",)
+    notes = () if timed else ("the profile has no times: samples are 1 ms apart, in its order",)
     return Exported(json.dumps(document, ensure_ascii=True).encode(), notes)
 
 

@@ -1,0 +1,36 @@
+"""Files of other profilers that no reader reads: what each is, and which export of its tool has addresses, by the
+bytes that it begins with or the heading of its table.
+
+Sources: perf's perf.data-file-format.txt (PERFILE2); Nsight Compute's customization guide, "Report File Format" (NVR);
+the schema of nsys export --type sqlite (CUPTI_ACTIVITY_…); the headings of ncu --csv, rocprof and rocprofv3."""
+
+from __future__ import annotations
+
+from symd.profiles.rocpd import MAGIC as SQLITE
+
+_CUPTI = "CUPTI's PC sampling records as JSON lines have addresses"
+_ROCPROFV3 = "sample with rocprofv3 --pc-sampling-method … --output-format json"
+_HEADINGS = (
+    (("Kernel Name", "Metric Name"), "a table of Nsight Compute (ncu --csv), which has no addresses", _CUPTI),
+    (("KernelName", "gpu-id"), "a table of rocprof, which has kernels and no addresses", _ROCPROFV3),
+    (("Kernel_Name", "Dispatch_Id"), "a table of rocprofv3, which has kernels and no addresses", _ROCPROFV3),
+)
+"""Columns of a table, what it is, and what to do."""
+
+
+def described(data: bytes) -> tuple[str, str] | None:
+    """What a file of another profiler is, and what to do instead; None for one that is not known."""
+    if data.startswith((b"PERFILE2", b"PERFFILE")):
+        return (
+            "perf.data of Linux perf, which samples the CPU",
+            "perf script and stackcollapse-perf.pl make folded stacks of it; its addresses are the CPU's",
+        )
+    if data.startswith(b"NVR\0"):
+        return "a report of Nsight Compute (.ncu-rep), whose format is not read", _CUPTI
+    if data.startswith(SQLITE) and b"CUPTI_ACTIVITY" in data[: 1 << 20]:
+        return "a database of Nsight Systems, which has kernels and their times, and no addresses in them", _CUPTI
+    head = data[:4096].decode("utf-8", "replace").splitlines()
+    for columns, what, hint in _HEADINGS:
+        if any("," in line and all(column in line for column in columns) for line in head):
+            return what, hint
+    return None
