@@ -33,6 +33,7 @@ from tests.profiles.modules import (
     of_kernel,
     of_object,
 )
+from tests.tools import require
 
 MODULES = ("-m", f"2={AMD}", "-m", f"3={PRUNED}", "-m", f"shade.co={AMD}", "-m", ZEBIN, "-m", f"{CUBIN_CRC}={CUBIN}")
 Line = tuple[str, int]
@@ -305,3 +306,12 @@ def test_a_module_that_the_daemon_has_is_named(run: Run, server: str, tmp_path: 
     for each in (outcome, report):
         assert f"the daemon has a module with smooth: add -m {name}" in each.err
     assert run("hot", "--server", server, "-m", name, SAMPLES / "stalls.csv").code == 0
+
+
+def test_names_are_readable_when_asked(run: Run) -> None:
+    require("c++filt")
+    arguments = ("-m", f"shade.co={AMD}", "-m", f"{CUBIN_CRC}={CUBIN}", "--by", "kernel", SAMPLES / "records.jsonl")
+    assert "_Z7raycastPfi6float3" in run("hot", *arguments).out
+    readable = run("hot", "-C", *arguments).out
+    assert "raycast(float*, int, float3)" in readable
+    assert "_Z7raycast" not in readable

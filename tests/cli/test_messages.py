@@ -166,3 +166,19 @@ NEXT = {
 def test_what_was_meant_is_written_out(run: Run, call: tuple[object, ...], says: str) -> None:
     done = run(*map(str, call))
     assert (done.code, says in done.err) == (2, True), done.err
+
+
+def test_variables_without_debug_data_say_what_to_compile_with(run: Run) -> None:
+    done = run("variables", SHADE.with_name("v4-gfx900-nodebug.co"), "0x1900")
+    assert (done.code, "symd: there is no debug info: compile with -g" in done.err) == (1, True), done.err
+
+
+def test_letters_in_another_order_are_a_name(run: Run) -> None:
+    assert "shade" in run("symbolize", SHADE, "shdae+0x80").out.partition(" ")[2]
+
+
+def test_a_profile_of_one_frame_is_told_in_the_singular(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("[smooth+0x290] 3\n")
+    done = run("profile", "-m", ZEBIN, tmp_path / "in", tmp_path / "out")
+    assert "folded: 1 frame: 1 resolved" in done.err
+    assert "have no symbols" not in done.err
