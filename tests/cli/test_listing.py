@@ -352,3 +352,8 @@ def test_a_profile_of_something_else_is_said(run: Run, tmp_path: Path) -> None:
     assert outcome.code == 0
     assert "none of the samples" in outcome.err
     assert not re.search(r"[0-9]%", outcome.out)
+
+
+def test_a_rule_that_no_file_needs_is_said(listed, run: Run, module: Path, tmp_path: Path) -> None:
+    outcome = run("listing", "--map", f"/nowhere={tmp_path}", "--map", f"/src={tmp_path}", module)
+    assert outcome.err == f"symd: --map /nowhere={tmp_path}: no source file of {module} lies in /nowhere\n"
