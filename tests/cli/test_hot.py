@@ -315,3 +315,22 @@ def test_names_are_readable_when_asked(run: Run) -> None:
     readable = run("hot", "-C", *arguments).out
     assert "raycast(float*, int, float3)" in readable
     assert "_Z7raycast" not in readable
+
+
+@pytest.mark.parametrize(
+    ("module", "place", "target"), [(AMD, "shade+0x12", "gfx90a"), (CUBIN, "_Z7raycastPfi6float3+0x18", "sm_90")]
+)
+def test_offsets_that_begin_no_instruction_are_told(
+    run: Run, tmp_path: Path, module: Path, place: str, target: str
+) -> None:
+    profile = tmp_path / "a.folded"
+    name, _, offset = place.partition("+")
+    profile.write_text(f"[{name}+0x10] 5\n[{name}+{offset}] 3\n")
+    assert f"1 of 2 addresses begin no instruction of {target}: the module" in run("hot", "-m", module, profile).err
+    profile.write_text(f"[{name}+0x10] 5\n")
+    assert "begin no instruction" not in run("hot", "-m", module, profile).err
+
+
+def test_the_samples_begin_instructions(run: Run) -> None:
+    for name in FORMATS:
+        assert "begin no instruction" not in run("hot", *MODULES, SAMPLES / name).err
