@@ -418,6 +418,7 @@ _TYPED: Mapping[str, str] = {
     "source is compiled first, with -g; a profile or a log is no module": (
         "source is compiled first, with -g; symd profile takes profiles, symd annotate logs"
     ),
+    "the format of the module says what it is": "symd info FILE says what it is",
 }
 """Hints of errors, which clients in other languages get too, and what can be typed instead."""
 

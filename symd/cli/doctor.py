@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import click
-from click.formatting import wrap_text
 
 from symd import __version__
 from symd.capture.drivers import DriverReport, survey
@@ -171,11 +171,15 @@ def _print(drivers: Sequence[DriverReport], tools: Sequence[ToolReport], daemon:
     if answering:
         _write_table(("interface", "simulated", "driver: devices"), answering, columns)
         write_line()
+    problems: dict[str, list[str]] = {}
     for report in drivers:
         if report.problem:
-            for line in _problem(report, columns):
-                write_line(line)
-            write_line()
+            said = f"{report.problem}; {report.hint}" if report.hint else report.problem
+            problems.setdefault(said, []).append(f"{report.api}, {report.simulate or 'hardware'}")
+    for said, where in problems.items():
+        for line in _wrapped(printable(f"{'; '.join(where)}: {said}"), columns, "  "):
+            write_line(line)
+        write_line()
     _write_table(("tool", "for what: here"), [_tool_row(tool) for tool in tools], columns)
 
 
@@ -183,11 +187,9 @@ def _driver_row(report: DriverReport) -> tuple[str, str, str]:
     return report.api, report.simulate or "hardware", f"{report.driver or '-'}: {', '.join(report.devices)}"
 
 
-def _problem(report: DriverReport, columns: int) -> list[str]:
-    """What is in the way of a driver, and what to do, in lines that fit."""
-    said = f"{report.problem}; {report.hint}" if report.hint else report.problem
-    where = f"{report.api}, {report.simulate or 'hardware'}: "
-    return wrap_text(printable(where + said), columns, subsequent_indent="  ").split("\n")
+def _wrapped(text: str, columns: int, indent: str) -> list[str]:
+    """The text in lines that fit; names of packages and paths, which people copy, stay whole."""
+    return wrap(text, columns, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
 def _tool_row(tool: ToolReport) -> tuple[str, str]:
@@ -202,5 +204,5 @@ def _write_table(headings: Sequence[str], rows: Sequence[Sequence[str]], columns
     indent = " " * min(sum(widths) + 2 * len(widths), columns // 2)
     for *cells, last in table:
         line = "".join(f"{cell:{width}}  " for cell, width in zip(cells, widths, strict=True)) + last
-        for part in wrap_text(line, columns, subsequent_indent=indent).split("\n"):
+        for part in _wrapped(line, columns, indent):
             write_line(part)

@@ -13,6 +13,7 @@ import click
 from symd import profiles
 from symd.cli.options import (
     complete_files,
+    demangle_option,
     example,
     json_option,
 )
@@ -32,6 +33,7 @@ from symd.model.sources import PathRule
 from symd.profiles.hot import BY, HotProfile, HotRow, hot
 from symd.profiles.placed import AddressPlaces
 from symd.profiles.samples import SampledProfile, Value, shown_name
+from symd.query.demangler import Demangler
 from symd.system.messages import complain
 
 SHOWN = 20
@@ -62,6 +64,7 @@ _SHOWN_REASONS = 3
 )
 @click.option("--value", metavar="NAME", help="Count only the values of this name (Active, samples, ...).")
 @profile_module_options
+@demangle_option
 @json_option
 def command(
     source: str,
@@ -75,6 +78,7 @@ def command(
     rules: tuple[PathRule, ...],
     server: str | None,
     limits: Limits,
+    demangle: bool,
     as_json: bool,
 ) -> int:
     """Show where the values of PROFILE fall, the hottest place first.
@@ -100,7 +104,7 @@ def command(
                 notes += profile_notes(data, resolver, options, name)
             if server is not None:
                 notes += daemon_hints(resolver, unknown_names(profile, places))
-    rows = found.rows[: top or None]
+    rows = _readable(found.rows[: top or None]) if demangle else found.rows[: top or None]
     if as_json:
         for row in rows:
             write_json(row_json(row, found))
@@ -112,6 +116,25 @@ def command(
         complain("no module was given: -m FILE names the one that ran")
     say_notes(notes)
     return NO if nothing and found.rows else 0
+
+
+def _readable(rows: Sequence[HotRow]) -> Sequence[HotRow]:
+    """The rows with C++ names as they are written in the source; instructions stay as every verb takes them."""
+    names = {name for row in rows for name in (row.place.function, row.place.kernel) if name}
+    names |= {shown_name(frame) for row in rows for frame in row.callers}
+    found = Demangler().names(sorted(names))
+    return [
+        row._replace(
+            place=row.place._replace(
+                function=found.get(row.place.function or "", row.place.function),
+                kernel=found.get(row.place.kernel or "", row.place.kernel),
+            ),
+            callers=tuple(
+                frame._replace(function=found.get(shown_name(frame), frame.function)) for frame in row.callers
+            ),
+        )
+        for row in rows
+    ]
 
 
 def _is_unclear(profile: SampledProfile, places: AddressPlaces) -> bool:

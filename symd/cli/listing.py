@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple, TextIO
 
 import click
@@ -40,7 +41,8 @@ from symd.model.texts import counted, plural
 from symd.profiles.placed import PlacedSamples
 from symd.profiles.samples import Value
 from symd.query.demangler import Demangler
-from symd.query.paths import base_name
+from symd.query.paths import base_name, remapped
+from symd.query.source_text import NOWHERE_ALLOWED
 from symd.system.messages import complain
 
 Lines = Iterator[tuple[str, str]]
@@ -213,7 +215,14 @@ def _whence(source: SourceText) -> str:
         return f"  (read from {source.path}{'' if source.verified else '; source not verified: no MD5'})"
     if source.origin is TextOrigin.MODULE:
         return "  (text in the module)"
-    return f"  ({source.problem}; --source-root and --map name folders)" if source.problem else ""
+    return f"  ({missing_text(source)})" if source.problem else ""
+
+
+def missing_text(source: SourceText) -> str:
+    """Why there is no text of a source file, and what to add where the file is here."""
+    if source.problem.endswith(NOWHERE_ALLOWED) and Path(source.file).is_absolute() and Path(source.file).is_file():
+        return f"it exists, and no allowed folder holds it: add --source-root {quote(str(Path(source.file).parent))}"
+    return f"{source.problem}; --source-root and --map name folders"
 
 
 def _source_line(number: int, text: Sequence[str]) -> str:
@@ -354,11 +363,13 @@ def command(
         total = 0 if samples is None else samples.weight(samples.totals())
         found = -1
         problems: list[str] = []
+        unused = list(rules)
         for found, listing in enumerate(_listings(module, part)):
             problems += [listing.problem] if listing.problem else []
             sources = source_texts(
                 module.symbolizer, module.digest, list(dict.fromkeys(_files(listing))), allowed, limits
             )
+            unused = [rule for rule in unused if not any(remapped(each, (rule,)) != each for each in sources)]
             shares = None if samples is None else _shares(samples, total, module.digest, listing)
             if as_json:
                 weights = None if shares is None else [(each, shares.of(at)) for at, each in enumerate(shares.weights)]
@@ -367,6 +378,10 @@ def command(
                 _print(listing, sources, shares, Demangler() if demangle else None, first=found == 0)
         if found < 0:
             raise NoDebugData("there is nothing to list", where=module.name)
+    for rule in unused:
+        complain(
+            f"--map {rule.prefix}={rule.replacement}: no source file of {file} lies in {rule.prefix or 'a relative folder'}"
+        )
     return _completeness(file, found + 1, problems)
 
 
@@ -387,7 +402,7 @@ def _listings(module: OpenModule, part: ListingPart) -> Iterator[Listing]:
     except SymdError as error:
         error.where = error.where.replace(f"modules/{module.digest}", module.name)
         if isinstance(error, KernelNotFound) and not error.hint:
-            error.hint = "symd names FILE --kind kernel --kind function '*' lists them"
+            error.hint = "symd names FILE --kind kernel --kind function '*' lists them; symd locate FILE NAME finds one that is only inlined"
         raise
 
 

@@ -314,11 +314,12 @@ def _report(report: Report, as_json: bool) -> None:
     approximate = f" ({report.approximate} approximate)" if report.approximate else ""
     left = sum(report.unresolved.values())
     reasons = ", ".join(f"{count} {reason.name}" for reason, count in report.unresolved.items())
+    unit = report.unit.removesuffix("s") if report.total == 1 else report.unit
     complain(
-        f"{report.format}: {report.total} {report.unit}: {report.resolved} resolved{approximate}, {report.already} had "
+        f"{report.format}: {report.total} {unit}: {report.resolved} resolved{approximate}, {report.already} had "
         f"symbols, {left} left as they were{f': {reasons}' if left else ''}"
     )
-    if report.weight is not None:
+    if report.weight is not None and report.weight.left:
         weight = report.weight
         share = 100 * weight.left / weight.total if weight.total else 0
         complain(

@@ -59,6 +59,8 @@ _ANSWERS_WRITTEN_AT_ONCE = 1 << 11
 """Answers that are put together before they are written: their text fits the processor's caches."""
 _BYTES_AT_ONCE = 1 << 26
 """Bytes of lines and their answers that are held at a time."""
+_FIRST_DEVICE_ADDRESS = 1 << 32
+"""Code objects are smaller than that, and device addresses are larger."""
 _SHOWN_PLACES = 3
 """Places that are named where an address may be an offset in them."""
 
@@ -147,7 +149,10 @@ class Session:
         if isinstance(query, ByKernel) and query.kernel.startswith("."):
             place = f"({query.kernel})+{self.unlike.rpartition('+')[2].strip()}"
             return f"a section stands in parentheses: symd symbolize {quote(file)} {quote(place)}"
-        return f"there is no kernel or function of that name; symd names {quote(file)} '*' shows all names"
+        said = f"there is no kernel or function of that name; symd names {quote(file)} '*' shows all names"
+        if not isinstance(query, ByKernel):
+            return said
+        return f"{said}, symd locate {quote(file)} {quote(query.kernel)} finds one that is only inlined"
 
     def _beyond_hint(self, kernels: Callable[[], AskedKernels], path: str | None) -> str:
         query = self._beyond
@@ -172,6 +177,8 @@ class Session:
         if self._outside_address is None:
             return ""
         offset = self._outside_address
+        if offset >= _FIRST_DEVICE_ADDRESS:
+            return f"{offset:#x} lies outside the text; is it a device address? Subtract the load address, or use --context"
         within = [each for each in _kernels(kernels(), path) if offset < each.size]
         places = [quote(f"({each.section or f'#{each.section_index}'})+{offset:#x}") for each in within]
         places += [quote(f"{each.name}+{offset:#x}") for each in within]

@@ -21,6 +21,8 @@ _SEARCHED = 100
 """The most modules of a daemon that are searched for a kernel."""
 _NAMED = 3
 """The most addresses outside the code that are named."""
+_VOLTA = 70
+"""The number of the architecture since which instructions have 16 bytes."""
 _UNKNOWN = (Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE)
 _UNREAD: Final = (Reason.NO_DEBUG_INFO, Reason.DEBUG_DATA_ELSEWHERE)
 
@@ -41,6 +43,8 @@ def unresolved_notes(
     yield from (_outside_note(each, resolver) for each in outside[:_NAMED])
     if len(outside) > _NAMED:
         yield f"{len(outside) - _NAMED} more addresses lie outside the code"
+    if odd := _odd_note(places, resolver):
+        yield odd
     weights: dict[Reason, Value] = dict.fromkeys(_UNREAD, 0)
     first: dict[Reason, InstructionPlace] = {}
     for sample in profile.samples:
@@ -55,6 +59,38 @@ def unresolved_notes(
             f"{weights[reason]:,} of {found.total:,} {found.columns.unit} lie in code whose debug data is not here"
             f" ({reason.name}): {advice}"
         )
+
+
+def _odd_note(places: AddressPlaces, resolver: Resolver) -> str:
+    """A sentence where addresses begin no instruction of their device, as those of another build do; "" where all
+    do."""
+    odd, total, first = 0, 0, ""
+    targets: dict[tuple[str, str], str] = {}
+    for place in places.places.values():
+        if not isinstance(place, InstructionPlace):
+            continue
+        key = place.digest, place.path
+        if key not in targets:
+            objects = resolver.summary(place.digest).objects
+            targets[key] = next((each.target or "" for each in objects if each.path == place.path), "")
+        total += 1
+        if place.offset % _alignment(targets[key]):
+            odd, first = odd + 1, first or targets[key]
+    if not odd:
+        return ""
+    return (
+        f"{odd:,} of {total:,} addresses begin no instruction of {first or 'the device'}: the module may be another"
+        " build, or another file with a kernel of the same name, than the one that ran"
+    )
+
+
+def _alignment(target: str) -> int:
+    """What offsets of instructions are multiples of: an instruction of NVIDIA has 16 bytes since Volta and 8 before,
+    AMD's are words, and Intel's are 8 or 16 bytes long."""
+    if target.startswith("sm_"):
+        digits = "".join(filter(str.isdigit, target))
+        return 16 if int(digits or 0) >= _VOLTA else 8
+    return 4 if target.startswith("gfx") else 8 if target else 1
 
 
 def _weight(found: HotProfile, profile: SampledProfile, sample: Sample) -> Value:

@@ -16,9 +16,11 @@ from symd.config import Limits
 from symd.engine.files.module import open_module
 from symd.model.addresses import ByKernel, Query, parse_query
 from symd.model.code import DebugScheme
+from symd.model.compile_advice import compile_advice
 from symd.model.frame_text import frame_text
 from symd.model.json.answers import unanswered_json, variable_json, variable_types_json
 from symd.model.reasons import ANSWERED, Reason
+from symd.model.summaries import ObjectSummary
 from symd.model.variables import InScope, Variable, Visible
 from symd.query.demangler import Demangler
 from symd.system.messages import complain
@@ -64,12 +66,12 @@ def command(
     asked = parse_query(query)
     with open_module(file, server, limits, debug, path) as module:
         found = module.symbolizer.variables(module.digest, asked, path)
-        if not found.visible.variables and found.at.reason in _ANSWERED:
-            objects = module.symbolizer.module(module.digest).objects
-            if any(each.path == found.at.path and each.debug in _DESCRIBES_NONE for each in objects):
-                found = replace(found, at=found.at._replace(reason=Reason.NO_DEBUG_INFO))
+        objects = () if found.visible.variables else module.summary().objects
+        described = not any(each.path == found.at.path and each.debug in _DESCRIBES_NONE for each in objects)
+        if found.at.reason in _ANSWERED and not described:
+            found = replace(found, at=found.at._replace(reason=Reason.NO_DEBUG_INFO))
     if not found.visible.variables and found.at.reason not in _ANSWERED:
-        _refuse(query, found, as_json=as_json)
+        _refuse(query, found, objects, as_json=as_json)
         return NO
     if demangle:
         found = _readable(found)
@@ -83,11 +85,13 @@ def command(
     return 0
 
 
-def _refuse(query: str, found: InScope, *, as_json: bool) -> None:
+def _refuse(query: str, found: InScope, objects: Sequence[ObjectSummary], *, as_json: bool) -> None:
     if as_json:
         write_json(unanswered_json(query, found.at))
     else:
         click.echo(answer_text(query, found.at), nl=False)
+        if found.at.reason is Reason.NO_DEBUG_INFO:
+            complain(f"there is no debug info: {'; '.join(compile_advice(objects, found.at.path))}")
     _complain(found.visible)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from symd.api import Symbolizer
+from symd.cli.listing import missing_text
 from symd.cli.options import (
     complete_files,
     debug_option,
@@ -32,6 +33,7 @@ from symd.config import Limits
 from symd.engine.files.listing_sources import allowed_folders, with_python_names
 from symd.engine.files.module import kernel_names, open_module
 from symd.errors import NoDebugData
+from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule, SourceText
 from symd.model.texts import counted, file_label, plural
 from symd.query.source_text import Allowed, completed
@@ -199,6 +201,7 @@ def write_page(shown: ShownPage, file: str, target: str, kernels: Sequence[str],
     write_file_or_stdout(target, page, hint="choose another PAGE")
     if target != "-":
         complain(f"written to {target}, {len(page):,} bytes")
+    _say_missing_sources(shown)
     for problem, count in problems.items():
         complain(
             f"{count} of {counted(len(chosen), 'kernel')} {plural(count, 'has', 'have')} no instructions in the page: {problem}"
@@ -206,6 +209,18 @@ def write_page(shown: ShownPage, file: str, target: str, kernels: Sequence[str],
     if left_out:
         further = plural(left_out, "further kernel is", "further kernels are")
         complain(f"{left_out} {further} not in the page (--kernel NAME adds one)")
+
+
+def _say_missing_sources(shown: ShownPage) -> None:
+    """Say of how many source files the page has no text, and why of the first."""
+    wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.FILE}))
+    files = list(dict.fromkeys(each.name for each in shown.symbolizer.names(shown.digest, wanted)))
+    missing = [each for each in shown.sources(shown.digest, files, None) if each.text is None] if files else []
+    if missing:
+        count = f"{len(missing)} of {counted(len(files), 'source file')}"
+        complain(
+            f"{count} {plural(len(missing), 'is', 'are')} not in the page: {missing[0].file}: {missing_text(missing[0])}"
+        )
 
 
 def _kernels_called(shown: ShownPage, name: str) -> list[str]:

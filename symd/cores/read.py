@@ -56,7 +56,7 @@ def contents(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> 
 
 
 def _no_core() -> InvalidInput:
-    return InvalidInput("is not a GPU core dump", hint="symd info FILE says what it is")
+    return InvalidInput("is not a GPU core dump", hint="the format of the module says what it is")
 
 
 def _inside(stopped: StoppedCore) -> StoppedCore:

@@ -89,6 +89,8 @@ _BARE = r"(?=.*[0-9])[0-9a-fA-F]{1,16}"
 """What addr2line would take for a number, and symd does not."""
 _NAME = re.compile(r"[^\W\d][\w$]*")
 _LONGEST_SHOWN = 40
+_DESCRIPTOR = ".kd"
+"""What the symbols of AMD's kernel descriptors end with, which rocprof shows for kernels."""
 _SOURCE_LINE = re.compile(r"[^:]*\.\w+:[0-9]+(:[0-9]+)?", re.ASCII)
 _SPACED_PLUS = re.compile(r"\s*\+\s*(?=[^+]*$)")
 _INDEX = r"#([0-9]{1,10})"
@@ -120,6 +122,8 @@ def _otherwise_written(text: str) -> str:
     """What to write instead of places as other tools write them; "" where this is not known."""
     if len(text) > _LONGEST_SHOWN:
         return ""
+    if text.endswith(_DESCRIPTOR) and _NAME.fullmatch(name := text.removesuffix(_DESCRIPTOR)):
+        return f"{text} is the descriptor of a kernel, without code: drop {_DESCRIPTOR} and write {name}"
     if _SOURCE_LINE.fullmatch(text):
         return f"a source line is looked for by symd locate: symd locate FILE {text}"
     listed = [each for each in map(str.strip, text.split(",")) if each]

@@ -332,8 +332,9 @@ def _pairs_of(text: str) -> Column:
 
 
 def _ranked(texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]], budget: QueryBudget) -> list[int]:
-    """Which of the texts are like a name, the best first. ``spelled`` keeps what was spelled out."""
-    wanted = _pairs(name)
+    """Which of the texts are like a name, or have its letters in another order, the best first. ``spelled`` keeps what
+    was spelled out."""
+    wanted, letters = _pairs(name), sorted(name.lower())
     found = []
     for at in _near(texts, name):
         text = texts.names[at]
@@ -342,7 +343,7 @@ def _ranked(texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]]
             budget.spend(sum(map(len, each)))
             spelled[at] = [_pairs(other) for other in each]
         alike = max(_alike(wanted, pairs) for pairs in spelled[at])
-        if alike >= _LEAST_ALIKE:
+        if alike >= _LEAST_ALIKE or sorted(text.lower()) == letters:
             found.append((alike, -len(text), text, at))
     return [at for *_, at in sorted(found, reverse=True)]
 

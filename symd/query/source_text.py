@@ -29,6 +29,8 @@ class Allowed:
     rules: tuple[PathRule, ...] = ()
 
 
+NOWHERE_ALLOWED = "no allowed folder holds it"
+"""How a problem ends of a file that is looked for in vain."""
 Reader = Callable[[str, str], bytes | None]
 """Given a root and a path below it, the file's bytes; None where there is no such file or it leads out of the root."""
 
@@ -93,7 +95,7 @@ def completed(source: SourceText, allowed: Allowed, read: Reader) -> SourceText:
         differing = differing or path
     if differing:
         return replace(source, problem=f"{differing} is not the file that was compiled: its MD5 differs")
-    return replace(source, problem=f"{source.problem}, and no allowed folder holds it")
+    return replace(source, problem=f"{source.problem}, and {NOWHERE_ALLOWED}")
 
 
 def places(file: str, allowed: Allowed) -> Iterator[tuple[str, str]]:

@@ -171,7 +171,9 @@ def writing(path: Path, hint: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        raise StoreUnavailable(f"cannot write the file: {os_error_text(error)}", where=str(path), hint=hint) from error
+        lacks_folder = isinstance(error, FileNotFoundError) and not path.parent.exists()
+        said = f"the folder {path.parent} does not exist" if lacks_folder else os_error_text(error)
+        raise StoreUnavailable(f"cannot write the file: {said}", where=str(path), hint=hint) from error
 
 
 @contextmanager

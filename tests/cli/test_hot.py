@@ -33,6 +33,7 @@ from tests.profiles.modules import (
     of_kernel,
     of_object,
 )
+from tests.tools import require
 
 MODULES = ("-m", f"2={AMD}", "-m", f"3={PRUNED}", "-m", f"shade.co={AMD}", "-m", ZEBIN, "-m", f"{CUBIN_CRC}={CUBIN}")
 Line = tuple[str, int]
@@ -305,3 +306,31 @@ def test_a_module_that_the_daemon_has_is_named(run: Run, server: str, tmp_path: 
     for each in (outcome, report):
         assert f"the daemon has a module with smooth: add -m {name}" in each.err
     assert run("hot", "--server", server, "-m", name, SAMPLES / "stalls.csv").code == 0
+
+
+def test_names_are_readable_when_asked(run: Run) -> None:
+    require("c++filt")
+    arguments = ("-m", f"shade.co={AMD}", "-m", f"{CUBIN_CRC}={CUBIN}", "--by", "kernel", SAMPLES / "records.jsonl")
+    assert "_Z7raycastPfi6float3" in run("hot", *arguments).out
+    readable = run("hot", "-C", *arguments).out
+    assert "raycast(float*, int, float3)" in readable
+    assert "_Z7raycast" not in readable
+
+
+@pytest.mark.parametrize(
+    ("module", "place", "target"), [(AMD, "shade+0x12", "gfx90a"), (CUBIN, "_Z7raycastPfi6float3+0x18", "sm_90")]
+)
+def test_offsets_that_begin_no_instruction_are_told(
+    run: Run, tmp_path: Path, module: Path, place: str, target: str
+) -> None:
+    profile = tmp_path / "a.folded"
+    name, _, offset = place.partition("+")
+    profile.write_text(f"[{name}+0x10] 5\n[{name}+{offset}] 3\n")
+    assert f"1 of 2 addresses begin no instruction of {target}: the module" in run("hot", "-m", module, profile).err
+    profile.write_text(f"[{name}+0x10] 5\n")
+    assert "begin no instruction" not in run("hot", "-m", module, profile).err
+
+
+def test_the_samples_begin_instructions(run: Run) -> None:
+    for name in FORMATS:
+        assert "begin no instruction" not in run("hot", *MODULES, SAMPLES / name).err

@@ -262,7 +262,7 @@ def test_a_rule_that_leads_to_no_folder_is_refused(run: Run, tmp_path: Path, ver
         outcome = run(*verb, "--map", f"/tmp/symd-opencl={tmp_path}/{leads}")
         assert outcome.code != 0
         assert f"{tmp_path}/{leads} is not a folder" in outcome.err
-        assert "what the compiler saw in /tmp/symd-opencl" in outcome.err
+        assert "on this machine with the files of /tmp/symd-opencl" in outcome.err
 
 
 def test_a_root_is_allowed_under_both_of_its_names(tmp_path: Path) -> None:
@@ -352,3 +352,8 @@ def test_a_profile_of_something_else_is_said(run: Run, tmp_path: Path) -> None:
     assert outcome.code == 0
     assert "none of the samples" in outcome.err
     assert not re.search(r"[0-9]%", outcome.out)
+
+
+def test_a_rule_that_no_file_needs_is_said(listed, run: Run, module: Path, tmp_path: Path) -> None:
+    outcome = run("listing", "--map", f"/nowhere={tmp_path}", "--map", f"/src={tmp_path}", module)
+    assert outcome.err == f"symd: --map /nowhere={tmp_path}: no source file of {module} lies in /nowhere\n"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from symd.cli.listing import missing_text
 from symd.cli.output import write_build_log
 from symd.errors import InvalidInput, StoreUnavailable
+from symd.model.sources import SourceText
 from symd.rpc.channel import Credentials, connect
 from symd.store import Store
 from symd.store.maintenance import copy
@@ -166,3 +169,44 @@ NEXT = {
 def test_what_was_meant_is_written_out(run: Run, call: tuple[object, ...], says: str) -> None:
     done = run(*map(str, call))
     assert (done.code, says in done.err) == (2, True), done.err
+
+
+def test_variables_without_debug_data_say_what_to_compile_with(run: Run) -> None:
+    done = run("variables", SHADE.with_name("v4-gfx900-nodebug.co"), "0x1900")
+    assert (done.code, "symd: there is no debug info: compile with -g" in done.err) == (1, True), done.err
+
+
+def test_letters_in_another_order_are_a_name(run: Run) -> None:
+    assert "shade" in run("symbolize", SHADE, "shdae+0x80").out.partition(" ")[2]
+
+
+def test_a_profile_of_one_frame_is_told_in_the_singular(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("[smooth+0x290] 3\n")
+    done = run("profile", "-m", ZEBIN, tmp_path / "in", tmp_path / "out")
+    assert "folded: 1 frame: 1 resolved" in done.err
+    assert "have no symbols" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("shade.kd", "shade.kd is the descriptor of a kernel, without code: drop .kd and write shade"),
+        ("blend", f"symd locate {SHADE} blend finds one that is only inlined"),
+        ("0x7f0000001680", "is it a device address? Subtract the load address, or use --context"),
+    ],
+)
+def test_a_place_as_other_tools_show_it_is_explained(run: Run, query: str, says: str) -> None:
+    assert says in run("symbolize", SHADE, query).err
+
+
+def test_a_page_without_a_source_text_says_so(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("view", SHADE, "--variables", "0", "-o", tmp_path / "page.html")
+    assert re.search(r"symd: \d+ of \d+ source files? (is|are) not in the page: /src/", done.err), done.err
+
+
+def test_a_source_that_is_where_the_compiler_saw_it_is_named(tmp_path: Path) -> None:
+    source = SourceText(str(tmp_path / "a.hip"), problem="the module has none, and no allowed folder holds it")
+    assert missing_text(source).endswith("; --source-root and --map name folders")
+    (tmp_path / "a.hip").touch()
+    assert missing_text(source).endswith(f"add --source-root {tmp_path}")

@@ -133,7 +133,7 @@ def test_wrong_calls_say_what_is_wrong_in_one_line(run: Run, tmp_path: Path, arg
 def test_an_out_that_cannot_be_written_is_exit_code_3(run: Run, tmp_path: Path):
     outcome = run("profile", *MODULES, SAMPLES / "stalls.csv", tmp_path / "no" / "such")
     assert outcome.code == 3
-    assert "cannot write the file" in outcome.err
+    assert f"cannot write the file: the folder {tmp_path}/no does not exist (choose another OUT)" in outcome.err
 
 
 def test_many_notes_are_cut_and_their_letters_are_harmless(run: Run, tmp_path: Path):

@@ -217,7 +217,8 @@ def test_a_name_like_no_other_says_how_to_see_the_names(run: Run, sample: Path):
     outcome = run("symbolize", sample, "zzz+1")
     assert outcome.out == "zzz+1: no answer [UNKNOWN_KERNEL]\n"
     assert (
-        outcome.err == f"symd: there is no kernel or function of that name; symd names {sample} '*' shows all names\n"
+        outcome.err
+        == f"symd: there is no kernel or function of that name; symd names {sample} '*' shows all names, symd locate {sample} zzz finds one that is only inlined\n"
     )
     assert (run("symbolize", "--json", sample, "zzz+1").err, outcome.code) == ("", 1)
 

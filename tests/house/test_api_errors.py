@@ -75,5 +75,10 @@ def test_an_error_travels_without_a_command() -> None:
 
 
 def test_commands_stand_for_hints_that_there_are() -> None:
-    said = [text for file in (ROOT / "formats/containers").rglob("*.py") for text in texts(file)]
+    said = [
+        text
+        for folder in ("formats/containers", "cores")
+        for file in (ROOT / folder).rglob("*.py")
+        for text in texts(file)
+    ]
     assert all(hint in said for hint in _TYPED)

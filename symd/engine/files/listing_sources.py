@@ -39,7 +39,7 @@ def _folder(rule: PathRule, roots: Sequence[Path]) -> str:
     if there is None:
         raise BadQuery(
             f"--map {rule.prefix}={rule.replacement}: {leads} is not a folder",
-            hint=f"name the folder that has here what the compiler saw in {rule.prefix or 'its working directory'}",
+            hint=f"name the folder on this machine with the files of {rule.prefix or 'the working directory of the compiler'}",
         )
     return str(there.resolve())
 

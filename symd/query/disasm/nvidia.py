@@ -25,7 +25,7 @@ from symd.system.process.run import Ended
 from symd.system.process.tool import INPUT, tool_error
 
 NAME = "nvdisasm"
-INSTALL = "install the CUDA toolkit, or pip install triton"
+INSTALL = "install the CUDA toolkit, or pip install nvidia-cuda-nvdisasm"
 
 _TARGET = re.compile(r"sm_([0-9]{2,3})([af]?)")
 _LINE = re.compile(r"\s*(?:\{\s*)?/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*\}?\s*(?:/\*.*)?")
@@ -79,8 +79,11 @@ def disassemble(ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -
 
 
 def _elsewhere() -> list[str]:
-    """CUDA's usual folder, and the wheel of Triton, which carries the program."""
+    """CUDA's usual folder, NVIDIA's wheels, each with a folder below ``nvidia``, and the wheel of Triton."""
     folders = ["/usr/local/cuda/bin"]
+    nvidia = find_spec("nvidia")
+    for where in (nvidia.submodule_search_locations or ()) if nvidia is not None else ():
+        folders += [str(program.parent) for program in sorted(Path(where).glob("*/bin/nvdisasm"))]
     wheel = find_spec("triton")
     if wheel is not None and wheel.submodule_search_locations:
         folders += [str(Path(where, "backends/nvidia/bin")) for where in wheel.submodule_search_locations]

@@ -176,7 +176,7 @@ def test_code_for_no_known_architecture_is_refused(program: Install) -> None:
 @pytest.mark.parametrize(
     ("architecture", "advice"),
     [
-        ("SM120a", "install the CUDA toolkit, or pip install triton: the newest one"),
+        ("SM120a", "install the CUDA toolkit, or pip install nvidia-cuda-nvdisasm: the newest one"),
         ("SM61", "CUDA 12 is the last that knows it: pip install triton==3.5.1, or put its nvdisasm"),
         ("SM37", "CUDA 11 is the last that knows it: put its nvdisasm"),
         ("SM30", "CUDA 10 is the last that knows it"),
