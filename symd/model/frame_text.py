@@ -40,4 +40,4 @@ def log_not_plain(file: str, reason: Exception) -> None:
     ``logging`` already, which is slow to import."""
     logging = sys.modules.get("logging")
     if logging is not None:
-        logging.getLogger("symd.start").debug("%s is left to the command line: %s", file, reason)
+        logging.getLogger("symd.cli.start").debug("%s is left to the command line: %s", file, reason)

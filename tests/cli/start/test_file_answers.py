@@ -53,7 +53,7 @@ def test_answers_are_those_of_the_command_line() -> None:
 def test_the_log_says_why_an_answer_is_left_to_the_command_line(
     caplog: pytest.LogCaptureFixture, place: str, reason: str
 ) -> None:
-    with caplog.at_level(logging.DEBUG, "symd.start"):
+    with caplog.at_level(logging.DEBUG, "symd.cli.start"):
         assert plain_answers([str(FILE), place], {}) is None
     assert f"{FILE} is left to the command line: {reason}" in caplog.text
 
