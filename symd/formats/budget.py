@@ -75,8 +75,8 @@ class Budget(WorkBudget):
 
     ``containers.unpack`` counts what it opens and checks the depth. A reader counts the elements of a table before it
     walks it, where the file alone says how many there are, and charges what it is about to decompress; slices of the
-    file itself cost nothing, and are checked against the file's length by the reader. A reader that needs none of this
-    calls its argument ``_budget``. Without ``stored`` the file has what any file may have.
+    file itself cost nothing, and are checked against the file's length by the reader. Every reader calls its argument
+    ``budget``, even one that needs none of this. Without ``stored`` the file has what any file may have.
     """
 
     def __init__(self, limits: Limits, stored: int = 0) -> None:

@@ -257,6 +257,7 @@ def test_a_store_in_use_is_checked_repaired_and_tidied(run, root: Path) -> None:
 
 
 def test_a_long_check_says_on_a_terminal_how_far_it_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(output, "_PERIOD", 0.0)
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]
