@@ -35,7 +35,7 @@ def command(pid: int, server: str | None, out: Path | None, limits: Limits, as_j
     """Take the modules that the running process PID has now: those that its runtime lists, and those in its memory, its
     mapped files and its compiler caches.
 
-    The process is not stopped and does not notice. What could not be read is reported. Exit code 1: no module was
+    The process keeps running undisturbed. What could not be read is reported. Exit code 1: no module was
     found.
     """
     report = ModuleReport(as_json=as_json)

@@ -60,7 +60,7 @@ _OPTIONS = (
         "--socket-group",
         metavar="GROUP",
         callback=group_number,
-        help="Let this group of users open the Unix socket. Each of them, including you, then has the rights of --anonymous, by default read, or, with --access, those of a token.",
+        help="Let this group of users open the Unix socket. Each member, including you, then gets the --anonymous rights (read by default) or, with --access, the rights of a token.",
     ),
     click.option(
         "--access",
@@ -75,7 +75,7 @@ _OPTIONS = (
         type=_FILE,
         callback=there,
         metavar="PEM",
-        help="The daemon's certificate, and those between it and the authority. TCP then uses TLS.",
+        help="The daemon's certificate and any intermediate certificates. TCP then uses TLS.",
     ),
     click.option(
         "--tls-key",
@@ -89,7 +89,7 @@ _OPTIONS = (
         type=_FILE,
         callback=there,
         metavar="PEM",
-        help="The certificates of the authorities that sign clients' certificates. Only clients that have one of theirs get in.",
+        help="CA certificates. Only clients with a certificate signed by one of these CAs can connect.",
     ),
     click.option(
         "--certificate-rights",
@@ -103,7 +103,7 @@ _OPTIONS = (
         "--anonymous",
         metavar="RIGHTS",
         callback=rights_value,
-        help=f"What a client over TCP or --socket-group may do without a token or certificate: some of {_RIGHTS}, or none. Default: none with --access or --tls-client-ca; else read, and with --insecure read and write.",
+        help=f"What a client over TCP or --socket-group may do without a token or certificate: some of {_RIGHTS}, or none. Default: none with --access or --tls-client-ca; otherwise read, or read,write with --insecure.",
     ),
     click.option("--insecure", is_flag=True, help="Listen on plain TCP: anyone who can reach it may read and write."),
     click.option("--open-health", is_flag=True, help="Let anyone ask for the daemon's health."),
@@ -115,7 +115,7 @@ _OPTIONS = (
     click.option(
         "--grab-unconfined",
         is_flag=True,
-        help="Let other users grab even if this kernel cannot confine drivers. They may then read your files.",
+        help="Let other users run symd grab even if this machine's Linux kernel cannot sandbox drivers. Those users may then be able to read your files.",
     ),
 )
 

@@ -80,7 +80,7 @@ _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-2
     type=click.Choice([each.value for each in SampleForm]),
     default=SampleForm.SAMPLES.value,
     show_default=True,
-    help="Every sample with its frames; every sample with the number of its location; or lines with the sums of their samples.",
+    help="What to write: samples with their frames; samples with location numbers; or source lines with their sample totals.",
 )
 @click.option(
     "--locations",
@@ -122,11 +122,11 @@ def command(
     """Add source frames to the samples of the Parquet file IN, write them to the Parquet file OUT, and print a report
     to stderr.
 
-    A row of IN names a place: context and device_address (and time, in nanoseconds); module and address; or kernel and
-    offset (and module). A module is named by its SHA-256, by the ID or file name given with --module, or by its label
-    in the store. Every row gets an answer: frames, or the reason why there are none. docs/batch.md describes the
-    columns. OUT is either written completely or left unchanged. It can be IN, except for hot lines. Exit code 1: there
-    are samples, but none has a line or a function.
+    A row of IN names a place: context and device_address (and time, in nanoseconds); module and address; or kernel
+    and offset (and module). A module is named by its SHA-256, by the ID or file name given with --module, or by its
+    label in the store. Every row gets an answer: frames, or the reason why there are none. docs/batch.md describes
+    the columns. OUT is either written completely or left unchanged. OUT can be the same file as IN, except with
+    --out-form hot-lines. Exit code 1: there are samples, but none has a line or a function.
     """
     if "-" in (source, target):
         raise click.UsageError(

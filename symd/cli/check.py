@@ -36,9 +36,7 @@ REFUSED = 1
     " fp64_module, int64_atomics (true or false; all true), fp16, fp32, fp64 (atomic flags such as"
     " GLOBAL_ADD+LOCAL_MIN_MAX; none) and spirv_max (1.4).",
 )
-@click.option(
-    "--strict", is_flag=True, help="Also exit with 1 for what drivers accept although the specification forbids it."
-)
+@click.option("--strict", is_flag=True, help="Also exit with 1 if the module breaks rules that drivers do not enforce.")
 def command(file: str, server: str | None, limits: Limits, as_json: bool, properties: str, strict: bool) -> int:
     """Check the SPIR-V module FILE against the rules of the Level Zero environment.
 

@@ -48,7 +48,7 @@ _SHOWN_KERNELS = 5
 def destination_options(verb: Verb) -> Verb:
     """--server and --out."""
     to_server = server_option_that(
-        "Add them to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; the default is yours."
+        "Add the modules to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; the default is your own daemon."
     )
     to_folder = click.option(
         "--out",
@@ -158,9 +158,11 @@ _TRIES = 5
 )
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...", shell_complete=complete_files)
 @click.option(
-    "--caches", is_flag=True, help="The caches of every compiler that symd knows, found through your environment."
+    "--caches",
+    is_flag=True,
+    help="Also read the cache of every compiler that symd knows; environment variables can say where they are.",
 )
-@click.option("--once", is_flag=True, help="End after reading what is there now.")
+@click.option("--once", is_flag=True, help="Read what is there now, then exit.")
 @destination_options
 @limit_option
 @json_option
@@ -173,12 +175,12 @@ def command(
     limits: Limits,
     as_json: bool,
 ) -> None:
-    """Take each module that is in FOLDER or below it, or arrives there later, as in compiler caches and folders of
-    dumps.
+    """Take each module that is in or under FOLDER (such as a compiler cache or a dump folder), or arrives there
+    later.
 
-    Every file counts once, however many names it has, and only when it is complete. Other files are skipped, and links
-    are not followed. A FOLDER can also be one that does not exist yet. If symd run --out wrote the FOLDER, a daemon
-    also learns its processes and loads, as they are when the command starts. The command runs until you interrupt it,
+    Each file is read once, however many names it has, and only when it is complete. Other files are skipped, and links
+    are not followed. A FOLDER can also be one that does not exist yet. If symd run --out wrote FOLDER, the daemon
+    also gets the processes and loads recorded there when the command starts. The command runs until you interrupt it,
     unless --once is given.
     """
     known = [cache.folder for cache in compiler_caches(os.environ)] if caches else []

@@ -204,7 +204,7 @@ def _value(value: CoreValue) -> str:
     multiple=True,
     metavar="MODULE",
     shell_complete=complete_files,
-    help="A file with the same code and with debug data, for code objects that were loaded without it.",
+    help="A file that contains the same code plus debug data, for code objects that were loaded without debug data.",
 )
 @click.option(
     "--files/--no-files",
@@ -225,9 +225,9 @@ def command(
     the variables whose values are in the dump's registers. Lanes, warps and blocks with the same stack are shown
     together.
 
-    Code objects inside the dump are read from it (symd info lists them). For those without debug data, symd uses a
-    MODULE with the same code, or the file that the dump says they were loaded from, if it exists here. With --server,
-    such files are not used unless --files is given; then those with the same code are sent.
+    Code objects inside the dump are read from it (symd info lists them). If one has no debug data, symd uses a MODULE
+    with the same code, or the file that the dump says it was loaded from, if that exists here. With --server, symd
+    uses such files only with --files, and sends only those with the same code.
     """
     demangler = Demangler() if demangle else None
     with open_symbolizer(server, limits) as symbolizer:

@@ -63,12 +63,10 @@ PRINTED_WARNINGS = 10
 @click.option(
     "--driver",
     metavar="NAME",
-    help="Another driver generation, by its name in the daemon or, without --server, in $SYMD_DRIVERS.",
+    help="Use the driver generation that the daemon or, without --server, $SYMD_DRIVERS calls NAME.",
 )
 @click.option("--driver-root", metavar="DIR", help="A folder with another driver generation; not with --server.")
-@click.option(
-    "--timeout", default=60.0, show_default=True, metavar="SECONDS", help="The longest that the driver may take."
-)
+@click.option("--timeout", default=60.0, show_default=True, metavar="SECONDS", help="How long the driver may take.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the debug data to this file."
 )

@@ -58,7 +58,7 @@ _SHOWN_REASONS = 3
     ),
 )
 @click.argument("source", metavar="PROFILE", shell_complete=complete_files)
-@click.option("--by", type=click.Choice(BY), default="line", show_default=True, help="What to sum values by.")
+@click.option("--by", type=click.Choice(BY), default="line", show_default=True, help="What to group values by.")
 @click.option(
     "-n", "--top", type=click.IntRange(0), default=SHOWN, show_default=True, help="Show this many places; 0 shows all."
 )
@@ -81,7 +81,7 @@ def command(
     demangle: bool,
     as_json: bool,
 ) -> int:
-    """Show where the values of PROFILE fall, the hottest place first.
+    """Show the hottest places in PROFILE, hottest first.
 
     PROFILE can be anything that symd profile reads, symbolized or not; "-" is standard input. A sample counts at the
     innermost frame of the place where it was taken; the frames that it was inlined into follow. Samples outside all

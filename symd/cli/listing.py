@@ -350,10 +350,11 @@ def command(
 ) -> int:
     """Show each function of FILE: its source lines with their instructions, then the instructions without a line.
 
-    Each instruction is shown once, below the line it comes from; if that line was inlined, a mark says into what. This
-    needs the vendor's disassembler, here or where the daemon runs; symd doctor says what to install. With --profile,
-    each line begins with its share of the profile; symd hot lists the hottest lines. Exit code 1: some code objects
-    could not be disassembled, for example because time ran out; the last line on standard error says how many.
+    Each instruction is shown once, below the line it comes from; if that line was inlined, a note names the function
+    it was inlined into. Disassembly needs the vendor's tool, on this machine or the daemon's; symd doctor says what
+    to install. With --profile, each line begins with its share of the profile; symd hot lists the hottest lines. Exit
+    code 1: some code objects could not be disassembled, for example because time ran out; the last line on standard
+    error says how many.
     """
     allowed = allowed_folders(roots, rules)
     part = ListingPart(None if path is None else ObjectPath(path), _within(function, around, before, after), target)

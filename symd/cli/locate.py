@@ -71,10 +71,10 @@ def command(
     """Turn places into addresses for breakpoints. PLACE is SOURCE:LINE or SOURCE:LINE:COLUMN, the name of a function,
     kernel:NAME, or an address as symd symbolize takes it (vadd+0x40, 0x1654, (.text)+0x40).
 
-    SOURCE is a path or its last components. A line gets one address for each function and each inlined copy that
-    contains it. A line without code slides to the next line that has some, and a column to the next code at or after
-    it. A function gets the address where its code begins, after the prologue, and the start of each inlined copy. Exit
-    code 1: a place has no address; the reason is printed.
+    SOURCE is a path or its last components. A line yields one address per function or inlined copy that contains it.
+    If it has no code, the next line with code is used; for a column, the next code at or after it. A function gets
+    the address where its code begins, after the prologue, and the start of each inlined copy. Exit code 1: a place
+    has no address; the reason is printed.
     """
     wanted = _wanted(file, places)
     with open_module(file, server, limits, debug, path) as module:

@@ -124,7 +124,7 @@ debug_option = click.option(
     "--debug",
     metavar="DEBUGFILE",
     shell_complete=complete_files,
-    help="The debug data of FILE, if it is in another file: what symd slim or objcopy --only-keep-debug wrote, the unstripped object, a .dwo file, a .dwp package, the ID.dbg.spv of a SPIR-V module, or a folder of such files. Files next to FILE are found without this option.",
+    help="A separate file with FILE's debug data: the output of symd slim or objcopy --only-keep-debug, the unstripped object, a .dwo file, a .dwp package, the ID.dbg.spv of a SPIR-V module, or a folder of such files. Files next to FILE are found without this option.",
 )
 
 demangle_option = click.option(

@@ -222,7 +222,7 @@ class ProfileFiles:
     "--to",
     metavar="FORMAT",
     type=click.Choice(sorted(EXPORTS)),
-    help="Write this format of another tool instead: firefox, folded, perfetto, pprof, speedscope.",
+    help="Convert to another tool's format instead: firefox, folded, perfetto, pprof or speedscope.",
 )
 @click.option("-o", "--output", metavar="OUT", shell_complete=complete_files, help="The same as OUT.")
 @click.option("--value", metavar="NAME", help="With --to: write only the values of this name (Active, samples, ...).")

@@ -90,7 +90,7 @@ class ProgramNotStarted(Exception):
 @click.option(
     "--simulate",
     metavar="PRODUCT",
-    help="Give PROGRAM Intel's real drivers without hardware, for skl, tgllp, dg2, pvc, ...: they build modules and run nothing.",
+    help="Give PROGRAM Intel's real drivers with a simulated device (skl, tgllp, dg2, pvc, ...): modules are built, but kernels do not run.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing at the end if all went well.")
 @limit_option
@@ -114,8 +114,8 @@ def command(
 ) -> int:
     """Run PROGRAM and keep each GPU module that it builds or loads through Level Zero, OpenCL, CUDA, HIP or Triton.
 
-    PROGRAM has symd's standard streams, terminal and signals. symd exits with its exit code, or is ended by the same
-    signal. At the end, a line on stderr says what was captured and where it is.
+    PROGRAM shares symd's standard streams, terminal and signals. symd exits with PROGRAM's exit code or dies by the
+    same signal. At the end, a line on stderr says what was captured and where it is.
     """
     _check_no_module(program[0])
     simulated = _simulated(simulate) if simulate else {}

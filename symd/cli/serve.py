@@ -301,7 +301,7 @@ GROUPS = {
     multiple=True,
     metavar="NAME=FOLDER",
     callback=parse_drivers,
-    help="Let clients grab with the driver generation in this folder, under this name; $SYMD_DRIVERS can name more.",
+    help="Let clients run symd grab with the driver generation in FOLDER, by the name NAME; $SYMD_DRIVERS can add others.",
 )
 @listen_options
 @click.option(
@@ -351,9 +351,9 @@ def command(
 ) -> int:
     """Run the daemon until SIGTERM or Ctrl-C: gRPC on a Unix socket that only you may use, or on TCP if you ask for it.
 
-    TCP needs --access, TLS or --insecure, even on loopback. When the daemon is ready, it prints a line with each
-    address. Every change to what the daemon has is logged on standard error or, if that is a terminal, in
-    symd/audit.log below $XDG_STATE_HOME (~/.local/state).
+    TCP needs --access, TLS or --insecure, even on loopback. When the daemon is ready, it prints its addresses, one
+    per line. The daemon logs every change to its contents, on standard error or, if that is a terminal, to
+    symd/audit.log in $XDG_STATE_HOME (~/.local/state).
     """
     # gRPC writes to the log, as they are, bytes that a peer says goodbye with; and its own words about an address that
     # it cannot listen at, which symd says itself

@@ -291,7 +291,7 @@ def style_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         "obj",
         metavar="FILE",
         shell_complete=complete_files,
-        help="The same as FILE, as llvm-symbolizer and addr2line take it.",
+        help="The same as FILE, for compatibility with llvm-symbolizer and addr2line.",
     )
     @click.option("--style", type=click.Choice(STYLES), help="Write like llvm-symbolizer with this --output-style.")
     @click.option("-s", "--basenames", is_flag=True, help="With --style: leave folders out of file names.")

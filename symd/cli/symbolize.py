@@ -73,7 +73,7 @@ _NO_QUERY = "no addresses given: they follow FILE, or come on standard input, on
 @click.option(
     "--context",
     metavar="CONTEXT",
-    help="Treat QUERY as a device address in this context of a daemon (see symd daemon contexts); there is no FILE then.",
+    help="Treat QUERY as a device address in this context of a daemon (see symd daemon contexts); omit FILE.",
 )
 @click.option(
     "--time",

@@ -56,12 +56,12 @@ def command(
     """Show the variables in scope at an address of FILE, frame by frame: innermost scope first, the unit's globals
     last.
 
-    QUERY is ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. The bits of a register are given
-    as r29[0:32], excluding the last bit; "per lane" means that these are the bits of lane 0, and each following lane
-    has the bits that follow. Code offsets, such as those of the block that distinguishes two variables of the same
-    name, are relative to FUNCTION or to the section, as in QUERY. Exit code 1: no variables are known there, for a
-    reason such as OUTSIDE_TEXT or AMBIGUOUS. If the debug data is readable and nothing is in scope, the answer is "no
-    variables" (nothing with --json), with exit code 0.
+    QUERY is ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. r29[0:32] means bits 0 to 31 of
+    register r29; "per lane" means that these are the bits of lane 0, and each following lane has the bits that
+    follow. Code offsets, such as those of the block that distinguishes two variables of the same name, are relative
+    to FUNCTION or to the section, as in QUERY. Exit code 1: no variables are known there, for a reason such as
+    OUTSIDE_TEXT or AMBIGUOUS. If the debug data is readable and nothing is in scope, the answer is "no variables"
+    (nothing with --json), with exit code 0.
     """
     asked = parse_query(query)
     with open_module(file, server, limits, debug, path) as module:

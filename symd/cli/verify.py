@@ -39,9 +39,9 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, path: 
     """Read the debug data of FILE a second time, with pyelftools, and report every difference.
 
     This compares the line tables, functions, inlined calls and variables of each code object. The last line says how
-    much was compared, and for what there was nothing to compare. Exit code 1: there is a difference, or nothing was
-    compared. FILE can be "-" for standard input. With --server it can be modules/SHA256: the code objects then come
-    from the daemon, and both readings are done here.
+    much was compared; lines above it name what could not be compared, and why. Exit code 1: there is a difference, or
+    nothing was compared. FILE can be "-" for standard input. With --server it can be modules/SHA256: the code objects
+    then come from the daemon, and both readings are done here.
     """
     of_daemon = is_of_daemon(file, server)
     codes = tuple(daemon_objects(file, server, limits)) if of_daemon else _codes(file, limits, debug)
