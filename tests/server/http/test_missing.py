@@ -76,7 +76,7 @@ def test_a_missing_disassembler_is_named_once(browser, monkeypatch, tmp_path):
         monkeypatch.undo()
         with opened(browser) as it:
             page = it.go(view.url)
-            assert page.locator("#code").inner_text().count("nvdisasm") == 1
+            assert page.locator("#code").inner_text().count("nvdisasm, which disassembles NVIDIA code") == 1
             assert page.locator("#say").is_hidden()
             assert page.locator("#code .row.code:not([hidden])").count() > 10
 
