@@ -7,7 +7,7 @@ import pytest
 
 from symd.config import Limits
 from symd.cores.read import read
-from symd.cores.stopped import shared, whole
+from symd.cores.stopped import shared, with_frames
 from symd.engine.reading.served import decode, encode
 from symd.errors import DataLoss
 from symd.formats.budget import Budget
@@ -22,7 +22,7 @@ def test_there_and_back_once_each() -> None:
     core = read(dump.build(), Budget(Limits()))
     apart = shared(core)
     assert (len(apart.frames), len(apart.numbers)) == (10, 8 * 101)
-    found = whole(decode(encode(apart)))
+    found = with_frames(decode(encode(apart)))
     assert found == core
     assert len({id(frame) for stack in found.dump.stacks for frame in stack.frames}) == 10
 
@@ -37,4 +37,4 @@ def test_numbers_that_do_not_fit() -> None:
         apart._replace(counts=apart.counts[:0]),
     ):
         with pytest.raises(DataLoss):
-            whole(wrong)
+            with_frames(wrong)

@@ -27,8 +27,8 @@ from symd.system.private_files import (
     new_file,
     new_folder,
     open_private,
+    open_to_write,
     temp_dir,
-    written,
 )
 from symd.system.process.process import ProcessLimits
 from symd.system.process.tool import run_tool
@@ -92,7 +92,7 @@ def mode(path: Path) -> int:
 def test_modes_hold_whatever_the_umask_says(tmp_path: Path) -> None:
     os.close(new_file(tmp_path / "new"))
     os.close(open_private(tmp_path / "opened", os.O_RDWR))
-    written(tmp_path / "written").close()
+    open_to_write(tmp_path / "written").close()
     make_folder(tmp_path / "one" / "two" / "three", parents=True)
     made = new_folder("made-", tmp_path)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -123,7 +123,7 @@ def test_a_file_that_others_could_open_is_private_from_now_on(tmp_path: Path) ->
 
 def test_nothing_is_made_where_a_link_leads(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    for make in (new_file, written, lambda path: open_private(path, os.O_RDWR)):
+    for make in (new_file, open_to_write, lambda path: open_private(path, os.O_RDWR)):
         with pytest.raises(OSError, match="link"):
             make(tmp_path / "link")
     assert not (tmp_path / "target").exists()
