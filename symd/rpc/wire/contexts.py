@@ -25,8 +25,8 @@ from symd.rpc.wire.fields import (
     bad_field,
     context_id,
     context_name,
+    from_each,
     from_time,
-    in_field,
     module_digest,
     module_name,
     optional_context_id,
@@ -136,10 +136,7 @@ def from_load_in_context(message: context_pb2.LoadInContext) -> LoadInContext:
 
 def from_record_request(request: RecordEventsRequest) -> tuple[str, list[Load | Unload]]:
     """(the context's id, what happened). Raises ``BadQuery``."""
-    events = []
-    for number, message in enumerate(request.events):
-        with in_field(f"events[{number}]"):
-            events.append(from_event(message))
+    events = from_each(request.events, from_event, "events")
     return context_id(request.context), events
 
 
@@ -191,11 +188,7 @@ def from_alias(message: pb.Alias) -> Alias:
 
 def from_create_request(request: pb.CreateAliasesRequest) -> list[Alias]:
     """Raises ``BadQuery``."""
-    aliases = []
-    for number, alias in enumerate(request.aliases):
-        with in_field(f"aliases[{number}]"):
-            aliases.append(from_alias(alias))
-    return aliases
+    return from_each(request.aliases, from_alias, "aliases")
 
 
 def to_key(kind_of_request: type[Request], key: AliasKey) -> Request:

@@ -13,8 +13,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeVar, overload
 
@@ -43,16 +42,18 @@ def wrong_field(field: str, message: str, hint: str = "") -> InvalidInput:
     return InvalidInput(message, hint=hint, metadata={FIELD: field})
 
 
-@contextmanager
-def in_field(field: str) -> Iterator[None]:
-    """Inside, an error that blames a field of a message blames it by its path in the request, whose ``field`` the
-    message is, such as "events[3]"."""
-    try:
-        yield
-    except InvalidInput as error:
-        own = error.metadata.get(FIELD)
-        error.metadata = {**error.metadata, FIELD: f"{field}.{own}" if own else field}
-        raise
+def from_each(messages: Iterable[Message], read: Callable[[Message], Taken], field: str) -> list[Taken]:
+    """What ``read`` makes of each message of a request's repeated ``field``. An error that blames a field of one of
+    them blames it by its path in the request, such as "events[3].kind"."""
+    found = []
+    for number, message in enumerate(messages):
+        try:
+            found.append(read(message))
+        except InvalidInput as error:
+            path, own = f"{field}[{number}]", error.metadata.get(FIELD)
+            error.metadata = {**error.metadata, FIELD: f"{path}.{own}" if own else path}
+            raise
+    return found
 
 
 def u64_or_none(value: int | None) -> int | None:
@@ -115,6 +116,7 @@ def _parts(seconds: float) -> dict[str, int]:
 
 
 Message = TypeVar("Message", bound=Any)
+Taken = TypeVar("Taken")
 
 
 def chunks_of(data: bytes, size: int) -> Iterator[bytes]:

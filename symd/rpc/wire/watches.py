@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symd.errors import LimitExceeded, Malformed
@@ -28,7 +28,7 @@ from symd.rpc.wire.fields import (
     context_id,
     context_name,
     cuts,
-    in_field,
+    from_each,
     module_digest,
     module_name,
     utf8,
@@ -77,7 +77,7 @@ def from_start(message: pb.WatchRequest) -> WatchRequest:
         raise bad_field("start", "the first message of a watch says what to watch", "set start")
     start = message.start
     return WatchRequest(
-        _from_all_pending(start.breakpoints, "start.breakpoints"),
+        from_each(start.breakpoints, _from_pending, "start.breakpoints"),
         _contexts(start.contexts, "a watch"),
         list(start.apis),
         start.only_new,
@@ -94,7 +94,7 @@ def from_change(message: pb.WatchRequest) -> BreakpointChange:
     """Raises ``BadQuery`` where this is no change, and as ``from_breakpoint`` does."""
     if message.WhichOneof("request") != "change":
         raise bad_field("change", "every message of a watch but the first changes its breakpoints", "set change")
-    added = _from_all_pending(message.change.add, "change.add")
+    added = from_each(message.change.add, _from_pending, "change.add")
     return BreakpointChange(tuple(added), tuple(message.change.remove))
 
 
@@ -102,14 +102,6 @@ def _to_pending(each: Breakpoint) -> pb.PendingBreakpoint:
     return pb.PendingBreakpoint(
         id=utf8(each.id), breakpoint=to_breakpoint(each), contexts=map(context_name, each.contexts)
     )
-
-
-def _from_all_pending(messages: Iterable[pb.PendingBreakpoint], field: str) -> list[Breakpoint]:
-    found = []
-    for number, each in enumerate(messages):
-        with in_field(f"{field}[{number}]"):
-            found.append(_from_pending(each))
-    return found
 
 
 def _from_pending(message: pb.PendingBreakpoint) -> Breakpoint:
