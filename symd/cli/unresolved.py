@@ -15,7 +15,7 @@ from symd.model.compile_advice import compile_advice
 from symd.profiles.hot import HotProfile
 from symd.profiles.placed import AddressPlaces, InstructionPlace
 from symd.profiles.resolver import LookupTarget, Resolver, machine_objects
-from symd.profiles.samples import FILE_OFFSET, Sample, SampledAddress, SampledProfile, Value
+from symd.profiles.samples import FILE_OFFSET, SampledAddress, SampledProfile, Value
 
 _SEARCHED = 100
 """The most modules of a daemon that are searched for a kernel."""
@@ -52,7 +52,7 @@ def unresolved_notes(
         reason, place = places.reason(number), places.places.get(number)
         if reason in _UNREAD and isinstance(place, InstructionPlace) and not profile.addresses[number].frames:
             first.setdefault(reason, place)
-            weights[reason] += _weight(found, profile, sample)
+            weights[reason] += found.columns.sample_weight(found.columns.of(sample, profile))
     for reason, place in first.items():
         advice = "; ".join(compile_advice(resolver.summary(place.digest).objects, place.path))
         yield (
@@ -91,11 +91,6 @@ def _alignment(target: str) -> int:
         digits = "".join(filter(str.isdigit, target))
         return 16 if int(digits or 0) >= _VOLTA else 8
     return 4 if target.startswith("gfx") else 8 if target else 1
-
-
-def _weight(found: HotProfile, profile: SampledProfile, sample: Sample) -> Value:
-    counted = found.columns.of(sample, profile)
-    return sum(counted.values()) if found.columns.is_summable else counted.get(found.columns.default, 0)
 
 
 def _outside_note(address: SampledAddress, resolver: Resolver) -> str:

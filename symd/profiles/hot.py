@@ -78,9 +78,8 @@ def hot(
         counted = columns.of(sample, profile)
         for column, number in counted.items():
             row[column] += number
-        weight = sum(counted.values()) if columns.is_summable else counted.get(columns.default, 0)
         chains = heaviest.setdefault(place, {})
-        chains[callers] = chains.get(callers, 0) + weight
+        chains[callers] = chains.get(callers, 0) + columns.sample_weight(counted)
     rows = [
         HotRow(place, columns.weight(row), tuple(row), max(heaviest[place].items(), key=lambda item: item[1])[0])
         for place, row in sums.items()

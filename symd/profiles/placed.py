@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -63,6 +63,10 @@ class SampleColumns:
             return dict(enumerate(sample.values))
         name = _reason(sample) or "no reason"
         return {self._numbers[ValueType(name, profile.value_types[0].name)]: sample.values[0]}
+
+    def sample_weight(self, counted: Mapping[int, Value]) -> Value:
+        """What a sample whose values are ``counted`` by ``of`` adds to the ``weight`` of its place."""
+        return sum(counted.values()) if self.is_summable else counted.get(self.default, 0)
 
     def weight(self, row: Sequence[Value]) -> Value:
         """What is shown of the sums of columns before another column is chosen."""
