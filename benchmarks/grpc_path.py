@@ -104,7 +104,7 @@ def running(path: Path) -> Iterator[tuple[Work, Callable[[bytes], bytes]]]:
         )
         start = int(address.min())
         work = Work(client, module, path, start, int(address.max()) - start)
-        yield work, channel.unary_unary("/e.E/E", _registered_method=True)
+        yield work, channel.unary_unary("/e.E/E", _registered_method=True)  # type: ignore[call-arg] # as generated stubs have it
 
 
 @contextmanager

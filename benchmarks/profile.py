@@ -11,7 +11,6 @@ from typing import Any
 
 from benchmarks.answers import Text
 from symd import index
-from symd.client import symbolize_request
 from symd.config import Limits
 from symd.debuginfo import reading
 from symd.engine.engine import Engine
@@ -22,6 +21,7 @@ from symd.index.lookup import search_index_file
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.summaries import ModuleSummary
+from symd.rpc.requests import symbolize_request
 from symd.rpc.wire.answers import add_answer, from_answers
 from symd.rpc.wire.fields import module_name
 from symd.store import Store

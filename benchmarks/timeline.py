@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.grpc_path import Row
-from symd.engine.contexts.timeline import Target, Timeline
+from symd.engine.contexts.timeline import Timeline
+from symd.model.contexts import Origin
 
 SEGMENTS = 1_000_000
 FEW = 1_000
@@ -42,7 +43,7 @@ class Work:
         self.start = HEAP + SLOT * chance.integers(0, max(segments // 4, 1), segments).astype(np.uint64)
         size = 4096 * chance.integers(1, 64, segments).astype(np.uint64)
         until = self.began + chance.integers(10**6, 10**9, segments)
-        targets = [Target(f"{number % 1000:064x}") for number in range(segments)]
+        targets = [Origin(f"{number % 1000:064x}") for number in range(segments)]
         self.timeline = Timeline()
         begun = time.perf_counter()
         self.timeline.append(np.arange(segments), self.began, until, self.start, size, self.start, targets)
@@ -61,7 +62,7 @@ class Work:
         assert (found.row >= 0).mean() > 0.9
 
     def append_and_ask(self, count: int) -> None:
-        target = [Target("f" * 64)]
+        target = [Origin("f" * 64)]
         for number in range(count):
             load = np.array([self.timeline.size])
             at, began = self.start[number : number + 1], 10**13 + load

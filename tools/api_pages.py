@@ -238,7 +238,8 @@ def _index(files: Sequence[FileDescriptorProto]) -> str:
             lines.append(f"| [{service.name}]({page}) | {methods} |")
     lines += ["", "| messages that several services share | |", "|---|---|"]
     for file in shared:
-        names = ", ".join(f"`{each.name}`" for each in [*file.message_type, *file.enum_type])
+        messages, enums = [each.name for each in file.message_type], [each.name for each in file.enum_type]
+        names = ", ".join(f"`{name}`" for name in messages + enums)
         lines.append(f"| [{_title(file)}]({Path(file.name).stem}.md) | {names} |")
     return "\n".join(lines) + "\n"
 

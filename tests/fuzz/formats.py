@@ -239,7 +239,7 @@ _WRITTEN = (
 
 TARGETS: Mapping[str, Target] = {
     "elf": Target(read_elf, seeds.images, section_of()),
-    **{f"containers.{form.__name__.rpartition('.')[2]}": reader_of(form) for form in containers.FORMATS},
+    **{f"containers.{form.__name__.rpartition('.')[2]}": reader_of(form) for form in containers.FORMATS},  # type: ignore[attr-defined] # a module
     "containers.unpack": Target(unpack, seeds.files, section_of()),
     "containers.host_elf": replace(reader_of(host_elf), seeds=_hosts, mutate=_host_changed),
     "modules_in_data": Target(read_modules_in_data, vulkan.sections, vulkan.mutate_section),

@@ -141,5 +141,5 @@ def _profiles_of(form: ProfileFormat) -> Sequence[bytes]:
 
 TARGETS: Mapping[str, Target] = {
     "requests": Target(decode, _requests),
-    **{f"profiles.{form.__name__.rpartition('.')[2]}": _profile(form) for form in FORMATS},
+    **{f"profiles.{form.__name__.rpartition('.')[2]}": _profile(form) for form in FORMATS},  # type: ignore[attr-defined] # a module
 }

@@ -121,7 +121,7 @@ def _loaded(symbolizer: Symbolizer, module: ModuleSummary) -> list[Answer]:
     ]
     symbolizer.contexts.record(context, loads)
     try:
-        return list(symbolizer.contexts.symbolize(context, _VALUES, 2))
+        return [each.answer for each in symbolizer.contexts.symbolize(context, _VALUES, 2)]
     finally:
         symbolizer.contexts.remove(context)
 

@@ -194,10 +194,11 @@ def _counted_for_nothing(root: Path) -> list[str]:
 
 def _actual(engine: Engine) -> Expected:
     """What a store says that it has, where it has it; a module with other bytes counts as none."""
-    actual = Expected()
+    actual, store = Expected(), engine.store
+    assert isinstance(store, Store)  # a folder of this machine
     for record in engine.modules():
         try:
-            whole = hashlib.sha256(engine.store.data(record.sha256)).hexdigest() == record.sha256
+            whole = hashlib.sha256(store.data(record.sha256)).hexdigest() == record.sha256
         except ModuleNotFound:  # evicted since it was listed
             continue
         if whole and engine.module(record.sha256).sha256 == record.sha256 and record.format:
@@ -206,12 +207,12 @@ def _actual(engine: Engine) -> Expected:
         found = engine.aliases.resolve("build-id", key)
         if found:
             actual.aliases[key] = found.module
-    for record in engine.contexts.all():
-        told = actual.events.setdefault(record.context.process, set())
-        told.update(("load", load.module, load.time) for _, load in engine.contexts.loads(record.id))
-        with closing(sqlite3.connect(newest(engine.store.root))) as connection:
+    for known in engine.contexts.all():
+        told = actual.events.setdefault(known.context.process, set())
+        told.update(("load", load.module, load.time) for _, load in engine.contexts.loads(known.id))
+        with closing(sqlite3.connect(newest(store.root))) as connection:
             query = "SELECT 'unload', key, time FROM unloads JOIN contexts ON context = number WHERE id = ?"
-            told.update(connection.execute(query, (record.id,)))
+            told.update(connection.execute(query, (known.id,)))
     return actual
 
 

@@ -179,7 +179,8 @@ class AbusiveClient:
                 if error.status not in REFUSED and not isinstance(error, PASSING):
                     raise
             return
-        with channel.connect(self.address, channel.default_credentials()) as connection:
+        connection, _ = channel.connect(self.address, channel.default_credentials())
+        with connection:
             call = connection.unary_unary("/symd.v1.SymbolService/Symbolize")
             try:
                 call(self.dice.randbytes(40) + SymbolizeRequest(module="modules/x").SerializeToString(), timeout=10)
