@@ -26,6 +26,7 @@ from benchmarks import (
     peers,
     pipes,
     profile,
+    profiles_and_stops,
     report,
     timeline,
     upload,
@@ -71,6 +72,7 @@ def main(arguments: list[str]) -> int:
                     linked, SMALL.read_bytes(), rounds=rounds, modules=200 if chosen.short else 2000
                 )
             ),
+            profiles_and_stops.rows(linked, rounds),
             (upload.row(linked, rounds) for _ in "1"),
             one_by_one.rows(linked, rounds),
             (neighbour.fairness(linked, 1 if chosen.short else rounds) for _ in "1"),

@@ -95,7 +95,7 @@ class Place(_message.Message):
     def __init__(self, module: _Optional[int] = ..., text_section: _Optional[int] = ..., base: _Optional[int] = ...) -> None: ...
 
 class PackedAnswers(_message.Message):
-    __slots__ = ("count", "location", "place", "place_by_origin", "offset", "text_sections", "locations", "candidates", "places", "modules", "device_address", "device_candidates")
+    __slots__ = ("count", "location", "place", "place_by_origin", "offset", "text_sections", "locations", "candidates", "places", "modules", "device_address", "device_candidates", "place_by_location")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +108,7 @@ class PackedAnswers(_message.Message):
     MODULES_FIELD_NUMBER: _ClassVar[int]
     DEVICE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DEVICE_CANDIDATES_FIELD_NUMBER: _ClassVar[int]
+    PLACE_BY_LOCATION_FIELD_NUMBER: _ClassVar[int]
     count: int
     location: bytes
     place: bytes
@@ -120,4 +121,5 @@ class PackedAnswers(_message.Message):
     modules: _containers.RepeatedScalarFieldContainer[str]
     device_address: bytes
     device_candidates: _containers.RepeatedCompositeFieldContainer[DeviceCandidates]
-    def __init__(self, count: _Optional[int] = ..., location: _Optional[bytes] = ..., place: _Optional[bytes] = ..., place_by_origin: _Optional[bool] = ..., offset: _Optional[bytes] = ..., text_sections: _Optional[_Iterable[_Union[_location_pb2.TextSection, _Mapping]]] = ..., locations: _Optional[_Union[_location_pb2.LocationTable, _Mapping]] = ..., candidates: _Optional[_Iterable[_Union[Candidates, _Mapping]]] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., modules: _Optional[_Iterable[str]] = ..., device_address: _Optional[bytes] = ..., device_candidates: _Optional[_Iterable[_Union[DeviceCandidates, _Mapping]]] = ...) -> None: ...
+    place_by_location: bool
+    def __init__(self, count: _Optional[int] = ..., location: _Optional[bytes] = ..., place: _Optional[bytes] = ..., place_by_origin: _Optional[bool] = ..., offset: _Optional[bytes] = ..., text_sections: _Optional[_Iterable[_Union[_location_pb2.TextSection, _Mapping]]] = ..., locations: _Optional[_Union[_location_pb2.LocationTable, _Mapping]] = ..., candidates: _Optional[_Iterable[_Union[Candidates, _Mapping]]] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., modules: _Optional[_Iterable[str]] = ..., device_address: _Optional[bytes] = ..., device_candidates: _Optional[_Iterable[_Union[DeviceCandidates, _Mapping]]] = ..., place_by_location: _Optional[bool] = ...) -> None: ...

@@ -25,6 +25,17 @@ def both(name: str) -> pytest.MarkDecorator:
 
 
 @both("sorting")
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 64, 1000])
+def test_how_many_numbers_are_not_above_each(core: ModuleType, count: int) -> None:
+    dice = random.Random(count)
+    numbers = sorted({dice.randrange(1 << dice.choice((3, 64))) for _ in range(count)})
+    asked = [0, (1 << 64) - 1, *numbers, *(max(number - 1, 0) for number in numbers)]
+    found = array("q", bytes(8 * len(asked)))
+    core.upper_bounds(array("Q", numbers), array("Q", asked), found)
+    assert found.tolist() == [sum(number <= each for number in numbers) for each in asked]
+
+
+@both("sorting")
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 64, 1000])
 def test_numbers_of_all_64_bits_are_put_in_order(core: ModuleType, count: int) -> None:
     dice = random.Random(count)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.core.sorting import upper_bounds
 from symd.model.addresses import LATEST_TIME
 from symd.model.answers import Reason
 from symd.model.columns import I64, U8, U64
@@ -429,7 +430,8 @@ class _Cells:
 
     def number(self, addresses: U64, times: I64, key: I64) -> None:
         """Write the cell of each address and time into ``key``. No time is below 0."""
-        np.subtract(np.searchsorted(self.cuts, addresses, side="right"), 1, out=key)
+        upper_bounds(self.cuts, np.ascontiguousarray(addresses), key)
+        key -= 1
         key *= len(self.moments)
         if len(times) and times[0] == times[-1] and (times == times[0]).all():
             key += np.searchsorted(self.moments, times[0], side="right") - 1

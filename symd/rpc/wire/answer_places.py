@@ -5,6 +5,7 @@ have in common travels once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import Enum, auto
 from typing import NamedTuple
 
 import numpy as np
@@ -13,21 +14,32 @@ from numpy.typing import NDArray
 from symd.model.answers import Answers
 from symd.model.arguments import ColumnQuestion
 from symd.model.columns import I64, U32
-from symd.rpc.wire.columns import pack, pack_taken
 
 COMPARED_AT_ONCE = 1 << 15
 """Answers that are compared at a time, so that what is made on the way stays in the processor's cache."""
+ANSWERS_A_LOCATION = 8
+"""Answers to one location from which on its place may travel with it, and not with each of them."""
 DENSE = 1 << 22
 """The most numbers of places that are told apart without sorting; more are not tried."""
+
+
+class Key(Enum):
+    """What answers that lie in one place have in common."""
+
+    OWN = auto()
+    ORIGIN = auto()
+    LOCATION = auto()
 
 
 class Placement(NamedTuple):
     """Places by number, from 1 on: the number of each one's ``text_section`` among the answers' (0: none) and of its
     ``module``, and the ``base`` that a value minus its section offset is there; None where the two have not one
-    difference. ``place`` is the packed number of each answer's, or if ``by_origin`` of each origin's."""
+    difference. ``number`` has the number of the place of each key, and ``key`` says what is one: each answer's own in
+    ``of_answer``, its origin, or its location."""
 
-    place: bytes
-    by_origin: bool
+    number: U32
+    key: Key
+    of_answer: U32 | None
     text_section: Sequence[int]
     module: Sequence[int]
     base: Sequence[int] | None
@@ -38,25 +50,28 @@ def placed(answers: Answers, question: ColumnQuestion | None, module: U32 | None
     there are several."""
     if question is not None and len(answers):
         origins = len(question.origins) or 1
-        for key, count in _groupings(answers, question, module, origins):
-            found = _in_groups(answers, question, module, key, count)
+        for numbers, count, key in _groupings(answers, question, module, origins):
+            found = _in_groups(answers, question, module, numbers, count)
             if found is not None:
-                return found
+                return Placement(found[0], key, numbers if key is Key.OWN else None, *found[1:])
     return _without_bases(answers, question, module)
 
 
 def _groupings(
     answers: Answers, question: ColumnQuestion, module: U32 | None, origins: int
-) -> Iterator[tuple[U32 | None, int]]:
+) -> Iterator[tuple[U32 | None, int, Key]]:
     """Ways to number the answers, so that all of one number may lie in one place: by origin (None: all have one), by
-    what they lie in, and by both."""
-    yield question.origin, origins
+    what they lie in, by both, and by location, where there are many more answers than locations."""
+    yield question.origin, origins, Key.ORIGIN
     lies = _lying_in(answers, module)
     count = int(lies.max()) + 1
     if count <= DENSE:
-        yield lies, count
+        yield lies, count, Key.OWN
     if question.origin is not None and count * origins <= DENSE:
-        yield lies * origins + question.origin, count * origins
+        yield lies * origins + question.origin, count * origins, Key.OWN
+    count = len(answers.locations)
+    if count <= DENSE and len(answers) > ANSWERS_A_LOCATION * count:
+        yield answers.location, count, Key.LOCATION
 
 
 def _lying_in(answers: Answers, module: U32 | None) -> U32:
@@ -87,10 +102,9 @@ def _numbered(used: NDArray[np.bool_]) -> U32:
 
 def _in_groups(
     answers: Answers, question: ColumnQuestion, module: U32 | None, key: U32 | None, count: int
-) -> Placement | None:
-    """The places, where all answers of one number lie in one place. Of each number some answer is taken, and all are
-    compared with it."""
-    of_origins = key is question.origin
+) -> tuple[U32, Sequence[int], Sequence[int], Sequence[int]] | None:
+    """The number of each key's place, and the sections, modules and bases of the places, where all answers of one key
+    lie in one place. Of each key some answer is taken, and all are compared with it."""
     some: I64 = np.zeros(count, np.int64) if key is None else _some_of_each(key, count)
     used = some >= 0
     section = answers.text_section[some]
@@ -108,22 +122,24 @@ def _in_groups(
             same &= module[part] == modules[number]
         if not same.all():
             return None
-    numbers = _numbered(used)
-    columns = section[used].tolist(), modules[used].tolist(), base[used].tolist()
-    place = pack(numbers) if key is None or of_origins else pack_taken(numbers, key)
-    return Placement(place, of_origins, *columns)
+    places: dict[tuple[int, int, int], int] = {}
+    triples = zip(section[used].tolist(), modules[used].tolist(), base[used].tolist(), strict=True)
+    numbers = np.ones(count, np.uint32)  # what no answer has may lie in the first
+    numbers[used] = [places.setdefault(each, len(places) + 1) for each in triples]
+    sections, of_modules, bases = zip(*places, strict=True)
+    return numbers, sections, of_modules, bases
 
 
 def _without_bases(answers: Answers, question: ColumnQuestion | None, module: U32 | None) -> Placement:
     lies = _lying_in(answers, module)
     if not len(lies):
-        return Placement(b"", False, (), (), None)
+        return Placement(np.empty(0, np.uint32), Key.OWN, lies, (), (), None)
     some = _some_of_each(lies, int(lies.max()) + 1)
     numbers = _numbered(some >= 0)
     some = some[some >= 0]
     modules = [0] * len(some) if module is None else module[some].tolist()
     section = answers.text_section[some].tolist()
     if len(some) > 1:
-        return Placement(pack_taken(numbers, lies), False, section, modules, None)
+        return Placement(numbers, Key.OWN, lies, section, modules, None)
     origins = 1 if question is None or question.origin is None else len(question.origins)
-    return Placement(pack(np.ones(origins, np.uint32)), True, section, modules, None)
+    return Placement(np.ones(origins, np.uint32), Key.ORIGIN, None, section, modules, None)

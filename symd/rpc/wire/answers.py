@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -16,8 +17,8 @@ from symd.model.arguments import ColumnQuestion
 from symd.model.columns import U32, U64
 from symd.model.contexts import DeviceAnswer, DeviceAnswers, DeviceCandidate
 from symd.model.identities import ObjectPath
-from symd.rpc.wire.answer_places import placed
-from symd.rpc.wire.columns import OTHER_SIDE, check_below, check_count, concatenated, pack, pack_taken, unpack
+from symd.rpc.wire.answer_places import Key, Placement, placed
+from symd.rpc.wire.columns import OTHER_SIDE, Number, check_below, check_count, concatenated, pack, pack_taken, unpack
 from symd.rpc.wire.fields import bad_field, from_reason, module_digest, module_name, optional_path, utf8
 from symd.rpc.wire.location_tables import Numbering, from_table, pack_few, write_small_part, write_table
 from symd.rpc.wire.queries import from_query, to_query
@@ -219,35 +220,43 @@ def write_columns(
     if table is not None:
         message.locations.MergeFromString(table)
         message.location = pack(found.location)
-        _write_columns(message, found, question, module)
+        _write_columns(message, found, placed(found, question, module), np.arange(len(found.locations)))
     elif len(found) <= PLAIN_PYTHON_ANSWERS and module is None:
         _write_few(message, found)
     else:
         part, renumbered = subset(found.locations, found.location)
         write_table(message.locations, part)
         message.location = pack_taken(renumbered, found.location)
-        _write_columns(message, found, question, module)
+        _write_columns(message, found, placed(found, question, module), renumbered)
 
 
 def _write_columns(
-    message: answer_pb2.PackedAnswers,
-    answers: Answers,
-    question: ColumnQuestion | None,
-    module: U32 | None,
+    message: answer_pb2.PackedAnswers, answers: Answers, placement: Placement, renumbered: NDArray[Any]
 ) -> None:
+    """Everything but the locations, each of which travels as its number in ``renumbered``."""
     message.count = len(answers)
-    placement = placed(answers, question, module)
     numbers = placement.text_section
     used = [number for number in dict.fromkeys(numbers) if number]
     _write_sections(message, [answers.text_sections[number - 1] for number in used])
-    renumbered = {number: at for at, number in enumerate(used, 1)}
-    _write_places(message, [renumbered.get(number, 0) for number in numbers], placement.module, placement.base)
-    message.place = placement.place
-    message.place_by_origin = placement.by_origin
+    sent = {number: at for at, number in enumerate(used, 1)}
+    _write_places(message, [sent.get(number, 0) for number in numbers], placement.module, placement.base)
+    _write_place(message, placement, renumbered)
     if placement.base is None:
         offset = answers.offset if all(numbers) else np.where(answers.text_section, answers.offset, np.uint64(0))
         message.offset = pack(offset) or bytes(len(offset))  # none at all would mean that places say them
     message.candidates.extend(_candidates(answers))
+
+
+def _write_place(message: answer_pb2.PackedAnswers, placement: Placement, renumbered: NDArray[Any]) -> None:
+    """The column of places."""
+    if placement.of_answer is not None:
+        message.place = pack_taken(placement.number, placement.of_answer)
+    elif placement.key is Key.ORIGIN:
+        message.place, message.place_by_origin = pack(placement.number), True
+    else:
+        of_location = np.ones(message.locations.count or len(renumbered), np.uint32)
+        of_location[renumbered] = placement.number  # those that are left out have 0, the number of no answer's location
+        message.place, message.place_by_location = pack(of_location), True
 
 
 def _write_places(
@@ -291,34 +300,34 @@ def from_columns(
 
 def _read_columns(
     message: answer_pb2.PackedAnswers, question: ColumnQuestion | None, table: Locations | None
-) -> tuple[Answers, U32]:
-    """The answers, and for each the number of its place."""
+) -> tuple[Answers, _Places]:
+    """The answers, and their places."""
     count = message.count
     if question is not None:
         check_count(count, len(question.values))
-    place = _places_of(message, question)
-    section = _of_places(message, place, [each.text_section for each in message.places])
-    if message.offset or question is None or not count:
-        offset = unpack(message.offset, count, np.uint64)
-    else:
-        offset = _from_bases(message, question.values, place, section)
-    check_below(section[:1] if section.strides == (0,) else section, max(len(message.text_sections), 1), "text section")
-    sections = tuple(map(from_text_section, message.text_sections[1:]))
-    candidates = {entry.index: tuple(map(from_candidate, entry.candidates)) for entry in message.candidates}
-    location = unpack(message.location, count, np.uint32)
     locations = from_table(message.locations) if table is None else table
+    location = unpack(message.location, count, np.uint32)
     check_below(location, len(locations), "location")
     if count and not location.all():
         raise Malformed("an answer has no location", hint=OTHER_SIDE)
-    return Answers(location, section, offset, locations, sections, candidates), place
+    places = _Places.of(message, question, location, len(locations))
+    section = places.each(np.array([each.text_section for each in message.places] or [0], np.uint32))
+    check_below(section[:1] if section.strides == (0,) else section, max(len(message.text_sections), 1), "text section")
+    if message.offset or question is None or not count:
+        offset = unpack(message.offset, count, np.uint64)
+    else:
+        offset = _from_bases(message, question.values, places, section)
+    sections = tuple(map(from_text_section, message.text_sections[1:]))
+    candidates = {entry.index: tuple(map(from_candidate, entry.candidates)) for entry in message.candidates}
+    return Answers(location, section, offset, locations, sections, candidates), places
 
 
 def from_device_columns(
     message: answer_pb2.PackedAnswers, question: ColumnQuestion, table: Locations | None = None
 ) -> DeviceAnswers:
     """The answers to a column of device addresses, or of several modules; otherwise as ``from_columns``."""
-    answers, place = _read_columns(message, question, table)
-    module = _of_places(message, place, [each.module for each in message.places])
+    answers, places = _read_columns(message, question, table)
+    module = places.each(np.array([each.module for each in message.places] or [0], np.uint32))
     check_below(module[:1] if module.strides == (0,) else module, max(len(message.modules), 1), "module")
     whole = message.device_address
     return DeviceAnswers(
@@ -330,36 +339,47 @@ def from_device_columns(
     )
 
 
-def _places_of(message: answer_pb2.PackedAnswers, question: ColumnQuestion | None) -> U32:
-    """For each answer the number of its place; where all have one, an array that takes no memory. Raises
-    ``Malformed``."""
-    count = message.count
-    if not message.place_by_origin:
-        place = unpack(message.place, count, np.uint32)
-        check_below(place, max(len(message.places), 1), "place")
-        return place
-    origins = 1 if question is None or question.origin is None else len(question.origins)
-    by_origin = unpack(message.place, origins, np.uint32)
-    check_below(by_origin, max(len(message.places), 1), "place")
-    if question is None or question.origin is None:
-        return np.broadcast_to(by_origin[0], count)
-    return by_origin[question.origin]
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The places of ``count`` answers: ``number`` has the number of each key's, and ``key`` the key of each answer;
+    None where all have the first."""
+
+    number: U32
+    key: U32 | None
+    count: int
+
+    @classmethod
+    def of(
+        cls, message: answer_pb2.PackedAnswers, question: ColumnQuestion | None, location: U32, locations: int
+    ) -> _Places:
+        """Raises ``Malformed``."""
+        count, known = message.count, max(len(message.places), 1)
+        key: U32 | None
+        if message.place_by_location:
+            number, key = unpack(message.place, locations, np.uint32), location
+        elif not message.place_by_origin:
+            number, key = np.arange(known, dtype=np.uint32), unpack(message.place, count, np.uint32)
+            check_below(key, known, "place")
+        elif question is None or question.origin is None:
+            number, key = unpack(message.place, 1, np.uint32), None
+        else:
+            number, key = unpack(message.place, len(question.origins), np.uint32), question.origin
+        check_below(number, known, "place")
+        return cls(number, key, count)
+
+    def each(self, values: NDArray[Number]) -> NDArray[Number]:
+        """For each answer what its place has of ``values``; where all have one, an array that takes no memory."""
+        of_key = values[self.number]
+        if self.key is None or (self.count and (of_key == of_key[0]).all()):
+            return np.broadcast_to(of_key[0], self.count)
+        return of_key[self.key]
 
 
-def _of_places(message: answer_pb2.PackedAnswers, place: U32, numbers: Sequence[int]) -> U32:
-    """For each answer what its place has among ``numbers``."""
-    table = np.array(numbers or [0], np.uint32)
-    if not message.count or place.strides != (0,):
-        return table[place]
-    return np.broadcast_to(table[place[0]], message.count)
-
-
-def _from_bases(message: answer_pb2.PackedAnswers, values: U64, place: U32, section: U32) -> U64:
+def _from_bases(message: answer_pb2.PackedAnswers, values: U64, places: _Places, section: U32) -> U64:
     """Section offsets where places say what they count from."""
-    bases = np.array([each.base for each in message.places] or [0], np.uint64)
-    everywhere = len(place) and place.strides == (0,)
-    offset: U64 = values - (bases[place[0]] if everywhere else bases[place])
-    if not (section[:1] if everywhere else section).all():
+    bases = places.each(np.array([each.base for each in message.places] or [0], np.uint64))
+    offset: U64 = values - (bases[0] if bases.strides == (0,) else bases)
+    if not (section[:1] if section.strides == (0,) else section).all():
         offset[section == 0] = 0
     return offset
 

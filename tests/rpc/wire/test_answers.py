@@ -110,6 +110,37 @@ def test_offsets_that_do_not_follow_travel():
     assert travelled(before, values).offset.tolist() == offset.tolist()
 
 
+def test_where_a_location_has_one_place_the_place_travels_with_it():
+    """Two kernels of one section, each at a device address of its own: bases differ, and the origin does not say which is meant."""
+    dice = np.random.default_rng(1)
+    location = dice.integers(1, 3, 2_000).astype(np.uint32)
+    offset = dice.integers(0, 0x40, 2_000).astype(np.uint64)
+    base = np.array([0, 0x7000_0000, 0x9000_0000], np.uint64)[location]
+    one = np.ones(2_000, np.uint32)
+    before = Answers(location, one, offset, LOCATIONS, (TextSection("", ".text", 1, 0),))
+    message = to_columns(before, question(base + offset))
+    assert message.place_by_location
+    assert (len(message.place), len(message.offset)) == (message.locations.count, 0)
+    assert [each.base for each in message.places] == [0, 0x7000_0000, 0x9000_0000] or [
+        each.base for each in message.places
+    ] == [0, 0x9000_0000, 0x7000_0000]
+    after = travelled(before, base + offset)
+    assert (after.offset.tolist(), after.text_section.tolist()) == (offset.tolist(), one.tolist())
+    assert [after[at].frames for at in range(20)] == [before[at].frames for at in range(20)]
+    message.place += b"\1"
+    with pytest.raises(Malformed):
+        from_columns(message, question(base + offset))
+
+
+def test_where_a_location_has_two_places_each_offset_travels():
+    location = np.ones(2_000, np.uint32)
+    base = np.array([0x7000_0000, 0x9000_0000], np.uint64)[np.arange(2_000) % 2]
+    before = Answers(location, location, location.astype(np.uint64), LOCATIONS, (TextSection("", ".text", 1, 0),))
+    message = to_columns(before, question(base + np.uint64(1)))
+    assert (message.place_by_location, len(message.offset)) == (False, 2_000)
+    assert travelled(before, base + np.uint64(1)).offset.tolist() == [1] * 2_000
+
+
 def test_a_row_spells_out_what_the_columns_number():
     row = to_answer(asked(0x150)[0])
     assert (row.reason, row.code_object, row.kernel, row.section) == (Reason.EXACT, "", "vadd", ".text.vadd")
