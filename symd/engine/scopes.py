@@ -3,10 +3,12 @@ object is read for all of its places at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from symd.api import ServedContextVerbs
 from symd.engine.indexes import IndexManager
@@ -15,7 +17,7 @@ from symd.errors import OF_ONE_MODULE, ModuleNotFound, ObjectNotFound, SymdError
 from symd.model.addresses import ByDevice, Query
 from symd.model.answers import Answer, Reason
 from symd.model.contexts import DevicePlace
-from symd.model.variables import InScope
+from symd.model.variables import InScope, Visible
 from symd.query.code_ranges import CodeFinder
 from symd.query.symbolize import symbolize_one
 from symd.query.variables import in_scope, place_to_read
@@ -31,11 +33,45 @@ class _Asked(NamedTuple):
     device: DevicePlace | None
 
 
+KEPT_VARIABLES: Final = 1 << 14
+"""The most variables and types that are kept, of all places together; each takes about 500 bytes."""
+
+
+class _RecentScopes:
+    """What was read lately, by module, code object and place: while a debugger steps, all addresses of a stack but the
+    innermost stay as they are, and reading takes the longest of a stop. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str, int, int], Visible] = OrderedDict()
+        self._size = 0
+
+    def get(self, name: str, path: str, place: tuple[int, int]) -> Visible | None:
+        with self._lock:
+            key = (name, path, *place)
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+            return found
+
+    def keep(self, name: str, path: str, place: tuple[int, int], read: Visible) -> None:
+        with self._lock:
+            before = self._kept.pop((name, path, *place), None)
+            self._kept[name, path, *place] = read
+            self._size += _count(read) - (0 if before is None else _count(before))
+            while self._size > KEPT_VARIABLES:
+                self._size -= _count(self._kept.popitem(last=False)[1])
+
+
+def _count(read: Visible) -> int:
+    return 1 + len(read.variables) + len(read.types)
+
+
 class ScopeReader:
     """Finds what is in scope at places of modules, and at device addresses."""
 
     def __init__(self, contexts: ServedContextVerbs, indexes: IndexManager) -> None:
-        self._contexts, self._indexes = contexts, indexes
+        self._contexts, self._indexes, self._recent = contexts, indexes, _RecentScopes()
 
     def at_each(
         self, digest: str, queries: Sequence[Query | ByDevice], path: str | None, *, with_ranges: bool
@@ -65,10 +101,25 @@ class ScopeReader:
                     by_object.setdefault((name, place[0]), []).append(_Asked(number, at, place[1:], device))
         for (name, within), several in by_object.items():
             with self._noting(found, [(each.number, each.device) for each in several]):
-                visible = self._indexes.ask(name, VariablesAt(within, tuple(each.place for each in several)))
-                for each, read in zip(several, visible, strict=True):
-                    found[each.number] = _told(in_scope(each.at, read), each.device)
+                visible = self._read(name, within, dict.fromkeys(each.place for each in several))
+                for each in several:
+                    found[each.number] = _told(in_scope(each.at, visible[each.place]), each.device)
         return found
+
+    def _read(self, name: str, path: str, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Visible | str]:
+        """What is in scope at places of a code object, which was found in the module just now."""
+        read: dict[tuple[int, int], Visible | str] = {}
+        for place in places:
+            recent = self._recent.get(name, path, place)
+            if recent is not None:
+                read[place] = recent
+        missing = tuple(place for place in places if place not in read)
+        if missing:
+            for place, visible in zip(missing, self._indexes.ask(name, VariablesAt(path, missing)), strict=True):
+                read[place] = visible
+                if isinstance(visible, Visible):
+                    self._recent.keep(name, path, place, visible)
+        return read
 
     @contextmanager
     def _noting(self, found: list[InScope], asked: Sequence[tuple[int, DevicePlace | None]]) -> Iterator[None]:
