@@ -63,7 +63,7 @@ class Debugger:
     def set(self, line: str) -> list[BreakpointLocation]:
         """Set a breakpoint: where it is in what is loaded."""
         self.watch.add(Breakpoint(line, parse_place(line)))
-        return self.places(lambda event: isinstance(event, ChangeAcknowledged) and line in event.added)
+        return self.places(lambda event: isinstance(event, ChangeAcknowledged))
 
     def loaded(self) -> list[BreakpointLocation]:
         """Wait for the load: where the breakpoint that waited is. An event with a token is the last of what happened."""
@@ -81,6 +81,8 @@ class Debugger:
         for event in self.watch:
             if isinstance(event, Resolved) and event.loaded is not None:
                 found.extend(event.answer.locations)
+            if isinstance(event, ChangeAcknowledged) and event.failure is not None:
+                raise event.failure
             if is_last(event):
                 break
         return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from symd.errors import SymdError
 from symd.model.breakpoints import Breakpoint, Located, checked_breakpoints
 from symd.model.contexts import LoadInContext
 from symd.model.identities import Digest
@@ -85,11 +86,12 @@ class Watching:
 @dataclass(frozen=True, slots=True)
 class ChangeAcknowledged:
     """Breakpoints with the ids ``added`` are watched from now on, and what is there is answered; those with the ids
-    ``removed`` are not any more."""
+    ``removed`` are not any more. With a ``failure`` nothing of the change was made, and that says why."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     resume_token: str = field(default="", compare=False)
+    failure: SymdError | None = None
 
 
 ModuleEvent = ModuleAdded | ModuleRemoved | LoadBegan | LoadEnded | Watching
@@ -102,10 +104,11 @@ next event still belongs to the same happening."""
 
 @dataclass(frozen=True, slots=True)
 class BreakpointChange:
-    """Breakpoints that come, and the ids of those that go."""
+    """Breakpoints that come, and the ids of those that go; ``failure`` says why nothing of it can be made."""
 
     add: tuple[Breakpoint, ...] = ()
     remove: tuple[str, ...] = ()
+    failure: SymdError | None = None
 
 
 class _Changing:
@@ -117,7 +120,8 @@ class _Changing:
 
     def add(self, *breakpoints: Breakpoint) -> None:
         """Watch further breakpoints. It returns at once: what is there is answered, then ``ChangeAcknowledged`` comes.
-        Raises ``BadQuery``; ids that the watch has already end it with that error."""
+        Raises ``BadQuery`` for what is no breakpoint. What the watch cannot add, as an id that it has, is acknowledged
+        with a failure."""
         self._change(BreakpointChange(tuple(checked_breakpoints(breakpoints))))
 
     def remove(self, *ids: str) -> None:

@@ -59,14 +59,20 @@ class WatchSession:
     def _acknowledge(self, event: ChangeAcknowledged) -> ChangeAcknowledged:
         with self._lock:
             change = self._pending.popleft() if self._pending else BreakpointChange()
-            added = {each.id: each for each in change.add}
-            for name in change.remove:
+            added, removed = {each.id: each for each in change.add}, change.remove
+            if event.failure is not None:
+                added, removed = {}, ()
+            for name in removed:
                 self._watched.pop(name, None)
             self._watched |= added
-            coming = {each.id for later in self._pending for each in later.add}
-            for name in set(change.remove) - added.keys() - coming:
-                self._places.pop(name, None)
-            return replace(event, added=tuple(added), removed=change.remove)
+            coming = {each.id: each for later in self._pending for each in later.add}
+            for name in {*removed, *(each.id for each in change.add)}:
+                known = coming.get(name) or self._watched.get(name)
+                if known is None:
+                    self._places.pop(name, None)
+                else:
+                    self._places[name] = known.where
+            return replace(event, added=tuple(added), removed=removed)
 
     def end(self) -> None:
         """Say that nothing more is said."""

@@ -75,10 +75,9 @@ class BreakpointServiceServicer:
         have not ended; each is followed by its answers to the breakpoints. Then it sends `watching`. From then on it
         reports every event as soon as it has happened, whoever caused it. Meanwhile the client can add and remove
         breakpoints with `change`. A new breakpoint is answered for everything that is there, then the change is
-        acknowledged, and from then on the breakpoint is treated like the others. A change that cannot be made ends the
-        call with INVALID_ARGUMENT, NOT_FOUND, or RESOURCE_EXHAUSTED, so check what people type with ResolveBreakpoint
-        first. To go on, start a watch with the last token and without the change: no event is lost. A client that has no
-        changes to make can close its side of the stream; the watch continues.
+        acknowledged, and from then on the breakpoint is treated like the others. A change that cannot be made is
+        acknowledged with a failure, and the watch continues as if it had not been sent. A client that has no changes to
+        make can close its side of the stream; the watch continues.
 
         A watch that is limited to some contexts or driver APIs reports only what is loaded there. It does not report
         modules that are added or removed, nor their answers before they are loaded. A watch does not report that a context

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from symd.model.addresses import ByKernel, DeviceAddress, KernelOffset
 from symd.model.breakpoints import Breakpoint, FunctionName, KernelName, SourceLine
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.model.watches import (
+    BreakpointChange,
     ChangeAcknowledged,
     LoadBegan,
     LoadEnded,
@@ -166,14 +168,36 @@ def test_what_was_acknowledged_is_watched_after_a_token(symd: Symbolizer) -> Non
     ("added", "error"),
     [(LINE, BadQuery), (Breakpoint("x", SourceLine("a.cl", 1), contexts=("ab" * 16,)), ContextNotFound)],
 )
-def test_a_change_that_cannot_be_made_ends_the_watch(
+def test_a_change_that_cannot_be_made_is_told_and_the_watch_goes_on(
     symd: Symbolizer, added: Breakpoint, error: type[Exception]
 ) -> None:
-    with symd.watch([LINE]) as watch:
+    digest, name = symd.add(VADD).sha256, symd.contexts.add(Context("host", 1))
+    with symd.watch([LINE], only_new=True) as watch:
         taken(watch, 1)
-        watch.add(added)
-        with pytest.raises(error):
-            next(watch)
+        watch.add(replace(LINE, id="new"), added)
+        (refused,) = taken(watch, 1)
+        assert isinstance(refused, ChangeAcknowledged)
+        assert isinstance(refused.failure, error)
+        assert (refused.added, refused.removed) == ((), ())
+        symd.contexts.record(name, [Load(digest, 1, key="k")])
+        _, resolved = taken(watch, 2)
+        assert isinstance(resolved, Resolved)
+        assert resolved.id == LINE.id  # and "new" is not watched
+        watch.add(replace(LINE, id="new"))
+        assert taken(watch, 3)[-1] == ChangeAcknowledged(("new",))
+
+
+def test_what_a_refused_change_would_remove_stays(symd: Symbolizer) -> None:
+    digest, name = symd.add(VADD).sha256, symd.contexts.add(Context("host", 1))
+    with symd.watch([LINE], only_new=True) as watch:
+        taken(watch, 1)
+        strange = Breakpoint("x", SourceLine("a.cl", 1), contexts=("ab" * 16,))
+        watch._change(BreakpointChange((strange,), (LINE.id,)))
+        (refused,) = taken(watch, 1)
+        assert isinstance(refused, ChangeAcknowledged)
+        assert isinstance(refused.failure, ContextNotFound)
+        symd.contexts.record(name, [Load(digest, 1, key="k")])
+        assert kinds(taken(watch, 2)) == [LoadBegan, Resolved]
 
 
 def test_a_change_that_says_nothing_is_refused_where_it_is_made(symd: Symbolizer) -> None:

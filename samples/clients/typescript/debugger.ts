@@ -58,6 +58,7 @@ async function until(wanted: (event: WatchResponse) => unknown): Promise<WatchRe
     const event = (await events.next()).value as WatchResponse, of = event.answer ?? event.gone;
     if (of) console.log(event.gone ? "gone" : "breakpoint", of.id, of.load?.load?.key, ...of.locations.map((each) => `${each.function} ${each.file}:${each.line} at ${each.deviceAddresses.map(hex)}`));
     else console.log(event.watching ? "watching" : event.acknowledged ? "acknowledged" : event.loaded ? `loaded ${event.loaded.load?.key}` : `unloaded ${event.unloaded?.load?.key}`);
+    if (event.acknowledged?.failure) throw new Error(event.acknowledged.failure.message);
     if (wanted(event)) return event;
   }
 }

@@ -82,8 +82,7 @@ class Watcher:
 
     def events(self, resume_token: str = "", *, only_new: bool = False) -> Iterator[WatchEvent]:
         """The events until the subscription is closed: after ``resume_token``, or of what is there (unless
-        ``only_new``) and what comes. Raises ``BadQuery`` for what is no token, or a change that cannot be made, and
-        ``PositionLost``."""
+        ``only_new``) and what comes. Raises ``BadQuery`` for what is no token, and ``PositionLost``."""
         log = self._store.module_log
         position = Position.parsed(resume_token) if resume_token else log.end()
         try:
@@ -119,16 +118,27 @@ class Watcher:
                 self._subscription.wait()
 
     def _changed(self, change: BreakpointChange, position: Position) -> Iterator[WatchEvent]:
-        """What is there answers the breakpoints that are added, as of ``position``. Raises ``BadQuery`` for an id that
-        is there, ``LimitExceeded``, and ``ContextNotFound``."""
+        """What is there answers the breakpoints that are added, as of ``position``."""
+        try:
+            added = self._checked(change)
+        except SymdError as error:
+            yield ChangeAcknowledged(resume_token=str(position), failure=error)
+            return
         for name in change.remove:
             self._breakpoints.pop(name, None)
-        added = checked_breakpoints(change.add, self._breakpoints)
-        self._store.context_log.check_known({name for each in added for name in each.contexts})
         for event in self._there(position) if added else ():
             yield from self._answers(event, position, added)
         self._breakpoints.update((each.id, each) for each in added)
         yield ChangeAcknowledged(tuple(each.id for each in added), change.remove, str(position))
+
+    def _checked(self, change: BreakpointChange) -> Sequence[Breakpoint]:
+        """The breakpoints that are added. Raises ``BadQuery`` for an id that is there, ``LimitExceeded``, and
+        ``ContextNotFound``."""
+        if change.failure is not None:
+            raise change.failure
+        added = checked_breakpoints(change.add, self._breakpoints.keys() - set(change.remove))
+        self._store.context_log.check_known({name for each in added for name in each.contexts})
+        return added
 
     def _there(self, position: Position) -> Iterator[ModuleAdded | LoadBegan]:
         """What is there and was before ``position``: the rest is told from the log."""

@@ -23,6 +23,7 @@ from symd.model.watches import (
 )
 from symd.rpc.wire.breakpoints import from_answer, from_breakpoint, to_breakpoint, to_location, to_refusal
 from symd.rpc.wire.contexts import from_load_in_context, to_load_in_context
+from symd.rpc.wire.failures import from_status, to_status
 from symd.rpc.wire.fields import (
     bad_field,
     context_id,
@@ -90,10 +91,14 @@ def to_change(change: BreakpointChange) -> pb.WatchRequest:
     return pb.WatchRequest(change=pb.BreakpointChange(add=map(_to_pending, change.add), remove=utf8s(change.remove)))
 
 
-def from_change(message: pb.WatchRequest) -> BreakpointChange:
-    """Raises ``BadQuery`` where this is no change, and as ``from_breakpoint`` does."""
+def check_is_change(message: pb.WatchRequest) -> None:
+    """Raises ``BadQuery`` where a message that is not the first of a watch is no change."""
     if message.WhichOneof("request") != "change":
         raise bad_field("change", "every message of a watch but the first changes its breakpoints", "set change")
+
+
+def from_change(message: pb.WatchRequest) -> BreakpointChange:
+    """The change; raises as ``from_breakpoint`` does."""
     added = from_each(message.change.add, _from_pending, "change.add")
     return BreakpointChange(tuple(added), tuple(message.change.remove))
 
@@ -128,8 +133,9 @@ def to_responses(event: WatchEvent, number: int) -> Iterator[pb.WatchResponse]:
         case PlacesGone(name, digest, answer, load):
             for part in _parts(name, digest, answer, load):
                 yield pb.WatchResponse(gone=part, resume_token="" if part.more else event.resume_token)
-        case ChangeAcknowledged():
-            acknowledged = pb.ChangeAcknowledged(number=number)
+        case ChangeAcknowledged(failure=failure):
+            status = None if failure is None else to_status(failure)
+            acknowledged = pb.ChangeAcknowledged(number=number, failure=status)
             yield pb.WatchResponse(acknowledged=acknowledged, resume_token=event.resume_token)
         case _:
             yield _of_module(event)
@@ -190,7 +196,9 @@ class EventReader:
                     return None
                 return PlacesGone(gone.id, gone.digest, gone.answer, gone.loaded, message.resume_token)
             case "acknowledged":
-                return ChangeAcknowledged(resume_token=message.resume_token)
+                status = message.acknowledged.failure if message.acknowledged.HasField("failure") else None
+                failure = None if status is None else from_status(status)
+                return ChangeAcknowledged(resume_token=message.resume_token, failure=failure)
         return _module_event(message)
 
     def _answered(self, part: pb.BreakpointEvent, token: str) -> Resolved | None:

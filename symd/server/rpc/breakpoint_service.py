@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Self
 
-from symd.errors import InvalidInput
+from symd.errors import Busy, InvalidInput, SymdError
 from symd.model.breakpoints import Breakpoint
 from symd.model.watches import BreakpointChange, ChangeAcknowledged
 from symd.rpc.wire.breakpoints import from_resolve_request, size_of, to_location, to_refusal
 from symd.rpc.wire.fields import module_name
-from symd.rpc.wire.watches import from_change, from_start, to_responses
+from symd.rpc.wire.watches import check_is_change, from_change, from_start, to_responses
 from symd.server.answering import Asked, method
 from symd.server.call import Call
 from symd.server.guard import while_waited_for
@@ -57,9 +57,13 @@ def watch(service: ServiceContext, requests: Asked, call: Call) -> Iterator[Watc
 
     def changes() -> Iterator[BreakpointChange]:
         while (message := requests.poll()) is not None:
-            change = from_change(message)
+            check_is_change(message)
+            try:
+                change = from_change(message)
+                held.change(change)
+            except SymdError as error:
+                change = BreakpointChange(failure=error)
             del message
-            held.change(change)
             yield change
 
     with (
@@ -80,7 +84,9 @@ def watch(service: ServiceContext, requests: Asked, call: Call) -> Iterator[Watc
         acknowledged = 0
         with requests.notifying(watching.wake):
             for event in watching:
-                acknowledged += isinstance(event, ChangeAcknowledged)
+                if isinstance(event, ChangeAcknowledged):
+                    acknowledged += 1
+                    held.acknowledge(is_made=event.failure is None)
                 yield from to_responses(event, acknowledged)
         service.check_running()
 
@@ -91,15 +97,29 @@ class _Held:
     def __init__(self, service: ServiceContext, call: Call, breakpoints: Iterable[Breakpoint]) -> None:
         self._flight, self._client = service.flight, call.client
         self._sizes = {each.id: size_of(each) for each in breakpoints}
+        self._before = self._sizes
         self._held = self._flight.hold(self._client, sum(self._sizes.values()))
 
     def change(self, change: BreakpointChange) -> None:
-        """Count what comes, and no longer what goes. Raises ``Busy``."""
-        for name in change.remove:
-            self._sizes.pop(name, None)
-        self._sizes.update((each.id, size_of(each)) for each in change.add)
+        """Count what comes, and no longer what goes, until it is acknowledged. Raises ``Busy``, and counts as
+        before."""
+        kept = {name: size for name, size in self._sizes.items() if name not in set(change.remove)}
         self._release()
-        self._held = self._flight.hold(self._client, sum(self._sizes.values()))
+        try:
+            self._held = self._flight.hold(self._client, sum(kept.values()) + sum(map(size_of, change.add)))
+        except Busy:
+            self._held = self._flight.hold_anyway(self._client, sum(self._sizes.values()))
+            raise
+        self._sizes = kept | {each.id: size_of(each) for each in change.add}
+
+    def acknowledge(self, *, is_made: bool) -> None:
+        """Count as before the change that was not made."""
+        if is_made:
+            self._before = self._sizes
+        elif self._sizes is not self._before:
+            self._release()
+            self._sizes = self._before
+            self._held = self._flight.hold_anyway(self._client, sum(self._sizes.values()))
 
     def _release(self) -> None:
         held, self._held = self._held, 0
