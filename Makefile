@@ -73,8 +73,9 @@ bench: venv  ## symd beside its peers; writes benchmarks/RESULTS.md
 bench-batch: venv  ## a hundred million samples in Parquet: symd batch, Ray and DuckDB, which give the same frames
 	$(BIN)/python -m benchmarks.batch
 
-screenshots: venv tools  ## the pictures of the page in docs/images, made anew
+screenshots: venv tools  ## the pictures in docs/images, made anew; CONTRIBUTING.md says where the profile viewers come from
 	$(BIN)/python -m tests.server.http.screenshots
+	$(BIN)/python -m tests.profiles.viewer_screenshots
 
 SECONDS_LONG ?= 300
 fuzz: venv  ## mutated files and requests for SECONDS_LONG seconds; what is found goes to build/fuzz

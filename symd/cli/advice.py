@@ -1,12 +1,13 @@
-"""What to write instead of a call that is wrong: the option that a word belongs to, what other tools call an option,
-and an example."""
+"""What to type instead of a call that is wrong: the whole call where it is nearly right, the option that a word belongs
+to, what other tools call an option, and an example."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-import sys
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import click
 
@@ -14,6 +15,11 @@ from symd.cli.options import first_example
 
 _PROFILE_VERBS = ("profile", "hot", "record")
 """Verbs of which other tools have some that start a program and sample it."""
+_NO_SAMPLES = "symd does not sample a program: symd run -- PROGRAM collects its modules, and symd profile and symd hot read what a profiler wrote"
+_ONE_FILE = ("listing", "lines", "view")
+"""Verbs that take FILE alone, and places in it by options."""
+_SOURCE_LINE = re.compile(r"[^:]*\.\w+:[0-9]+(:[0-9]+)?", re.ASCII)
+_PLACE = re.compile(r".*\+(0[xX])?[0-9a-fA-F]+|0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII | re.DOTALL)
 
 
 def usage_text(error: click.ClickException) -> str:
@@ -21,60 +27,170 @@ def usage_text(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     verb = context.command_path if context else "symd"
     said = error.format_message().rstrip(".")
-    return f"{said}{_advice(error, said, context)} (see {verb} --help)"
+    advice = _advice(error, said, context) if context is not None else ""
+    if advice and isinstance(error, click.NoSuchOption):
+        said = f"No such option {error.option_name!r}"  # without the options that are spelled like it
+    return f"{said}{f'; {advice}' if advice else ''} (see {verb} --help)"
 
 
-def _advice(error: click.ClickException, said: str, context: click.Context | None) -> str:
+def _advice(error: click.ClickException, said: str, context: click.Context) -> str:
     """What to write instead, where that is known."""
-    if context is not None and context.info_name in _PROFILE_VERBS and "--" in sys.argv[2:]:
-        return "; symd does not sample a program: symd run -- PROGRAM collects its modules, and symd profile and symd hot read what a profiler wrote"
-    if isinstance(error, click.NoSuchOption) and re.fullmatch(r"-[0-9]", error.option_name):
-        return "; addresses are not negative"
-    if isinstance(error, click.NoSuchOption) and context is not None:
-        return _other_option(error.option_name, context)
-    if said.startswith("Missing ") and "write, for example" not in said and context is not None:
-        return f"; write, for example: {shown}" if (shown := first_example(context.command)) else ""
-    return _misplaced(error.message, context)
+    verb, typed = str(context.info_name), _typed(context)
+    if verb in _PROFILE_VERBS and "--" in typed:
+        return _NO_SAMPLES
+    if isinstance(error, click.NoSuchOption):
+        return _other_option(error.option_name, verb, typed)
+    if isinstance(error, click.BadParameter) and error.param is not None and not said.startswith("Missing "):
+        return next((each.advice for each in _VALUES if each.is_meant(verb, error.param.opts, error.message)), "")
+    if said.startswith("Missing ") and "write, for example" not in said:
+        return f"write, for example: {shown}" if (shown := _example(context)) else ""
+    return _misplaced(error.message, verb, context)
 
 
-_OPTIONS_MEANT = {
-    "--sort": "--by",
-    "--csv": "--json",
-    "--port": "--address HOST:PORT (gRPC) or --http HOST:PORT (browsers)",
-    "--kernel": "--by kernel, or for one kernel symd listing --profile PROFILE --function NAME FILE",
-}
-"""Options of other tools and what is typed instead, where the verb has it."""
+def _typed(context: click.Context) -> Sequence[str]:
+    """The words behind symd."""
+    words = context.find_root().obj
+    return words if isinstance(words, tuple) else ()
 
 
-def _other_option(typed: str, context: click.Context) -> str:
+def _call(words: Sequence[str]) -> str:
+    return f"symd {' '.join(map(shlex.quote, words))}"
+
+
+def _example(context: click.Context) -> str:
+    """The first example of the verb's help, with FILE as it was typed."""
+    shown, file = first_example(context.command), context.params.get("file")
+    words = shown.split(" ", 3)
+    if isinstance(file, str) and len(words) > 2 and not words[2].startswith("-"):
+        words[2] = shlex.quote(file)
+    return " ".join(words)
+
+
+class _OptionOfOthers(NamedTuple):
+    """Options as other tools have them, what is typed instead ("" where nothing is), and why."""
+
+    verbs: str
+    options: str
+    instead: str | None
+    why: str = ""
+
+
+_ASKS_A_DAEMON = "status health stop modules rm fetch contexts watch record symbolize listing locate variables info names lines view hot profile"
+_OPTIONS: Final = (
+    _OptionOfOthers("hot", "--sort --sort-by --group-by", "--by"),
+    _OptionOfOthers("hot", "--csv", "--json"),
+    _OptionOfOthers("hot", "-k --kernel", None, "write --by kernel, or for one kernel symd listing --profile PROFILE --function NAME FILE"),
+    _OptionOfOthers("hot info names lines listing symbolize", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
+    _OptionOfOthers("symbolize", "-f --functions -i --inlines --inlining -p", "", "functions and inlined calls are always shown, and symd addr2line takes addr2line's options"),
+    _OptionOfOthers("symbolize", "--output-style", None, "write --json, or --style llvm, --style gnu or --style json for the formats of llvm-symbolizer"),
+    _OptionOfOthers("listing", "-d -D -S -l --disassemble --disassemble-all --source --line-numbers --dump-sass -sass", "", "instructions and their source lines are always shown"),
+    _OptionOfOthers("listing", "--start-address", "--around"),
+    _OptionOfOthers("listing", "--stop-address", None, "write --around PLACE --after N"),
+    _OptionOfOthers("listing", "--disassemble-symbols --symbol --kernels", "--function"),
+    _OptionOfOthers("info", "-a --all -l --list-elf -W --wide", "", "everything is shown"),
+    _OptionOfOthers("extract", "-o --output --outdir -C --directory", "", "DIR comes after FILE"),
+    _OptionOfOthers("view listing", "-p", "--profile"),
+    _OptionOfOthers("view", "--port --http", None, "write --address 127.0.0.1:PORT"),
+    _OptionOfOthers("serve", "--port", None, "write --address HOST:PORT (gRPC) or --http HOST:PORT (browsers)"),
+    _OptionOfOthers("serve", "-d -D --daemon --daemonize --detach --background", None, "symd serve & runs it in the background; docs/operations.md has a service for systemd"),
+    _OptionOfOthers("serve", "--stop --restart --status", None, "write symd daemon stop, or symd daemon status"),
+    _OptionOfOthers("attach", "-p --pid", "", "PID needs no option"),
+    _OptionOfOthers("core", "-e --exe --symbols", "-m"),
+    _OptionOfOthers(_ASKS_A_DAEMON, "--host --port --url --socket", None, "write --server HOST:PORT or --server unix:PATH"),
+)  # fmt: skip
+
+
+def _other_option(option: str, verb: str, typed: Sequence[str]) -> str:
     """What to write instead of an option that the verb does not have."""
-    meant = _OPTIONS_MEANT.get(typed, "")
-    options = {option for each in context.command.params for option in each.opts}
-    return f"; write {meant}" if meant.partition(" ")[0] in options else ""
-
-
-def _misplaced(message: str, context: click.Context | None) -> str:
-    """Which option an argument belongs to that is one too many: a module or a profile, a page, a place or a function
-    behind FILE."""
-    extra = re.fullmatch(r"Got unexpected extra argument \((.+)\)", message, re.DOTALL)
-    if extra is None or context is None:
+    if re.fullmatch(r"-[0-9]", option):
+        return "addresses are not negative"
+    found = next((each for each in _OPTIONS if verb in each.verbs.split() and option in each.options.split()), None)
+    if found is None:
         return ""
-    verb, text, word = str(context.info_name), extra[1], shlex.quote(extra[1])
+    if found.instead is None:
+        return found.why
+    words: list[str] = []
+    for word in typed:
+        name, equals, value = word.partition("=")
+        if name in found.options.split():
+            words += filter(None, [found.instead, value if equals else ""])
+        else:
+            words.append(word)
+    called = f"write {_call(words)}"
+    return f"{found.why}: {called}" if found.why else called
+
+
+class _ValueOfOthers(NamedTuple):
+    """A value that an option does not take, as its error begins, and what to write instead."""
+
+    verbs: str
+    option: str
+    value: str
+    advice: str
+
+    def is_meant(self, verb: str, options: Sequence[str], message: str) -> bool:
+        return verb in self.verbs.split() and self.option in options and re.match(self.value, message) is not None
+
+
+_VALUES: Final = (
+    _ValueOfOthers("profile", "--to", "'(flame.*|svg|html)'", "--to folded for flamegraph.pl and inferno, --to speedscope for a flame graph in a browser"),
+    _ValueOfOthers("profile", "--to", "'(chrome|trace|json|ctf)'", "--to perfetto opens in ui.perfetto.dev, --to speedscope in www.speedscope.app"),
+    _ValueOfOthers("profile", "--to", "'(gecko|collapsed|perf|pb|proto)'", "--to firefox, --to folded and --to pprof are these formats' names"),
+    _ValueOfOthers("hot", "--limit", "'[0-9]+'", "-n N shows N places"),
+    _ValueOfOthers("hot", "--top", "-", "-n 0 shows all"),
+    _ValueOfOthers("grab", "--device", "'", "--simulate PRODUCT builds for a device that is not here"),
+)  # fmt: skip
+
+
+def file_first(verb: str, file: str, words: Sequence[str]) -> str:
+    """The call in the right order, where FILE is not there and one of the words behind it is; "" elsewhere."""
+    if os.path.exists(file):  # noqa: PTH110 - pathlib is slow to load
+        return ""
+    meant = next((each for each in words if os.path.isfile(each)), None)  # noqa: PTH113 - pathlib is slow to load
+    if meant is None:
+        return ""
+    return f"FILE comes first: {_call(_with_place(verb, meant, [file, *(each for each in words if each != meant)]))}"
+
+
+def _with_place(verb: str, file: str, words: Sequence[str]) -> list[str]:
+    """The words of the call about places in FILE, with the options that name them."""
+    place, is_place = words[0], _PLACE.fullmatch(words[0])
+    if verb in _ONE_FILE and _SOURCE_LINE.fullmatch(place):
+        return ["locate", *(["--all"] if verb == "lines" else []), file, place]
+    if verb == "listing":
+        return [verb, file, "--around" if is_place else "--function", place]
+    if verb == "lines":
+        return ["symbolize", file, place] if is_place else [verb, "--kernel", place, file]
+    return [verb, file, *words]
+
+
+def _misplaced(message: str, verb: str, context: click.Context) -> str:
+    """The whole call with an argument that is one too many where it belongs: a module, a profile, a page, a place or a
+    function behind FILE, a daemon's address."""
+    extra = re.fullmatch(r"Got unexpected extra arguments? \((.+)\)", message, re.DOTALL)
+    if extra is None:
+        return ""
+    text = extra[1]
     first, second = (
-        shlex.quote(str(next((context.params[each] for each in names if context.params.get(each)), "")))
-        for names in (("source", "file"), ("target",))
+        str(next((context.params[each] for each in names if context.params.get(each)), ""))
+        for names in (("source", "file"), ("target", "query"))
     )
+    if verb in _ONE_FILE and (turned := file_first(verb, first, [text])):
+        return turned
+    if verb == "serve" and text.isdecimal():
+        return f"write --http 127.0.0.1:{text} for browsers, or --address 127.0.0.1:{text} for gRPC"
     options = {option for each in context.command.params for option in each.opts}
-    named = next((each for each in ("--function", "--kernel") if each in options), None)
-    if verb in _PROFILE_VERBS[:2]:
-        words = f"{second} {word}" if verb == "profile" else word
-        said = f"modules go after -m: symd {verb} -m {first} {words}"
-    elif "--profile" in options and text.endswith((".html", ".htm")):
-        said = f"the page's file goes after -o: symd view {first} -o {word}"
-    elif "--profile" in options and os.path.exists(text):  # noqa: PTH110 - pathlib is slow to load
-        said = f"a profile goes after --profile: symd {verb} {first} --profile {word}"
-    elif "--around" in options and re.search(r"\+|^0[xX]|^[0-9]", text):
-        said = f"use --around {word}"
-    else:
-        said = f"use {named} {word}" if named else ""
-    return f"; {said}" if said else ""
+    shows, is_line = "--profile" in options, _SOURCE_LINE.fullmatch(text) is not None
+    belongs: tuple[tuple[bool, str, list[str]], ...] = (
+        (verb == "hot", "modules go after -m:", [verb, "-m", first, text]),
+        (verb == "profile", "modules go after -m:", [verb, "-m", first, second, text]),
+        (verb == "core", "modules go after -m:", [verb, "-m", text, first]),
+        (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", first, "-o", text]),
+        (shows and os.path.exists(text), "a profile goes after --profile:", [verb, first, "--profile", text]),  # noqa: PTH110 - pathlib is slow to load
+        (verb == "view" and not is_line, "choose a kernel on the page, or write one alone:", [verb, first, "-o", "PAGE", "--kernel", text]),
+        (verb == "listing" and is_line, "for the ADDRESS that --around takes, write", _with_place(verb, first, [text])),
+        (verb in _ONE_FILE, "write", _with_place(verb, first, [text])),
+        (verb == "variables" and _PLACE.fullmatch(text) is not None, "a place is one word:", [verb, first, f"{second}+{text}"]),
+        ("--server" in options and not first, "a daemon's address goes after --server:", [verb, "--server", text]),
+    )  # fmt: skip
+    return next((f"{said} {_call(words)}" for applies, said, words in belongs if applies), "")

@@ -15,11 +15,13 @@ from symd.engine.files.input import module_beginning, read_input
 from symd.engine.files.module import open_module
 from symd.errors import InvalidInput
 from symd.formats.containers import identify, spirv
+from symd.formats.containers.recognized import recognized
 from symd.formats.spirv_rules import CheckReport, Device, Violation, check
 from symd.formats.spirv_rules.device import PRODUCTS
 from symd.model.code import CodeKind
 
 REFUSED = 1
+_COMPILE_HINT = "clang --target=spirv64 -c, ocloc compile and llvm-spirv write SPIR-V"
 
 
 @click.command(
@@ -71,6 +73,8 @@ def _check_kind(data: bytes, file: str) -> None:
     if found is not None and found.NAME != spirv.NAME:
         hint = f"symd verify {quote(file)} checks its debug data; symd extract FILE DIR writes SPIR-V that it holds"
         raise InvalidInput(f"it is of the format {found.NAME}, not SPIR-V", where=file, hint=hint)
+    if found is None and (known := recognized(data)) is not None:
+        raise InvalidInput(f"this is {known[0]}, not SPIR-V", where=file, hint=_COMPILE_HINT)
 
 
 def report_json(report: CheckReport) -> dict[str, Any]:

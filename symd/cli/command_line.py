@@ -25,6 +25,7 @@ from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start import INTERRUPTED, end, version_text
 from symd.engine.files.gc_control import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
+from symd.model.addresses import is_number
 from symd.system.messages import complain, os_error_text
 
 VERBS: tuple[tuple[str, str], ...] = (
@@ -192,11 +193,33 @@ def _no_verb(typed: str) -> str:
     meant = [verb for verb, words in MEANT.items() if typed.lower() in words.split()]
     if typed == "report":
         return "no verb 'report'; symd view FILE -o PAGE writes the page as a file"
+    if typed == "restart":
+        return "no verb 'restart'; symd daemon stop ends the daemon, and symd serve starts it"
     if not meant:
         from difflib import get_close_matches  # noqa: PLC0415 - a mistyped verb
 
         meant = [full_name(verb) for verb in get_close_matches(typed, [verb for verb, _ in VERBS], 3)]
     return f"no verb {typed!r}; did you mean {' or '.join(meant)}?" if meant else f"no verb {typed!r}"
+
+
+def _without_verb(words: Sequence[str]) -> str:
+    """What to type where a file or an address stands in the place of a verb; "" elsewhere."""
+    first, rest = shlex.quote(words[0]), " ".join(map(shlex.quote, words[1:]))
+    if os.path.exists(words[0]):  # noqa: PTH110 - pathlib is slow to load
+        return f"a verb comes before the file, as in symd info {first} or symd symbolize {first} {rest or 'ADDRESS'}"
+    if is_number(words[0]):
+        return f"a verb and a file come before the address: symd symbolize {rest or 'FILE'} {first}"
+    return ""
+
+
+def _no_option(option: str, words: Sequence[str]) -> str:
+    """What to type instead of an option in front of the verb."""
+    if option in ("-v", "-V"):
+        return f"symd itself has no option {option}; write symd --version"
+    called = f"symd VERB {option}"
+    if option in ("-e", "--exe", "--obj"):  # of addr2line and llvm-symbolizer
+        called = f"symd symbolize {' '.join(map(shlex.quote, words))}"
+    return f"symd itself has no option {option}; a verb's options come after the verb: {called}"
 
 
 DEFECT = 3
@@ -221,9 +244,7 @@ class Verbs(click.Group):
         except click.NoSuchOption as error:
             if error.possibilities and not has_verb:
                 raise
-            option = error.option_name
-            said = f"symd itself has no option {option}; a verb's options come after the verb: symd VERB {option}"
-            raise click.UsageError(said, ctx) from error
+            raise click.UsageError(_no_option(error.option_name, ctx.obj or ()), ctx) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -234,10 +255,7 @@ class Verbs(click.Group):
             if args[0] == "version":
                 raise click.UsageError("no verb 'version'; write symd --version", ctx) from error
             said = _no_verb(args[0])
-            if not said.endswith("?") and os.path.exists(args[0]):  # noqa: PTH110 - pathlib is slow to load
-                file = shlex.quote(args[0])
-                said = f"a verb comes before the file, as in symd info {file} or symd symbolize {file} ADDRESS"
-            raise click.UsageError(said, ctx) from error
+            raise click.UsageError(said if said.endswith("?") else _without_verb(args) or said, ctx) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [verb for verb, _ in VERBS]
@@ -356,11 +374,12 @@ def _open_closed_streams(*, is_daemon: bool) -> None:
 
 def _invoke(arguments: Sequence[str]) -> int:
     try:
-        with GROUP.make_context("symd", list(arguments)) as context:
+        with GROUP.make_context("symd", list(arguments), obj=tuple(arguments)) as context:
             return int(GROUP.invoke(context) or 0)
     except click.BadOptionUsage as error:
         if error.ctx is None and arguments[0] in dict(VERBS):  # click's parser does not say whose option it is
-            error.ctx = click.Context(load_verb(arguments[0]), click.Context(GROUP, info_name="symd"), arguments[0])
+            root = click.Context(GROUP, info_name="symd", obj=tuple(arguments))
+            error.ctx = click.Context(load_verb(arguments[0]), root, arguments[0])
         raise
     except click.NoSuchOption as error:
         file = next((each for each in arguments if each.startswith("-") and os.path.lexists(each)), None)

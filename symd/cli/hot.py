@@ -17,7 +17,7 @@ from symd.cli.options import (
     example,
     json_option,
 )
-from symd.cli.output import NO, printable, progress_bar, say_notes, write_json, write_line
+from symd.cli.output import NO, printable, progress_bar, say_notes, say_unused_rules, write_json, write_line
 from symd.cli.profile import (
     ProfileFiles,
     check_no_module,
@@ -28,6 +28,7 @@ from symd.cli.profile import (
 from symd.cli.unresolved import daemon_hints, profile_notes, unknown_names, unresolved_notes
 from symd.config import Limits
 from symd.engine.files.input import read_input
+from symd.engine.files.listing_sources import unused_rules
 from symd.model.answers import Frame, Reason
 from symd.model.sources import PathRule
 from symd.profiles.hot import BY, HotProfile, HotRow, hot
@@ -115,7 +116,15 @@ def command(
     if nothing and found.rows and not modules and server is None:
         complain("no module was given: -m FILE names the one that ran")
     say_notes(notes)
+    if files_of := _source_files(found):
+        say_unused_rules(source, unused_rules(rules, files_of))
     return NO if nothing and found.rows else 0
+
+
+def _source_files(found: HotProfile) -> set[str]:
+    """The files of all places and of what they were inlined into; none where places are kernels."""
+    callers = {frame.file for row in found.rows for frame in row.callers}
+    return {file for file in ({row.place.file for row in found.rows} | callers) if file}
 
 
 def _readable(rows: Sequence[HotRow]) -> Sequence[HotRow]:

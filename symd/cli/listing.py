@@ -24,11 +24,11 @@ from symd.cli.options import (
     rules_option,
     source_root_option,
 )
-from symd.cli.output import NO, is_coloured, printable, styled, write_line
+from symd.cli.output import NO, is_coloured, printable, say_unused_rules, styled, write_line
 from symd.cli.profile import samples_on, shown_profile_options
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
-from symd.engine.files.listing_sources import allowed_folders, source_texts, with_python_names
+from symd.engine.files.listing_sources import allowed_folders, source_texts, unused_rules, with_python_names
 from symd.engine.files.module import open_module
 from symd.errors import KernelNotFound, NoDebugData, SymdError
 from symd.model.addresses import parse_query
@@ -41,7 +41,7 @@ from symd.model.texts import counted, plural
 from symd.profiles.placed import PlacedSamples
 from symd.profiles.samples import Value
 from symd.query.demangler import Demangler
-from symd.query.paths import base_name, remapped
+from symd.query.paths import base_name
 from symd.query.source_text import NOWHERE_ALLOWED
 from symd.system.messages import complain
 
@@ -370,7 +370,7 @@ def command(
             sources = source_texts(
                 module.symbolizer, module.digest, list(dict.fromkeys(_files(listing))), allowed, limits
             )
-            unused = [rule for rule in unused if not any(remapped(each, (rule,)) != each for each in sources)]
+            unused = unused_rules(unused, sources)
             shares = None if samples is None else _shares(samples, total, module.digest, listing)
             if as_json:
                 weights = None if shares is None else [(each, shares.of(at)) for at, each in enumerate(shares.weights)]
@@ -379,10 +379,7 @@ def command(
                 _print(listing, sources, shares, Demangler() if demangle else None, first=found == 0)
         if found < 0:
             raise NoDebugData("there is nothing to list", where=module.name)
-    for rule in unused:
-        complain(
-            f"--map {rule.prefix}={rule.replacement}: no source file of {file} lies in {rule.prefix or 'a relative folder'}"
-        )
+    say_unused_rules(file, unused)
     return _completeness(file, found + 1, problems)
 
 

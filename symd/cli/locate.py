@@ -20,15 +20,17 @@ from symd.cli.options import (
     rules_option,
     target_option,
 )
-from symd.cli.output import NO, write_json, write_line
+from symd.cli.output import NO, say_unused_rules, write_json, write_line
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
+from symd.engine.files.listing_sources import unused_rules
 from symd.engine.files.module import open_module
 from symd.errors import BadQuery
 from symd.model.breakpoints import BreakpointLocation, Located, LocationSpec, Refusal, parse_place
 from symd.model.code import DebugScheme
 from symd.model.compile_advice import compile_advice
 from symd.model.json.answers import located_json
+from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule
 from symd.query.demangler import Demangler
 from symd.system.messages import complain
@@ -84,13 +86,18 @@ def command(
             )
             for each in wanted
         ]
-        missing = any(each.refusal is Refusal.NO_SUCH_FILE and not each.candidates for each in answers)
-        hint = _about_files(module, file) if missing and not as_json else ""
+        nowhere = {each.refusal for each in answers if not each.candidates and not as_json}
+        missing = Refusal.NO_SUCH_FILE in nowhere
+        hint = _about_files(module, file) if missing else ""
+        if Refusal.NO_SUCH_FUNCTION in nowhere:
+            hint = hint or f"symd names {quote(file)} '*' shows all names"
+        unused = unused_rules(rules, _source_files(module, path)) if missing else []
     names = readable(answers, Demangler() if demangle else None)
     for text, answer in zip(places, answers, strict=True):
         write_answer(text, answer, names, as_json=as_json)
     if hint:
         complain(hint)
+    say_unused_rules(file, unused)
     return NO if any(answer.refusal for answer in answers) else 0
 
 
@@ -133,6 +140,11 @@ def _about_files(module: OpenModule, file: str) -> str:
     if all(each.debug == DebugScheme.NONE for each in objects):
         return f"{file} has no debug data, and so no source files: {'; '.join(compile_advice(objects))}"
     return f"symd names --kind file {quote(file)} '*' shows the source files"
+
+
+def _source_files(module: OpenModule, path: str | None) -> Iterator[str]:
+    wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.FILE}))
+    return (each.name for each in module.symbolizer.names(module.digest, wanted, path))
 
 
 def readable(answers: Sequence[Located], demangler: Demangler | None) -> dict[str, str]:

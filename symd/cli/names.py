@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 import click
 
 from symd.cli.info import facts_text
@@ -80,6 +82,9 @@ def _nothing(pattern: str, file: str, like: str) -> NotFound:
     if pattern == "*":
         hint = "symd info FILE says what it holds; a file may have been stripped of its names"
         return NotFound("it has no names of functions, kernels or source files", where=file, hint=hint)
+    plain = pattern.strip("/^$").replace(".*", "*").replace(".+", "?*")
+    if plain and plain != pattern and not like:
+        like = f"PATTERN is a pattern as shells have it, not a regular expression: {quote(plain)}"
     return NotFound(f"nothing is named {pattern!r}", where=file, hint=like or "'*' shows all names")
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
 
@@ -19,6 +19,9 @@ from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as v
 from symd.model.json import to_json
 from symd.model.texts import counted
 from symd.system.messages import complain
+
+if TYPE_CHECKING:
+    from symd.model.sources import PathRule
 
 _LINES = 1 << 10
 """Lines that are written together."""
@@ -126,6 +129,13 @@ def say_notes(notes: Sequence[str]) -> None:
         complain(note)
     if len(notes) > PRINTED_NOTES:
         complain(f"and {counted(len(notes) - PRINTED_NOTES, 'more note')} (--json prints all)")
+
+
+def say_unused_rules(file: str, rules: Iterable[PathRule]) -> None:
+    """Say which --map fit none of the source files of ``file``."""
+    for rule in rules:
+        folder = rule.prefix or "a relative folder"
+        complain(f"--map {rule.prefix}={rule.replacement}: no source file of {file} lies in {folder}")
 
 
 Show = Callable[[str, int, int], None]

@@ -257,7 +257,7 @@ def command(
     """
     if target is None and output is None and Path(source).is_file():
         check_no_module(read_input(source, limits, expand=False), source)
-    target = _named_out(source, modules, target, output)
+    target = _named_out(source, modules, target, output, to)
     if value is not None and to is None:
         raise click.UsageError("--value chooses what --to writes: name a format with --to")
     if as_json and target == "-":
@@ -296,11 +296,11 @@ def command(
     return NO if nothing else 0
 
 
-def _named_out(source: str, modules: Sequence[str], target: str | None, output: str | None) -> str:
+def _named_out(source: str, modules: Sequence[str], target: str | None, output: str | None, to: str | None) -> str:
     """OUT, which is the second argument or that of -o. Raises ``UsageError`` where it is neither, or both."""
     if target is None and output is None:
         given = " ".join(f"-m {quote(each)}" for each in modules or ("FILE",))
-        shown = f"symd profile {given} {quote(source)} OUT"
+        shown = f"symd profile {given} {quote(source)} {f'--to {to} -o ' if to else ''}OUT"
         raise click.UsageError(f"Missing argument 'OUT' (or -o OUT); write, for example: {shown}")
     if target is not None and output is not None:
         raise click.UsageError("name OUT once: as the second argument, or with -o")

@@ -127,7 +127,9 @@ def command(
         environment = _environment(program[0], tuple(map(CaptureWay, ways)), run, lines)
         ending, counts, sent = _run_captured(program, environment | simulated, run, chosen, limits)
     except ProgramNotStarted as error:
-        _say(f"{program[0]}: {os_error_text(error.reason)}")
+        is_line = len(program) == 1 and " " in program[0] and isinstance(error.reason, FileNotFoundError)
+        hint = f" (each argument is a word of its own: symd run -- {program[0]})" if is_line else ""
+        _say(f"{program[0]}: {os_error_text(error.reason)}{hint}")
         return NOT_FOUND if isinstance(error.reason, FileNotFoundError) else NOT_EXECUTABLE
     finally:
         run.end()

@@ -319,7 +319,8 @@ def style_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         kept = {key: given.pop(key) for key in ("basenames", "pretty", "addresses", "adjust", "context_lines")}
         if style is None:
             if any(kept.values()):
-                raise click.UsageError("these options go with --style")
+                said = "-a, -p, -s, --adjust-vma and --print-source-context-lines go with --style llvm, gnu or json"
+                raise click.UsageError(f"{said}; symd addr2line takes addr2line's options")
             return verb(file=name, queries=rest, styled=None, **given)
         if given["as_json"]:
             raise click.UsageError("--json is symd's own; LLVM's is --style json")

@@ -123,7 +123,7 @@ def command(
     if from_input and file == "-":
         raise click.UsageError("the file and the queries cannot both come from standard input")
     if from_input and _is_query(file):
-        raise BadQuery(f"{file!r} is an address", hint="FILE comes first: symd symbolize FILE QUERY...")
+        raise BadQuery(f"{file!r} is an address", hint=f"FILE comes first: symd symbolize FILE {file}")
     asked = [] if from_input else _queries(file, queries)
     if store is not None and (server is not None or debug is not None):
         raise click.UsageError("--store is for a FILE that is read here, without --server and --debug")
@@ -153,10 +153,15 @@ def _follow_input(session: Session, *, is_asked_for: bool) -> None:
 
 
 def _queries(file: str, texts: Sequence[str]) -> list[Query]:
-    """The queries. Raises BadQuery, whose hint is the order of the arguments where FILE is an address."""
+    """The queries. Raises BadQuery, whose hint is the call in the right order where FILE is behind them."""
     try:
-        return [parse_query(text) for text in texts]
+        with hints_name(file):
+            return [parse_query(text) for text in texts]
     except BadQuery as error:
+        from symd.cli.advice import file_first  # noqa: PLC0415 - 3 ms: for a wrong call alone
+
+        if hint := file_first("symbolize", file, texts):
+            raise BadQuery(error.message, hint=hint) from None
         if _is_query(file):
             raise BadQuery(error.message, hint="FILE comes first: symd symbolize FILE QUERY...") from None
         raise

@@ -6,14 +6,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from shlex import quote
 
 import click
 
+from symd.cli.advice import file_first
 from symd.cli.answer_lines import answer_text
 from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option
 from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
+from symd.engine.files.file_notices import hints_name
 from symd.engine.files.module import open_module
+from symd.errors import BadQuery
 from symd.model.addresses import ByKernel, Query, parse_query
 from symd.model.code import DebugScheme
 from symd.model.compile_advice import compile_advice
@@ -63,7 +67,7 @@ def command(
     OUTSIDE_TEXT or AMBIGUOUS. If the debug data is readable and nothing is in scope, the answer is "no variables"
     (nothing with --json), with exit code 0.
     """
-    asked = parse_query(query)
+    asked = _asked(file, query)
     with open_module(file, server, limits, debug, path) as module:
         found = module.symbolizer.variables(module.digest, asked, path)
         objects = () if found.visible.variables else module.summary().objects
@@ -71,7 +75,7 @@ def command(
         if found.at.reason in _ANSWERED and not described:
             found = replace(found, at=found.at._replace(reason=Reason.NO_DEBUG_INFO))
     if not found.visible.variables and found.at.reason not in _ANSWERED:
-        _refuse(query, found, objects, as_json=as_json)
+        _refuse(file, query, found, objects, as_json=as_json)
         return NO
     if demangle:
         found = _readable(found)
@@ -85,13 +89,25 @@ def command(
     return 0
 
 
-def _refuse(query: str, found: InScope, objects: Sequence[ObjectSummary], *, as_json: bool) -> None:
+def _asked(file: str, text: str) -> Query:
+    """Raises BadQuery, whose hint is the call in the right order where FILE is behind the query."""
+    try:
+        with hints_name(file):
+            return parse_query(text)
+    except BadQuery as error:
+        error.hint = file_first("variables", file, [text]) or error.hint
+        raise
+
+
+def _refuse(file: str, query: str, found: InScope, objects: Sequence[ObjectSummary], *, as_json: bool) -> None:
     if as_json:
         write_json(unanswered_json(query, found.at))
     else:
         click.echo(answer_text(query, found.at), nl=False)
         if found.at.reason is Reason.NO_DEBUG_INFO:
             complain(f"there is no debug info: {'; '.join(compile_advice(objects, found.at.path))}")
+        if found.at.reason is Reason.UNKNOWN_KERNEL and not found.at.candidates:
+            complain(f"QUERY is a place in the code, not a variable; symd names {quote(file)} '*' shows the functions")
     _complain(found.visible)
 
 

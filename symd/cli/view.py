@@ -19,6 +19,7 @@ from symd.cli.listing import missing_text
 from symd.cli.options import (
     complete_files,
     debug_option,
+    demangle_option,
     example,
     file_argument,
     limit_option,
@@ -26,11 +27,12 @@ from symd.cli.options import (
     server_option,
     source_root_option,
 )
-from symd.cli.output import check_output_is_not_input, write_line
+from symd.cli.output import check_output_is_not_input, say_unused_rules, write_line
 from symd.cli.process import AWAKE_SECONDS
 from symd.cli.profile import samples_on, shown_profile_options
 from symd.config import Limits
-from symd.engine.files.listing_sources import allowed_folders, with_python_names
+from symd.engine.files.demangled_names import demangled
+from symd.engine.files.listing_sources import allowed_folders, unused_rules, with_python_names
 from symd.engine.files.module import kernel_names, open_module
 from symd.errors import NoDebugData
 from symd.model.names import Match, NameKind, NameQuery
@@ -78,6 +80,8 @@ def shown_module(
     identity: str | None,
     roots: Sequence[Path],
     rules: Sequence[PathRule],
+    *,
+    demangle: bool = False,
 ) -> Iterator[ShownPage]:
     """FILE, opened as other verbs do, and the profile's samples on it. Raises NoDebugData where it holds no code."""
     allowed = allowed_folders(roots, rules)
@@ -89,7 +93,10 @@ def shown_module(
         if profile is not None:
             found = NamedProfile(Path(profile).name, samples_on(module, profile, identity, limits))
         sources = partial(_sources, module.symbolizer, allowed, limits)
-        yield ShownPage(module.symbolizer, module.digest, file, sources, found, limits, colour)
+        if rules:
+            say_unused_rules(file, unused_rules(rules, _source_files(module.symbolizer, module.digest)))
+        symbolizer = demangled(module.symbolizer) if demangle else module.symbolizer
+        yield ShownPage(symbolizer, module.digest, file, sources, found, limits, colour)
 
 
 def _sources(
@@ -131,6 +138,7 @@ def _sources(
 @shown_profile_options
 @source_root_option
 @rules_option
+@demangle_option
 @click.option(
     "--browser/--no-browser", "opens", default=True, help="Open the page in the browser, or only print its address."
 )
@@ -154,6 +162,7 @@ def command(
     identity: str | None,
     roots: tuple[Path, ...],
     rules: tuple[PathRule, ...],
+    demangle: bool,
     opens: bool,
     keep: bool,
     address: str,
@@ -170,7 +179,7 @@ def command(
         check_output_is_not_input((target,), (file, debug, profile))
     elif kernels:
         raise click.UsageError("--kernel needs -o; in the browser, choose a kernel on the page")
-    with shown_module(file, server, limits, debug, profile, identity, roots, rules) as shown:
+    with shown_module(file, server, limits, debug, profile, identity, roots, rules, demangle=demangle) as shown:
         if target is not None:
             write_page(shown, file, target, kernels, variables)
             return
@@ -211,10 +220,14 @@ def write_page(shown: ShownPage, file: str, target: str, kernels: Sequence[str],
         complain(f"{left_out} {further} not in the page (--kernel NAME adds one)")
 
 
+def _source_files(symbolizer: Symbolizer, digest: str) -> list[str]:
+    wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.FILE}))
+    return list(dict.fromkeys(each.name for each in symbolizer.names(digest, wanted)))
+
+
 def _say_missing_sources(shown: ShownPage) -> None:
     """Say of how many source files the page has no text, and why of the first."""
-    wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.FILE}))
-    files = list(dict.fromkeys(each.name for each in shown.symbolizer.names(shown.digest, wanted)))
+    files = _source_files(shown.symbolizer, shown.digest)
     missing = [each for each in shown.sources(shown.digest, files, None) if each.text is None] if files else []
     if missing:
         count = f"{len(missing)} of {counted(len(files), 'source file')}"

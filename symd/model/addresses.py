@@ -130,9 +130,27 @@ def _otherwise_written(text: str) -> str:
     if listed and "," in text and all(_NUMBER.fullmatch(each.rpartition("+")[2]) for each in listed):
         return f"queries are separated by spaces or lines, not by commas: {' '.join(listed)}"
     closer = _SPACED_PLUS.sub("+", text)
-    return (
-        f"{_HINT}; without spaces: {closer}" if closer != text and _NUMBER.fullmatch(closer.rpartition("+")[2]) else ""
-    )
+    if closer != text and _NUMBER.fullmatch(closer.rpartition("+")[2]):
+        return f"{_HINT}; without spaces: {closer}"
+    return _as_debuggers_write(text)
+
+
+def _as_debuggers_write(text: str) -> str:
+    """What to write instead of a range, a place in brackets, and an offset or a number that is written otherwise."""
+    number = f"(?:{_NUMBER.pattern})"
+    if found := re.fullmatch(rf"(.*?{number})(?:-|\.\.\.?){number}", text, re.ASCII):
+        return f"a query is one place, not a range: symd listing FILE --around {found[1]} shows the code around it"
+    inside = re.sub(r"^([0-9a-fA-F]+)[hH]$", r"0x\1", text.strip("<>*@[]:;,\"'"))
+    if inside != text and (_NUMBER.fullmatch(inside) or re.fullmatch(rf".+\+{number}", inside, re.ASCII)):
+        return f"write {inside}"
+    if found := re.fullmatch(rf"({_NAME.pattern}):({number})", text, re.ASCII):
+        line = f"; a source line: symd locate FILE SOURCE:{found[2]}" if found[2].isdecimal() else ""
+        return f"an offset follows a plus sign: {found[1]}+{found[2]}{line}"
+    if re.fullmatch(rf"{_NAME.pattern}-{number}", text, re.ASCII):
+        return "offsets count up from where a function begins, and are not negative"
+    if re.fullmatch(r"(?:.*\+)?0[xX]\w*", text, re.ASCII):
+        return "behind 0x come hexadecimal digits alone, 0 to 9 and a to f"
+    return ""
 
 
 def _meant(target: str, plus: str, number: str) -> str:

@@ -102,8 +102,16 @@ def parse_source_line(text: str) -> SourceLine:
     found = _SOURCE_LINE.fullmatch(text.strip())
     if not found or not 0 < int(found[2]) < 1 << 32 or not int(found[3] or 0) < 1 << 32:
         shown = text if len(text) <= 80 else f"{text[:77]}..."
-        raise BadQuery(f"{shown!r} is no source line", hint="write FILE:LINE, such as vadd.cl:8")
+        raise BadQuery(
+            f"{shown!r} is no source line", hint=f"write {_line_meant(text) or 'FILE:LINE, such as vadd.cl:8'}"
+        )
     return SourceLine(found[1], int(found[2]), int(found[3] or 0))
+
+
+def _line_meant(text: str) -> str:
+    """The source line of a range of lines, or as other tools write one; "" for anything else."""
+    found = re.fullmatch(r"([^(<]+\.\w+)(?::|,|\(| line )\s*([1-9][0-9]{0,8})(?:[-,.):].*)?", text.strip(), re.ASCII)
+    return f"{found[1]}:{found[2]}" if found else ""
 
 
 def parse_place(text: str) -> LocationSpec:
@@ -116,8 +124,10 @@ def parse_place(text: str) -> LocationSpec:
         return parse_query(text)
     if not text.removeprefix(_KERNEL):
         raise BadQuery("a place is empty", hint=PLACE_HINT)
-    if _FILE.fullmatch(text):
+    if _FILE.fullmatch(text) or _line_meant(text) or text.startswith(("/", "./", "../")):
         return parse_source_line(text)  # it says what is wrong
+    if text.startswith("*") and _QUERY.fullmatch(text[1:]):  # as debuggers write an address
+        raise BadQuery(f"{text!r} is no place", hint=f"write {text[1:]}")
     return KernelName(text.removeprefix(_KERNEL)) if text.startswith(_KERNEL) else FunctionName(text)
 
 

@@ -153,9 +153,9 @@ def _checked(path: Path, address: str) -> Path:
 def _listen_tcp(server: GrpcServer, address: str, authenticator: Authenticator) -> str:
     named = host_and_port(address.removeprefix(TLS)) if is_utf8(address) else None
     if named is None:
-        raise InvalidInput(
-            "not an address to listen at", where=address, hint="give unix:PATH or HOST:PORT, such as 127.0.0.1:50051"
-        )
+        example = address if address.isdecimal() else "50051"
+        hint = f"give unix:PATH or HOST:PORT, such as 127.0.0.1:{example}"
+        raise InvalidInput("not an address to listen at", where=address, hint=hint)
     host, port = named
     try:
         if authenticator.certificates is not None:

@@ -3,7 +3,7 @@ repeats what a compiler wrote, so that agreeing with it says nothing of whether 
 
     python -m tests.agreement.source_text
 
-counts by compiler and target, at every instruction slot of every sample, answers as written and as symd gives them: the table of
+counts by compiler, at every instruction slot of every sample, answers as written and as symd gives them: the table of
 docs/contradictions.md."""
 
 from __future__ import annotations
@@ -271,17 +271,15 @@ def _texts(files: list[str]) -> Mapping[str, str | None]:
 
 def compiler(room: str, name: str) -> str:
     """What made a sample, as far as its name says so."""
-    target = re.search(r"sm_\d+|gfx\w+|(?<=[-/])(?:skl|dg2|pvc|tgllp|bmg)(?=-)", name)
-    made_by = {"amdgpu": "clang (AMD)", "triton": "Triton"}.get(room, "nvcc, ptxas (NVIDIA)")
     if name.endswith(".spv"):
         return "SPIR-V"
     if room == "kernels":
-        made_by = f"IGC {2 if 'igc2' in name else 1}, {'not optimised' if 'O0' in name else 'optimised'}"
-    elif name.startswith("address_error"):
-        made_by = "clang (AMD)"
-    elif name.startswith("clang/"):
-        made_by = "clang, ptxas (NVIDIA)"
-    return f"{made_by}, {target[0]}" if target else f"{made_by}, several targets"
+        return f"IGC {2 if 'igc2' in name else 1}, {'unoptimized' if 'O0' in name else 'optimized'}"
+    if room == "triton":
+        return f"Triton ({'NVIDIA' if 'sm_' in name else 'AMD'})"
+    if room == "amdgpu" or name.startswith("address_error"):
+        return "clang (AMD)"
+    return "clang, ptxas (NVIDIA)" if name.startswith("clang/") else "nvcc, ptxas (NVIDIA)"
 
 
 def main() -> None:
@@ -292,14 +290,15 @@ def main() -> None:
                 tally = tallies.setdefault((compiler(room, name), as_written), Tally())
                 for answer in sample_answers(room, name, as_written=as_written):
                     tally.add(answer)
-    columns = ("judged", "calls", "EXACT", "INFERRED", "CONTRADICTORY", "EXACT and wrong", "INFERRED and wrong")
-    heads = ("compiler, target", "slots", "as written: EXACT", "EXACT and wrong", "as answered: judged", *columns[1:])
+    columns = ("judged", "calls", "EXACT", "INFERRED", "CONTRADICTORY")
+    heads = ("compiler", "slots", "as written: EXACT", "of these wrong", "as answered: judged", *columns[1:], "wrong")
     print("|", " | ".join(heads), "|")
     print("|---" * len(heads), "|", sep="")
     for made_by in sorted({made_by for made_by, _ in tallies}):
         written, answered = (tallies[made_by, as_written].counts for as_written in (True, False))
         figures = [written[column] for column in ("slots", "EXACT", "EXACT and wrong")]
         figures += [answered[column] for column in columns]
+        figures.append(answered["EXACT and wrong"] + answered["INFERRED and wrong"])
         print("|", " | ".join([made_by, *(f"{figure:,}" for figure in figures)]), "|")
 
 

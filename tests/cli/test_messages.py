@@ -69,7 +69,7 @@ HINTS = {
     "an address alone": (("symbolize", "0x1640"), "'0x1640' is an address (FILE comes first"),
     "a kernel behind a file": (
         ("listing", SHADE, "shade"),
-        "; use --function shade (see symd listing",
+        f"; write symd listing {SHADE} --function shade (see symd listing",
     ),
     "a process by name": (("attach", "nosuch"), "'nosuch' is not a process ID"),
     "no process": (("attach", "0"), "'0' is not a process ID"),
@@ -148,10 +148,16 @@ NEXT = {
     ),
     "a profile behind a page's module": (("view", ZEBIN, STALLS), f"symd view {ZEBIN} --profile {STALLS} (see"),
     "a page behind a module": (("view", ZEBIN, "page.html"), f"symd view {ZEBIN} -o page.html (see"),
-    "a place behind a module": (("listing", ZEBIN, "smooth+0x80"), "; use --around smooth+0x80 (see"),
-    "a function behind a module": (("listing", ZEBIN, "smooth"), "; use --function smooth (see"),
-    "an order": (("hot", "--sort", "line", STALLS), "; write --by (see symd hot --help"),
-    "a table": (("hot", "--csv", STALLS), "; write --json (see"),
+    "a place behind a module": (
+        ("listing", ZEBIN, "smooth+0x80"),
+        f"; write symd listing {ZEBIN} --around smooth+0x80 (see",
+    ),
+    "a function behind a module": (
+        ("listing", ZEBIN, "smooth"),
+        f"; write symd listing {ZEBIN} --function smooth (see",
+    ),
+    "an order": (("hot", "--sort", "line", STALLS), f"; write symd hot --by line {STALLS} (see symd hot --help"),
+    "a table": (("hot", "--csv", STALLS), f"; write symd hot --json {STALLS} (see"),
     "a kernel of a profile": (("hot", "--kernel", "k", STALLS), "--by kernel, or for one kernel symd listing"),
     "a port": (("serve", "--port", "80"), "; write --address HOST:PORT (gRPC) or --http HOST:PORT (browsers) (see"),
     "a profile without OUT": (
@@ -210,3 +216,27 @@ def test_a_source_that_is_where_the_compiler_saw_it_is_named(tmp_path: Path) -> 
     assert missing_text(source).endswith("; --source-root and --map name folders")
     (tmp_path / "a.hip").touch()
     assert missing_text(source).endswith(f"add --source-root {tmp_path}")
+
+
+RULED = {
+    "listing": (("listing", SHADE, "--function", "shade"), SHADE),
+    "a page": (("view", SHADE, "--variables", "0", "-o", "page.html"), SHADE),
+    "a line": (("locate", SHADE, "nosuch.cl:3"), SHADE),
+    "a profile": (("hot", "-m", ZEBIN, STALLS), STALLS),
+}
+
+
+@pytest.mark.parametrize(("call", "file"), RULED.values(), ids=RULED)
+def test_a_rule_that_fits_no_source_file_is_told(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: tuple[object, ...], file: Path
+) -> None:
+    """``shade.cl`` was compiled in /src, the kernels of the profile in /tmp/symd-opencl."""
+    monkeypatch.chdir(tmp_path)
+    said = f"symd: --map /none={tmp_path}: no source file of {file} lies in /none\n"
+    assert said in run(*call, "--map", f"/none={tmp_path}").err
+    fits = "/tmp/symd-opencl" if file == STALLS else "/src"
+    assert "no source file of" not in run(*call, "--map", f"{fits}={tmp_path}").err
+
+
+def test_sums_by_kernel_name_no_files_that_a_rule_could_fit(run: Run, tmp_path: Path) -> None:
+    assert "--map" not in run("hot", "--by", "kernel", "-m", ZEBIN, STALLS, "--map", f"/none={tmp_path}").err

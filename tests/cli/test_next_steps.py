@@ -39,8 +39,8 @@ HINTS = {
         ("view", SHADE, "--kernel", "shade"),
         "--kernel needs -o; in the browser, choose a kernel on the page",
     ),
-    "an extract without a folder": (("extract", SHADE), "; write, for example: symd extract program.bin objects/ (see"),
-    "names without a pattern": (("names", SHADE), "; write, for example: symd names program.bin 'vadd*' (see"),
+    "an extract without a folder": (("extract", SHADE), f"; write, for example: symd extract {SHADE} objects/ (see"),
+    "names without a pattern": (("names", SHADE), f"; write, for example: symd names {SHADE} 'vadd*' (see"),
     "a line before its module": (
         ("locate", "shade.cl:8", SHADE),
         f"comes first, then SOURCE:LINE: symd locate {SHADE} shade.cl:8)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
 import signal
@@ -18,8 +19,10 @@ from symd.cli import command_line
 from symd.server.http.site import Site
 from symd.server.http.viewing import Presence, viewed
 from tests.server.http.sites import RAYCAST, LargeModule, raycast, sources
+from tests.tools import require
 
 LONG = 120
+CUBIN = RAYCAST.parents[3] / "cuda" / "bin" / "raycast.sm_90.lines.cubin"
 
 
 @contextmanager
@@ -130,6 +133,33 @@ def test_a_page_that_is_loaded_again_is_not_gone():
         assert not shown.presence.gone.wait(0.2)
         second.close()
         assert shown.presence.gone.wait(LONG)
+
+
+def test_names_are_as_in_the_source_where_that_is_asked_for(tmp_path):
+    """c++filt reads the same names."""
+    plain, readable = (page_answers(tmp_path / name, *options) for name, options in (("p", ()), ("r", ("-C",))))
+    [mangled] = [each for each in plain["listing"]["strings"] if each.startswith("_Z7raycast")]
+    filtered = {
+        name: subprocess.run([require("c++filt"), name], capture_output=True, text=True, check=True).stdout.strip()
+        for name in (mangled, "_Z7squaredfff")
+    }
+    assert {*filtered} <= {*plain["listing"]["strings"]}
+    assert {*filtered.values()} <= {*readable["listing"]["strings"]}
+    assert not {*filtered} & {readable["listing"]["strings"][at] for at in readable["listing"]["locations"]["function"]}
+    assert (plain["module"]["readable"], readable["module"]["readable"][mangled]) == ({}, filtered[mangled])
+    assert [each["function"] for each in readable["place"]["frames"]] == [filtered[mangled]]
+    kernels = [kernel["name"] for each in readable["module"]["summary"]["objects"] for kernel in each["kernels"]]
+    assert kernels == [mangled], "what places are asked by stays as it is"
+
+
+def page_answers(page, *options):
+    """What a page with one kernel of a cubin, whose names are mangled, was answered: of each kind the first answer."""
+    words = ["view", str(CUBIN), "-o", str(page), "--kernel", "raycast", "--variables", "1", *options]
+    assert command_line.invoke(words) == 0
+    answers = json.loads(re.search(r'id="answers">(.*?)</script>', page.read_text(), re.DOTALL)[1])
+    kinds = ("listing", "place")
+    found = {kind: next(each for key, each in answers.items() if f"/{kind}\n" in key) for kind in kinds}
+    return found | {"module": next(each for key, each in answers.items() if re.fullmatch(r"api/modules/\w{64}", key))}
 
 
 def test_nobody_is_gone_who_was_never_there():

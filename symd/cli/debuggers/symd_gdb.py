@@ -183,7 +183,7 @@ class Variables(gdb.Command):
                 found = symd("variables", "--json", *module, query)
             for each in found:
                 if "type" in each:
-                    where = each["location"] or "<optimized out>"
+                    where = each["location"] or ("<not here>" if each["live"] else "<optimized out>")
                     print(
                         printable(
                             "%s: %s %s = %s" % (each["function"] or "(globals)", each["type"], each["name"], where)

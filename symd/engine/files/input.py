@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Sequence
@@ -191,17 +192,50 @@ def _read(
         raise kind(
             f"cannot read the file: {os_error_text(error)}",
             where=file,
-            hint=_hint(error, place.path, file),
+            hint=_hint(error, place.path, file, is_open_to_all=allowed is None),
         ) from error
 
 
-def _hint(error: Exception, path: str, name: str) -> str:
-    """What to do where a file cannot be read, if anything is known."""
-    if isinstance(error, FileNotFoundError) and (name.startswith("modules/") or module_beginning(name)):
-        return _MODULE_NAME
+def _hint(error: Exception, path: str, name: str, *, is_open_to_all: bool) -> str:
+    """What to do where a file cannot be read, if anything is known. What lies beside it is told only where all files
+    may be read."""
+    if isinstance(error, FileNotFoundError):
+        if name.startswith("modules/") or module_beginning(name):
+            return _MODULE_NAME
+        return _elsewhere(path) or (_called_nearly_so(path) if is_open_to_all else "")
     if isinstance(error, IsADirectoryError):
         return f"`symd collect --once {quote(path)}` gives the modules in a folder to a daemon"
     return ""
+
+
+def _elsewhere(path: str) -> str:
+    """What to do with a path that names no file of this system."""
+    if re.match(r"\w+://", path):
+        return "symd reads files: download it first"
+    if re.match(r"[A-Za-z]:[\\/]", path):
+        return "this is a path of Windows; in WSL that drive is below /mnt"
+    if re.match(r"[\w.@-]+:[~/]", path):
+        return f"symd reads files of this machine: scp {quote(path)} . copies it here"
+    if re.search(r"[*?]", path):
+        return "no file of this folder fits the pattern, so the shell left it as it is"
+    return ""
+
+
+def _called_nearly_so(path: str) -> str:
+    """The files of the same folder that have nearly this name, or begin with it and a blank."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong name alone
+
+    folder, base = os.path.split(path)
+    try:
+        there = sorted(os.listdir(folder or os.curdir))  # noqa: PTH208 - pathlib is slow to load
+    except OSError:
+        return f"there is no folder {folder}" if folder and not os.path.isdir(folder) else ""  # noqa: PTH112 - pathlib is slow to load
+    cut = [each for each in there if each.startswith(f"{base} ")]
+    near = cut or get_close_matches(base, there, 3)
+    if not near:
+        return ""
+    shown = " or ".join(quote(os.path.join(folder, each)) for each in near)  # noqa: PTH118 - pathlib is slow to load
+    return f"did you mean {printable(shown)}?"
 
 
 def _cut(stream: BinaryIO, place: uri.CodeObjectUri, name: str, limits: Limits) -> bytes:

@@ -16,6 +16,7 @@ from symd.model.answers import Answer, Answers, Reason
 from symd.model.arguments import AnyColumn, AnyQuery, ModuleName, digest_of
 from symd.model.line_tables import WHOLE_MODULE, Listing, ListingPart
 from symd.model.sources import PathRule, SourceText
+from symd.query.paths import remapped
 from symd.query.python_names import PythonNames
 from symd.query.source_text import Allowed, completed
 from symd.system.symlinks import read_below
@@ -42,6 +43,12 @@ def _folder(rule: PathRule, roots: Sequence[Path]) -> str:
             hint=f"name the folder on this machine with the files of {rule.prefix or 'the working directory of the compiler'}",
         )
     return str(there.resolve())
+
+
+def unused_rules(rules: Iterable[PathRule], files: Iterable[str]) -> list[PathRule]:
+    """The rules that fit none of the names that source files have in frames."""
+    named = list(files)
+    return [rule for rule in rules if not any(remapped(each, (rule,)) != each for each in named)]
 
 
 def source_texts(

@@ -116,7 +116,10 @@ class ContainerUnpacker:
         if self._without_code and not self._found and not self.notes and self._path is None:
             inside = "the only file" if self._without_code == 1 else f"none of the {self._without_code:,} files"
             carries = "carries no" if self._without_code == 1 else "carries"
-            raise Unsupported(f"{inside} inside the {self.format} {carries} device code that symd reads")
+            raise Unsupported(
+                f"{inside} inside the {self.format} {carries} device code that symd reads",
+                hint="object files have device code if they were compiled as HIP, CUDA or SYCL, or with offloading",
+            )
 
     def _open(self, element: Element, path: tuple[str, ...], depth: int) -> Iterator[CodeObject]:
         """Open one element and what is inside it."""

@@ -113,9 +113,9 @@ def read(element: Element, budget: Budget) -> Contents:
 def _hint(image: elf.Elf) -> str:
     if not image.sections:
         return "its section table was cut off, and device code is found by section"
-    return (
-        "what a program builds or loads while it runs is captured while it does" if image.header.type != ET_REL else ""
-    )
+    if image.header.type == ET_REL:
+        return "an object file has device code if it was compiled as HIP, CUDA or SYCL, or with offloading"
+    return "what a program builds or loads while it runs is captured while it does"
 
 
 def carries_device_code(names: Iterable[str]) -> bool:

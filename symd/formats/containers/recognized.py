@@ -27,6 +27,11 @@ _MAGICS: tuple[tuple[bytes, str, str], ...] = (
         "Windows programs are not read; their fat binaries are, once they are files of their own",
     ),
     (b"\xcf\xfa\xed\xfe", "a Mach-O file", "Apple's programs are not read"),
+    (
+        b"Microsoft C/C++ MSF 7.00",
+        "a program database (PDB)",
+        "it is about a Windows program; GPU code carries its debug data itself",
+    ),
 )
 _TAR, _TAR_AT = b"ustar", 257
 _IREE, _IREE_AT = b"module.fb", 30
@@ -36,6 +41,7 @@ _LOOKED_AT = 1 << 16
 _LONG_LINE = 64
 """Bytes from which a text may be one line: what writes arrays of bytes breaks none."""
 _PTX = re.compile(rb"\.version[ \t]+[0-9]+\.[0-9]+\s(?:.*\n)*?[ \t]*\.target[ \t]+sm_")
+_LLVM_IR = re.compile(rb"^(?:target triple = \"|source_filename = \"|define [^\n]*\{$)", re.MULTILINE)
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _COMMENT = re.compile(rb"\s*//[^\n]*\n|\s*/\*.*?\*/|\s+", re.DOTALL)
 
@@ -47,16 +53,20 @@ def recognized(data: bytes) -> tuple[str, str] | None:
             "an IREE module (.vmfb)",
             "its code is read where iree-compile writes it: --iree-hal-dump-executable-binaries-to=FOLDER",
         )
-    for magic, name, advice in _MAGICS:
-        if data[: len(magic)] == magic:
-            return name, advice
+    known = next(((name, advice) for magic, name, advice in _MAGICS if data[: len(magic)] == magic), None)
+    if known is not None:
+        return known
     if data[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
         return "a tar archive", "unpack it first"
     if is_ptx(data):
         return "PTX text", "it has no machine code yet: ptxas makes a cubin of it"
-    if is_text(data):
-        return "a text file", "source is compiled first, with -g; a profile or a log is no module"
-    return None
+    return _kind_of_text(data) if is_text(data) else None
+
+
+def _kind_of_text(data: bytes) -> tuple[str, str]:
+    if _LLVM_IR.search(data[:_LOOKED_AT]):
+        return "LLVM IR", "it has no machine code yet: compile it for its device"
+    return "a text file", "source is compiled first, with -g; a profile or a log is no module"
 
 
 def is_text(data: bytes) -> bool:

@@ -315,18 +315,19 @@ CodeObject = tuple[str, str]
 
 def by_code_id(profile: SampledProfile, resolver: Resolver, options: Options) -> SampledProfile:
     """The profile with code objects in place of modules, as far as they are known here: each address becomes an object
-    address in its code object, which stands as a module that fills all addresses. Other addresses stay as they are.
-    Modules without addresses are left out. Raises what the symbolizer raises."""
+    address in its code object, which stands as a module that fills all addresses. Where an object address does not name
+    the place, there is the code object alone, so that a function has one wherever its samples are. Other addresses stay
+    as they are. Modules without addresses are left out. Raises what the symbolizer raises."""
     everywhere = AddressPlaces(profile, resolver, options).places
-    places = _that_addresses_name(
-        {number: place for number, place in everywhere.items() if not isinstance(place, Reason)}, resolver
-    )
+    places = {number: place for number, place in everywhere.items() if not isinstance(place, Reason)}
+    named = _that_addresses_name(places, resolver)
     modules = _Modules(profile.modules, resolver)
     addresses = []
     for number, address in enumerate(profile.addresses):
         place = places.get(number)
         if place is not None:
-            addresses.append(address._replace(address=place.address, module=modules.of_code(place, address.module)))
+            told = place.address if number in named else None
+            addresses.append(address._replace(address=told, module=modules.of_code(place, address.module)))
         elif address.module is not None:
             addresses.append(address._replace(module=modules.of_profile(address.module)))
         else:
@@ -361,13 +362,13 @@ class _Modules:
         return self._numbers[code]
 
 
-def _that_addresses_name(places: Mapping[int, InstructionPlace], resolver: Resolver) -> dict[int, InstructionPlace]:
-    """The places that are found again by their object address: not those in unlinked code, where several sections
-    begin at 0."""
+def _that_addresses_name(places: Mapping[int, InstructionPlace], resolver: Resolver) -> set[int]:
+    """The numbers of the places that are found again by their object address: not those in unlinked code, where several
+    sections begin at 0."""
     of_objects: dict[CodeObject, list[tuple[int, InstructionPlace]]] = {}
     for number, place in places.items():
         of_objects.setdefault((place.digest, place.path), []).append((number, place))
-    found = {}
+    found = set()
     for (digest, path), entries in of_objects.items():
         column = np.array([place.address for _, place in entries], np.uint64)
         answers = resolver.symbolizer.symbolize_column(digest, column, path=path)
@@ -376,7 +377,7 @@ def _that_addresses_name(places: Mapping[int, InstructionPlace], resolver: Resol
         ):
             index = answers.text_sections[section - 1].section_index if section else None
             if (index, offset) == (place.section_index, place.offset):
-                found[number] = place
+                found.add(number)
     return found
 
 

@@ -22,7 +22,10 @@ def parsed(address: str) -> tuple[str, int]:
     """The host and the port of ``HOST:PORT``. Raises InvalidInput."""
     named = host_and_port(address)
     if named is None:
-        raise InvalidInput("not an address to listen at", where=address, hint="give HOST:PORT, such as 127.0.0.1:8080")
+        port = address if address.isdecimal() else "8080"
+        raise InvalidInput(
+            "not an address to listen at", where=address, hint=f"give HOST:PORT, such as 127.0.0.1:{port}"
+        )
     return named
 
 

@@ -1,4 +1,4 @@
-"""A program to debug: it has a GPU module in its memory, and a device address in a variable."""
+"""The sample that is debugged: a program with a GPU module in its memory, and a device address in a variable."""
 
 from __future__ import annotations
 
@@ -14,29 +14,15 @@ ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "samples"
 BASE = 0x7F0000100000
 PATIENCE = 180
-SOURCE = r"""
-#include <stdio.h>
-#include <stdlib.h>
-static unsigned char *module;
-static size_t module_size;
-static unsigned long loaded_at = BASE, fault, far_from_all = 0x10;
-void stopped(void) {}
-int main(int count, char **words) {
-    FILE *file = fopen(words[1], "rb");
-    module = malloc(1 << 20);
-    module_size = fread(module, 1, 1 << 20, file);
-    fault = loaded_at + strtoul(words[2], 0, 0);
-    stopped();
-    return module_size + fault + far_from_all + count == 0;
-}
-"""
+SOURCE = SAMPLES / "clients" / "fault.c"
+"""It stops in ``report_fault``; ``fault``, ``loaded_at``, ``code_object`` and ``code_object_size`` are variables."""
 
 
 def compiled(folder: Path) -> Path:
     """The program, with debug data of its own."""
-    source, program = folder / "host.c", folder / "host"
-    source.write_text(SOURCE.replace("BASE", hex(BASE)))
-    subprocess.run([require("gcc", "cc"), "-g", "-O0", source, "-o", program], check=True, timeout=PATIENCE)
+    program = folder / "fault"
+    assert f"loaded_at = {BASE:#x};" in SOURCE.read_text()
+    subprocess.run([require("gcc", "cc"), "-g", "-O0", SOURCE, "-o", program], check=True, timeout=PATIENCE)
     return program
 
 

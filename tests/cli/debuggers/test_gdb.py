@@ -50,7 +50,7 @@ def gdb(tmp_path: Path, program: Path):
             "set confirm off",
             f"source {script}",
             f"set symd-program {symd_script(tmp_path)}",
-            "break stopped",
+            "break report_fault",
             f"run {SHADE} {OFFSET:#x}",
             "up",
             r"echo ---\n",
@@ -75,7 +75,7 @@ def answers(*queries: str) -> list[dict]:
 def test_an_expression_of_the_program_is_an_address_of_its_gpu_code(gdb) -> None:
     """The address stands in a variable; the module in a file, and in the program's memory; the load base in a variable too."""
     by_file, _ = gdb(f"symd frames -m {SHADE} -b loaded_at fault fault+4")
-    by_memory, _ = gdb("symd frames -s module module_size -b loaded_at fault fault+4")
+    by_memory, _ = gdb("symd frames -s code_object code_object_size -b loaded_at fault fault+4")
     expected = [frame for answer in answers(f"{OFFSET:#x}", f"{OFFSET + 4:#x}") for frame in answer["frames"]]
     shown = re.findall(r"#\d+  (\S+) at (\S+):(\d+)", by_file)
     assert shown == [(frame["function"], frame["file"], str(frame["line"])) for frame in expected]
@@ -84,7 +84,7 @@ def test_an_expression_of_the_program_is_an_address_of_its_gpu_code(gdb) -> None
 
 
 def test_inlined_calls_and_reasons_are_shown(gdb) -> None:
-    said, _ = gdb(f"set symd-module {SHADE}", "symd frames 0x1998 far_from_all shade+0x98")
+    said, _ = gdb(f"set symd-module {SHADE}", "symd frames 0x1998 16 shade+0x98")
     [inlined, far, _] = answers("0x1998", "0x10", "shade+0x98")
     assert len(inlined["frames"]) > 1
     lines = said.splitlines()
@@ -97,6 +97,8 @@ def test_inlined_calls_and_reasons_are_shown(gdb) -> None:
 def test_variables_and_breakpoint_addresses(gdb) -> None:
     said, _ = gdb(f"symd variables -m {SHADE} -b loaded_at fault", f"symd locate -m {SHADE} -b loaded_at shade.cl:18")
     assert "shade: float[64] tile = " in said
+    elsewhere, _ = gdb(f"symd variables -m {SHADE} 0x1998")
+    assert {"blend: float half_way = <not here>", "shade: int steps = <optimized out>"} <= {*elsewhere.splitlines()}
     found = subprocess.run(
         [sys.executable, "-m", "symd", "locate", "--json", str(SHADE), "shade.cl:18"],
         capture_output=True,
@@ -117,7 +119,7 @@ def test_variables_and_breakpoint_addresses(gdb) -> None:
         (f"symd frames -m {SHADE} no_such_name", 'No symbol "no_such_name" in current context'),
         ("symd frames -m /nowhere 0x10", "/nowhere: cannot read the file"),
         ("symd frames -s 16 64 0x10", "Cannot access memory"),
-        ("symd frames -s module 0 0x10", "a module has between 1 and"),
+        ("symd frames -s code_object 0 0x10", "a module has between 1 and"),
         ("symd frames -m", "-m takes a value"),
     ],
 )

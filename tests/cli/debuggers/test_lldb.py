@@ -71,7 +71,7 @@ def session(lldb: str, tmp_path: Path, daemon: str):
         words = [
             "settings set target.disable-aslr false",  # which takes a right that containers do not give
             f"target create {program}",
-            "breakpoint set --name stopped",
+            "breakpoint set --name report_fault",
             f"process launch -- {KERNEL} {OFFSET:#x}",
             f"target modules add {KERNEL}",
             f"target modules load --file {KERNEL.name} .text.vadd {BASE:#x}",

@@ -28,6 +28,7 @@ from tests.tools import output, require
 PROFILER = "https://profiler.firefox.com"
 VADD = SAMPLES / "kernels" / "bin" / "vadd" / "igc2-dg2-opt.zebin"
 FILTERS = SAMPLES / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
+BODIES = SAMPLES / "kernels" / "bin" / "bodies" / "igc2-dg2-opt.zebin"
 UNLINKED = SAMPLES / "kernels" / "bin" / "filters" / "dg2-opt.dbg"
 
 
@@ -323,6 +324,17 @@ def test_where_several_kernels_begin_at_0_no_address_is_named(daemon: Web) -> No
     document = firefox_profile(b"Kernel, IP[Address], Active[Events]\nsmooth, 290, 3\n", FILTERS)
     assert asked_as_the_page_asks(document)[1] == []
     assert "smooth" in document["shared"]["stringArray"]
+
+
+def test_a_function_stands_once_wherever_its_samples_are() -> None:
+    """``tiled`` is the longest of the kernels that begin at 0: only offsets behind the ends of the others name it by address."""
+    stalls = b"Kernel, IP[Address], Active[Events]\ntiled, 10, 3\ntiled, 2100, 5\n"
+    shared = firefox_profile(stalls, BODIES)["shared"]
+    functions, strings = shared["funcTable"], shared["stringArray"]
+    [tiled] = [at for at, name in enumerate(functions["name"]) if strings[name] == "tiled"]
+    assert functions["resource"][tiled] == 0
+    outermost = [at for at, depth in enumerate(shared["frameTable"]["inlineDepth"]) if not depth]
+    assert [shared["frameTable"]["address"][at] for at in outermost] == [-1, 0x2100]
 
 
 def test_a_profile_without_symbols_asks_for_them(daemon: Web, shade) -> None:

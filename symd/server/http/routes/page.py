@@ -116,13 +116,13 @@ def _one(site: Site, asked: HttpRequest) -> Reply:
 
 
 def _readable(site: Site, digest: str, summary: ModuleSummary) -> dict[str, str]:
-    """The names of kernels as they were written, by the names that their symbols have, where the debug data has
-    both."""
+    """The names of kernels as they were written, by the names that their symbols have, where both are known."""
     kernels = {kernel.name for each in summary.objects for kernel in each.kernels}
     if not any(name.startswith(MANGLED) for name in kernels) or len(kernels) > MOST_READABLE:
         return {}
-    functions = site.symbolizer.names(digest, NameQuery("*", Match.GLOB, frozenset((NameKind.FUNCTION,))))
-    return {each.linkage_name: each.name for each in functions if each.linkage_name and each.linkage_name in kernels}
+    kinds = frozenset((NameKind.KERNEL, NameKind.FUNCTION))
+    named = site.symbolizer.names(digest, NameQuery("*", Match.GLOB, kinds))
+    return {each.linkage_name: each.name for each in named if each.linkage_name and each.linkage_name in kernels}
 
 
 def checked(site: Site, asked: HttpRequest) -> str:

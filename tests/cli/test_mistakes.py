@@ -1,0 +1,193 @@
+"""Calls as people write them who know other tools: what is said ends with what to type, the whole call where it is nearly right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import ROOT, Run
+
+SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+ZEBIN = ROOT / "samples" / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
+SOURCE = ROOT / "samples" / "kernels" / "vadd.cl"
+STALLS = ROOT / "samples" / "profiles" / "stalls.csv"
+DUMP = ROOT / "samples" / "cores" / "bin" / "illegal_address.nvcudmp"
+FORMATS = "'firefox', 'folded', 'perfetto', 'pprof', 'speedscope'"
+
+OPTIONS = {
+    "addr2line's options": (
+        ("symbolize", "-f", "-i", "-C", "-p", SHADE, "0x1978"),
+        f"No such option '-f'; functions and inlined calls are always shown, and symd addr2line takes addr2line's options: write symd symbolize -C {SHADE} 0x1978 (see",
+    ),
+    "addresses as addr2line shows them": (
+        ("symbolize", "-a", SHADE, "0x1978"),
+        "go with --style llvm, gnu or json; symd addr2line takes addr2line's options (see",
+    ),
+    "llvm-symbolizer's styles": (
+        ("symbolize", "--output-style=JSON", SHADE, "0x1978"),
+        "No such option '--output-style'; write --json, or --style llvm, --style gnu or --style json",
+    ),
+    "addr2line without its name": (("-e", SHADE, "0x1978"), f"after the verb: symd symbolize -e {SHADE} 0x1978 (see"),
+    "objdump's disassembly": (("listing", "-d", "-S", SHADE), f"are always shown: write symd listing {SHADE} (see"),
+    "objdump's range": (
+        ("listing", "--start-address=0x1978", SHADE),
+        f"No such option '--start-address'; write symd listing --around 0x1978 {SHADE} (see",
+    ),
+    "readelf's everything": (("info", "-a", SHADE), f"everything is shown: write symd info {SHADE} (see"),
+    "a folder for extracts": (
+        ("extract", SHADE, "-o", "out"),
+        f"DIR comes after FILE: write symd extract {SHADE} out (see",
+    ),
+    "perf's sorting": (
+        ("hot", "--sort=line", "-m", ZEBIN, STALLS),
+        f"write symd hot --by line -m {ZEBIN} {STALLS} (see",
+    ),
+    "pprof's count": (("hot", "--limit", "5", STALLS), "; -n N shows N places (see"),
+    "all places": (("hot", "-n", "-1", STALLS), "; -n 0 shows all (see"),
+    "a file of the hottest lines": (("hot", "-o", "out", STALLS), "add > OUT to write it to a file (see"),
+    "a flame graph": (("profile", STALLS, "--to", "svg", "-o", "x"), f"{FORMATS}; --to folded for flamegraph.pl"),
+    "Chrome's traces": (("profile", STALLS, "--to", "chrome", "-o", "x"), "; --to perfetto opens in ui.perfetto.dev"),
+    "a converted profile without OUT": (
+        ("profile", "-m", ZEBIN, STALLS, "--to", "speedscope"),
+        f"write, for example: symd profile -m {ZEBIN} {STALLS} --to speedscope -o OUT (see",
+    ),
+    "a host": (("symbolize", "--host", "gpu", SHADE, "1"), "No such option '--host'; write --server HOST:PORT or"),
+    "a daemon's port": (("status", "--port", "8080"), "; write --server HOST:PORT or --server unix:PATH (see"),
+    "a page's port": (("view", "--port", "8080", SHADE), "; write --address 127.0.0.1:PORT (see symd view"),
+    "a profile for the page": (("view", SHADE, "-p", STALLS), f"write symd view {SHADE} --profile {STALLS} (see"),
+    "a daemon in the background": (("serve", "-d"), "; symd serve & runs it in the background; docs/operations.md has"),
+    "the end of a daemon": (("serve", "--stop"), "'--stop'; write symd daemon stop, or symd daemon status (see"),
+    "a debugger's process": (("attach", "-p", "4711"), "PID needs no option: write symd attach 4711 (see"),
+    "a product to build for": (("grab", "--device", "dg2", SOURCE), "; --simulate PRODUCT builds for a device that is"),
+    "versions": (("-v",), "symd itself has no option -v; write symd --version (see"),
+}
+ORDERS = {
+    "an address before FILE": (("symbolize", "0x1978", SHADE), f"(FILE comes first: symd symbolize {SHADE} 0x1978)"),
+    "a name before FILE": (("symbolize", "shade", SHADE), f"(FILE comes first: symd symbolize {SHADE} shade)"),
+    "variables before FILE": (("variables", "0x1978", SHADE), f"(FILE comes first: symd variables {SHADE} 0x1978)"),
+    "a listing's name before FILE": (
+        ("listing", "shade", SHADE),
+        f"; FILE comes first: symd listing {SHADE} --function shade (see",
+    ),
+    "a line to list": (("listing", SHADE, "shade.cl:13"), f"; for the ADDRESS that --around takes, write symd locate {SHADE} shade.cl:13 (see"),
+    "an address to look up": (("lines", SHADE, "0x1978"), f"; write symd symbolize {SHADE} 0x1978 (see"),
+    "a line to look up": (("lines", SHADE, "shade.cl:13"), f"; write symd locate --all {SHADE} shade.cl:13 (see"),
+    "a kernel's lines": (("lines", SHADE, "shade"), f"; write symd lines --kernel shade {SHADE} (see"),
+    "a kernel for the page": (("view", SHADE, "shade"), f"write one alone: symd view {SHADE} -o PAGE --kernel shade (see"),
+    "an offset of its own": (("variables", SHADE, "shade", "0x98"), f"is one word: symd variables {SHADE} shade+0x98 (see"),
+    "a module for a dump": (("core", DUMP, SHADE), f"modules go after -m: symd core -m {SHADE} {DUMP} (see"),
+    "a daemon's address": (("status", "gpu:50051"), "goes after --server: symd status --server gpu:50051 (see"),
+    "a port to serve": (("serve", "8080"), "; write --http 127.0.0.1:8080 for browsers, or --address 127.0.0.1:8080"),
+    "a port for browsers": (("serve", "--http", "8080"), "8080: not an address to listen at (give HOST:PORT, such as 127.0.0.1:8080)"),
+    "a query that lacks": (("variables", SHADE), f"; write, for example: symd variables {SHADE} vadd+0x1b0 (see"),
+    "no verb, but an address": (("0x1978",), "a verb and a file come before the address: symd symbolize FILE 0x1978 (see"),
+    "no verb, but a file": ((SHADE, "0x1978"), f"or symd symbolize {SHADE} 0x1978 (see"),
+    "another start": (("daemon", "restart"), "symd daemon stop ends the daemon, and symd serve starts it (see"),
+}  # fmt: skip
+PLACES = {
+    "0x1978-0x1998": f"(a query is one place, not a range: symd listing {SHADE} --around 0x1978 shows the code around it)",
+    "<shade+0x80>": "(write shade+0x80)",
+    "*0x1978": "(write 0x1978)",
+    "0x1978:": "(write 0x1978)",
+    "1978h": "(write 0x1978)",
+    "shade:16": f"(an offset follows a plus sign: shade+16; a source line: symd locate {SHADE} SOURCE:16)",
+    "shade:0x10": "(an offset follows a plus sign: shade+0x10)",
+    "shade-0x10": "(offsets count up from where a function begins, and are not negative)",
+    "0xzz": "(behind 0x come hexadecimal digits alone, 0 to 9 and a to f)",
+}
+LINES = {
+    "shade.cl:13-20": "'shade.cl:13-20' is no source line (write shade.cl:13)",
+    "shade.cl,13": "'shade.cl,13' is no source line (write shade.cl:13)",
+    "shade.cl(13)": "'shade.cl(13)' is no source line (write shade.cl:13)",
+    "/src/": "'/src/' is no source line (write FILE:LINE, such as vadd.cl:8)",
+    "*0x1978": "'*0x1978' is no place (write 0x1978)",
+}
+PATHS = {
+    "gpu7:/data/k.co": "(symd reads files of this machine: scp gpu7:/data/k.co . copies it here)",
+    "https://example.org/k.co": "(symd reads files: download it first)",
+    r"C:\kernels\k.co": "(this is a path of Windows; in WSL that drive is below /mnt)",
+    "kernel*.co": "(no file of this folder fits the pattern, so the shell left it as it is)",
+    "kernel.cc": "(did you mean kernel.co or 'my kernel.co'?)",
+    "my": "(did you mean 'my kernel.co'?)",
+    "none/kernel.co": "(there is no folder none)",
+}
+FILES = {
+    "kernel.ll": (
+        b'source_filename = "k.cl"\ndefine void @k() {\n  ret void\n}\n',
+        "LLVM IR (it has no machine code yet:",
+    ),
+    "kernel.pdb": (
+        b"Microsoft C/C++ MSF 7.00\r\n\x1aDS\0\0\0",
+        "a program database (PDB) (it is about a Windows program;",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "says"), [*OPTIONS.values(), *ORDERS.values()], ids=[*OPTIONS, *ORDERS])
+def test_the_call_that_was_meant_is_written_out(run: Run, call: tuple[object, ...], says: str) -> None:
+    done = run(*map(str, call))
+    assert (done.code, says in done.err) == (2, True), done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("place", "says"), PLACES.items(), ids=PLACES)
+@pytest.mark.parametrize("verb", ["symbolize", "variables"])
+def test_a_place_as_other_tools_write_it_is_written_anew(run: Run, verb: str, place: str, says: str) -> None:
+    done = run(verb, SHADE, place)
+    assert (done.code, done.out, done.err) == (2, "", f"symd: {place!r}: not a query {says}\n")
+
+
+@pytest.mark.parametrize(("place", "says"), LINES.items(), ids=LINES)
+def test_a_line_as_other_tools_write_it_is_written_anew(run: Run, place: str, says: str) -> None:
+    done = run("locate", SHADE, place)
+    assert (done.code, done.err) == (2, f"symd: {says}\n")
+
+
+@pytest.mark.parametrize(("path", "says"), PATHS.items(), ids=PATHS)
+def test_a_path_to_no_file_is_explained(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("kernel.co", "my kernel.co", "other.bin"):
+        Path(name).touch()
+    done = run("info", path)
+    assert (done.code, done.err) == (2, f"symd: {path}: cannot read the file: no such file or directory {says}\n")
+
+
+@pytest.mark.parametrize(("name", "data", "says"), [(name, *each) for name, each in FILES.items()], ids=FILES)
+def test_a_file_of_another_kind_is_named(run: Run, tmp_path: Path, name: str, data: bytes, says: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    done = run("info", tmp_path / name)
+    assert (done.code, f"{name}: this is {says}" in done.err) == (2, True), done.err
+
+
+def test_source_is_told_to_be_compiled_before_it_is_checked(run: Run) -> None:
+    done = run("check", SOURCE)
+    assert (done.code, done.out) == (2, "")
+    assert (
+        done.err
+        == f"symd: {SOURCE}: this is a text file, not SPIR-V (clang --target=spirv64 -c, ocloc compile and llvm-spirv write SPIR-V)\n"
+    )
+
+
+def test_names_are_found_by_patterns_of_shells(run: Run) -> None:
+    done = run("names", SHADE, "/sha.*/")
+    assert (done.code, "not a regular expression: 'sha*')" in done.err) == (1, True), done.err
+    assert "shade" in run("names", SHADE, "sha*").out
+
+
+def test_a_variable_in_the_place_of_a_query_is_told(run: Run) -> None:
+    done = run("variables", SHADE, "half_way")
+    assert done.code == 1
+    assert f"QUERY is a place in the code, not a variable; symd names {SHADE} '*' shows the functions" in done.err
+
+
+def test_a_function_that_nothing_is_like_is_looked_for_among_the_names(run: Run) -> None:
+    assert run("locate", SHADE, "zzzz").err == f"symd: symd names {SHADE} '*' shows all names\n"
+    assert run("locate", SHADE, "shde").err == ""
+
+
+def test_a_command_line_in_one_word_is_taken_apart(symd: Run) -> None:
+    done = symd("run", "--", "./app --fast")
+    assert (done.code, "(each argument is a word of its own: symd run -- ./app --fast)" in done.err) == (127, True)
