@@ -1,4 +1,4 @@
-"""The sample extension for VS Code, built and packaged as its README says."""
+"""The sample extension for VS Code, packaged as its README says, and what LLVM's tools say of the module that it is tried with."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from tests import tools
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = ROOT / "samples" / "vscode"
+SAMPLE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+SOURCE = ROOT / "samples" / "amdgpu" / "src" / "shade.cl"
 PATIENCE = 900
 LEFT_OUT = shutil.ignore_patterns("node_modules", "out", "gen", "adapter", "*.vsix")
 
@@ -33,3 +36,29 @@ def packaged(folder: Path) -> Path:
         assert done.returncode == 0, done.stdout + done.stderr
     (package,) = copied.glob("symd-*.vsix")
     return package
+
+
+def rows() -> list[tuple[int, int]]:
+    """(address, line) of every row as llvm-dwarfdump has it, those that end a sequence with line 0."""
+    found = []
+    for line in tools.output(tools.require("llvm-dwarfdump"), "--debug-line", SAMPLE).splitlines():
+        words = line.split()
+        if words and words[0].startswith("0x") and len(words) > 5:
+            found.append((int(words[0], 16), 0 if "end_sequence" in words else int(words[1])))
+    return found
+
+
+def functions() -> dict[str, range]:
+    """Where each function is, by the symbol table."""
+    table = [line.split() for line in tools.output(tools.require("llvm-readelf"), "--symbols", SAMPLE).splitlines()]
+    found = [words for words in table if len(words) == 8 and words[3] == "FUNC"]
+    return {words[7]: range(int(words[1], 16), int(words[1], 16) + int(words[2])) for words in found}
+
+
+def address(place: str) -> int:
+    name, offset = place.split("+")
+    return functions()[name][int(offset, 16)]
+
+
+def line_at(address: int) -> int:
+    return next(line for (start, line), (end, _) in pairwise(rows()) if start <= address < end)

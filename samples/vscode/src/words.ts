@@ -8,12 +8,17 @@ import type { Heat } from "./profile.js";
 
 const hex = (number: bigint): string => `0x${number.toString(16)}`;
 
-/** "code at .text+0x8 and 2 more places, in march": where the code of a line is, and in which functions. */
+/** "(.text)+0x8", which every command of symd takes; "0x8" in a format without sections. */
+function placeText(section: string | undefined, offset: bigint): string {
+  return section ? `(${section})+${hex(offset)}` : hex(offset);
+}
+
+/** "code at (.text)+0x8 and 2 more places, in march": where the code of a line is, and in which functions. */
 export function lineText(places: readonly CodePlace[]): string {
   const [first, ...others] = places;
   const more = others.length === 0 ? "" : ` and ${others.length} more ${others.length === 1 ? "place" : "places"}`;
   const functions = [...new Set(places.map((each) => each.function || "no function"))];
-  return `code at ${first.section}+${hex(first.offset)}${more}, in ${functions.join(", ")}`;
+  return `code at ${placeText(first.section, first.offset)}${more}, in ${functions.join(", ")}`;
 }
 
 /** "14.29%, 4 samples": the part of a profile that falls on a line. */
@@ -23,11 +28,11 @@ export function heatText(heat: Heat): string {
 
 /** What the pointer over a line shows, in Markdown: where its code is, then the instructions of each place, or why there are none. */
 export function hoverText(places: readonly CodePlace[], listings: readonly (readonly Instruction[] | Error)[], heat?: Heat): string {
-  const where = places.map((each) => `- \`${each.section}+${hex(each.offset)}\` in ${each.function || "no function"}`);
-  const columns = heat && [...heat.values].map(([name, value]) => `${name} ${value}`).join(", ");
+  const where = places.map((each) => `- \`${placeText(each.section, each.offset)}\` in ${each.function || "no function"}`);
+  const columns = heat && heat.values.size > 1 ? `: ${[...heat.values].map(([name, value]) => `${name} ${value}`).join(", ")}` : "";
   const code = listings.map((each) =>
     each instanceof Error ? `_${each.message}_` : ["```", ...each.map(({ offset, text }) => `${hex(offset)}  ${text}`), "```"].join("\n"));
-  return [...(heat ? [`**${heatText(heat)}** of the profile: ${columns}`] : []), where.join("\n"), ...code].join("\n\n");
+  return [...(heat ? [`**${heatText(heat)}** of the profile${columns}`] : []), where.join("\n"), ...code].join("\n\n");
 }
 
 /** "blend at /src/shade.cl:13:25". */
@@ -42,12 +47,12 @@ export function answerText(answer: Answer): string {
   return answer.frames.length === 0 ? reason : answer.frames.map(frameText).join(", inlined into ");
 }
 
-/** "0x190c (.text+0x10c in blend), and 1 more": where a breakpoint lands, or why nowhere. */
+/** "0x190c (.text)+0x10c in blend, and 1 more": where a breakpoint lands, or why nowhere. */
 export function breakpointText(found: readonly BreakpointLocation[] | string): string {
   if (typeof found === "string") return found;
   if (found.length === 0) return "nowhere in this module";
   const [first] = found;
   const slid = first.slid ? `, at line ${first.line}` : "";
   const more = found.length > 1 ? `, and ${found.length - 1} more` : "";
-  return `${hex(first.address)} (${first.section ?? "the module"}+${hex(first.sectionOffset)} in ${first.function ?? "no function"}${slid})${more}`;
+  return `${hex(first.address)} ${placeText(first.section, first.sectionOffset)} in ${first.function ?? "no function"}${slid}${more}`;
 }
