@@ -18,7 +18,7 @@ STUB_PACKAGES := g++ pkg-config libgrpc++-dev libprotobuf-dev libssl-dev protobu
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
 	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc-12-offload-amdgcn gcc-12-offload-nvptx chromium binutils elfutils gdb lldb-19 debuginfod openssl systemd postgresql nginx jq clpeak $(STUB_PACKAGES)
 
-.PHONY: demo python test compiled check protos clients samples lock docs dist screenshots bench bench-batch fuzz soak abuse kill replicas survey live-new clean venv drivers tools help
+.PHONY: demo python test compiled check protos clients samples lock docs dist screenshots editor bench bench-batch fuzz soak abuse kill replicas survey live-new clean venv drivers tools help
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -76,6 +76,9 @@ bench-batch: venv  ## a hundred million samples in Parquet: symd batch, Ray and 
 screenshots: venv tools  ## the pictures in docs/images, made anew; CONTRIBUTING.md says where the profile viewers come from
 	$(BIN)/python -m tests.server.http.screenshots
 	$(BIN)/python -m tests.profiles.viewer_screenshots
+
+editor: venv tools  ## the extension of samples/vscode driven in VS Code (code-server from npm, 150 MB), with its picture in docs/images
+	$(BIN)/python -m pytest -q tests/sample_clients/real_editor.py
 
 SECONDS_LONG ?= 300
 fuzz: venv  ## mutated files and requests for SECONDS_LONG seconds; what is found goes to build/fuzz

@@ -7,7 +7,7 @@ Without a device nobody knows which branches are taken, so that steps go on in t
 
 A stop takes three messages to a daemon: one for the stack with all variables, one for the instructions, one for the sources.
 
-    {"type": "symd", "request": "attach", "module": "kernel.dbg", "place": "vadd+0x1b0", "server": null}
+    {"type": "symd", "request": "attach", "module": "kernel.dbg", "place": "vadd+0x1b0", "server": null, "pathRules": {"/build/src": "/home/me/src"}}
 
 Messages: https://microsoft.github.io/debug-adapter-protocol/specification
 """
@@ -32,9 +32,10 @@ from symd.model.addresses import ByAddress, BySection, ObjectAddress, Query, par
 from symd.model.answers import Answer, Frame
 from symd.model.breakpoints import BreakpointLocation, FunctionName, SourceLine
 from symd.model.line_tables import MOST_AROUND, Around, Listing, ListingPart
-from symd.model.sources import SourceText
+from symd.model.sources import PathRule, SourceText
 from symd.model.variables import InScope, Variable
 from symd.query.disasm import disassemble
+from symd.query.paths import remapped
 from symd.store import Store
 
 LARGEST_MESSAGE = 16 << 20
@@ -130,6 +131,7 @@ class Adapter:
     def on_attach(self, arguments: dict[str, Any]) -> None:
         file = Path(arguments["module"])
         server = arguments.get("server")
+        self.rules = [PathRule(*each) for each in (arguments.get("pathRules") or {}).items()]
         limits = Limits()
         opened = Client(server) if server else Engine(Store.temporary(limits), limits, disassemble=disassemble)
         self.symd: Symbolizer = self._resources.enter_context(opened)
@@ -202,9 +204,10 @@ class Adapter:
         return {**shown, "source": self._source(frame.file)} if frame.file else shown
 
     def _source(self, file: str) -> dict[str, Any]:
-        """With a reference where the text comes from symd; else the editor reads the path itself."""
-        source = {"name": file.rpartition("/")[2], "path": file}
-        if self._text(file).text is None:
+        """With a reference where the text comes from symd; else, and where a rule says where the file is, the editor reads the path itself."""
+        local = remapped(file, self.rules)
+        source = {"name": file.rpartition("/")[2], "path": local}
+        if local != file or self._text(file).text is None:
             return source
         if file not in self._sources:
             self._sources.append(file)
@@ -232,7 +235,9 @@ class Adapter:
         found = {
             (place.line, place.column)
             for line in range(first, last + 1)
-            for place in self.symd.locate(self.digest, SourceLine(file, line), every_address=True).locations
+            for place in self.symd.locate(
+                self.digest, SourceLine(file, line), every_address=True, rules=self.rules
+            ).locations
         }
         return {
             "breakpoints": [{"line": line, **({"column": column} if column else {})} for line, column in sorted(found)]
@@ -256,7 +261,7 @@ class Adapter:
 
     def _breakpoint(self, of: str, where: SourceLine | FunctionName, asked: dict[str, Any]) -> dict[str, Any]:
         """A breakpoint beside those of a file, or ("") of functions, which an editor sets all at once."""
-        located = self.symd.locate(self.digest, where)
+        located = self.symd.locate(self.digest, where, rules=self.rules)
         self._breakpoints[of] += located.locations
         if not located.locations:
             refusal = located.refusal.name if located.refusal is not None else "NO_CODE_AT_LINE"
@@ -333,7 +338,7 @@ class Adapter:
             "symbol": answer.kernel or "",
         }
         if answer.frames and answer.frames[0].file:
-            shown |= {"line": answer.frames[0].line, "location": {"path": answer.frames[0].file}}
+            shown |= {"line": answer.frames[0].line, "location": {"path": remapped(answer.frames[0].file, self.rules)}}
         return shown
 
 

@@ -216,6 +216,27 @@ def test_source_that_a_module_carries_is_given(editor: Editor) -> None:
     assert editor.answer("source", {"sourceReference": 99})["success"] is False
 
 
+def test_files_are_where_the_rules_say(editor: Editor, tmp_path: Path) -> None:
+    """Breakpoints are asked for by the path that the editor has, and frames lead there, whatever the daemon knows of it."""
+    here = str(tmp_path / "shade.cl")
+    editor.ask("initialize")
+    editor.ask("attach", {"module": str(SHADE), "place": PLACE, "pathRules": {"/src": str(tmp_path)}})
+    frames = editor.ask("stackTrace", {"threadId": 1})["stackFrames"]
+    assert [each["source"] for each in frames] == [{"name": "shade.cl", "path": here}] * 2
+    source = {"path": here}
+    [stop] = editor.ask("setBreakpoints", {"source": source, "breakpoints": [{"line": 13}]})["breakpoints"]
+    assert stop["verified"]
+    assert editor.ask("breakpointLocations", {"source": source, "line": 13})["breakpoints"]
+    [shown] = editor.ask("disassemble", {"memoryReference": stop["instructionReference"], "instructionCount": 1})[
+        "instructions"
+    ]
+    assert shown["location"] == {"path": here}
+    [unmapped] = editor.ask("setBreakpoints", {"source": {"path": "/other/shade.cl"}, "breakpoints": [{"line": 13}]})[
+        "breakpoints"
+    ]
+    assert unmapped["message"] == "NO_SUCH_FILE"
+
+
 @pytest.mark.parametrize(
     ("command", "arguments"),
     [

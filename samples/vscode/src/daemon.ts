@@ -4,22 +4,15 @@ import * as os from "node:os";
 import * as path from "node:path";
 import { credentials, type ServiceError } from "@grpc/grpc-js";
 import { BreakpointServiceClient, type BreakpointLocation, type PathRule, Refusal } from "./gen/symd/v1/breakpoint_service.js";
-import { ModuleServiceClient } from "./gen/symd/v1/module_service.js";
+import type { Answer } from "./gen/symd/v1/answer.js";
+import { GetListingRequest, type GetListingResponse, ListingServiceClient } from "./gen/symd/v1/listing_service.js";
 import { LineLevel } from "./gen/symd/v1/line_table.js";
-import { SymbolServiceClient, type GetLineTableResponse } from "./gen/symd/v1/symbol_service.js";
+import { ModuleServiceClient } from "./gen/symd/v1/module_service.js";
+import { Query } from "./gen/symd/v1/query.js";
+import { type GetLineTableResponse, SymbolizeRequest, SymbolServiceClient } from "./gen/symd/v1/symbol_service.js";
+import { type CodePlace, LineTable, unpacked } from "./line_table.js";
 
 const CHUNK = 1 << 20; // bytes of a module in one message (ServerInfo.max_chunk_bytes)
-const END_SEQUENCE = 4; // LineRows.flags
-
-/** A place where code of a source line begins: so many bytes into its section. */
-export interface CodePlace {
-  readonly function: string;
-  readonly section: string;
-  readonly offset: bigint;
-}
-
-/** The code of every line that has some: file as the compiler wrote it -> line -> places, in the order of the code. */
-export type Lines = Map<string, Map<number, CodePlace[]>>;
 
 /** The socket that `symd serve` makes where it is told none. */
 export function defaultServer(): string {
@@ -28,20 +21,28 @@ export function defaultServer(): string {
   return `unix:${path.join(runtime ? path.join(runtime, "symd") : path.join(cache, "symd"), "symd.sock")}`;
 }
 
+/** One instruction: where it is in its section, and its text as the disassembler writes it. */
+export interface Instruction {
+  readonly offset: bigint;
+  readonly text: string;
+}
+
 export class Daemon {
   private readonly modules: ModuleServiceClient;
   private readonly symbols: SymbolServiceClient;
   private readonly breakpoints: BreakpointServiceClient;
+  private readonly listings: ListingServiceClient;
 
   constructor(readonly server: string) {
     const options = { "grpc.default_authority": "localhost" };
     this.modules = new ModuleServiceClient(server, credentials.createInsecure(), options);
     this.symbols = new SymbolServiceClient(server, credentials.createInsecure(), options);
     this.breakpoints = new BreakpointServiceClient(server, credentials.createInsecure(), options);
+    this.listings = new ListingServiceClient(server, credentials.createInsecure(), options);
   }
 
   close(): void {
-    for (const each of [this.modules, this.symbols, this.breakpoints]) each.close();
+    for (const each of [this.modules, this.symbols, this.breakpoints, this.listings]) each.close();
   }
 
   /** Give the daemon a module that it may not have; its name there. */
@@ -61,12 +62,33 @@ export class Daemon {
   }
 
   /** The code of every source line of a module. */
-  async lines(name: string): Promise<Lines> {
+  async lines(name: string): Promise<LineTable> {
     const table = new LineTable();
     for await (const chunk of this.symbols.getLineTable({ module: name, codeObject: undefined, level: LineLevel.LINE_LEVEL_SOURCE, before: 0, after: 0 })) {
       table.take(chunk as GetLineTableResponse);
     }
-    return table.lines;
+    return table;
+  }
+
+  /** The frames at a place such as "kernel+0x68", innermost first, or why there are none. */
+  async symbolize(name: string, place: string): Promise<Answer> {
+    const request = SymbolizeRequest.fromPartial({ module: name, queries: [query(place)] });
+    const { answers } = await answer<{ answers: Answer[] }>((done) => this.symbols.symbolize(request, done));
+    return answers[0];
+  }
+
+  /** The instructions of a run of code. */
+  async instructions(name: string, place: CodePlace): Promise<Instruction[]> {
+    if (place.end <= place.offset) return [];
+    const sectionRange = { sectionIndex: place.sectionIndex, start: place.offset, end: place.end };
+    const found: Instruction[] = [];
+    for await (const each of this.listings.getListing(GetListingRequest.fromPartial({ module: name, codeObject: place.object, sectionRange }))) {
+      const { header, rows } = each as GetListingResponse;
+      if (header?.problem) throw new Error(header.problem);
+      const offsets = unpacked(rows?.answers?.offset ?? new Uint8Array(), rows?.texts.length ?? 0);
+      found.push(...offsets.map((offset, index) => ({ offset, text: rows?.texts[index] ?? "" })));
+    }
+    return found;
   }
 
   /** Where a breakpoint at a line lands in a module, or why it cannot be set. */
@@ -85,6 +107,17 @@ export class Daemon {
   }
 }
 
+/** A place as `symd symbolize` takes it: an address, "kernel", "kernel+0x68", "(.text)+0x68" or "(#4)+0x68". */
+function query(place: string): Query {
+  const [, target, offset] = /^(?:(.*)\+)?(0x[0-9a-f]+|\d+)$/i.exec(place.trim()) ?? [];
+  if (offset === undefined) return Query.fromPartial({ functionOffset: { function: place.trim(), offset: 0n } });
+  if (target === undefined) return Query.fromPartial({ address: BigInt(offset) });
+  const [, index, section] = /^\((?:#(\d+)|(.+))\)$/.exec(target) ?? [];
+  if (index) return Query.fromPartial({ sectionOffset: { sectionIndex: Number(index), offset: BigInt(offset) } });
+  if (section) return Query.fromPartial({ sectionOffset: { sectionName: section, offset: BigInt(offset) } });
+  return Query.fromPartial({ functionOffset: { function: target, offset: BigInt(offset) } });
+}
+
 function refusalText(refusal: Refusal, lastLine: number): string {
   switch (refusal) {
     case Refusal.REFUSAL_NO_SUCH_FILE: return "the module has no such file";
@@ -99,51 +132,4 @@ function refusalText(refusal: Refusal, lastLine: number): string {
 /** A call that has one answer, as a promise. */
 function answer<Response>(call: (done: (error: ServiceError | null, response: Response) => void) => void): Promise<Response> {
   return new Promise((resolve, reject) => call((error, response) => (error ? reject(error) : resolve(response))));
-}
-
-/** A column as numbers: `count` unsigned little-endian integers of 1, 2, 4 or 8 bytes each; an empty one is zeros (LocationTable in location.proto). */
-export function unpacked(column: Uint8Array, count: number): bigint[] {
-  const bytes = Buffer.from(column.buffer, column.byteOffset, column.length);
-  const width = count > 0 ? column.length / count : 0;
-  const numbers = new Array<bigint>(count).fill(0n);
-  if (width === 0) return numbers;
-  return numbers.map((_, index) => (width === 8 ? bytes.readBigUInt64LE(index * 8) : BigInt(bytes.readUIntLE(index * width, width))));
-}
-
-/** Puts a line table together from the chunks of a stream: each table's strings and sections come before the rows that number them. */
-class LineTable {
-  readonly lines: Lines = new Map();
-  private strings: string[] = [];
-  private sections: string[] = [];
-  private before = "";
-
-  take(chunk: GetLineTableResponse): void {
-    if (chunk.header) {
-      this.strings = [];
-      this.sections = [];
-      this.before = "";
-    }
-    this.strings.push(...chunk.strings);
-    this.sections.push(...chunk.textSections.map((each) => each.section ?? ""));
-    const rows = chunk.rows;
-    if (!rows) return;
-    const [sections, offsets, functions, files, lines, flags] =
-      [rows.textSection, rows.offset, rows.function, rows.file, rows.line, rows.flags].map((column) => unpacked(column, rows.count));
-    for (let index = 0; index < rows.count; index++) {
-      const file = this.strings[Number(files[index])];
-      const place = { function: this.strings[Number(functions[index])], section: this.sections[Number(sections[index])], offset: offsets[index] };
-      const ends = (Number(flags[index]) & END_SEQUENCE) !== 0 || lines[index] === 0n;
-      const what = ends ? "" : `${place.section}\n${place.function}\n${file}\n${lines[index]}`;
-      if (what && what !== this.before) this.at(file, Number(lines[index])).push(place);
-      this.before = what; // rows of one line side by side are one place
-    }
-  }
-
-  private at(file: string, line: number): CodePlace[] {
-    let ofFile = this.lines.get(file);
-    if (!ofFile) this.lines.set(file, (ofFile = new Map()));
-    let places = ofFile.get(line);
-    if (!places) ofFile.set(line, (places = []));
-    return places;
-  }
 }
