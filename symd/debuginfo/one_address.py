@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from symd.config import Limits
 from symd.core import scopes as core
 from symd.core import text_layout
+from symd.core.inlined_calls import InlinedCalls
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
 from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, may_have_texts, read_tables
@@ -188,7 +189,6 @@ class _AddressReading:
             return None
         if not self._is_apart(sequence):
             raise NotPlain("several line sequences have the same code")
-        from symd.core.inlined_calls import InlinedCalls  # noqa: PLC0415 - only for NVIDIA's images
         from symd.debuginfo import rows_alone  # noqa: PLC0415 - only for NVIDIA's images
 
         assembly = None

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from symd.errors import BadQuery, LimitExceeded, ObjectNotFound
+from symd.errors import LimitExceeded, ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
 from symd.index.lookup import Start, parts_of
-from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset
+from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset, wrong_query
 from symd.model.answers import Answer, Answers, Candidate, Reason, TextSection
 from symd.model.columns import U64, in_groups
 from symd.model.waiting import check_wanted
@@ -212,13 +212,7 @@ def _kernel_and_section(query: Query) -> tuple[str | None, str | int | None]:
         return None, None
     if isinstance(query, BySection):
         return None, query.section
-    raise _no_query(query)
-
-
-def _no_query(query: object) -> BadQuery:
-    from symd.model.arguments import wrong_query  # noqa: PLC0415 - 16 ms: a caller's mistake
-
-    return wrong_query(query)
+    raise wrong_query(query)
 
 
 def _value(query: Query) -> int:

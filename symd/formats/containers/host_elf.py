@@ -174,9 +174,8 @@ def _others_among_data(
     """The SPIR-V modules of a section together with its ELF images. Fat binaries become an element; what is inside
     another is left to that."""
     from symd.formats.containers.images_in_data import modules_in  # noqa: PLC0415 - only where nothing else is
-    from symd.formats.containers.nvidia.fatbin import fat_binaries_in  # noqa: PLC0415
 
-    fatbins = fat_binaries_in(part, name, budget)
+    fatbins = fatbin.fat_binaries_in(part, name, budget)
     if fatbins.extents:
         elements.append(Element(name, partial(_joined, part, fatbins.extents)))
         if fatbins.without_code:
