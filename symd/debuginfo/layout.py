@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from symd.model.columns import U32, U64
-    from symd.model.debug_info import TextSpans
 
 FIRST_BASE = 1 << 40
 """Far above every address an unlinked object can hold, so that what relocation did not touch falls on no section."""
@@ -68,15 +67,6 @@ class LinearLayout(NamedTuple):
 
         section, offset, is_known = text_layout.section_of(self, GAP, np.ascontiguousarray(addresses).data)
         return np.frombuffer(section, np.uint32), np.frombuffer(offset, np.uint64), np.frombuffer(is_known, np.bool_)
-
-    def spans(self, start: U64, end: U64) -> TextSpans:
-        """The text in those of the linear ranges [start, end) that begin in a section, as sections and offsets."""
-        from symd.model.debug_info import TextSpans  # noqa: PLC0415 - it imports NumPy
-
-        if not len(start):
-            return TextSpans.empty()
-        section, offset, found = self.section_of(start)
-        return TextSpans(section[found], offset[found], (offset + (end - start))[found])
 
 
 def first_base(code: CodeObject) -> int:
