@@ -70,7 +70,7 @@ def read_headers(
     reader = LineHeaderReader(data, section.name, strings, ListedFiles(section.name))
     while at < len(data):
         if budget is not None:
-            budget.count_headers(1, section.name)
+            budget.count_header(section.name)
         try:
             length = reader.length(at)
         except SymdError as error:

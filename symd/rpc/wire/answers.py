@@ -313,11 +313,9 @@ def _read_columns(
     return Answers(location, section, offset, locations, sections, candidates), place
 
 
-def from_device_columns(
-    message: answer_pb2.PackedAnswers, question: ColumnQuestion, table: Locations | None = None
-) -> DeviceAnswers:
+def from_device_columns(message: answer_pb2.PackedAnswers, question: ColumnQuestion) -> DeviceAnswers:
     """The answers to a column of device addresses, or of several modules; otherwise as ``from_columns``."""
-    answers, place = _read_columns(message, question, table)
+    answers, place = _read_columns(message, question, None)
     module = _of_places(message, place, [each.module for each in message.places])
     check_below(module[:1] if module.strides == (0,) else module, max(len(message.modules), 1), "module")
     whole = message.device_address
