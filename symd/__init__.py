@@ -5,7 +5,24 @@ symd imports nothing else; each name is imported when it is first used."""
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+
+
+def found(package: str, homes: dict[str, str], name: str) -> object:
+    """What ``name`` stands for in ``package``, which has it from then on; for the package's ``__getattr__`` (PEP 562),
+    where its names are slow to import or not installed everywhere. ``homes`` has the module of each name, or
+    ``module:NAME`` where it has another one there. Raises AttributeError for what is not among them."""
+    if name not in homes:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    home, _, there = homes[name].partition(":")
+    __import__(home)
+    value: object = getattr(sys.modules[home], there or name)
+    setattr(sys.modules[package], name, value)
+    return value
+
+
 if TYPE_CHECKING:
     from symd.async_client import AsyncClient as AsyncClient
     from symd.batch import BatchSymbolizer as BatchSymbolizer
@@ -61,8 +78,6 @@ else:
     __all__ = ("__version__", *_HOMES)  # noqa: PLE0604 - texts all the same
 
     def __getattr__(name: str) -> object:
-        from symd.system import found  # noqa: PLC0415 - whoever wants the version does without
-
         return found(__name__, _HOMES, name)
 
     def __dir__() -> list[str]:

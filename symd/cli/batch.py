@@ -17,6 +17,7 @@ from symd.profiles.sample_tables.answering import NO_MODULE
 from symd.profiles.sample_tables.sample_files import (
     SampleForm,
     SampleModules,
+    TableNames,
     answer_file,
     check_arrow,
     named_file,
@@ -144,8 +145,6 @@ def command(
     written = written_paths(target, SampleForm(form), locations)
     check_output_is_not_input(written, (named_file(each)[1] for each in modules))
     check_arrow()
-    from symd.profiles.sample_tables.tables import TableNames  # noqa: PLC0415 - 43 ms: Arrow is an extra, and slow to import
-
     names = TableNames(dict(map(_renamed, columns)), prefix)
     kept = SampleModules(modules, server, store, catalogue, cache, limits)
     with progress_bar() as show, open_tables(kept, names) as tables:

@@ -27,6 +27,7 @@ from symd.system.symlinks import anothers, resolved
 
 if TYPE_CHECKING:
     from symd.capture.daemon_sink import DaemonSink
+    from symd.client import Client
 
 _CALL_SECONDS = 30.0
 """The longest that one call to the daemon may take."""
@@ -128,10 +129,8 @@ def send_waiting(address: str) -> int:
 
 def unanswered(address: str) -> str:
     """Why a daemon that was told nothing would have taken nothing; "" where one answers."""
-    from symd.client import Client  # noqa: PLC0415 - 121 ms: gRPC is slow to import
-
     try:
-        with Client(address, timeout=_HEALTH_SECONDS) as client:
+        with _client(address, _HEALTH_SECONDS) as client:
             client.health()
     except PermissionDenied:  # one answers
         return ""
@@ -144,10 +143,15 @@ def unanswered(address: str) -> str:
 def daemon_sink(address: str) -> Iterator[Sink]:
     """A sink that a daemon is behind, while it is open."""
     from symd.capture.daemon_sink import DaemonSink  # noqa: PLC0415 - 65 ms: needs the client
+
+    with _client(address, _CALL_SECONDS) as client:
+        yield RefusalsToldSink(DaemonSink(client))
+
+
+def _client(address: str, seconds: float) -> Client:
     from symd.client import Client  # noqa: PLC0415 - 121 ms: gRPC is slow to import
 
-    with Client(address, timeout=_CALL_SECONDS) as client:
-        yield RefusalsToldSink(DaemonSink(client))
+    return Client(address, timeout=seconds)
 
 
 class RefusalsToldSink:

@@ -196,7 +196,7 @@ def _no_verb(typed: str) -> str:
     if typed == "restart":
         return "no verb 'restart'; symd daemon stop ends the daemon, and symd serve starts it"
     if not meant:
-        from difflib import get_close_matches  # noqa: PLC0415 - a mistyped verb
+        from difflib import get_close_matches  # noqa: PLC0415 - 2 ms: a mistyped verb
 
         meant = [full_name(verb) for verb in get_close_matches(typed, [verb for verb, _ in VERBS], 3)]
     return f"no verb {typed!r}; did you mean {' or '.join(meant)}?" if meant else f"no verb {typed!r}"

@@ -17,6 +17,7 @@ from symd.api import ContextVerbs
 from symd.cli.answer_lines import answer_text, names_nothing
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import MISUSED, NO, printable, write_json, write_line
+from symd.cli.question_lines import arriving_lines
 from symd.client import Client
 from symd.errors import BadQuery, ContextNotFound
 from symd.model.addresses import LATEST_TIME
@@ -134,6 +135,26 @@ def _described(record: ModuleRecord | None) -> str:
 
 
 _QUERY = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})(?:@([0-9]{1,19}))?", re.ASCII)
+
+
+def answer_device_addresses(
+    context: str,
+    server: str | None,
+    time: int | None,
+    texts: Sequence[str],
+    demangler: Demangler | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Answer device addresses of a context that a daemon knows, those of standard input for "-"; the exit code."""
+    with Client(server) as client:
+        record = chosen_context(client.contexts, context)
+        session = DeviceSession(client.contexts, record, time, demangler, as_json=as_json)
+        if texts == ("-",):
+            session.follow(arriving_lines(sys.stdin.fileno()))
+        else:
+            session.answer(texts)
+        return session.finish()
 
 
 class DeviceQuery(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NoReturn, cast
 
 from symd.cli.output import SHIM_MARK
@@ -43,9 +43,9 @@ def _is_host_program(file: str) -> bool:
 def original(name: str) -> str:
     """The program that is really called so: in a folder of SYMD_TOOLS, else the first in PATH, else the newest
     ``name-VERSION``. Raises ToolMissing."""
-    from symd.query.disasm.disassembler import programs  # noqa: PLC0415 - 16 ms: GPU modules are answered without
+    from symd.query.disasm.disassembler import chosen_folders, programs  # noqa: PLC0415 - 16 ms: GPU modules are answered without
 
-    for path in (*_called(name), *programs(name)):
+    for path in (*_called(name, chosen_folders()), *programs(name)):
         if not _is_shim(path):
             return path
     raise ToolMissing(
@@ -55,10 +55,9 @@ def original(name: str) -> str:
     )
 
 
-def _called(name: str) -> Iterator[str]:
-    from symd.query.disasm.disassembler import chosen_folders  # noqa: PLC0415 - 16 ms: only a program that is looked for needs it
-
-    for folder in (*chosen_folders(), *os.environ.get("PATH", os.defpath).split(os.pathsep)):
+def _called(name: str, first: Iterable[str]) -> Iterator[str]:
+    """The programs of that name in some folders, then in those of PATH."""
+    for folder in (*first, *os.environ.get("PATH", os.defpath).split(os.pathsep)):
         found = shutil.which(name, path=folder) if folder else None
         if found is not None:
             yield found

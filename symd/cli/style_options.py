@@ -232,7 +232,7 @@ class Styled(NamedTuple):
     def asking(self, ask: Ask) -> Ask:
         """``ask`` for addresses from which --adjust-vma is taken off; names come as they were written, as from LLVM's
         tool."""
-        from symd.cli.llvm_symbolizer import SymbolizerOptions, demangler, readable  # noqa: PLC0415 - few ask for it
+        from symd.cli.llvm_symbolizer import SymbolizerOptions, demangler, readable  # noqa: PLC0415 - 56 ms: few ask for it
 
         names = demangler(SymbolizerOptions(options=self.options))
         return lambda queries: readable(list(ask(self._adjusted(queries))), names)

@@ -23,7 +23,7 @@ from symd.cli.options import (
     server_option,
     source_root_option,
 )
-from symd.cli.question_lines import arriving_lines, arriving_pieces
+from symd.cli.question_lines import arriving_pieces
 from symd.cli.session import AskedKernels, Session
 from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
@@ -39,7 +39,6 @@ from symd.system.messages import complain
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from symd.api import Symbolizer
     from symd.engine.files.added_module import OpenModule
     from symd.model.columns import U64
     from symd.model.sources import PathRule
@@ -113,7 +112,9 @@ def command(
     if context is not None:
         if path is not None or debug is not None or store is not None or as_written or styled:
             raise click.UsageError("--object, --debug, --store, --as-written and --style cannot be used with --context")
-        return _device_addresses(
+        from symd.cli.contexts import answer_device_addresses  # noqa: PLC0415 - 180 ms: gRPC is slow to import, and few ask it
+
+        return answer_device_addresses(
             context, server, time, (file, *queries), _demangler() if demangle else None, as_json=as_json
         )
     if time is not None:
@@ -172,38 +173,16 @@ def _is_query(file: str) -> bool:
     return is_number(file) and not os.path.exists(file)  # noqa: PTH110 - pathlib is slow to load
 
 
-def _device_addresses(
-    context: str,
-    server: str | None,
-    time: int | None,
-    texts: Sequence[str],
-    demangler: Demangler | None,
-    *,
-    as_json: bool,
-) -> int:
-    from symd.cli.contexts import DeviceSession, chosen_context  # noqa: PLC0415 - 92 ms: gRPC is slow to import, and few ask it
-    from symd.client import Client  # noqa: PLC0415 - 87 ms: gRPC is slow to import
-
-    with Client(server) as client:
-        record = chosen_context(client.contexts, context)
-        session = DeviceSession(client.contexts, record, time, demangler, as_json=as_json)
-        if texts == ("-",):
-            session.follow(arriving_lines(sys.stdin.fileno()))
-        else:
-            session.answer(texts)
-        return session.finish()
-
-
 class _OpenedModule:
     """A module in an engine of this process or in a daemon, asked as a ``LocalModule`` is."""
 
-    def __init__(self, symbolizer: Symbolizer, module: OpenModule) -> None:
-        self._symbolizer, self._module = symbolizer, module
+    def __init__(self, module: OpenModule) -> None:
+        self._module = module
 
     def symbolize(
         self, queries: Sequence[Query] | U64, path: str | None = None, *, as_written: bool = False
     ) -> Sequence[Answer]:
-        return self._symbolizer.symbolize(self._module.digest, queries, path, as_written=as_written)
+        return self._module.symbolizer.symbolize(self._module.digest, queries, path, as_written=as_written)
 
     def kernels(self) -> AskedKernels:
         return self._module.summary()
@@ -225,11 +204,10 @@ def _asked_module(
             yield LocalModule(file, limits, store, sources)
         return
 
-    from symd.engine.files.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - 36 ms: few read sources
-    from symd.engine.files.module import open_module  # noqa: PLC0415 - 120 ms: the engine is slow to import and not needed for one file
+    from symd.engine.files.module import open_module, with_source_names  # noqa: PLC0415 - 120 ms: the engine is slow to import and not needed for one file
 
     with open_module(file, server, limits, debug) as module:
-        yield _OpenedModule(with_python_names(module.symbolizer, allowed_folders(*sources), limits), module)
+        yield _OpenedModule(with_source_names(module, sources, limits))
 
 
 def _demangler() -> Demangler:

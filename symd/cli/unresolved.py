@@ -16,13 +16,12 @@ from symd.profiles.hot import HotProfile
 from symd.profiles.placed import AddressPlaces, InstructionPlace
 from symd.profiles.resolver import LookupTarget, Resolver, machine_objects
 from symd.profiles.samples import FILE_OFFSET, SampledAddress, SampledProfile, Value
+from symd.query.disasm.nvidia import instruction_bytes
 
 _SEARCHED = 100
 """The most modules of a daemon that are searched for a kernel."""
 _NAMED = 3
 """The most addresses outside the code that are named."""
-_VOLTA = 70
-"""The number of the architecture since which instructions have 16 bytes."""
 _UNKNOWN = (Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE)
 _UNREAD: Final = (Reason.NO_DEBUG_INFO, Reason.DEBUG_DATA_ELSEWHERE)
 
@@ -85,11 +84,9 @@ def _odd_note(places: AddressPlaces, resolver: Resolver) -> str:
 
 
 def _alignment(target: str) -> int:
-    """What offsets of instructions are multiples of: an instruction of NVIDIA has 16 bytes since Volta and 8 before,
-    AMD's are words, and Intel's are 8 or 16 bytes long."""
+    """What offsets of instructions are multiples of: AMD's are words, and Intel's are 8 or 16 bytes long."""
     if target.startswith("sm_"):
-        digits = "".join(filter(str.isdigit, target))
-        return 16 if int(digits or 0) >= _VOLTA else 8
+        return instruction_bytes(int("".join(filter(str.isdigit, target)) or 0))
     return 4 if target.startswith("gfx") else 8 if target else 1
 
 

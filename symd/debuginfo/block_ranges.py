@@ -12,7 +12,6 @@ from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Units, parameters, read_rows
 
 if TYPE_CHECKING:
-    from symd.debuginfo.variables.dies import DieReader
     from symd.debuginfo.variables.location_lists import ListReader
 
 _WITH_LISTS_OF_THEIR_OWN = 5
@@ -29,20 +28,18 @@ def outside_of_functions(sections: DebugSections, units: Units, of_units: Collec
         parameters(unit, place) if unit.version < _WITH_LISTS_OF_THEIR_OWN and unit.contributions is None else None
         for place, unit in enumerate(chosen)
     ]
-    readers: list[tuple[DieReader, ListReader]] = []
+    readers: list[ListReader] = []
 
     def other(unit: int, place: int, offset: int | None) -> list[tuple[int, int]]:
-        if not readers:  # hardly any unit needs them, and they load NumPy
-            from symd.debuginfo.variables.dies import DieReader  # noqa: PLC0415 - it loads NumPy
-            from symd.debuginfo.variables.location_lists import ListEntryBudget, ListReader  # noqa: PLC0415 - it loads NumPy
+        if not readers:
+            from symd.debuginfo.variables.location_lists import ListReader  # noqa: PLC0415 - 81 ms of NumPy: hardly any unit needs it
 
-            dies = DieReader(sections, units)
-            readers.append((dies, ListReader(dies, ListEntryBudget())))
-        dies, lists = readers[0]
+            readers.append(ListReader.of(sections, units))
+        lists = readers[0]
         if offset is not None:
             entries = lists.at(chosen[unit], offset)
         else:
-            die = dies.at(place)
+            die = lists.dies.at(place)
             value = None if die is None else die.attributes.get(At.DW_AT_location)
             entries = [] if value is None or value.is_block else lists.entries(chosen[unit], value) or []
         return [(entry.start, entry.end) for entry in entries if not entry.default]

@@ -22,6 +22,7 @@ from symd.debuginfo.dwarf.lines import line_ends
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Units
 from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.text_ranges import text_spans
 from symd.model.columns import I64, U32, U64, distinct
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines, TextSpans
 
@@ -247,7 +248,7 @@ def _doubted(shared: _Shared, left: NDArray[np.bool_], lines: LineColumns, layou
     differs[left_over.place[_is_other(left_over, model, lines)]] = True
     stop = np.zeros(len(model), np.uint64)
     np.maximum.at(stop, left_over.place, lines.address[lines.ends[left_over.sequence] - 1])
-    return layout.spans(left_over.start[model][differs], stop[differs])
+    return text_spans(layout, left_over.start[model][differs], stop[differs])
 
 
 def _is_other(shared: _Shared, model: I64, lines: LineColumns) -> NDArray[np.bool_]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from symd.model.columns import U32, U64
-    from symd.model.debug_info import TextSpans
 
 FIRST_BASE = 1 << 40
 """Far above every address an unlinked object can hold, so that what relocation did not touch falls on no section."""
@@ -64,19 +63,10 @@ class LinearLayout(NamedTuple):
 
         A section holds the addresses after it too, up to GAP bytes or the next section.
         """
-        import numpy as np  # noqa: PLC0415 - one address is placed without: its import takes longer than an answer
+        import numpy as np  # noqa: PLC0415 - 66 ms: one address is placed without: its import takes longer than an answer
 
         section, offset, is_known = text_layout.section_of(self, GAP, np.ascontiguousarray(addresses).data)
         return np.frombuffer(section, np.uint32), np.frombuffer(offset, np.uint64), np.frombuffer(is_known, np.bool_)
-
-    def spans(self, start: U64, end: U64) -> TextSpans:
-        """The text in those of the linear ranges [start, end) that begin in a section, as sections and offsets."""
-        from symd.model.debug_info import TextSpans  # noqa: PLC0415 - it imports NumPy
-
-        if not len(start):
-            return TextSpans.empty()
-        section, offset, found = self.section_of(start)
-        return TextSpans(section[found], offset[found], (offset + (end - start))[found])
 
 
 def first_base(code: CodeObject) -> int:

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from symd.config import Limits
 from symd.core import scopes as core
 from symd.core import text_layout
+from symd.core.inlined_calls import InlinedCalls
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
 from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, may_have_texts, read_tables
@@ -188,12 +189,11 @@ class _AddressReading:
             return None
         if not self._is_apart(sequence):
             raise NotPlain("several line sequences have the same code")
-        from symd.core.inlined_calls import InlinedCalls  # noqa: PLC0415 - only for NVIDIA's images
-        from symd.debuginfo import rows_alone  # noqa: PLC0415 - only for NVIDIA's images
+        from symd.debuginfo import rows_alone  # noqa: PLC0415 - 0.5 ms: only for NVIDIA's images
 
         assembly = None
         if is_of_llvm:
-            from symd.debuginfo import ptx_assembly  # noqa: PLC0415 - only for NVIDIA's images
+            from symd.debuginfo import ptx_assembly  # noqa: PLC0415 - 5 ms: only for NVIDIA's images
 
             assembly = ptx_assembly.read(code, self._layout)
         return rows_alone.answer_of_row(
@@ -265,7 +265,7 @@ class _Scopes(PlainScopes):
         unit = self._unit[function]
         if sum(of == unit and parent == _NO_PARENT for of, parent in zip(self._unit, self.parent, strict=True)) < 2:
             return
-        from symd.debuginfo.block_ranges import outside_of_functions  # noqa: PLC0415 - slow to load, and few need it
+        from symd.debuginfo.block_ranges import outside_of_functions  # noqa: PLC0415 - 4 ms: few need it
 
         strays = outside_of_functions(self._sections, self._units, [unit])
         if any(start < last and first < end for start, end in strays):

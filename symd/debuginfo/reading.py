@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +30,13 @@ from symd.debuginfo.dwarf.units import Units, read_units
 from symd.debuginfo.folded_sequences import find_folded, function_lines
 from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.relocation import relocated
-from symd.debuginfo.text_ranges import TextRanges
+from symd.debuginfo.text_ranges import TextRanges, text_spans
 from symd.errors import LimitExceeded, Malformed, SymdError
 from symd.formats.budget import DebugBudget, beyond
 from symd.formats.elf import debug_link
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Kernel, Vendor
 from symd.model.columns import U32
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowCalls, Scopes, TextSpans
-
-if TYPE_CHECKING:
-    from symd.debuginfo.row_scopes import InlinedScopes
 
 
 def stray_ranges(
@@ -53,13 +50,13 @@ def stray_ranges(
     several = np.flatnonzero(np.bincount(unit) > 1).tolist() if len(unit) > 1 else []
     if not several:
         return TextSpans.empty()
-    from symd.debuginfo.block_ranges import outside_of_functions  # noqa: PLC0415 - slow to load, and few need it
+    from symd.debuginfo.block_ranges import outside_of_functions  # noqa: PLC0415 - 0.2 ms: few need it
 
     found: list[tuple[int, int]] = []
     with suppress(Malformed, LimitExceeded):  # who asks for these variables is told
         found = outside_of_functions(sections, units, several)
     start, end = np.array(found, np.uint64).reshape(-1, 2).T
-    return layout.spans(start, end)
+    return text_spans(layout, start, end)
 
 
 INLINE_DEPTH = 1000
@@ -153,10 +150,14 @@ def _steps(code: CodeObject, budget: DebugBudget) -> _Steps:
 
 
 def _read_spirv(code: CodeObject) -> DebugInfo:
-    from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - a fresh process reads one kind of debug data
+    from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - 4 ms: a fresh process reads one kind of debug data
 
     info = _doubting_rows_outside(lines.read(code), lambda: sources.every_text(code))
-    return _without_told_calls(code, info) if leaves_out_calls(code) else info
+    if not leaves_out_calls(code):
+        return info
+    from symd.debuginfo.row_scopes import without_told_calls  # noqa: PLC0415 - 2 ms: only for such modules
+
+    return without_told_calls(code, info)
 
 
 def _debug_file(code: CodeObject) -> tuple[str, ...]:
@@ -258,7 +259,7 @@ def read_part(
     if debug.rows.calls is not None or not len(debug.rows):
         return None
     check_depth(debug.scopes)
-    spans = TextRanges(*layout.spans(*np.array(chosen.spans, np.uint64).T))
+    spans = TextRanges(*text_spans(layout, *np.array(chosen.spans, np.uint64).T))
     held = _functions(code, debug.scopes).inside(spans)
     return PartialDebugInfo(debug, held) if all(held.holds(*place) for place in places) else None
 
@@ -298,10 +299,13 @@ def _decoded(
         stray_ranges(code, sections, units, scopes, layout),
         folded.doubted,
     )
-    info = info if len(info.scopes) else _with_inlined_rows(code, info, layout, sections)
+    if not len(info.scopes) and code.vendor is Vendor.NVIDIA:
+        from symd.debuginfo.row_scopes import with_inlined_rows  # noqa: PLC0415 - 2 ms: only for NVIDIA's images with lines alone
+
+        info = with_inlined_rows(code, info, layout, sections)
     if not may_have_texts(sections.lines.data):
         return info
-    from symd.debuginfo.embedded_sources import line_table_texts  # noqa: PLC0415 - few tables have texts
+    from symd.debuginfo.embedded_sources import line_table_texts  # noqa: PLC0415 - 5 ms: few tables have texts
 
     return _doubting_rows_outside(info, lambda: list(line_table_texts(sections)))
 
@@ -315,7 +319,7 @@ def _doubting_rows_outside(info: DebugInfo, read_texts: Callable[[], Sequence[tu
         return info
     if not texts:
         return info
-    from symd.debuginfo.embedded_sources import outside_of_texts  # noqa: PLC0415 - few objects carry source texts
+    from symd.debuginfo.embedded_sources import outside_of_texts  # noqa: PLC0415 - 5 ms: few objects carry source texts
 
     outside, notes = outside_of_texts(info.rows, info.files, texts)
     both = info.doubted, outside
@@ -330,47 +334,7 @@ def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> T
     if not missing:
         return TextSpans.empty()
     ranges = unit_ranges(sections, missing)
-    return layout.spans(ranges.start, ranges.end)
-
-
-def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, sections: DebugSections) -> DebugInfo:
-    """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes, and the lines of inline
-    assembly are mended."""
-    if code.vendor is not Vendor.NVIDIA:
-        return info
-    from symd.debuginfo import ptx_assembly, ptx_text, row_scopes  # noqa: PLC0415 - only for NVIDIA's images with lines alone
-    from symd.debuginfo.rows_alone import is_from_hopper_on  # noqa: PLC0415 - only for NVIDIA's images with lines alone
-
-    is_of_llvm = ptx_text.is_of_llvm(code)
-    if not is_of_llvm and (info.rows.calls is None or not np.any(info.rows.calls.written_site)):
-        return info
-    found = row_scopes.scopes(
-        info.rows,
-        info.names,
-        code.functions,
-        files=info.files,
-        leaves_out_files=is_from_hopper_on(code.target or ""),
-        leaves_out_calls=is_of_llvm and not ptx_text.has_units(code),
-        assembly=ptx_assembly.read(code, layout) if is_of_llvm else None,
-        spend=lambda ranges: sections.spend(ranges, sections.lines.name),
-    )
-    return _scoped(info, found)
-
-
-def _scoped(info: DebugInfo, found: InlinedScopes) -> DebugInfo:
-    warnings = (*info.warnings, *found.warnings)
-    return replace(info, scopes=found.scopes, names=found.names, warnings=warnings, written=found.written)
-
-
-def _without_told_calls(code: CodeObject, info: DebugInfo) -> DebugInfo:
-    """What was decoded, where there are lines alone, with functions that have these lines as far as one knows."""
-    if len(info.scopes) or not len(info.rows):
-        return info
-    from symd.debuginfo import row_scopes  # noqa: PLC0415 - only for such modules
-
-    return _scoped(
-        info, row_scopes.scopes(info.rows, info.names, code.functions, files=info.files, leaves_out_calls=True)
-    )
+    return text_spans(layout, ranges.start, ranges.end)
 
 
 def _rows(lines: LineColumns, layout: LinearLayout, left: NDArray[np.bool_] | None) -> LineRows:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from symd.debuginfo import ptx_assembly, ptx_text
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.ptx_assembly import AssemblyRows
-from symd.debuginfo.rows_alone import inlined_rows
-from symd.model.code import Function
+from symd.debuginfo.rows_alone import inlined_rows, is_from_hopper_on
+from symd.model.code import CodeObject, Function
 from symd.model.columns import U8, U32, U64
-from symd.model.debug_info import LineRows, RowCalls, Scopes, WrittenScopes
+from symd.model.debug_info import DebugInfo, LineRows, RowCalls, Scopes, WrittenScopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,37 @@ def scopes(
         _u32(section), _u64(start), _u64(end), _u32(scope), _u8(reason), _u8(lined).astype(np.bool_), _u32(line)
     )
     return InlinedScopes(made, every, warnings, written)
+
+
+def with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, sections: DebugSections) -> DebugInfo:
+    """What was decoded of an image of NVIDIA's, whose line tables carry inlining: their call sites become scopes, and
+    the lines of inline assembly are mended."""
+    is_of_llvm = ptx_text.is_of_llvm(code)
+    if not is_of_llvm and (info.rows.calls is None or not np.any(info.rows.calls.written_site)):
+        return info
+    found = scopes(
+        info.rows,
+        info.names,
+        code.functions,
+        files=info.files,
+        leaves_out_files=is_from_hopper_on(code.target or ""),
+        leaves_out_calls=is_of_llvm and not ptx_text.has_units(code),
+        assembly=ptx_assembly.read(code, layout) if is_of_llvm else None,
+        spend=lambda ranges: sections.spend(ranges, sections.lines.name),
+    )
+    return _scoped(info, found)
+
+
+def _scoped(info: DebugInfo, found: InlinedScopes) -> DebugInfo:
+    warnings = (*info.warnings, *found.warnings)
+    return replace(info, scopes=found.scopes, names=found.names, warnings=warnings, written=found.written)
+
+
+def without_told_calls(code: CodeObject, info: DebugInfo) -> DebugInfo:
+    """What was decoded, where there are lines alone, with functions that have these lines as far as one knows."""
+    if len(info.scopes) or not len(info.rows):
+        return info
+    return _scoped(info, scopes(info.rows, info.names, code.functions, files=info.files, leaves_out_calls=True))
 
 
 def _u8(numbers: array[int]) -> U8:

@@ -27,9 +27,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.debuginfo.layout import LinearLayout
 from symd.model.code import CodeObject, Function, Kernel
 from symd.model.columns import I64, U32, U64
-from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
+from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes, TextSpans
 
 _LONGEST = 1024
 """Numbers that are moved for one more."""
@@ -218,3 +219,11 @@ def _scopes(scopes: Scopes, text: TextRanges) -> Scopes:
         range_end=scopes.range_end[ranges],
         function=None if scopes.function is None else scopes.function[kept],
     )
+
+
+def text_spans(layout: LinearLayout, start: U64, end: U64) -> TextSpans:
+    """The text in those of the linear ranges [start, end) that begin in a section, as sections and offsets."""
+    if not len(start):
+        return TextSpans.empty()
+    section, offset, found = layout.section_of(start)
+    return TextSpans(section[found], offset[found], (offset + (end - start))[found])

@@ -180,9 +180,9 @@ class DebugBudget(WorkBudget):
         """Count what ``trial`` has counted, in place of what was counted here."""
         self._count, self._steps = trial._count, trial._steps
 
-    def count_headers(self, number: int, where: str) -> None:
-        """Count units or line tables, each of which costs as much as many entries. Raises LimitExceeded."""
-        self.count(number * _HEADER_ENTRIES, where)
+    def count_header(self, where: str) -> None:
+        """Count a unit or a line table, which costs as much as many entries. Raises LimitExceeded."""
+        self.count(_HEADER_ENTRIES, where)
 
 
 def exceeded(name: str, value: int, what: str, where: str = "") -> LimitExceeded:

@@ -5,6 +5,8 @@ address, does without NumPy.
 
 from __future__ import annotations
 
+from symd import found
+
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.index.builder import build as build
@@ -14,8 +16,6 @@ else:
     _HOMES = {"VERSION": "symd.index.file_header", "Index": "symd.index.lookup", "build": "symd.index.builder"}
 
     def __getattr__(name: str) -> object:
-        from symd.system import found  # noqa: PLC0415 - who reads one number does without
-
         return found(__name__, _HOMES, name)
 
 

@@ -187,6 +187,4 @@ def _digest_aside(data: bytes) -> Callable[[], Digest]:
 
 
 def _digest(data: bytes) -> Digest:
-    import hashlib  # noqa: PLC0415 - slow to load, and one question of one file needs no digest
-
-    return Digest(hashlib.sha256(data).hexdigest())
+    return Digest(sha256_of(data))

@@ -29,11 +29,6 @@ _DENSE_BATCH = 8
 """A batch of a position for every so many slots pays for a table of all slots."""
 
 
-def alignment(positions: U64) -> int:
-    """The power of two, as a shift, that divides all ``positions``."""
-    return _shift(int(np.bitwise_or.reduce(positions, initial=0)))
-
-
 def _shift(bits: int) -> int:
     return (bits & -bits).bit_length() - 1 if bits else 0
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NewType
 
 from symd.errors import BadQuery
+from symd.model.texts import kind_of
 
 ObjectAddress = NewType("ObjectAddress", int)
 """An address inside one code object, as its ELF says it (sh_addr + offset)."""
@@ -203,6 +204,16 @@ def _closing(text: str) -> int:
         if not depth:
             return position
     return -1
+
+
+_QUERY_HINT = (
+    'write "kernel+0x10", an address, ByKernel(name, offset), ByAddress(address) or BySection(section, offset)'
+)
+
+
+def wrong_query(query: object) -> BadQuery:
+    """The error for what is no query."""
+    return BadQuery(f"{kind_of(query)} is not a query", hint=_QUERY_HINT)
 
 
 def _bad(text: str, what: str, hint: str = _HINT) -> BadQuery:

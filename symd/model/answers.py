@@ -6,7 +6,7 @@ none, and string 0 is "absent"; all functions keep that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -22,7 +22,8 @@ from symd.model.reasons import Reason as Reason  # noqa: PLC0414 - as everybody 
 from symd.model.texts import counted
 
 if TYPE_CHECKING:
-    from symd.model.data_frames import ArrowTable, DataFrame
+    from symd.model.data_frames import ArrowTable, DataColumns, DataFrame
+    from symd.model.line_tables import LineTable, Listing
 
 
 class Frame(NamedTuple):
@@ -46,7 +47,7 @@ class Frame(NamedTuple):
         return f"<Frame {self}{linkage}{' (inlined)' if self.inlined else ''}>"
 
     def _repr_html_(self) -> str:
-        return frame_table("", [(0, self)])
+        return in_html(self)
 
 
 class Candidate(NamedTuple):
@@ -106,25 +107,21 @@ class Answer(NamedTuple):
         return f"<Answer {' '.join(filter(None, (self.reason.name, self.place)))}: {frames}{alternatives}>"
 
     def _repr_html_(self) -> str:
-        return frame_table(f"{self.reason.name} {self.place}".strip(), enumerate(self.frames))
+        return in_html(self)
 
 
-def frame_table(caption: str, frames: Iterable[tuple[int, Frame]]) -> str:
-    """Frames, each with a number, in HTML."""
-    from symd.model.data_frames import table  # noqa: PLC0415 - notebooks alone need it
+def in_html(value: Frame | Answer | Answers | LineTable | Listing) -> str:
+    """A small table for notebooks."""
+    from symd.model import data_frames  # noqa: PLC0415 - 10 ms: few make tables, and it imports this
 
-    rows = (
-        (
-            number,
-            each.function or each.linkage_name,
-            each.file,
-            each.line or None,
-            each.column or None,
-            "yes" if each.inlined else "",
-        )
-        for number, each in frames
-    )
-    return table(caption, ("", "function", "file", "line", "column", "inlined"), rows)
+    return data_frames.html(value)
+
+
+def as_columns(value: Answers | LineTable | Listing, *, frames: bool = False) -> DataColumns:
+    """What tables of pandas and of Apache Arrow are made of; ``frames``: a frame a row, of answers."""
+    from symd.model import data_frames  # noqa: PLC0415 - 10 ms: few make tables, and it imports this
+
+    return data_frames.of_answers(value, frames=frames) if isinstance(value, Answers) else data_frames.of_table(value)
 
 
 class TextSection(NamedTuple):
@@ -256,32 +253,20 @@ class Answers(Sequence[Answer]):
     def to_pandas(self, *, frames: bool = False) -> DataFrame:
         """A table with an answer a row, or with ``frames`` a frame a row (``symd.model.data_frames``). Raises
         ToolMissing where pandas is not installed."""
-        from symd.model import data_frames  # noqa: PLC0415 - few make tables
-
-        return data_frames.to_pandas(data_frames.of_answers(self, frames=frames))
+        return as_columns(self, frames=frames).to_pandas()
 
     def to_arrow(self, *, frames: bool = False) -> ArrowTable:
         """The answers as a table of Apache Arrow: a row for each answer, or with ``frames`` for each frame
         (``symd.model.data_frames``). Raises ToolMissing where pyarrow is not installed."""
-        from symd.model import data_frames  # noqa: PLC0415 - few make tables
-
-        return data_frames.to_arrow(data_frames.of_answers(self, frames=frames))
+        return as_columns(self, frames=frames).to_arrow()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {len(self):,}{self._shares()}>"
+        return f"<{type(self).__name__}: {len(self):,}{self.shares()}>"
 
     def _repr_html_(self) -> str:
-        from symd.model.data_frames import ROWS, table  # noqa: PLC0415 - notebooks alone need it
+        return in_html(self)
 
-        rows = ((at, each.reason.name, each.place, *_spelled(each.frames)) for at, each in enumerate(self[: ROWS + 1]))
-        return table(
-            f"{len(self):,} answers{self._shares()}",
-            ("", "reason", "place", "innermost", "inlined into"),
-            rows,
-            len(self),
-        )
-
-    def _shares(self) -> str:
+    def shares(self) -> str:
         """How many have which reason, most first."""
         counts = Counter(self.locations.reason[self.location].tolist())
         return "".join(f", {count:,} {Reason(number).name}" for number, count in counts.most_common())
@@ -291,13 +276,9 @@ class Answers(Sequence[Answer]):
         return self._rows(range(len(self)))
 
     def _rows(self, every: range) -> Iterator[Answer]:
-        from symd.model.answer_rows import rows  # noqa: PLC0415 - it imports this
+        from symd.model.answer_rows import rows  # noqa: PLC0415 - 0.6 ms: it imports this
 
         return rows(self, every)
-
-
-def _spelled(frames: Sequence[Frame]) -> tuple[str, str]:
-    return (str(frames[0]) if frames else "", "; ".join(map(str, frames[1:])))
 
 
 Flags = NDArray[np.bool_]

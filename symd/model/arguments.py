@@ -22,6 +22,7 @@ from symd.model.addresses import (
     Query,
     SectionRange,
     parse_query,
+    wrong_query,
 )
 from symd.model.breakpoints import PLACE_HINT, FunctionName, KernelName, LocationSpec, SourceLine, parse_place
 from symd.model.columns import U32, U64, no_numbers
@@ -49,9 +50,6 @@ _LONGEST_TIMEOUT: Final = 1_000_000_000
 """Thirty years: what is much longer gRPC takes for a time that is over."""
 _QUERIES = frozenset((ByAddress, ByKernel, BySection))
 _PLACES = (ByDevice, SourceLine, FunctionName, KernelName, ByAddress, ByKernel, BySection)
-_QUERY_HINT = (
-    'write "kernel+0x10", an address, ByKernel(name, offset), ByAddress(address) or BySection(section, offset)'
-)
 
 
 def digest_of(module: ModuleName) -> str:
@@ -74,11 +72,6 @@ def checked_bytes(data: bytes) -> bytes:
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise InvalidInput(f"a module is its bytes, not {kind_of(data)}", hint="pass open(path, 'rb').read()")
     return data
-
-
-def wrong_query(query: object) -> BadQuery:
-    """The error for what is no query."""
-    return BadQuery(f"{kind_of(query)} is not a query", hint=_QUERY_HINT)
 
 
 def checked_query(query: AnyQuery) -> Query:

@@ -4,7 +4,7 @@ strangers' files. The only module that imports pandas or pyarrow here, and not b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import ToolMissing, extra_hint
-from symd.model.answers import Answers, Locations, Reason, TextSection
+from symd.model.answers import Answer, Answers, Frame, Locations, Reason, TextSection
 from symd.model.columns import U32
 from symd.model.debug_info import RowFlag
 from symd.model.line_tables import LineTable, Listing
@@ -36,6 +36,51 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]], 
     )
 
 
+def html(value: Frame | Answer | Answers | LineTable | Listing) -> str:
+    """A table of the frames of an answer, or of the first answers, rows or instructions."""
+    if isinstance(value, Frame):
+        return _frame_table("", (value,))
+    if isinstance(value, Answer):
+        return _frame_table(f"{value.reason.name} {value.place}".strip(), value.frames)
+    if isinstance(value, Answers):
+        rows = ((at, each.reason.name, each.place, *_spelled(each.frames)) for at, each in enumerate(value[: ROWS + 1]))
+        caption = f"{len(value):,} answers{value.shares()}"
+        return table(caption, ("", "reason", "place", "innermost", "inlined into"), rows, len(value))
+    if isinstance(value, LineTable):
+        caption = f"{value.path or 'line table'} for {value.target}"
+        return table(caption, ("address", "kernel", "file", "line", "column"), _line_rows(value), len(value))
+    shown = zip(value.answers[: ROWS + 1], value.text, strict=False)
+    listed = ((each.kernel, each.place, text, each.frames[0] if each.frames else None) for each, text in shown)
+    caption = value.problem or f"{value.path or 'listing'} for {value.target}, by {value.disassembler}"
+    return table(caption, ("kernel", "place", "instruction", "line"), listed, len(value))
+
+
+def _frame_table(caption: str, frames: Sequence[Frame]) -> str:
+    rows = (
+        (
+            number,
+            each.function or each.linkage_name,
+            each.file,
+            each.line or None,
+            each.column or None,
+            "yes" if each.inlined else "",
+        )
+        for number, each in enumerate(frames)
+    )
+    return table(caption, ("", "function", "file", "line", "column", "inlined"), rows)
+
+
+def _spelled(frames: Sequence[Frame]) -> tuple[str, str]:
+    return (str(frames[0]) if frames else "", "; ".join(map(str, frames[1:])))
+
+
+def _line_rows(lines: LineTable) -> Iterator[tuple[object, ...]]:
+    for at in range(min(len(lines), ROWS + 1)):
+        address = lines.text_sections[int(lines.text_section[at])].address + int(lines.offset[at])
+        names = lines.strings[lines.kernel[at]], lines.strings[lines.file[at]]
+        yield (f"{address:#x}", *names, lines.line[at], lines.column[at])
+
+
 def _cell(value: object) -> str:
     return f"<td>{'' if value is None else escape(str(value))}</td>"
 
@@ -56,22 +101,62 @@ class DataColumn(NamedTuple):
     missing: NDArray[np.bool_] | None = None
 
 
-Columns = Mapping[str, DataColumn]
-"""Equally long columns by name, in order."""
+class DataColumns(dict[str, DataColumn]):
+    """Equally long columns by name, in order."""
+
+    def to_pandas(self) -> DataFrame:
+        """Texts are categories, numbers without a value NA. Raises ToolMissing without pandas."""
+        try:
+            import pandas as pd  # noqa: PLC0415 - 226 ms: an extra
+        except ModuleNotFoundError:
+            raise _not_installed("pandas") from None
+        found = {}
+        for name, (values, texts, missing) in self.items():
+            if texts is not None:
+                codes, categories = _used(values, texts, missing, absent=-1)
+                found[name] = pd.Series(pd.Categorical.from_codes(codes, pd.Index(categories, dtype=str)))
+            elif missing is not None:
+                found[name] = pd.Series(pd.arrays.IntegerArray(_whole(values), missing))
+            else:
+                found[name] = pd.Series(values)
+        return pd.DataFrame(found)
+
+    def to_arrow(self) -> ArrowTable:
+        """Texts are dictionaries, numbers without a value null. Raises ToolMissing without pyarrow."""
+        try:
+            import pyarrow as pa  # noqa: PLC0415 - 26 ms: an extra
+        except ModuleNotFoundError:
+            raise _not_installed("pyarrow") from None
+        found = {}
+        for name, (values, texts, missing) in self.items():
+            if texts is None:
+                found[name] = pa.array(values, mask=missing)
+            else:
+                codes, categories = _used(values, texts, missing, absent=0)
+                numbers = pa.array(codes, mask=missing)
+                found[name] = pa.DictionaryArray.from_arrays(numbers, pa.array(categories, pa.string()))
+        return pa.table(found)
 
 
-def of_answers(answers: Answers, *, frames: bool = False) -> Columns:
+def of_answers(answers: Answers, *, frames: bool = False) -> DataColumns:
     """An answer a row, with its innermost frame and the number of its frames (``depth``); or a frame a row, innermost
     first, with the number of its ``answer`` and its ``level`` (0: innermost)."""
     table, location = answers.locations, answers.location
     if not frames:
-        return {**_places(answers), **_frames(table, location), "depth": DataColumn(_depths(table)[location])}
+        depth = {"depth": DataColumn(_depths(table)[location])}
+        return DataColumns(_places(answers) | _frames(table, location) | depth)
     answer, level, location = _every_frame(table, location)
     places = {name: _at(column, answer) for name, column in _places(answers).items()}
-    return {"answer": DataColumn(answer), "level": DataColumn(level), **places, **_frames(table, location)}
+    numbers = {"answer": DataColumn(answer), "level": DataColumn(level)}
+    return DataColumns(numbers | places | _frames(table, location))
 
 
-def of_line_table(table: LineTable) -> Columns:
+def of_table(table: LineTable | Listing) -> DataColumns:
+    """The columns of a line table or of a listing."""
+    return _of_line_table(table) if isinstance(table, LineTable) else _of_listing(table)
+
+
+def _of_line_table(table: LineTable) -> DataColumns:
     """A row of the line table a row."""
     sections = table.text_sections
     count = len(table)
@@ -90,49 +175,14 @@ def of_line_table(table: LineTable) -> Columns:
         "is_stmt": DataColumn((table.flags & RowFlag.IS_STMT) != 0),
         "end_sequence": DataColumn((table.flags & RowFlag.END_SEQUENCE) != 0),
     }
-    return columns if table.text is None else {**columns, "text": _texts(table.strings, table.text)}
+    return DataColumns(columns if table.text is None else {**columns, "text": _texts(table.strings, table.text)})
 
 
-def of_listing(listing: Listing) -> Columns:
+def _of_listing(listing: Listing) -> DataColumns:
     """An instruction a row: its place, its bytes (``size``), its text, and its innermost frame."""
     number = np.arange(len(listing), dtype=np.uint32)
     own = {"size": DataColumn(listing.size.astype(np.uint32)), "text": DataColumn(number, list(listing.text))}
-    return {**own, **of_answers(listing.answers)}
-
-
-def to_pandas(columns: Columns) -> DataFrame:
-    """Texts are categories, numbers without a value NA. Raises ToolMissing without pandas."""
-    try:
-        import pandas as pd  # noqa: PLC0415 - an extra, and slow to import
-    except ModuleNotFoundError:
-        raise _not_installed("pandas") from None
-    found = {}
-    for name, (values, texts, missing) in columns.items():
-        if texts is not None:
-            codes, categories = _used(values, texts, missing, absent=-1)
-            found[name] = pd.Series(pd.Categorical.from_codes(codes, pd.Index(categories, dtype=str)))
-        elif missing is not None:
-            found[name] = pd.Series(pd.arrays.IntegerArray(_whole(values), missing))
-        else:
-            found[name] = pd.Series(values)
-    return pd.DataFrame(found)
-
-
-def to_arrow(columns: Columns) -> ArrowTable:
-    """Texts are dictionaries, numbers without a value null. Raises ToolMissing without pyarrow."""
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to import
-    except ModuleNotFoundError:
-        raise _not_installed("pyarrow") from None
-    found = {}
-    for name, (values, texts, missing) in columns.items():
-        if texts is None:
-            found[name] = pa.array(values, mask=missing)
-        else:
-            codes, categories = _used(values, texts, missing, absent=0)
-            numbers = pa.array(codes, mask=missing)
-            found[name] = pa.DictionaryArray.from_arrays(numbers, pa.array(categories, pa.string()))
-    return pa.table(found)
+    return DataColumns(own | of_answers(listing.answers))
 
 
 def _whole(values: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:

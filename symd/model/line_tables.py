@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.model.addresses import ByDevice, Query, SectionRange
-from symd.model.answers import Answers, TextSection
+from symd.model.answers import Answers, TextSection, as_columns, in_html
 from symd.model.columns import U8, U32, U64
 from symd.model.identities import Digest, ObjectPath
 from symd.model.texts import counted
@@ -107,40 +107,19 @@ class LineTable:
 
     def to_pandas(self) -> DataFrame:
         """A table with a row a row (``symd.model.data_frames``). Raises ToolMissing where pandas is not installed."""
-        from symd.model import data_frames  # noqa: PLC0415 - few make tables
-
-        return data_frames.to_pandas(data_frames.of_line_table(self))
+        return as_columns(self).to_pandas()
 
     def to_arrow(self) -> ArrowTable:
         """The line table as a table of Apache Arrow, row by row (``symd.model.data_frames``). Raises ToolMissing
         where pyarrow is not installed."""
-        from symd.model import data_frames  # noqa: PLC0415 - few make tables
-
-        return data_frames.to_arrow(data_frames.of_line_table(self))
+        return as_columns(self).to_arrow()
 
     def __repr__(self) -> str:
         files = len(set(self.file.tolist()) - {0})
         return f"<LineTable {self.path!r} for {self.target}: {counted(len(self), 'row')}, {counted(files, 'file')}>"
 
     def _repr_html_(self) -> str:
-        from symd.model.data_frames import ROWS, table  # noqa: PLC0415 - notebooks alone need it
-
-        numbers = range(min(len(self), ROWS + 1))
-        rows = (
-            (
-                f"{self._address(at):#x}",
-                self.strings[self.kernel[at]],
-                self.strings[self.file[at]],
-                self.line[at],
-                self.column[at],
-            )
-            for at in numbers
-        )
-        caption = f"{self.path or 'line table'} for {self.target}"
-        return table(caption, ("address", "kernel", "file", "line", "column"), rows, len(self))
-
-    def _address(self, at: int) -> int:
-        return self.text_sections[int(self.text_section[at])].address + int(self.offset[at])
+        return in_html(self)
 
 
 class Flow(IntFlag):
@@ -255,25 +234,16 @@ class Listing:
     def to_pandas(self) -> DataFrame:
         """A table with an instruction a row (``symd.model.data_frames``). Raises ToolMissing where pandas is not
         installed."""
-        from symd.model import data_frames  # noqa: PLC0415 - few make tables
-
-        return data_frames.to_pandas(data_frames.of_listing(self))
+        return as_columns(self).to_pandas()
 
     def to_arrow(self) -> ArrowTable:
         """The listing as a table of Apache Arrow with an instruction a row (``symd.model.data_frames``). Raises
         ToolMissing where pyarrow is not installed."""
-        from symd.model import data_frames  # noqa: PLC0415 - few make tables
-
-        return data_frames.to_arrow(data_frames.of_listing(self))
+        return as_columns(self).to_arrow()
 
     def __repr__(self) -> str:
         what = f"{counted(len(self), 'instruction')} by {self.disassembler}" if not self.problem else self.problem
         return f"<Listing {self.path!r} for {self.target}: {what}>"
 
     def _repr_html_(self) -> str:
-        from symd.model.data_frames import ROWS, table  # noqa: PLC0415 - notebooks alone need it
-
-        shown = zip(self.answers[: ROWS + 1], self.text, strict=False)
-        rows = ((each.kernel, each.place, text, each.frames[0] if each.frames else None) for each, text in shown)
-        caption = self.problem or f"{self.path or 'listing'} for {self.target}, by {self.disassembler}"
-        return table(caption, ("kernel", "place", "instruction", "line"), rows, len(self))
+        return in_html(self)

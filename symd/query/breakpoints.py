@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
-from symd.model.addresses import ByDevice
-from symd.model.arguments import wrong_query
+from symd.model.addresses import ByDevice, wrong_query
 from symd.model.breakpoints import SILENT, Breakpoint, BreakpointLocation, Located, LocationSpec, Refusal, SourceLine
 from symd.model.columns import I64
 from symd.model.debug_info import RowFlag

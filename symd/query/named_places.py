@@ -12,8 +12,7 @@ import numpy as np
 
 from symd.index import Index
 from symd.index.format import Column
-from symd.model.addresses import ByAddress, ByKernel, BySection, Query
-from symd.model.arguments import wrong_query
+from symd.model.addresses import ByAddress, ByKernel, BySection, Query, wrong_query
 from symd.model.breakpoints import FunctionName, KernelName, Located, Refusal
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.model.sources import PathRule

@@ -7,7 +7,7 @@ data; both go from the innermost outward, and are matched here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -15,12 +15,9 @@ from typing import NamedTuple
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import ObjectNotFound, SymdError
-from symd.index import Index
-from symd.model.addresses import Query
 from symd.model.answers import Answer, Frame, Reason
 from symd.model.code import CodeObject
 from symd.model.variables import FunctionScope, InScope, Variable, Visible
-from symd.query.symbolize import QueryBudget, symbolize_one
 
 _MOST_PAIRS = 10_000
 """Pairs of a function and a frame that are compared; compilers nest some dozen calls."""
@@ -95,22 +92,6 @@ NOBODYS = (
 _NAMED = 4
 """Functions that one note names."""
 _READ_OTHERWISE = (Reason.CONTRADICTORY, Reason.INFERRED)
-ReadVisible = Callable[[str, int, int], Visible | str]
-"""Reads the module's bytes: the variables in scope in a code object (its path), at a section index and an offset in
-that section; text where its debug data cannot be trusted: why. Called only when the query names a place."""
-
-
-def variables(
-    index: Index, query: Query, read: ReadVisible, path: str | None = None, budget: QueryBudget | None = None
-) -> InScope:
-    """The variables in scope at one place; ``path`` restricts the query to one code object.
-
-    A query without a place has the reason that ``symbolize`` gives it; debug data that cannot be trusted has MALFORMED,
-    with the reason's text in the notes. Raises as ``symbolize``.
-    """
-    at = symbolize_one(index, query, path, budget)
-    place = place_to_read(at)
-    return in_scope(at, None if place is None else read(*place))
 
 
 def place_to_read(at: Answer) -> tuple[str, int, int] | None:

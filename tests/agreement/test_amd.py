@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symd.debuginfo.variables.visible import visible_at
+from symd.debuginfo.variables.visible import VariableReader
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.answers import Answer, Reason
 from symd.model.names import Match, NameKind, NameQuery
@@ -175,7 +175,7 @@ def test_an_opencl_kernel_and_the_body_that_clang_inlines_into_it_are_one_frame(
         for one in find_names(index, NameQuery("*", Match.GLOB, frozenset({NameKind.FUNCTION})))
     }
     assert copies.get("__clang_ocl_kern_imp_twice", 0) == 0
-    found = visible_at(code, text.index, code.kernels[0].offset + 16)
+    found = VariableReader(code).at(text.index, code.kernels[0].offset + 16)
     assert len({(one.name, one.function) for one in found.variables}) == len(found.variables)
     assert not any(one.inlined and one.function == "scale" for one in found.variables)
 
@@ -249,7 +249,7 @@ def test_what_a_kernel_without_private_memory_has_is_told_as_a_value(compiler, o
     said: dict[str, set[str]] = {"values": set(), "spilled": set()}
     for kernel in code.kernels:
         for offset in range(kernel.offset, kernel.offset + kernel.size, STEP):
-            found = visible_at(code, kernel.section_index, offset).variables
+            found = VariableReader(code).at(kernel.section_index, offset).variables
             said[kernel.name].update(f"{one.name}: {one.location}" for one in found if one.location)
             assert all(
                 piece.address_space_name != "private" or scratch[kernel.name]

@@ -18,7 +18,7 @@ from symd.model.answers import Frame, Reason
 from symd.model.breakpoints import Refusal, SourceLine
 from symd.query.breakpoints import locate
 from symd.query.symbolize import symbolize
-from symd.query.variables import NOBODYS, variables
+from symd.query.variables import NOBODYS
 from tests import tools
 from tests.agreement import source_text
 from tests.agreement.source_text import (
@@ -34,7 +34,7 @@ from tests.agreement.source_text import (
     sample_names,
     step,
 )
-from tests.query.asked import visible_in
+from tests.query.asked import variables, visible_in
 
 EVERY = [(room, name) for room in ROOMS for name in sample_names(room)]
 UNSOUND = {("spirv", "outranked.spv")}

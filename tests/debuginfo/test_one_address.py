@@ -1,10 +1,14 @@
-"""What is answered at one address without an index is what the whole index answers, and nearly all that it answers plainly is."""
+"""What is answered at one address without an index is what the whole index answers, and nearly all that it answers plainly is.
+
+The scopes around it, as far as they are plain.
+"""
 
 from __future__ import annotations
 
 import random
 import subprocess
 import sys
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +20,7 @@ from symd.config import Limits
 from symd.debuginfo import one_address, plain_scopes, ptx_assembly, rows_alone
 from symd.debuginfo.dwarf.sections import ELF_NAMES
 from symd.debuginfo.one_address import answer_at
+from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.spirv import decoded
 from symd.debuginfo.spirv import one_address as spirv
 from symd.errors import SymdError
@@ -199,3 +204,25 @@ def test_spirv_inside_a_container_is_left_to_the_whole_index() -> None:
     assert spirv.answer_at_offset(code, offset)
     with pytest.raises(NotPlain, match="inside a container"):
         spirv.answer_at_offset(code._replace(path=ObjectPath(".rodata")), offset)
+
+
+_NO_PARENT = 0xFFFFFFFF
+
+
+def scopes(*call: int) -> PlainScopes:
+    """A function at [0x100, 0x200), a call in it at [0x140, 0x180), and one in that whose range is given."""
+    none = memoryview(array("I", [0, 0, 0]))
+    columns = [memoryview(array("I", [_NO_PARENT, 0, 1])), memoryview(array("I", [0, 1, 2])), none, none, none, none]
+    columns.append(memoryview(array("I", [0, 1, 2])))
+    ranges = array("I", [0, 1, 2]), array("Q", [0x100, 0x140, call[0]]), array("Q", [0x200, 0x180, call[1]])
+    return PlainScopes(columns, memoryview(bytes([0, 1, 1])), ranges, ["shade", "twice", "mix"], [""])
+
+
+def test_calls_inside_each_other_are_a_chain() -> None:
+    assert scopes(0x140, 0x180).at(0x150) == ([2, 1, 0], (0x100, 0x200))
+
+
+@pytest.mark.parametrize("call", [(0x138, 0x170), (0x148, 0x184)])
+def test_a_call_that_reaches_out_of_what_it_was_inlined_into_is_not_plain(call: tuple[int, int]) -> None:
+    with pytest.raises(NotPlain):
+        scopes(*call).at(0x150)

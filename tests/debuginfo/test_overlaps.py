@@ -12,7 +12,7 @@ import pytest
 
 from symd.config import Limits
 from symd.debuginfo.text_ranges import _LONGEST, disjoint_pieces
-from symd.debuginfo.variables.visible import visible_at
+from symd.debuginfo.variables.visible import VariableReader
 from symd.formats import containers
 from symd.index import Index
 from symd.index.module import build_index
@@ -97,7 +97,7 @@ def said_by_index(data: bytes) -> list[list[str | None]]:
 def said_by_variables(data: bytes) -> list[list[str]]:
     [code] = containers.unpack(data, Limits()).objects
     text = next(section.index for section in code.sections if section.name == ".text")
-    return [[each.name for each in visible_at(code, text, at).variables] for at in range(SIZE)]
+    return [[each.name for each in VariableReader(code).at(text, at).variables] for at in range(SIZE)]
 
 
 @cache

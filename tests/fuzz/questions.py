@@ -37,8 +37,7 @@ from symd.query.lines import lines, ptx_table
 from symd.query.names import find_names
 from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize, symbolize_column
-from symd.query.variables import variables
-from tests.query.asked import symbolize_one, visible_in
+from tests.query.asked import symbolize_one, variables, visible_in
 
 LIMITS = Limits()
 REFUSED = {"INVALID_ARGUMENT", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}

@@ -21,9 +21,8 @@ from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddres
 from symd.model.contexts import Load
 from symd.query.lines import lines
 from symd.query.symbolize import symbolize
-from symd.query.variables import variables
 from tests.builders.elf import AX, NOBITS, Section, Segment, build_elf
-from tests.query.asked import visible_in
+from tests.query.asked import variables, visible_in
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 NAMES = [

@@ -20,10 +20,9 @@ from symd.model.debug_info import NO_PARENT, Scopes
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
 from symd.query.symbolize import symbolize
-from symd.query.variables import variables
 from tests.builders.elf import AX, COMPRESSED, Section, Symbol, build_elf
 from tests.builders.leb128 import uleb
-from tests.query.asked import visible_in
+from tests.query.asked import variables, visible_in
 
 EM_AMDGPU, ELFOSABI_AMDGPU_HSA, ET_DYN = 224, 64, 3
 TEXT = 0x1000

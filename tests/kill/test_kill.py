@@ -1,4 +1,4 @@
-"""The kills in short; `make kill` is the long run."""
+"""The kills and the watch over killed daemons in short; `make kill` is the long run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kill.follow import run
 from tests.kill.run import Expected, _differences
 
 ROOT = Path(__file__).parents[2]
@@ -46,3 +47,7 @@ KNOWN = Expected({A: "a"}, {"1": A}, {0: {("load", A, 1)}})
 )
 def test_what_may_and_may_not_be_after_a_kill(actual: Expected, begun: tuple[str, ...], right: bool) -> None:
     assert (_differences(KNOWN, actual, begun) == []) == right
+
+
+def test_a_watch_is_told_every_load_and_unload_once_while_its_daemon_is_killed() -> None:
+    assert run(loads=40, kills=3) == []

@@ -1,4 +1,7 @@
-"""symd.BatchSymbolizer: pickled, in threads, over record batches that come one after another, and inside engines."""
+"""symd.BatchSymbolizer: pickled, in threads, over record batches that come one after another, and inside engines.
+
+Of batches that are answered together each is measured once, however many wait.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import symd
+from symd import batch
 from symd import batch as batches
 from symd.errors import InvalidInput, ToolMissing
 from tests.cli.conftest import ROOT
@@ -127,3 +131,33 @@ def test_every_engine_has_the_frames_of_llvm_symbolizer() -> None:
     assert "duckdb: the same" in done.stdout
     assert "ray: the same" in done.stdout
     assert "llvm-symbolizer-14: all frames of" in done.stdout
+
+
+class _Batch:
+    """Of one row, and of as many bytes; counts who asks."""
+
+    num_rows = 1
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self.asked = 0
+
+    @property
+    def nbytes(self) -> int:
+        self.asked += 1
+        return self._size
+
+
+def test_each_batch_is_measured_once() -> None:
+    several = [_Batch(8) for _ in range(100)]
+    assert [len(each) for each in batch._together(several)] == [100]  # type: ignore[arg-type]
+    assert {each.asked for each in several} == {1}
+
+
+def test_rows_or_bytes_end_what_is_answered_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "ROWS_TOGETHER", 4)
+    monkeypatch.setattr(batch, "BYTES_TOGETHER", 100)
+    narrow, wide = (pa.record_batch({"a": pa.array([1] * count)}) for count in (2, 13))
+    found = batch._together([narrow, narrow, narrow, wide, narrow])
+    assert [[each.num_rows for each in some] for some in found] == [[2, 2], [2, 13], [2]]
+    assert not list(batch._together([]))

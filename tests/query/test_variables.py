@@ -17,8 +17,7 @@ from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.model.variables import FunctionScope, InScope, Variable, Visible
 from symd.query.symbolize import symbolize
-from symd.query.variables import variables
-from tests.query.asked import visible_in
+from tests.query.asked import variables, visible_in
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 VADD = "kernels/bin/vadd/dg2-opt.dbg"

@@ -35,7 +35,7 @@ def _begin() -> NoReturn:
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         _write(f"symd {version_text()}\n")
         end(0, at_once=True)
-    from symd.cli.command_line import main as command_line  # noqa: PLC0415 - slow to import
+    from symd.cli.command_line import main as command_line  # noqa: PLC0415 - 37 ms
 
     command_line()
 
@@ -43,13 +43,13 @@ def _begin() -> NoReturn:
 def plain_answers(arguments: list[str], environment: Mapping[str, str]) -> str | None:
     """What is written for a command line, without its verb, that can be answered at once."""
     if "--store" in arguments:
-        from symd.cli.start.stored_answers import stored_answers  # noqa: PLC0415 - most command lines are others
+        from symd.cli.start.stored_answers import stored_answers  # noqa: PLC0415 - 2 ms: most command lines are others
 
         return stored_answers(arguments, environment)
     asked = plain_questions(arguments)
     if asked is None or names_server(environment):
         return None
-    from symd.cli.start.file_answers import plain_answers_text  # noqa: PLC0415 - most command lines are others
+    from symd.cli.start.file_answers import plain_answers_text  # noqa: PLC0415 - 8 ms: most command lines are others
 
     return plain_answers_text(asked)
 
@@ -63,7 +63,7 @@ def _write(text: str) -> None:
         while rest:
             rest = rest[os.write(sys.stdout.fileno(), rest) :]
     except OSError:
-        from symd.cli.command_line import ended  # noqa: PLC0415 - hardly ever
+        from symd.cli.command_line import ended  # noqa: PLC0415 - 37 ms: hardly ever
 
         def write_rest() -> int:
             sys.stdout.buffer.write(rest)
@@ -155,7 +155,7 @@ def answer_text(query: str, answer: PlainAnswer) -> str:
         raise NotPlain("debug data may be in files beside this one")
     shown = ""
     if reason != EXACT:
-        from symd.model.reasons import Reason  # noqa: PLC0415 - most answers are exact
+        from symd.model.reasons import Reason  # noqa: PLC0415 - 2 ms: most answers are exact
 
         shown = f" [{Reason(reason).name}]"
     first, *callers = (frame_text(*frame) for frame in frames)

@@ -75,10 +75,10 @@ def plain_answer(code: CodeObject, section: int, offset: int) -> PlainAnswer:
     """The answer at a byte of text, by the number of its section. Raises NotPlain where the whole index has to say, and
     SymdError for debug data that cannot be read."""
     if code.kind is CodeKind.SPIRV:
-        from symd.debuginfo.spirv import one_address as spirv  # noqa: PLC0415 - one of the two is needed
+        from symd.debuginfo.spirv import one_address as spirv  # noqa: PLC0415 - 7 ms: one of the two is needed
 
         return spirv.answer_at_offset(code, offset)
-    from symd.debuginfo import one_address  # noqa: PLC0415 - one of the two is needed
+    from symd.debuginfo import one_address  # noqa: PLC0415 - 12 ms: one of the two is needed
 
     return one_address.answer_at(code, section, offset, DEFAULT_LIMITS)
 

@@ -188,12 +188,6 @@ class Ut:
     DW_UT_split_type = 0x06
 
 
-class Lne:
-    """Extended opcodes of line programs (7.22)."""
-
-    DW_LNE_set_address = 0x02
-
-
 class Lnct:
     """Columns of a line table's directories and files (7.22)."""
 

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
 from symd.core import function_lines as core
+from symd.core import inlined_calls
 from symd.core.inlined_calls import InlinedCalls
 from symd.core.line_header import LineHeader, LineHeaderReader
 from symd.core.line_program import LineRows
@@ -69,7 +70,7 @@ def read_headers(
     reader = LineHeaderReader(data, section.name, strings, ListedFiles(section.name))
     while at < len(data):
         if budget is not None:
-            budget.count_headers(1, section.name)
+            budget.count_header(section.name)
         try:
             length = reader.length(at)
         except SymdError as error:
@@ -128,8 +129,6 @@ class LineTables(NamedTuple):
         """The inlined calls that NVIDIA's tables carry; None where none does."""
         if not len(self.rows.context):
             return None
-        from symd.core import inlined_calls  # noqa: PLC0415 - only for NVIDIA's images
-
         return inlined_calls.resolved(self.rows, [header.names_base for header in self.headers], self.strings)
 
 
@@ -217,18 +216,15 @@ def maps_of_units(file_maps: Mapping[int, array[int]], units: Sequence[Unit]) ->
 PATH_BYTES = 256 << 20
 """Bytes of the paths that directories and files of one code object's line tables make: a few long directories and many
 files multiply."""
-_WINDOWS_ROOT = rb"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]"
 
 
 def is_absolute(path: bytes) -> bool:
     """Absolute on POSIX or on Windows: "/x", "C:\\x", "C:/x", "\\\\host\\x"."""
     if path.startswith(b"/"):
         return True
-    if path[1:2] != b":" and not path.startswith(b"\\\\"):
-        return False
-    import re  # noqa: PLC0415 - slow to import, and few paths begin so
-
-    return re.match(_WINDOWS_ROOT, path) is not None
+    if path[1:2] == b":":
+        return path[:1].isalpha() and path[2:3] in (b"\\", b"/")
+    return path.startswith(b"\\\\") and path[2:].replace(b"/", b"\\").find(b"\\") > 0
 
 
 def append(path: bytes, part: bytes) -> bytes:

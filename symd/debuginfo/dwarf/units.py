@@ -188,7 +188,7 @@ class _UnitReader:
             raise beyond("debug_units", DEBUG_UNITS, what, self._sections.info.name)
         self._left -= 1
         if self._sections.budget is not None:
-            self._sections.budget.count_headers(1, self._sections.info.name)
+            self._sections.budget.count_header(self._sections.info.name)
 
     def split_units(self) -> list[Unit]:
         """The units of ``.dwo`` files, which are behind all others."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from symd.debuginfo import leaves_out_calls
 from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.spirv.decoded import NO_PARENT, SCOPE_COLUMNS, decode
-from symd.debuginfo.spirv.sources import every_text
+from symd.debuginfo.spirv.sources import every_text, widths_by_file
 from symd.formats.spirv.module import parsed_module
 from symd.model.code import CodeObject, DebugScheme, Function
 from symd.model.frame_text import (
@@ -106,8 +106,6 @@ class _AddressReading:
         texts = every_text(self._code)
         if not texts:
             return False
-        from symd.debuginfo.spirv.sources import widths_by_file  # noqa: PLC0415 - few modules have texts
-
         widths = widths_by_file(texts).get(file)
         return widths is not None and (line >= len(widths) or column > widths[line])
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from symd.debuginfo.dwarf.constants import At, Form
 from symd.debuginfo.dwarf.forms import Cursor
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.units import Unit
+from symd.debuginfo.dwarf.units import Unit, Units
 from symd.debuginfo.dwarf.variable_constants import GnuLle, Lle
 from symd.debuginfo.variables.dies import DieReader, Value
 from symd.errors import LimitExceeded
@@ -188,14 +188,19 @@ class ListReader:
     """Reads lists of one object until ``budget`` is spent."""
 
     def __init__(self, dies: DieReader, budget: ListEntryBudget) -> None:
-        self._dies = dies
+        self.dies = dies
         self._budget = budget
+
+    @classmethod
+    def of(cls, sections: DebugSections, units: Units) -> ListReader:
+        """That of an object of which nothing else is read."""
+        return cls(DieReader(sections, units), ListEntryBudget())
 
     def entries(self, unit: Unit, value: Value) -> list[ListEntry] | None:
         """The entries of the list that ``value``, which is in ``unit``, refers to; None where it refers to none.
         Raises Malformed and LimitExceeded."""
         if value.form == Form.DW_FORM_loclistx:
-            sections, listed = self._dies.sections, _list_unit(self._dies, unit)
+            sections, listed = self.dies.sections, _list_unit(self.dies, unit)
             offset = offset_of(sections, listed, self._base(unit, listed), value.number)
             return read(sections, listed, offset, self._budget)
         if value.form == Form.DW_FORM_sec_offset or (value.form in _OFFSETS_BEFORE_DWARF_4 and unit.version < 4):
@@ -204,12 +209,12 @@ class ListReader:
 
     def at(self, unit: Unit, offset: int) -> list[ListEntry]:
         """The entries of the list at an offset that ``unit`` states. Raises Malformed and LimitExceeded."""
-        listed = _list_unit(self._dies, unit)
-        return read(self._dies.sections, listed, offset + (listed.lists_base or 0), self._budget)
+        listed = _list_unit(self.dies, unit)
+        return read(self.dies.sections, listed, offset + (listed.lists_base or 0), self._budget)
 
     def _base(self, unit: Unit, listed: ListUnit) -> int:
         """Where the unit's lists that are called by number begin."""
-        top = self._dies.top(unit)
+        top = self.dies.top(unit)
         stated = top.attributes.get(At.DW_AT_loclists_base) if top is not None else None
         header = 12 if unit.widths.offset == 4 else 20
         return header + (listed.lists_base or 0) if stated is None else stated.number

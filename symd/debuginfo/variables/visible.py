@@ -117,11 +117,6 @@ _WHY_NOT = {
 }
 
 
-def visible_at(code: CodeObject, section: int, offset: int) -> Visible:
-    """The variables visible at byte ``offset`` of text section number ``section``: ``VariableReader``, asked once."""
-    return VariableReader(code).at(section, offset)
-
-
 class VariableReader:
     """The debug data of one code object, opened to be asked about several addresses.
 

@@ -78,12 +78,10 @@ def _missing(image: elf.Elf, file: str) -> list[SymdError]:
     return [NoDebugData(f"{name}, to which it links, is in none of {', '.join(dict.fromkeys(places))}", where=file)]
 
 
-def debug_files(
-    data: bytes, file: str, limits: Limits, allowed: AllowedFiles | None = None
-) -> list[tuple[str, int | None]]:
+def debug_files(data: bytes, file: str, limits: Limits) -> list[tuple[str, int | None]]:
     """Files that may be the debug file of ``data``: paths, and the CRC-32 of the content where the object says it."""
     image = _image(data, file, limits)
-    return [] if image is None else _there(image, file, allowed)
+    return [] if image is None else _there(image, file, None)
 
 
 def _there(image: elf.Elf, file: str, allowed: AllowedFiles | None) -> list[tuple[str, int | None]]:

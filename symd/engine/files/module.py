@@ -3,8 +3,9 @@ name means: by symbol, or as written in the source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from symd.api import Symbolizer
@@ -15,6 +16,7 @@ from symd.engine.engine import Engine
 from symd.engine.files.added_module import OpenModule, add_module, daemon
 from symd.engine.files.file_notices import hints_name
 from symd.engine.files.input import read_input
+from symd.engine.files.listing_sources import allowed_folders, texts_of, texts_on_disk, with_python_names
 from symd.engine.reading.questions import InProcessReader
 from symd.errors import InvalidInput, KernelNotFound, ObjectNotFound, SymdError
 from symd.formats.budget import Budget
@@ -22,6 +24,7 @@ from symd.formats.containers import spirv, with_dwo
 from symd.formats.spirv.module import check_same_code
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
+from symd.model.sources import PathRule
 from symd.model.texts import file_label
 from symd.query.disasm import disassemble
 from symd.store import Store
@@ -56,6 +59,24 @@ def open_module(
     nothing else is decoded."""
     with hints_name(file), open_symbolizer(server, limits, only if debug is None else None) as symbolizer:
         yield OpenModule(symbolizer, add_with_debug(symbolizer, file, server, limits, debug), file)
+
+
+Sources = tuple[Sequence[Path], Sequence[PathRule]]
+"""Folders and rules by which source files are found, as for ``allowed_folders``."""
+
+
+def with_source_names(module: OpenModule, sources: Sources, limits: Limits) -> OpenModule:
+    """The module, whose answers have the names of Python functions that these sources tell."""
+    return replace(module, symbolizer=with_python_names(module.symbolizer, allowed_folders(*sources), limits))
+
+
+def source_texts_of_file(file: str, files: Sequence[str], sources: Sources, limits: Limits) -> dict[str, str | None]:
+    """The text of each source file that a module carries, or from a folder of ``sources``; None where there is none."""
+    allowed = allowed_folders(*sources)
+    if not Path(file).is_file():  # what came through a pipe comes once
+        return texts_on_disk(files, allowed, limits)
+    with open_module(file, None, limits) as module:
+        return texts_of(module.symbolizer, module.digest, files, allowed, limits)
 
 
 def add_with_debug(symbolizer: Symbolizer, file: str, server: str | None, limits: Limits, debug: str | None) -> str:

@@ -17,10 +17,13 @@ from symd.engine.files.debug_files import debug_files, has_split_files, with_deb
 from symd.engine.files.file_notices import working
 from symd.engine.files.gc_control import gc_frozen, gc_paused
 from symd.engine.files.input import COMPRESSED_SUFFIXES, called, read_input
+from symd.engine.files.kernel_packs import with_kernel_packs
 from symd.errors import DataLoss, InvalidInput, SymdError
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
-from symd.formats.containers.amd import amdgpu
+from symd.formats.containers import host_elf
+from symd.formats.containers.amd import amdgpu, kpack
+from symd.formats.containers.code_reloader import expanded_size
 from symd.formats.containers.file_part import LARGE, MAPPED, sha256_of
 from symd.index.file_header import VERSION
 from symd.index.lookup import Index
@@ -166,8 +169,6 @@ def whole_file(file: str, limits: Limits) -> bytes:
     mapped. Raises what reading and joining them raises."""
     data = read_input(file, limits, amdgpu.claims)  # can be large; its reader takes sections alone
     if not amdgpu.claims(data):
-        from symd.engine.files.kernel_packs import with_kernel_packs  # noqa: PLC0415 - 4 ms: only a host's program has any
-
         data = with_kernel_packs(data, file, limits)
     return with_dwo_files(with_debug_file(data, file, limits), file, limits)
 
@@ -176,7 +177,7 @@ def opened_file(file: str | bytes, limits: Limits, store: str | None = None) -> 
     """What answers questions about one file, or about the bytes of one, by its size. Raises what opening it raises.
     ``store``: where an index of it may be, as for ``stored_index``."""
     if is_long(file, limits) if isinstance(file, bytes) else is_large(file, limits) and not _may_be_split(file):
-        from symd.engine.files.large_file import LargeFile  # noqa: PLC0415 - few files are large
+        from symd.engine.files.large_file import LargeFile  # noqa: PLC0415 - 5 ms: few files are large
 
         return LargeFile(file, limits, store)
     return SmallFile(file, limits, store)
@@ -200,9 +201,6 @@ def is_large(file: str, limits: Limits) -> bool:
         try:
             if amdgpu.claims(data):
                 return not (dwo.skeletons(data, Budget(limits, size)) or debug_files(data, file, limits))
-            from symd.formats.containers import host_elf  # noqa: PLC0415 - 4 ms: only for large files
-            from symd.formats.containers.amd import kpack  # noqa: PLC0415 - 1 ms: only for large files
-
             return not (host_elf.claims(data) and kpack.reference(elf.parse(data, Budget(limits, size))))
         except SymdError:
             return True  # its next reader reports what is wrong with it
@@ -212,8 +210,6 @@ def is_long(data: bytes, limits: Limits) -> bool:
     """Whether these are 64 MiB or more, as they are or as its compressed code objects expand."""
     if not MAPPED <= len(data) < LARGE:
         return len(data) >= LARGE
-    from symd.formats.containers.code_reloader import expanded_size  # noqa: PLC0415 - 4 ms: few files are of that size
-
     return expanded_size(data, limits) >= LARGE
 
 
@@ -265,14 +261,9 @@ class LocalModule:
 
     def _texts(self, files: list[str]) -> dict[str, str | None]:
         """The texts of sources: the file itself may carry some."""
-        from symd.engine.files.listing_sources import allowed_folders, texts_of, texts_on_disk  # noqa: PLC0415 - 35 ms: only for Python functions without names
-        from symd.engine.files.module import open_module  # noqa: PLC0415 - 118 ms: only for Python functions without names
+        from symd.engine.files.module import source_texts_of_file  # noqa: PLC0415 - 118 ms: only for Python functions without names
 
-        allowed = allowed_folders(*self._sources or ((Path(),), ()))
-        if not os.path.isfile(self._file):  # noqa: PTH113 - what came through a pipe comes once
-            return texts_on_disk(files, allowed, self._limits)
-        with open_module(self._file, None, self._limits) as module:
-            return texts_of(module.symbolizer, module.digest, files, allowed, self._limits)
+        return source_texts_of_file(self._file, files, self._sources or ((Path(),), ()), self._limits)
 
     def kernels(self) -> LargeFile | SmallFile:
         """What knows of its kernels: as much of it as was opened."""

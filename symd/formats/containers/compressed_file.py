@@ -6,6 +6,7 @@ Source: RFC 1952 (gzip), RFC 8878 (zstd), the .xz file format 1.2, LZ4's frame f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from io import BytesIO
 from typing import Any, Final, NamedTuple
 
@@ -27,52 +28,36 @@ library has 128 MiB."""
 _AGAIN = "copy it again"
 
 
-def _gzip() -> tuple[Any, type[Exception]]:
-    import zlib  # noqa: PLC0415 - each is slow to load, and a file has one of them
-
-    return zlib.decompressobj(wbits=31), zlib.error
-
-
-def _zstd() -> tuple[Any, type[Exception]]:
-    import zstandard  # noqa: PLC0415
-
-    return zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError
-
-
-def _xz() -> tuple[Any, type[Exception]]:
-    import lzma  # noqa: PLC0415
-
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, _MOST_XZ_MEMORY), lzma.LZMAError
-
-
-def _bzip2() -> tuple[Any, type[Exception]]:
-    import bz2  # noqa: PLC0415
-
-    return bz2.BZ2Decompressor(), OSError
-
-
-def _lz4() -> tuple[Any, type[Exception]]:
-    import lz4.frame  # noqa: PLC0415
-
-    return lz4.frame.LZ4FrameDecompressor(), RuntimeError
-
-
 class _Method(NamedTuple):
-    """``program`` is what else expands such a file; ``begin`` gives a decompressor and what it raises for damaged
-    data."""
+    """``program`` is what else expands such a file; ``module`` is slow to load, and a file has one of them; ``begin``
+    takes it and gives a decompressor and what that raises for damaged data."""
 
     name: str
     magic: bytes
     program: str
-    begin: Callable[[], tuple[Any, type[Exception]]]
+    module: str
+    begin: Callable[[Any], tuple[Any, type[Exception]]]
 
 
+_BZIP2 = "bzip2"
 _METHODS: Final = (
-    _Method(NAME, b"\x1f\x8b\x08", "gunzip", _gzip),
-    _Method("zstd", b"\x28\xb5\x2f\xfd", "unzstd", _zstd),
-    _Method("xz", b"\xfd7zXZ\0", "unxz", _xz),
-    _Method("bzip2", b"BZh", "bunzip2", _bzip2),
-    _Method("lz4", b"\x04\x22\x4d\x18", "unlz4", _lz4),
+    _Method(NAME, b"\x1f\x8b\x08", "gunzip", "zlib", lambda zlib: (zlib.decompressobj(wbits=31), zlib.error)),
+    _Method(
+        "zstd",
+        b"\x28\xb5\x2f\xfd",
+        "unzstd",
+        "zstandard",
+        lambda zstd: (zstd.ZstdDecompressor().decompressobj(), zstd.ZstdError),
+    ),
+    _Method(
+        "xz",
+        b"\xfd7zXZ\0",
+        "unxz",
+        "lzma",
+        lambda lzma: (lzma.LZMADecompressor(lzma.FORMAT_XZ, _MOST_XZ_MEMORY), lzma.LZMAError),
+    ),
+    _Method(_BZIP2, b"BZh", "bunzip2", "bz2", lambda bz2: (bz2.BZ2Decompressor(), OSError)),
+    _Method("lz4", b"\x04\x22\x4d\x18", "unlz4", "lz4.frame", lambda lz4: (lz4.LZ4FrameDecompressor(), RuntimeError)),
 )
 _BZIP2_BLOCKS: Final = (b"1AY&SY", b"\x17rE8P\x90")
 """What follows the level of bzip2: the first block, or the end."""
@@ -95,7 +80,7 @@ def expanded(data: bytes, budget: Budget) -> bytes:
     method = _method(data)
     if method is None:
         raise Malformed("is no compressed file", where=NAME)
-    reader, damaged = method.begin()
+    reader, damaged = method.begin(import_module(method.module))
     found = BytesIO()
     for at in range(0, len(data), _PIECE):
         try:
@@ -123,7 +108,7 @@ def _expanded(reader: Any, piece: bytes) -> Iterator[bytes]:
 
 def _method(data: bytes) -> _Method | None:
     for method in _METHODS:
-        if data[: len(method.magic)] == method.magic and (method.begin is not _bzip2 or data[4:10] in _BZIP2_BLOCKS):
+        if data[: len(method.magic)] == method.magic and (method.name != _BZIP2 or data[4:10] in _BZIP2_BLOCKS):
             return method
     return None
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import numpy as np
+
 from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.recognized import is_ptx
@@ -86,9 +88,7 @@ def _is_data(section: Section) -> bool:
 def _candidates(program: Elf, tables: list[Section], section: Section) -> list[tuple[int, int, int]]:
     """(start, word before, word after) of every word in ``tables`` that points to where an image may begin in
     ``section``, at byte ``start``; in the order of these, each start with its neighbors once."""
-    import numpy as np  # noqa: PLC0415 - slow to import, and few programs are GCC's
-
-    from symd.formats.containers.llvm.sycl_images import loaded_words  # noqa: PLC0415 - few programs are GCC's
+    from symd.formats.containers.llvm.sycl_images import loaded_words  # noqa: PLC0415 - 1 ms: few programs are GCC's
 
     content = np.frombuffer(section.data, np.uint8)
     found: set[tuple[int, int, int]] = set()

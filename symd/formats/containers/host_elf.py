@@ -7,8 +7,7 @@ sections that CUDA's and Clang's bundling tools write, and ``amd.kpack``. So are
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -82,7 +81,7 @@ def read(element: Element, budget: Budget) -> Contents:
     """
     kind = elf.kind(element.data)
     if kind is not None and kind.type == ET_CORE:
-        from symd.formats.containers.amd.core_state import without_state  # noqa: PLC0415 - few files are core files
+        from symd.formats.containers.amd.core_state import without_state  # noqa: PLC0415 - 1.0 ms: few files are core files
 
         raise without_state(element.data, budget)
     image = elf.parse(element.data, budget)
@@ -151,7 +150,7 @@ def _of_gcc(image: elf.Elf, notes: list[str], facts: dict[str, Any], budget: Bud
 def _among_data(image: elf.Elf, notes: list[str], budget: Budget, *, images_alone: bool) -> list[Element]:
     """What is among the data of a program: one element for the fat binaries of a section, and in the order of the file
     one for each ELF image and SPIR-V module. All are named after their sections."""
-    from symd.formats.containers.images_in_data import images_in  # noqa: PLC0415 - only where a host program is
+    from symd.formats.containers.images_in_data import elements_in  # noqa: PLC0415 - 2 ms: only where a host program is
 
     elements: list[Element] = []
     for section in image.sections:
@@ -159,45 +158,9 @@ def _among_data(image: elf.Elf, notes: list[str], budget: Budget, *, images_alon
             continue
         if _is_device_section(section.name):
             continue
-        part = _part(image, section)
-        images = images_in(part, section.name, budget)
-        if not images_alone:
-            images = _others_among_data(part, section.name, images, elements, notes, budget)
-        elements += [Element(section.name, partial(part.__getitem__, extent)) for extent in images]
+        elements += elements_in(_part(image, section), section.name, notes, budget, images_alone=images_alone)
         forget(image.data)
     return elements
-
-
-def _others_among_data(
-    part: FilePart, name: str, images: list[slice], elements: list[Element], notes: list[str], budget: Budget
-) -> list[slice]:
-    """The SPIR-V modules of a section together with its ELF images. Fat binaries become an element; what is inside
-    another is left to that."""
-    from symd.formats.containers.images_in_data import modules_in  # noqa: PLC0415 - only where nothing else is
-    from symd.formats.containers.nvidia.fatbin import fat_binaries_in  # noqa: PLC0415
-
-    fatbins = fat_binaries_in(part, name, budget)
-    if fatbins.extents:
-        elements.append(Element(name, partial(_joined, part, fatbins.extents)))
-        if fatbins.without_code:
-            count = counted(fatbins.without_code, "fat binary", "fat binaries")
-            notes.append(f"left out: {count} in {name} without machine code")
-    found = modules_in(part, name, budget)
-    if found.extents and found.headers_alone:
-        notes.append(f"left out: SPIR-V headers in {name} that begin no whole module: {found.headers_alone}")
-    images = _outside(images, fatbins.extents)
-    return sorted([*images, *_outside(found.extents, images)], key=lambda extent: extent.start)
-
-
-def _outside(extents: Iterable[slice], others: Sequence[slice]) -> list[slice]:
-    """The extents that do not begin inside of one of the others, which are in order."""
-    starts = [other.start for other in others]
-    before = ((extent, bisect_right(starts, extent.start)) for extent in extents)
-    return [extent for extent, number in before if not number or others[number - 1].stop <= extent.start]
-
-
-def _joined(data: FilePart, extents: Sequence[slice]) -> bytes:
-    return b"".join(data[each] for each in extents)
 
 
 def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget) -> Iterator[Element]:
@@ -211,7 +174,7 @@ def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget
         if section.name != _ALL_TARGETS and section.data[:4] in offload_bundle.BITCODE:
             notes.append(f"left out: {section.name} is LLVM bitcode, not a code object")
         elif section.data.strip(b"\0"):
-            from symd.formats.containers.llvm import sycl_images  # noqa: PLC0415 - slow to import, and few programs are SYCL's
+            from symd.formats.containers.llvm import sycl_images  # noqa: PLC0415 - 1.0 ms: few programs are SYCL's
 
             images = sycl_images.device_images(image, section, budget)
             notes += images.notes

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -22,14 +24,37 @@ from symd.errors import SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.file_part import FilePart
+from symd.formats.containers.format import Element
+from symd.formats.containers.nvidia import fatbin
 from symd.formats.elf.constants import ELFDATA2LSB, EM_AMDGPU, EM_CUDA, EM_INTELGT, ET_CORE, EV_CURRENT
 from symd.formats.spirv.grammar import Op
 from symd.formats.spirv.words import HEADER_WORDS
+from symd.model.texts import counted
 
 _MACHINES: Final = (EM_AMDGPU, EM_CUDA, EM_INTELGT)
 _ELF_HEADER_BYTES: Final = 64
 _TABLE_BYTES_A_STEP: Final = 8
 """Bytes of tables that are a step of work; they are read for every header that may begin an image."""
+
+
+def elements_in(part: FilePart, name: str, notes: list[str], budget: Budget, *, images_alone: bool) -> list[Element]:
+    """The elements of the section ``name``: the ELF images in it; unless ``images_alone``, one for all its fat binaries
+    first, and the SPIR-V modules. What is inside another is left to that."""
+    images = images_in(part, name, budget)
+    elements: list[Element] = []
+    if not images_alone:
+        fatbins = fatbin.fat_binaries_in(part, name, budget)
+        if fatbins.extents:
+            elements.append(Element(name, partial(_joined, part, fatbins.extents)))
+            if fatbins.without_code:
+                count = counted(fatbins.without_code, "fat binary", "fat binaries")
+                notes.append(f"left out: {count} in {name} without machine code")
+        found = modules_in(part, name, budget)
+        if found.extents and found.headers_alone:
+            notes.append(f"left out: SPIR-V headers in {name} that begin no whole module: {found.headers_alone}")
+        images = _outside(images, fatbins.extents)
+        images = sorted([*images, *_outside(found.extents, images)], key=lambda extent: extent.start)
+    return [*elements, *(Element(name, partial(part.__getitem__, extent)) for extent in images)]
 
 
 def images_in(data: FilePart, name: str, budget: Budget) -> list[slice]:
@@ -147,3 +172,14 @@ def _instructions(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 def _word(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + _WORD], "little")
+
+
+def _outside(extents: Iterable[slice], others: Sequence[slice]) -> list[slice]:
+    """The extents that do not begin inside of one of the others, which are in order."""
+    starts = [other.start for other in others]
+    before = ((extent, bisect_right(starts, extent.start)) for extent in extents)
+    return [extent for extent, number in before if not number or others[number - 1].stop <= extent.start]
+
+
+def _joined(data: FilePart, extents: Sequence[slice]) -> bytes:
+    return b"".join(data[each] for each in extents)

@@ -19,7 +19,7 @@ def claims(data: bytes) -> bool:
 
 def read(element: Element, budget: Budget) -> Contents:
     """The module as one code object. Raises Malformed where it does not split into instructions to its end."""
-    from symd.formats.spirv import module  # noqa: PLC0415 - the grammar's tables are slow to import
+    from symd.formats.spirv import module  # noqa: PLC0415 - 4 ms: the grammar's tables are slow to import
 
     code = module.code_object(element.data, budget, element.name, outline=element.outline)
     return Contents(code_object=code._replace(path=element.path, bias=element.bias, stored=element.stored))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
 from symd.errors import BadQuery, Malformed, Unsupported
 
@@ -66,8 +67,6 @@ def memory_range(text: str) -> tuple[int, int]:
 
 
 def _path(encoded: str, text: str) -> str:
-    from urllib.parse import unquote_to_bytes  # noqa: PLC0415 - slow to import, and most subjects are plain paths
-
     if re.search(r"[#?]", encoded):
         raise BadQuery("what follows # or ? must be offset=NUMBER&size=NUMBER", where=text)
     if re.search(r"%(?![0-9a-fA-F]{2})", encoded):

@@ -239,8 +239,7 @@ DEBUG_SETS: Mapping[str, DebugSet] = {
 def is_unknown(name: str) -> bool:
     """Whether this is a set for debug data that is not read: another one, or a version whose instructions are not
     known, which is never read as another."""
-    if name in DEBUG_SETS or "DebugInfo" not in name:
+    before, is_one, version = name.rpartition("DebugInfo")
+    if name in DEBUG_SETS or not is_one or (before and not before.endswith(".")):
         return False
-    import re  # noqa: PLC0415 - hardly any module has one
-
-    return re.fullmatch(r"(.*\.)?DebugInfo(\.\d+)?", name, re.DOTALL) is not None
+    return not version or (version.startswith(".") and version[1:].isdecimal())

@@ -151,7 +151,7 @@ def _warnings(words: Words) -> tuple[str, ...]:
 
 
 def _kernel_facts(words: Words, budget: Budget) -> Callable[[EntryPoint], Mapping[str, Any]]:
-    from symd.formats.spirv.kernels import KernelFacts  # noqa: PLC0415 - one question about one address needs none
+    from symd.formats.spirv.kernels import KernelFacts  # noqa: PLC0415 - 4 ms: one question about one address needs none
 
     return KernelFacts(words, budget).of
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -37,10 +36,8 @@ class Export(Protocol):
 class ExportNumbering:
     """Values in the order in which they came, each with its number: the tables that formats refer to."""
 
-    def __init__(self, values: Iterable[object] = ()) -> None:
+    def __init__(self) -> None:
         self._numbers: dict[object, int] = {}
-        for value in values:
-            self.number(value)
 
     def number(self, value: object) -> int:
         return self._numbers.setdefault(value, len(self._numbers))

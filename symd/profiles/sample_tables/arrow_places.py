@@ -13,27 +13,15 @@ from symd.errors import InvalidInput
 from symd.model.addresses import LATEST_TIME
 from symd.model.columns import I64
 from symd.profiles.sample_tables.places import NumberColumn, Places, TextColumn
+from symd.profiles.sample_tables.sample_files import PLACES, TEXTS, WEIGHT
 from symd.profiles.sample_tables.tally import Weights
 
-TEXTS = ("context", "module", "object", "kernel")
-NUMBERS = ("device_address", "offset", "address")
-PLACES = (*TEXTS, *NUMBERS, "time")
-WEIGHT = "weight"
 SAME_NAMES: Mapping[str, str] = MappingProxyType({})
 _WAYS = (("context", "device_address"), ("kernel", "offset"), ("address",))
 _HINT = (
     "columns that name a place: context and device_address (and time); address; or kernel and offset (and module); "
     "columns= or --column says what they are called here"
 )
-
-
-def checked_names(names: Mapping[str, str]) -> Mapping[str, str]:
-    """``names`` says for a column what a table calls it. Raises InvalidInput for a column that symd has none of."""
-    for name in names:
-        if name not in (*PLACES, WEIGHT):
-            hint = f"write NAME=THEIRS, where NAME is one of {', '.join((*PLACES, WEIGHT))}"
-            raise InvalidInput(f"{name!r} is no name that symd has for a column", hint=hint)
-    return names
 
 
 def columns_read(schema: pa.Schema, names: Mapping[str, str]) -> list[str]:

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from symd.errors import InvalidInput, Malformed
 from symd.formats.containers import identify
 from symd.profiles.sample_tables import arrow_places
-from symd.profiles.sample_tables.sample_files import SampleForm
-from symd.profiles.sample_tables.tables import SampleTables, TableNames
+from symd.profiles.sample_tables.sample_files import SampleForm, TableNames
+from symd.profiles.sample_tables.tables import SampleTables
 
 ROWS_AT_A_TIME = 1 << 19
 BYTES_AT_A_TIME = 1 << 26

@@ -5,9 +5,9 @@ stays as it was. Apache Arrow, which is an extra and slow to import, is imported
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,7 +28,7 @@ from symd.system.atomic_output import check_no_input, replacing
 from symd.system.messages import os_error_text
 
 if TYPE_CHECKING:
-    from symd.profiles.sample_tables.tables import SampleTables, TableNames, TableReport
+    from symd.profiles.sample_tables.tables import SampleTables, TableReport
 
 
 class SampleForm(StrEnum):
@@ -40,6 +40,29 @@ class SampleForm(StrEnum):
     """Every row again, with the number of its location; what the numbers stand for is a table of its own."""
     HOT_LINES = "hot-lines"
     """Source lines with the sums of their samples."""
+
+
+TEXTS = ("context", "module", "object", "kernel")
+NUMBERS = ("device_address", "offset", "address")
+PLACES = (*TEXTS, *NUMBERS, "time")
+WEIGHT = "weight"
+"""The columns that a table of samples may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """How the columns of a table of samples are called. ``columns`` says for a column of symd's what the table of
+    samples calls it; names of columns that symd adds begin with ``prefix``. Raises InvalidInput for a column that symd
+    has none of."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        for name in self.columns:
+            if name not in (*PLACES, WEIGHT):
+                hint = f"write NAME=THEIRS, where NAME is one of {', '.join((*PLACES, WEIGHT))}"
+                raise InvalidInput(f"{name!r} is no name that symd has for a column", hint=hint)
 
 
 def named_module(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> NamedModule:

@@ -4,7 +4,7 @@ Arrow: a number for each sample, what the numbers stand for, frames beside each 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from symd.profiles.resolver import NamedModule
 from symd.profiles.sample_tables import arrow_places
 from symd.profiles.sample_tables.answering import SampleAnswering, SampleModuleNames
 from symd.profiles.sample_tables.location_registry import LocationRegistry, RegistryColumns
-from symd.profiles.sample_tables.sample_files import SampleForm
+from symd.profiles.sample_tables.sample_files import WEIGHT, SampleForm, TableNames
 from symd.profiles.sample_tables.tally import HotLines, SampleTally, Weights
 
 FRAME = pa.struct(
@@ -156,15 +156,6 @@ def _described(columns: RegistryColumns) -> Descriptions:
 
 
 @dataclass(frozen=True, slots=True)
-class TableNames:
-    """How the columns of a table of samples are called. ``columns`` says for a column of symd's what the table of
-    samples calls it; names of columns that symd adds begin with ``prefix``."""
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    prefix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class TableReport:
     """What was answered: so many ``samples``, of which ``placeless`` name no place, the others by ``reasons``, most
     first; at so many distinct ``locations``. ``notes`` say why modules and contexts could not be asked."""
@@ -187,7 +178,6 @@ class SampleTables:
         names: TableNames | None = None,
     ) -> None:
         self.names = names or TableNames()
-        arrow_places.checked_names(self.names.columns)
         self._registry = LocationRegistry()
         self._described = DescribedRegistry(self._registry)
         self._answering = SampleAnswering(symbolizer, SampleModuleNames(symbolizer, modules), self._registry)
@@ -203,9 +193,20 @@ class SampleTables:
         added = ANSWER if form is SampleForm.SAMPLES else {LOCATION: pa.int64()}
         return appended(samples, added, self.names.prefix)
 
-    def answered(self, samples: pa.Table, form: SampleForm, *, plain: bool = True) -> pa.Table:
+    def answered_together(self, batches: Sequence[pa.RecordBatch], form: SampleForm) -> Sequence[pa.RecordBatch]:
+        """``answered`` for record batches of one schema, as record batches."""
+        together = pa.Table.from_batches(batches).combine_chunks()
+        return list(self.answered(together, form).to_batches())
+
+    def answered(self, samples: pa.Table | pa.RecordBatch, form: SampleForm, *, plain: bool = True) -> pa.Table:
         """A table of the schema that ``schema`` says. Unless ``plain``, texts that symd adds are dictionaries, which
-        are made and written faster. Hot lines are those of this table alone."""
+        are made and written faster. Hot lines are those of this table alone. Raises InvalidInput as ``schema`` does,
+        and for samples that are no table."""
+        samples = pa.Table.from_batches([samples]) if isinstance(samples, pa.RecordBatch) else samples
+        if not isinstance(samples, pa.Table):
+            raise InvalidInput(
+                f"samples are a table of pyarrow, not {type(samples).__name__}", hint="frame.to_arrow(), pa.table(...)"
+            )
         schema = self.schema(samples.schema, form)
         entries, weights = self._counted(samples)
         if form is SampleForm.HOT_LINES:
@@ -251,6 +252,6 @@ class SampleTables:
         )
 
     def _weight_type_in(self, samples: pa.Schema) -> pa.DataType:
-        name = self.names.columns.get(arrow_places.WEIGHT, arrow_places.WEIGHT)
+        name = self.names.columns.get(WEIGHT, WEIGHT)
         is_float = name in samples.names and pa.types.is_floating(samples.field(name).type)
         return pa.float64() if is_float else pa.int64()

@@ -46,6 +46,7 @@ _CARRIED_IN = {"12": "triton==3.5.1"}
 _MAX_RUNS_PER_RANGE = 4
 """Runs of nvdisasm; before each further one more instructions are replaced, because it refuses a text for one of
 them."""
+_VOLTA = 70
 _NOP = (0x7918).to_bytes(8, "little") + (0x000FC00000000000).to_bytes(8, "little")
 """NOP of Volta and later."""
 
@@ -101,13 +102,18 @@ def _decoded(given: InstructionBytes, found: Sequence[str], budget: DisassemblyB
     raise ToolMissing(f"no nvdisasm that is installed knows {given.target}", hint=_which_knows(architecture))
 
 
+def instruction_bytes(number: int) -> int:
+    """The bytes of one instruction of the architecture sm_NUMBER: 16 since Volta; 8 before, where every fourth word
+    schedules the three behind it and is no instruction."""
+    return 16 if number >= _VOLTA else 8
+
+
 def _architecture(target: str | None) -> tuple[str, int]:
-    """nvdisasm's name, and the bytes of one instruction: 16 since Volta; 8 before, where every fourth word schedules
-    the three behind it and is no instruction."""
+    """nvdisasm's name, and the bytes of one instruction."""
     hit = _TARGET.fullmatch(target or "")
     if not hit:
         raise Unsupported(f"symd cannot tell which NVIDIA architecture {target!r} is", hint="name it, such as sm_90")
-    return f"SM{hit[1]}{hit[2]}", 8 if int(hit[1]) < 70 else 16
+    return f"SM{hit[1]}{hit[2]}", instruction_bytes(int(hit[1]))
 
 
 def _which_knows(architecture: str) -> str:

@@ -322,11 +322,9 @@ def _read_columns(
     return Answers(location, section, offset, locations, sections, candidates), places
 
 
-def from_device_columns(
-    message: answer_pb2.PackedAnswers, question: ColumnQuestion, table: Locations | None = None
-) -> DeviceAnswers:
+def from_device_columns(message: answer_pb2.PackedAnswers, question: ColumnQuestion) -> DeviceAnswers:
     """The answers to a column of device addresses, or of several modules; otherwise as ``from_columns``."""
-    answers, places = _read_columns(message, question, table)
+    answers, places = _read_columns(message, question, None)
     module = places.each(np.array([each.module for each in message.places] or [0], np.uint32))
     check_below(module[:1] if module.strides == (0,) else module, max(len(message.modules), 1), "module")
     whole = message.device_address

@@ -226,10 +226,9 @@ def module_digest(name: str, field: str = "module") -> Digest:
     return digest
 
 
-def optional_digest(name: str, field: str = "module") -> Digest | str:
-    """The digest in a module's name, which is in the request's ``field``; "" where the name is empty. Raises
-    ``BadQuery``."""
-    return module_digest(name, field) if name else ""
+def optional_digest(name: str) -> Digest | str:
+    """The digest in a module's name; "" where the name is empty. Raises ``BadQuery``."""
+    return module_digest(name) if name else ""
 
 
 def digest_and_path(request: Any) -> tuple[Digest, ObjectPath | None]:

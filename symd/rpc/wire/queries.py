@@ -19,9 +19,10 @@ from symd.model.addresses import (
     ObjectAddress,
     Query,
     SectionOffset,
+    wrong_query,
 )
 from symd.model.answers import Answer, Answers, Candidate, CodeRanges, Frame, Locations, TextSection
-from symd.model.arguments import ColumnQuestion, wrong_query
+from symd.model.arguments import ColumnQuestion
 from symd.model.columns import U32, U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Origin, Times
 from symd.model.identities import Digest, ObjectPath, checked_digest

@@ -74,12 +74,11 @@ class SecretPathAuth:
 
     challenge = ""
 
-    def __init__(self, command: str, name: str = "owner", rights: Rights = READER) -> None:
+    def __init__(self, command: str) -> None:
         self._command = command
         self._secret = secrets.token_urlsafe(_SECRET_BYTES)
         self._invitations: set[str] = set()
         self._lock = threading.Lock()
-        self._name, self._rights = name, rights
 
     @property
     def path(self) -> str:
@@ -97,7 +96,7 @@ class SecretPathAuth:
         """The visitor of a request whose path begins with the secret or an invitation, and the rest of the path.
         Raises Unauthenticated."""
         first, _, rest = connection.scope["path"].removeprefix("/").partition("/")
-        visitor = HttpPrincipal(self._name, self._rights, self._name, self._name)
+        visitor = HttpPrincipal("owner", READER, "owner", "owner")
         if hmac.compare_digest(first.encode(), self._secret.encode()):
             moved = "" if connection.scope["path"].startswith(self.path) else self.path
             return Entered(visitor, f"/{rest}", moved)

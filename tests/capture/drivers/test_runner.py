@@ -1,4 +1,5 @@
-"""Whatever a child does, its parent gets the answer or one error that says what happened; the children here are fakes."""
+"""Whatever a child does, its parent gets the answer or one error that says what happened; the children here are fakes.
+Its build log may have any length."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import pytest
 
 from symd import errors
 from symd.capture.drivers import grab, runner
+from symd.capture.drivers.loader import MAX_LOG, bounded
 from symd.config import Limits
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.waiting import waited_for
@@ -335,3 +337,17 @@ def test_an_unnamed_module_is_called_by_its_digest(child) -> None:
     with pytest.raises(errors.DriverCrashed) as caught:
         grab(request(label="", data=b"abc"), LIMITS)
     assert caught.value.where == "module ba7816bf8f01"  # SHA-256 of "abc", FIPS 180-2 appendix B.1
+
+
+def test_a_log_is_kept_as_it_is_up_to_the_bound() -> None:
+    assert bounded("") == ""
+    assert bounded("x" * MAX_LOG) == "x" * MAX_LOG
+
+
+def test_a_longer_log_keeps_its_beginning_and_its_end_and_says_what_is_missing() -> None:
+    log = "first error\n" + "y" * (50 * MAX_LOG) + "\nlast error"
+    kept = bounded(log)
+    assert len(kept) < MAX_LOG + 100
+    assert kept.startswith("first error\n")
+    assert kept.endswith("\nlast error")
+    assert f"{len(log) - MAX_LOG} characters" in kept

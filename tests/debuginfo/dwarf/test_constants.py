@@ -6,11 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from elftools.dwarf import constants as line_numbers
 from elftools.dwarf import enums
 from elftools.dwarf.dwarf_expr import DW_OP_name2opcode
 
-from symd.debuginfo.dwarf.constants import At, Form, Lnct, Lne, Tag, Ut
+from symd.debuginfo.dwarf.constants import At, Form, Lnct, Tag, Ut
 from symd.debuginfo.dwarf.variable_constants import Ate, Lang, Lle, Op
 
 ROOMS = [Path(__file__).parents[3] / "symd" / room for room in ("debuginfo/dwarf", "debuginfo")]
@@ -36,7 +35,6 @@ THEIRS = {
     At: enums.ENUM_DW_AT,
     Form: enums.ENUM_DW_FORM,
     Ut: enums.ENUM_DW_UT,
-    Lne: vars(line_numbers),
     Lnct: enums.ENUM_DW_LNCT,
     Lle: enums.ENUM_DW_LLE,
     Ate: enums.ENUM_DW_ATE,

@@ -10,7 +10,7 @@ import pytest
 
 from symd.debuginfo import dwo
 from symd.debuginfo.dwarf.sections import DebugSections, with_split
-from symd.debuginfo.variables.visible import visible_at
+from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import Malformed, NoDebugData, SymdError
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
@@ -76,9 +76,9 @@ def test_variables_are_those_of_the_object_compiled_whole(name, kind):
     section, other = mine.section(".text"), theirs.section(".text")
     seen = 0
     for offset in range(0, section.size, 4):
-        found = visible_at(mine, section.index, offset)
+        found = VariableReader(mine).at(section.index, offset)
         assert [described(each) for each in found.variables] == [
-            described(each) for each in visible_at(theirs, other.index, offset).variables
+            described(each) for each in VariableReader(theirs).at(other.index, offset).variables
         ]
         seen += sum(not each.optimized_out for each in found.variables)
     assert seen > 50

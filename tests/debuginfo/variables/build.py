@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symd.debuginfo.variables.visible import visible_at
+from symd.debuginfo.variables.visible import VariableReader
 from symd.model.code import CodeObject, DebugScheme, Section, Vendor
 from symd.model.variables import Variable, Visible
 from tests.builders.dwarf import At, Die, Unit, build_dwarf
@@ -75,7 +75,7 @@ FLOAT = base_type("float", 4, 4)
 
 
 def visible(found: CodeObject, offset: int = 0x100) -> Visible:
-    return visible_at(found, TEXT, offset)
+    return VariableReader(found).at(TEXT, offset)
 
 
 def names(found: CodeObject, offset: int) -> list[str]:

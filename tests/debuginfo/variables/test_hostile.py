@@ -11,7 +11,7 @@ import pytest
 
 from symd.debuginfo.dwarf.variable_constants import Op
 from symd.debuginfo.variables.location_records import MOST_BYTES
-from symd.debuginfo.variables.visible import MOST_VARIABLES, VariableReader, visible_at
+from symd.debuginfo.variables.visible import MOST_VARIABLES, VariableReader
 from symd.errors import SymdError
 from symd.formats import containers
 from symd.model.code import CodeObject, Vendor
@@ -54,7 +54,7 @@ SAMPLES = {
 def answered(found: CodeObject, section: int, offset: int) -> str:
     began = time.monotonic()
     try:
-        answer = visible_at(found, section, offset)
+        answer = VariableReader(found).at(section, offset)
         outcome = "answered"
         assert all(one.optimized_out == (one.location is None) for one in answer.variables)
         assert all(one.type_number is None or one.type_number < len(answer.types) for one in answer.variables)

@@ -8,7 +8,7 @@ import pytest
 
 from symd.debuginfo.layout import FIRST_BASE
 from symd.debuginfo.variables.registers import machine_registers
-from symd.debuginfo.variables.visible import visible_at
+from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import Malformed
 from symd.model.code import DebugScheme, Vendor
 from tests.builders.dwarf import At, Die, Ranges, Ref
@@ -220,12 +220,12 @@ def test_unnamed_parameters_have_no_name():
     ],
 )
 def test_an_object_without_data_about_variables_says_so(debug, note):
-    found = visible_at(NESTED._replace(debug=debug), TEXT, 0)
+    found = VariableReader(NESTED._replace(debug=debug)).at(TEXT, 0)
     assert (found.variables, found.notes) == ((), (note,))
 
 
 def test_a_section_that_holds_no_code_says_so():
-    assert visible_at(NESTED, 2, 0).notes == ("section 2 holds no code",)
+    assert VariableReader(NESTED).at(2, 0).notes == ("section 2 holds no code",)
 
 
 def test_references_in_a_circle_end():
@@ -254,7 +254,7 @@ def test_a_unit_that_cannot_be_read_is_left_out_with_a_note():
 
 def test_no_unit_that_can_be_read_is_an_error():
     with pytest.raises(Malformed):
-        visible_at(with_sections({".debug_info": b"\x01\x02\x03"}), TEXT, 0)
+        VariableReader(with_sections({".debug_info": b"\x01\x02\x03"})).at(TEXT, 0)
 
 
 def sass(function_name: bytes, *records: tuple[int, bytes, int, int, int]) -> bytes:

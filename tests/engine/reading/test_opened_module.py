@@ -97,7 +97,7 @@ def test_debug_data_is_opened_once_for_questions_about_variables_of_one_code_obj
     assert relocated == [one, other]
     assert VariablesAt(one, ((section, 0x20),)).answer(opened)[0] == found[1]
     assert relocated == [one, other, one]
-    assert found == [visible.visible_at(opened.objects[0], section, offset) for offset in range(0, 0x220, 0x20)]
+    assert found == [visible.VariableReader(opened.objects[0]).at(section, offset) for offset in range(0, 0x220, 0x20)]
     assert len({len(each.variables) for each in found if isinstance(each, Visible)}) > 1
     with pytest.raises(ObjectNotFound):
         VariablesAt("elsewhere", ((section, 0),)).answer(opened)[0]

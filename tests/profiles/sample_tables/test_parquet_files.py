@@ -13,8 +13,8 @@ from symd.engine.engine import Engine
 from symd.errors import InvalidInput, Malformed, SymdError
 from symd.profiles.sample_tables import parquet_files
 from symd.profiles.sample_tables.parquet_files import SampleFile, write_answers
-from symd.profiles.sample_tables.sample_files import SampleForm
-from symd.profiles.sample_tables.tables import SampleTables, TableNames
+from symd.profiles.sample_tables.sample_files import SampleForm, TableNames
+from symd.profiles.sample_tables.tables import SampleTables
 
 
 def samples(amd: str, rows: int = 5000) -> pa.Table:

@@ -29,8 +29,8 @@ from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ByKernel, DeviceAddress, KernelOffset, ObjectAddress
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.profiles import NamedModule
-from symd.profiles.sample_tables.sample_files import SampleForm
-from symd.profiles.sample_tables.tables import SampleTables, TableNames
+from symd.profiles.sample_tables.sample_files import SampleForm, TableNames
+from symd.profiles.sample_tables.tables import SampleTables
 from tests.profiles.modules import CUBIN
 from tests.profiles.sample_tables.conftest import AMD, expected
 

@@ -1,8 +1,12 @@
-"""Modules, queries, line tables and grabs come back over the wire as they were."""
+"""Modules, queries, line tables and grabs come back over the wire as they were.
+
+Times as Protocol Buffers' own conversions have them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +23,7 @@ from symd.model.contexts import AddressForm, Origin
 from symd.model.grabs import GrabRequest
 from symd.model.line_tables import LineLevel
 from symd.model.summaries import KernelSummary, ModuleRecord
-from symd.rpc.wire.fields import module_digest, module_name
+from symd.rpc.wire.fields import from_time, module_digest, module_name, to_duration, to_timestamp
 from symd.rpc.wire.grabs import from_grab_request, to_grab_request
 from symd.rpc.wire.line_tables import from_chunks, to_chunks, to_level
 from symd.rpc.wire.line_tables import from_request as from_line_request
@@ -380,3 +384,19 @@ def test_what_is_no_module_name_is_refused(name):
 
 def test_a_module_name_names_its_digest():
     assert module_digest(module_name("0f" * 32)) == "0f" * 32
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 0.999_999_999_9, 1_763_800_000.123_456, -1.5])
+def test_a_timestamp_is_the_moment_that_protocol_buffers_say(seconds):
+    message = to_timestamp(seconds)
+    assert 0 <= message.nanos < 1_000_000_000
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    assert abs(message.ToDatetime(UTC) - moment) <= timedelta(microseconds=1)
+    assert from_time(message) == pytest.approx(seconds, abs=1e-6)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.25, 120.0, 59.999_999_999_9])
+def test_a_duration_is_as_long_as_protocol_buffers_say(seconds):
+    message = to_duration(seconds)
+    assert abs(message.ToTimedelta() - timedelta(seconds=seconds)) <= timedelta(microseconds=1)
+    assert from_time(message) == pytest.approx(seconds)

@@ -1,4 +1,7 @@
-"""A module's description in one message: what the index has, as the index reads it."""
+"""A module's description in one message: what the index has, as the index reads it.
+
+Modules as messages.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from hypothesis import given
 
 from symd.errors import Malformed
 from symd.index.summary import pack, unpack
+from symd.model.identities import Digest
+from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.rpc.wire import modules
-from symd.rpc.wire.modules import MOST_PACKED, from_packed, to_packed
+from symd.rpc.wire.modules import MOST_PACKED, from_module, from_packed, to_module, to_packed
 from symd.v1.module_pb2 import PackedDescription
 from tests.builders.index_file import compress
 from tests.index.test_summary import FACTS, MODULE, OBJECT, with_facts
@@ -91,3 +96,14 @@ def test_damaged_bytes_end_in_a_named_error():
     for size in range(len(whole)):
         with pytest.raises(Malformed):
             from_packed(PackedDescription(version=1, data=whole[:size]))
+
+
+DIGEST = Digest("ab" * 32)
+
+
+def test_a_module_that_the_catalogue_has_not_admitted_yet_has_the_format_that_was_found():
+    """Two clients send the same module, and one is answered between the other's index and its entry."""
+    message = to_module(ModuleRecord(DIGEST, 100, "", "", 1.0), ModuleSummary(DIGEST, 100, "zebin"))
+    assert message.format == "zebin"
+    assert from_module(message, (), (), ()).format == "zebin"
+    assert to_module(ModuleRecord(DIGEST, 100, "zebin", "", 1.0)).format == "zebin"

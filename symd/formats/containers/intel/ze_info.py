@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from symd.errors import Malformed
+from symd.formats.containers import bounded_yaml
 
 _SIZE_LIMIT = 64 << 20
 _ENVIRONMENT = {
@@ -34,8 +35,6 @@ def kernels(data: bytes) -> dict[str, dict[str, Any]]:
 
 
 def _load(data: bytes) -> Mapping[str, Any]:
-    from symd.formats.containers import bounded_yaml  # noqa: PLC0415 - YAML is slow to import
-
     if len(data) > _SIZE_LIMIT:
         raise Malformed(f".ze_info of {len(data)} bytes is larger than {_SIZE_LIMIT}", where=".ze_info")
     try:

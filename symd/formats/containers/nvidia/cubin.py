@@ -22,6 +22,7 @@ from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.format import Contents, Element
 from symd.formats.containers.lazy import LazyMapping, LazySequence, PackedMapping
+from symd.formats.containers.nvidia.cubin_facts import CubinFacts
 from symd.formats.elf import Elf, Symbol
 from symd.formats.elf.constants import (
     EF_CUDA_ACCELERATORS,
@@ -47,11 +48,6 @@ from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Sect
 from symd.model.light_typing import Any
 from symd.model.texts import counted
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from symd.formats.containers.nvidia.cubin_facts import CubinFacts
-
-
 NAME = "cubin"
 _TO_BE_LINKED = (ET_REL, ET_CUDA_EWP)
 FIRST_SM_WITH_VARIANT = 90
@@ -68,8 +64,6 @@ def read(element: Element, budget: Budget) -> Contents:
     """One code object, not linked, its section addresses all 0, unless the driver relocated it, of whatever ELF type.
     What the image says of kernels is read when somebody looks at facts or warnings. Raises Malformed, Unsupported,
     LimitExceeded."""
-    from symd.formats.containers.nvidia.cubin_facts import CubinFacts  # noqa: PLC0415 - a fresh process opens one kind of object
-
     image = elf.parse(element.data, budget, NAME)
     symbol_warnings: list[str] = []
     if image.header.type not in (*_TO_BE_LINKED, ET_EXEC):
