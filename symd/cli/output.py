@@ -75,18 +75,28 @@ def styled(text: str, style: str) -> str:
     return click.style(text, colour, bold="bold" in words or None, dim="dim" in words or None) if words else text
 
 
+Style = Callable[[str, str], str]
+"""Gives text a style (``styled``), or leaves it plain."""
+
+
+def style_of(stream: TextIO) -> Style:
+    """How text is styled that goes to ``stream``."""
+    return styled if is_coloured(stream) else lambda text, _style: text
+
+
 class Branch(NamedTuple):
     """A line of a tree, words side by side, each plain or with a style, and what is below it, made when it is
-    written."""
+    written: branches, and where there are very many lines with none or one below, pairs of these as they are to be
+    written, the second one "" where there is none."""
 
     words: tuple[str | tuple[str, str], ...]
-    below: Iterable[Branch] = ()
+    below: Iterable[Branch | tuple[str, str]] = ()
 
 
 def write_tree(tree: Branch) -> None:
     """A tree, one line each, however long and however many: coloured on a terminal, elsewhere plain."""
     lines: list[str] = []
-    _add_lines(tree, "", "", lines, styled if is_coloured(sys.stdout) else lambda text, _style: text)
+    _add_lines(tree, "", "", lines, style_of(sys.stdout))
     _write_lines(lines)
 
 
@@ -96,23 +106,26 @@ def _write_lines(lines: list[str]) -> None:
     lines.clear()
 
 
-def _add_lines(tree: Branch, guide: str, below: str, lines: list[str], style: Callable[[str, str], str]) -> None:
+def _add_lines(tree: Branch, guide: str, below: str, lines: list[str], style: Style) -> None:
     """Add the lines of a tree to some that wait until they are many."""
     words = [
         style(printable(word), "") if isinstance(word, str) else style(printable(word[0]), word[1])
         for word in tree.words
     ]
     lines.append(f"{guide}{'  '.join(words)}".rstrip(" "))
-    if len(lines) >= _LINES:
-        _write_lines(lines)
     branches = iter(tree.below)
     branch = next(branches, None)
     while branch is not None:
+        if len(lines) >= _LINES:
+            _write_lines(lines)
         following = next(branches, None)
-        if following is None:
-            _add_lines(branch, f"{below}└── ", f"{below}    ", lines, style)
+        corner, edge = ("├── ", "│   ") if following else ("└── ", "    ")
+        if isinstance(branch, Branch):
+            _add_lines(branch, f"{below}{corner}", f"{below}{edge}", lines, style)
         else:
-            _add_lines(branch, f"{below}├── ", f"{below}│   ", lines, style)
+            lines.append(f"{below}{corner}{branch[0]}")
+            if branch[1]:
+                lines.append(f"{below}{edge}└── {branch[1]}")
         branch = following
 
 
