@@ -20,8 +20,8 @@ from symd.model.json import to_json
 from symd.model.texts import counted
 from symd.system.messages import complain
 
-_LINES = 1 << 10
-"""Lines that are written together."""
+_PIECES = 1 << 12
+"""Pieces of lines that are written together."""
 NO = 1
 """The exit code of a command whose answer is no: nothing found, or not all of it."""
 MISUSED = 2
@@ -95,37 +95,40 @@ class Branch(NamedTuple):
 
 def write_tree(tree: Branch) -> None:
     """A tree, one line each, however long and however many: coloured on a terminal, elsewhere plain."""
-    lines: list[str] = []
-    _add_lines(tree, "", "", lines, style_of(sys.stdout))
-    _write_lines(lines)
+    pieces: list[str] = []
+    _add_lines(tree, "", "", pieces, style_of(sys.stdout))
+    _write_pieces(pieces)
 
 
-def _write_lines(lines: list[str]) -> None:
+def _write_pieces(pieces: list[str]) -> None:
     """Write and forget them."""
-    sys.stdout.write("\n".join([*lines, ""]))
-    lines.clear()
+    sys.stdout.write("".join(pieces))
+    pieces.clear()
 
 
-def _add_lines(tree: Branch, guide: str, below: str, lines: list[str], style: Style) -> None:
-    """Add the lines of a tree to some that wait until they are many."""
+def _add_lines(tree: Branch, guide: str, below: str, pieces: list[str], style: Style) -> None:
+    """Add the pieces of a tree's lines to some that wait until they are many."""
     words = [
         style(printable(word), "") if isinstance(word, str) else style(printable(word[0]), word[1])
         for word in tree.words
     ]
-    lines.append(f"{guide}{'  '.join(words)}".rstrip(" "))
+    pieces += f"{guide}{'  '.join(words)}".rstrip(" "), "\n"
+    corner, edge = f"{below}├── ", f"{below}│   "
+    end = f"\n{edge}└── "
     branches = iter(tree.below)
     branch = next(branches, None)
     while branch is not None:
-        if len(lines) >= _LINES:
-            _write_lines(lines)
+        if len(pieces) >= _PIECES:
+            _write_pieces(pieces)
         following = next(branches, None)
-        corner, edge = ("├── ", "│   ") if following else ("└── ", "    ")
+        if following is None:
+            corner, edge = f"{below}└── ", f"{below}    "
+            end = f"\n{edge}└── "
         if isinstance(branch, Branch):
-            _add_lines(branch, f"{below}{corner}", f"{below}{edge}", lines, style)
+            _add_lines(branch, corner, edge, pieces, style)
         else:
-            lines.append(f"{below}{corner}{branch[0]}")
-            if branch[1]:
-                lines.append(f"{below}{edge}└── {branch[1]}")
+            text, under = branch
+            pieces += (corner, text, end, under, "\n") if under else (corner, text, "\n")
         branch = following
 
 

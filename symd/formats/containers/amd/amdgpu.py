@@ -7,7 +7,7 @@ Source: LLVM's AMDGPU usage guide, "ELF Code Object" (e_flags) and "Target ID".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from operator import itemgetter
 
 from symd.errors import Malformed
@@ -177,9 +177,13 @@ class _DescribedFacts:
         self._symbols, self._notes = symbols, notes
         self._known: dict[tuple[bytes, int], dict[str, Any]] = {}
 
+    @cached_property
+    def _said(self) -> dict[str, dict[str, Any]]:
+        return self._notes.metadata.kernels
+
     def of(self, name: str, descriptor: Descriptor) -> dict[str, Any]:
-        resources = metadata.resources(self._symbols.bytes_of(descriptor, metadata.DESCRIPTOR_SIZE))
-        said = self._notes.metadata.kernels.get(name, _NOTHING_SAID)
+        resources = metadata.resources(*self._symbols.bytes_from(descriptor, metadata.DESCRIPTOR_SIZE))
+        said = self._said.get(name, _NOTHING_SAID)
         key = resources, id(said)
         found = self._known.get(key)
         if found is None:

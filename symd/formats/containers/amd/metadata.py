@@ -206,9 +206,10 @@ def entry(data: bytes) -> int | None:
     return None if len(data) < DESCRIPTOR_SIZE else _ENTRY.unpack_from(data)[0]
 
 
-def resources(data: bytes) -> bytes:
-    """The bytes of a ``.kd`` of which ``kernel_descriptor`` is made; most kernels of an object have the same."""
-    return data[:12] + data[56:58] if len(data) >= DESCRIPTOR_SIZE else b""
+def resources(data: bytes, at: int) -> bytes:
+    """The bytes of the ``.kd`` at byte ``at`` of which ``kernel_descriptor`` is made; most kernels of an object have
+    the same."""
+    return data[at : at + 12] + data[at + 56 : at + 58] if len(data) >= at + DESCRIPTOR_SIZE else b""
 
 
 def kernel_descriptor(data: bytes) -> dict[str, Any]:

@@ -218,11 +218,17 @@ class Symbols:
         )
 
     def bytes_of(self, symbol: Descriptor, size: int) -> bytes:
-        """``size`` bytes at a symbol, from its section or its segment; fewer where they end."""
-        data = self._sections[symbol.section].data if symbol.section >= 0 else b""
-        if data:
-            return data[symbol.offset : symbol.offset + size]
-        return b"" if self.relocatable else self._image.at_address(symbol.value, size)
+        """``size`` bytes at a symbol; fewer where its section or its segment ends."""
+        data, at = self.bytes_from(symbol, size)
+        return data[at : at + size]
+
+    def bytes_from(self, symbol: Descriptor, size: int) -> tuple[bytes, int]:
+        """Bytes of which some are the ``size`` bytes at a symbol, and where these begin: its section, or what its
+        segment has of them."""
+        value, section, offset = symbol
+        if section >= 0 and (data := self._sections[section].data):
+            return data, offset
+        return b"" if self.relocatable else self._image.at_address(value, size), 0
 
     def bytes_at(self, section: int, offset: int, size: int) -> bytes:
         """``size`` bytes of a section; fewer where it ends."""
