@@ -12,14 +12,14 @@ import click
 
 from symd.cli.file_objects import file_summary
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option
-from symd.cli.output import Branch, write_line, write_tree
+from symd.cli.output import Branch, Style, printable, style_of, write_line, write_tree
 from symd.config import Limits
 from symd.engine.files.added_module import open_daemon_module
 from symd.errors import SymdError
 from symd.formats.containers.lazy import LazyMapping, PackedMapping, PackedRecords
 from symd.model.json import to_json
 from symd.model.json.modules import module_pieces
-from symd.model.summaries import ContainerSummary, ModuleSummary, ObjectSummary
+from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
 from symd.system.messages import complain
 
 _KEPT_TEXTS = 1 << 12
@@ -35,14 +35,18 @@ class FactsText:
         """What was written by its number (``id``); it stays, so that nothing else gets that."""
 
     def of(self, facts: Mapping[str, Any]) -> str:
-        if isinstance(facts, PackedMapping):
-            return self._of(facts.packed())
-        values = facts.plain() if isinstance(facts, LazyMapping) else facts
+        """The text, ready to be written at the end of a line."""
+        values = facts
+        if type(facts) is not dict:  # most are one, and to ask what is a mapping takes longer
+            if isinstance(facts, PackedMapping):
+                return self._of(facts.packed())
+            values = facts.plain() if isinstance(facts, LazyMapping) else facts
         known = self._known.get(id(values))
         return self._keep(values, self._of(values)) if known is None else known[1]
 
     def _of(self, values: Mapping[str, Any]) -> str:
-        return ", ".join([f"{name} {self._value(name, value)}" for name, value in values.items()])
+        text = ", ".join([f"{name} {self._value(name, value)}" for name, value in values.items()])
+        return printable(text).rstrip(" ")
 
     def _keep(self, value: object, text: str) -> str:
         if len(self._known) >= _KEPT_TEXTS:
@@ -134,8 +138,8 @@ def _of_module(module: ModuleSummary) -> Iterator[Branch]:
     yield from _notes(module.notes)
     for container in module.containers:
         yield from _of_container(container)
-    texts = FactsText()
-    yield from (_object(item, texts) for item in module.objects)
+    texts, style = FactsText(), style_of(sys.stdout)
+    yield from (_object(item, texts, style) for item in module.objects)
 
 
 def _of_container(container: ContainerSummary) -> Iterator[Branch]:
@@ -161,20 +165,23 @@ def _said(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if value not in ("", None, False)}
 
 
-def _object(item: ObjectSummary, texts: FactsText) -> Branch:
+def _object(item: ObjectSummary, texts: FactsText, style: Style) -> Branch:
     target = f" for {item.target}" if item.target else ""
     about = f"{item.format}{target}, {item.size} bytes, debug {item.debug}"
-    return Branch(((item.path or "(the file itself)", "cyan"), about), _of_object(item, texts))
+    return Branch(((item.path or "(the file itself)", "cyan"), about), _of_object(item, texts, style))
 
 
-def _of_object(item: ObjectSummary, texts: FactsText) -> Iterator[Branch]:
+def _of_object(item: ObjectSummary, texts: FactsText, style: Style) -> Iterator[Branch | tuple[str, str]]:
     if item.facts:
         yield Branch((texts.of(item.facts),))
     yield from _notes(item.notes)
-    for kernel in item.kernels:
-        place = f"{kernel.section or f'#{kernel.section_index}'}+{kernel.offset:#x}, {kernel.size} bytes"
-        facts = (Branch((texts.of(kernel.facts),)),) if kernel.facts else ()
-        yield Branch(("kernel", (kernel.name, "green"), place), facts)
+    yield from (_kernel(kernel, texts, style) for kernel in item.kernels)
+
+
+def _kernel(kernel: KernelSummary, texts: FactsText, style: Style) -> tuple[str, str]:
+    name, section, number, offset, size, facts = kernel
+    place = printable(f"{section or f'#{number}'}+{offset:#x}, {size} bytes")
+    return f"kernel  {style(printable(name), 'green')}  {place}", texts.of(facts) if facts else ""
 
 
 def _notes(notes: Sequence[str]) -> Iterator[Branch]:

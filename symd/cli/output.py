@@ -24,8 +24,8 @@ from symd.system.messages import complain
 if TYPE_CHECKING:
     from symd.model.sources import PathRule
 
-_LINES = 1 << 10
-"""Lines that are written together."""
+_PIECES = 1 << 12
+"""Pieces of lines that are written together."""
 NO = 1
 """The exit code of a command whose answer is no: nothing found, or not all of it."""
 MISUSED = 2
@@ -79,44 +79,60 @@ def styled(text: str, style: str) -> str:
     return click.style(text, colour, bold="bold" in words or None, dim="dim" in words or None) if words else text
 
 
+Style = Callable[[str, str], str]
+"""Gives text a style (``styled``), or leaves it plain."""
+
+
+def style_of(stream: TextIO) -> Style:
+    """How text is styled that goes to ``stream``."""
+    return styled if is_coloured(stream) else lambda text, _style: text
+
+
 class Branch(NamedTuple):
     """A line of a tree, words side by side, each plain or with a style, and what is below it, made when it is
-    written."""
+    written: branches, and where there are very many lines with none or one below, pairs of these as they are to be
+    written, the second one "" where there is none."""
 
     words: tuple[str | tuple[str, str], ...]
-    below: Iterable[Branch] = ()
+    below: Iterable[Branch | tuple[str, str]] = ()
 
 
 def write_tree(tree: Branch) -> None:
     """A tree, one line each, however long and however many: coloured on a terminal, elsewhere plain."""
-    lines: list[str] = []
-    _add_lines(tree, "", "", lines, styled if is_coloured(sys.stdout) else lambda text, _style: text)
-    _write_lines(lines)
+    pieces: list[str] = []
+    _add_lines(tree, "", "", pieces, style_of(sys.stdout))
+    _write_pieces(pieces)
 
 
-def _write_lines(lines: list[str]) -> None:
+def _write_pieces(pieces: list[str]) -> None:
     """Write and forget them."""
-    sys.stdout.write("\n".join([*lines, ""]))
-    lines.clear()
+    sys.stdout.write("".join(pieces))
+    pieces.clear()
 
 
-def _add_lines(tree: Branch, guide: str, below: str, lines: list[str], style: Callable[[str, str], str]) -> None:
-    """Add the lines of a tree to some that wait until they are many."""
+def _add_lines(tree: Branch, guide: str, below: str, pieces: list[str], style: Style) -> None:
+    """Add the pieces of a tree's lines to some that wait until they are many."""
     words = [
         style(printable(word), "") if isinstance(word, str) else style(printable(word[0]), word[1])
         for word in tree.words
     ]
-    lines.append(f"{guide}{'  '.join(words)}".rstrip(" "))
-    if len(lines) >= _LINES:
-        _write_lines(lines)
+    pieces += f"{guide}{'  '.join(words)}".rstrip(" "), "\n"
+    corner, edge = f"{below}├── ", f"{below}│   "
+    end = f"\n{edge}└── "
     branches = iter(tree.below)
     branch = next(branches, None)
     while branch is not None:
+        if len(pieces) >= _PIECES:
+            _write_pieces(pieces)
         following = next(branches, None)
         if following is None:
-            _add_lines(branch, f"{below}└── ", f"{below}    ", lines, style)
+            corner, edge = f"{below}└── ", f"{below}    "
+            end = f"\n{edge}└── "
+        if isinstance(branch, Branch):
+            _add_lines(branch, corner, edge, pieces, style)
         else:
-            _add_lines(branch, f"{below}├── ", f"{below}│   ", lines, style)
+            text, under = branch
+            pieces += (corner, text, end, under, "\n") if under else (corner, text, "\n")
         branch = following
 
 

@@ -1,12 +1,13 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""The symbol table of an AMDGPU code object -> its kernel descriptors, and its symbols of code by place.
+"""The symbol table of an AMDGPU code object -> its kernel descriptors, and its symbols of code by place: which are
+functions, which are assembly labels, and how far each one reaches.
 
 Source: System V ABI, chapter 4, "Symbol Table"; LLVM's AMDGPU usage guide, "Symbols"."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import cython
 
@@ -23,6 +24,7 @@ _HSA_KERNEL = cython.declare(cython.int, 10)
 _UNDEF = cython.declare(cython.uint, 0)
 _LORESERVE = cython.declare(cython.uint, 0xFF00)
 _XINDEX = cython.declare(cython.uint, 0xFFFF)
+_LARGEST = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 LOADED, EXECUTABLE = 1, 2
 """What is told of a section: it takes room in memory (SHF_ALLOC), it holds code (SHF_EXECINSTR)."""
 _EXECUTABLE = cython.declare(cython.uchar, EXECUTABLE)
@@ -38,13 +40,14 @@ class OverlappingStrings(Exception):
 
 @cython.cclass
 class SymbolTable:
-    """Symbols of code and descriptors. ``rows`` are (section number, offset in it, whether it is a label and no
-    function, whether it has a size, its number, name, size, type) of each symbol of code, sorted; ``descriptors`` have
-    (value, section number or -1, offset in it) by the kernel's name."""
+    """Symbols of code and descriptors. ``descriptors`` have (value, section number or -1, offset in it) by the
+    kernel's name."""
 
-    rows = cython.declare(list, visibility="readonly")
     descriptors = cython.declare(dict, visibility="readonly")
 
+    _rows = cython.declare(list)
+    """(section number, offset in it, whether it is a label and no function, whether it has a size, its number, name,
+    size, type) of each symbol of code, sorted."""
     _table = cython.declare(cython.const[cython.uchar][::1])
     _text = cython.declare(bytes)
     _strings = cython.declare(cython.const[cython.uchar][::1])
@@ -60,7 +63,7 @@ class SymbolTable:
     def __init__(self, strings: bytes, sections: Sequence[tuple[int, int, int]], is_relocatable: bool) -> None:
         """``strings`` is the table of names. ``sections`` are (address, size, bits LOADED and EXECUTABLE) by number.
         Where ``is_relocatable`` values are offsets in the sections that symbols name."""
-        self.rows, self.descriptors = [], {}
+        self._rows, self.descriptors = [], {}
         self._text, self._strings, self._known = strings, strings, {}
         self._left = _OVERLAP * len(strings) + _ALWAYS
         self._address = array("Q", [address for address, _, _ in sections])
@@ -78,7 +81,7 @@ class SymbolTable:
         self._table = table
         wide: cython.bint = is_wide
         width: cython.Py_ssize_t = 24 if wide else 16
-        found = []
+        rows, untyped = [], []
         at: cython.Py_ssize_t
         number: cython.Py_ssize_t
         kind: cython.int
@@ -113,13 +116,86 @@ class SymbolTable:
             ):  # absolute values, such as register counts that newer compilers leave as symbols
                 continue
             if offset < max(self._size[section], 1) or (may_be_empty and offset == self._size[section]):
-                found.append((int(section), offset, kind, size, int(number), name))
+                where, place, of, which = int(section), offset, size, int(number)
+                if kind == _NOTYPE:
+                    untyped.append((where, place, which, name, of))
+                else:
+                    rows.append((where, place, False, size > 0, which, name, of, kind))
         descriptors = self.descriptors
-        self.rows = [
-            (where, place, is_label == _NOTYPE and name not in descriptors, of > 0, which, name, of, is_label)
-            for where, place, is_label, of, which, name in found
-        ]
-        self.rows.sort()
+        for where, place, which, name, of in untyped:
+            rows.append((where, place, name not in descriptors, of > 0, which, name, of, 0))
+        rows.sort()
+        self._rows = rows
+
+    def placed(self, is_padding: Callable[[int, int, int], bool]) -> list[tuple[str, int, int, int, bool, int, bool]]:
+        """(name, section number, offset in it, size, whether it is a function and no label, type, whether it is a label
+        inside a function whose size the file gives) of each symbol of code, in order.
+
+        Those without a size reach to the next place: a function to the next function, a label to the next symbol or the
+        end of the function around it; the last one to the end of the section. A function of which ``is_padding``, given
+        section, offset and size, says that it holds none has no byte, nor has one where one with a size begins."""
+        found = []
+        rows = self._rows
+        at: cython.Py_ssize_t
+        section: cython.Py_ssize_t = -1
+        first: cython.Py_ssize_t = 0
+        limit: cython.ulonglong = 0
+        reach: cython.ulonglong = 0
+        around: cython.ulonglong
+        place: cython.ulonglong
+        size: cython.ulonglong
+        ends: tuple[list[int], list[int], dict[int, bool]] | None = None
+        for at in range(len(rows)):
+            where, offset, is_label, is_sized, _, name, said, kind = rows[at]
+            place, size = offset, said
+            if where != section:
+                section, first, reach, ends = where, at, 0, None
+                limit = self._size[section]
+            if not is_label:
+                reach = max(reach, place + size if size <= _LARGEST - place else _LARGEST)
+            if is_sized:
+                found.append((name, where, offset, said, not is_label, kind, False))
+                continue
+            if ends is None:
+                ends = self._ends(first, limit)
+            around = min(reach, limit) if reach > place else 0
+            next_symbols, next_functions, taken = ends
+            if is_label:
+                size = min(cython.cast(cython.ulonglong, next_symbols[at - first]), around or limit) - place
+            else:
+                size = cython.cast(cython.ulonglong, next_functions[at - first]) - place
+            if kind >= _FUNC:
+                if offset not in taken:
+                    taken[offset] = is_padding(where, offset, size)
+                if taken[offset]:
+                    size = 0
+            found.append((name, where, offset, int(size), not is_label, kind, bool(is_label and around > place)))
+        return found
+
+    @cython.cfunc
+    def _ends(self, first: cython.Py_ssize_t, limit: cython.ulonglong) -> tuple[list[int], list[int], dict[int, bool]]:
+        """Where the next symbol begins behind each one of the section whose first one is number ``first``, and where
+        the next function does; and the places at which functions with a size begin."""
+        rows = self._rows
+        behind: cython.Py_ssize_t = first
+        while behind < len(rows) and rows[behind][0] == rows[first][0]:
+            behind += 1
+        next_symbols, next_functions, taken = [], [], {}
+        next_symbol = next_function = int(limit)
+        place, has_function = next_symbol, False
+        for _, offset, is_label, is_sized, _, _, _, _ in rows[first:behind][::-1]:
+            if offset != place:
+                next_symbol = place
+                if has_function:
+                    next_function = place
+                place, has_function = offset, False
+            next_symbols.append(next_symbol)
+            next_functions.append(next_function)
+            if not is_label:
+                has_function = True
+                if is_sized:
+                    taken[offset] = True
+        return next_symbols[::-1], next_functions[::-1], taken
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -141,7 +217,7 @@ class SymbolTable:
                 self._left -= end - offset
                 if self._left < 0:
                     raise OverlappingStrings
-            known = self._known[offset] = str(self._text[offset:end], "utf-8", "replace") if end > offset else ""
+            known = self._known[offset] = self._text[offset:end].decode("utf-8", "replace") if end > offset else ""
         return known
 
     @cython.cfunc

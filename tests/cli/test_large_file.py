@@ -198,6 +198,11 @@ def test_a_tree_is_written_line_by_line(capsys):
     assert capsys.readouterr().out == "a\n├── b  c\n│   └── d\\n\n└── e\n"
 
 
+def test_pairs_of_lines_are_written_as_they_are(capsys):
+    write_tree(Branch(("a",), iter([("b", "c"), Branch(("d",)), ("e", ""), ("f", "g")])))
+    assert capsys.readouterr().out == "a\n├── b\n│   └── c\n├── d\n├── e\n└── f\n    └── g\n"
+
+
 @pytest.mark.parametrize(("name", "large"), [("tonemap.zstd.fatbin", True), ("tonemap.none.fatbin", False)])
 def test_a_file_whose_compressed_code_expands_to_much_is_large(name, large, monkeypatch):
     path = SAMPLES / "cuda/bin" / name

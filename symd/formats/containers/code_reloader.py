@@ -18,7 +18,7 @@ from symd.formats.containers.lazy import LazyMapping, PackedMapping
 from symd.formats.containers.llvm import compressed_bundle
 from symd.formats.containers.nvidia import fatbin
 from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Kernel
-from symd.model.summaries import KernelSummary, ObjectSummary
+from symd.model.summaries import ObjectSummary, make_kernel_summary
 
 
 def without_bytes(code: CodeObject) -> CodeObject:
@@ -27,6 +27,7 @@ def without_bytes(code: CodeObject) -> CodeObject:
         data=b"",
         sections=tuple(section.changed(content=b"") for section in code.sections if section.executable),
         kernels=tuple(Kernel(name, section, offset, size) for name, section, offset, size, _ in code.kernels),
+        functions=tuple(code.functions),
         facts=NO_FACTS,
         warnings=(),
         parsed=None,
@@ -37,7 +38,16 @@ def read_now(summary: ObjectSummary) -> ObjectSummary:
     """A description of a code object with all facts and notes read, so that nothing in it keeps the object's bytes."""
     kernels = tuple(
         [
-            KernelSummary(name, section, number, offset, size, settled(facts))
+            make_kernel_summary(
+                (
+                    name,
+                    section,
+                    number,
+                    offset,
+                    size,
+                    facts.plain() if type(facts) is LazyMapping else settled(facts),  # most are that
+                )
+            )
             for name, section, number, offset, size, facts in summary.kernels
         ]
     )

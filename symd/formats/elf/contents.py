@@ -56,8 +56,9 @@ def notes_of(section: Section) -> list[Note]:
     return [*notes_in(section.data, section.name)]
 
 
-def notes_in(data: bytes, where: str) -> Iterator[Note]:
-    """The notes of one section's or segment's content. Raises Malformed where one leaves it."""
+def notes_in(data: bytes, where: str, only: str | None = None) -> Iterator[Note]:
+    """The notes of one section's or segment's content, with ``only`` those of that owner: others are not copied, which
+    may be large. Raises Malformed where one leaves it."""
     at = 0
     while at + 12 <= len(data):
         name_size, size, kind = struct.unpack_from("<III", data, at)
@@ -65,7 +66,8 @@ def notes_in(data: bytes, where: str) -> Iterator[Note]:
         if start + size > len(data):
             raise Malformed(f"the note at byte {at} ends past the section", where=where)
         owner = data[at + 12 : at + 12 + name_size].split(b"\0")[0].decode("utf-8", "replace")
-        yield Note(owner, kind, data[start : start + size])
+        if only in (None, owner):
+            yield Note(owner, kind, data[start : start + size])
         at = start + (size + 3 & ~3)
 
 

@@ -171,21 +171,21 @@ class Elf:
         """The table of strings that another table's sh_link names; none where it names none."""
         return self.sections[table.link].data if table.link < len(self.sections) else b""
 
-    def notes(self) -> Iterator[tuple[str, Note]]:
+    def notes(self, only: str | None = None) -> Iterator[tuple[str, Note]]:
         """(section name or "segment", note) of every SHT_NOTE section; of the PT_NOTE segments where there is no
-        section table."""
+        section table. ``only`` as of ``notes_in``."""
         found = [(section.name, section.data) for section in self.of_type(SHT_NOTE)]
         if not self.sections:
             found = [("segment", self.stored(segment)) for segment in self.segments if segment.type == PT_NOTE]
         for where, data in found:
-            for note in notes_in(data, where):
+            for note in notes_in(data, where, only):
                 yield where, note
 
     def build_id(self) -> str | None:
         """The hexadecimal digits of the build ID note (NT_GNU_BUILD_ID; elfutils, binutils and LLVM's linkers write
         it); None where there is none, or notes cannot be read."""
         try:
-            found = (note.data for _, note in self.notes() if (note.owner, note.type) == ("GNU", NT_GNU_BUILD_ID))
+            found = (note.data for _, note in self.notes("GNU") if note.type == NT_GNU_BUILD_ID)
             return next((data.hex() for data in found if data), None)
         except Malformed:
             return None

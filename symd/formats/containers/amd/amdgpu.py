@@ -6,8 +6,8 @@ Source: LLVM's AMDGPU usage guide, "ELF Code Object" (e_flags) and "Target ID".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache, partial
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property, partial
 from operator import itemgetter
 
 from symd.errors import Malformed
@@ -76,7 +76,7 @@ def read(element: Element, budget: Budget) -> Contents:
         data=element.data,
         sections=image.sections,
         kernels=kernels if element.outline else kernels.plain(),
-        functions=functions if element.outline else functions.plain(),
+        functions=functions,
         vendor=Vendor.AMD,
         relocation=RelocationScheme.AMDGPU if is_relocatable else RelocationScheme.NONE,
         linked=not is_relocatable,
@@ -137,18 +137,24 @@ def _kernels(symbols: Symbols, notes: Notes) -> tuple[Kernel, ...]:
         for placed in symbols.code
         if placed.kind == STT_AMDGPU_HSA_KERNEL
     ]
-    described = _DescribedFacts(symbols, notes)
+    described, by_name = _DescribedFacts(symbols, notes).of, symbols.by_name
     for name, descriptor in symbols.descriptors.items():
-        facts = LazyMapping(partial(described.of, name, descriptor))
-        placed = symbols.by_name.get(name)
-        kernel = _kernel_at(placed, facts) if placed else _described(name, descriptor, symbols, facts)
-        if kernel:
+        facts = LazyMapping(partial(described, name, descriptor))
+        placed = by_name.get(name)
+        if placed:
+            _, section, offset, size, _, _, _ = placed
+            result.append(_KERNEL((name, section, offset, size, facts)))
+        elif kernel := _described(name, descriptor, symbols, facts):
             result.append(kernel)
     others = symbols.by_name.keys() - {kernel.name for kernel in result}
     if others and notes.may_name(others):
         named = notes.metadata.kernels
         result += [_kernel_at(symbols.by_name[name], facts) for name, facts in named.items() if name in others]
     return tuple(sorted(result, key=itemgetter(1, 2, 0)))  # by section, offset and name
+
+
+_KERNEL: Callable[[tuple[Any, ...]], Kernel] = partial(tuple.__new__, Kernel)
+"""Makes a kernel of its fields, in half of the time."""
 
 
 def _kernel_at(placed: Placed, facts: Mapping[str, Any]) -> Kernel:
@@ -171,12 +177,17 @@ class _DescribedFacts:
         self._symbols, self._notes = symbols, notes
         self._known: dict[tuple[bytes, int], dict[str, Any]] = {}
 
+    @cached_property
+    def _said(self) -> dict[str, dict[str, Any]]:
+        return self._notes.metadata.kernels
+
     def of(self, name: str, descriptor: Descriptor) -> dict[str, Any]:
-        resources = metadata.resources(self._symbols.bytes_of(descriptor, metadata.DESCRIPTOR_SIZE))
-        said = self._notes.metadata.kernels.get(name, _NOTHING_SAID)
-        found = self._known.get((resources, id(said)))
+        resources = metadata.resources(*self._symbols.bytes_from(descriptor, metadata.DESCRIPTOR_SIZE))
+        said = self._said.get(name, _NOTHING_SAID)
+        key = resources, id(said)
+        found = self._known.get(key)
         if found is None:
-            found = self._known[resources, id(said)] = metadata.kernel_descriptor(resources) | said
+            found = self._known[key] = metadata.kernel_descriptor(resources) | said
         return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from symd.errors import Malformed
 from symd.formats.elf import Elf, Note
@@ -122,7 +122,7 @@ def _take_msgpack(data: bytes, result: Metadata) -> None:
     from symd.formats.containers.amd import msgpack  # noqa: PLC0415 - only who looks at facts needs msgpack
 
     try:
-        found = msgpack.load(data)
+        found = msgpack.load(data, _FACTS_OF_MAP, _ARGUMENTS_OF_LIST)
     except Malformed as error:
         result.warnings.append(f"metadata note: is not readable msgpack: {error}")
         return
@@ -135,10 +135,12 @@ def _take_msgpack(data: bytes, result: Metadata) -> None:
     if isinstance(version, list) and len(version) == 2 and all(isinstance(part, int) for part in version):
         result.version = (version[0], version[1])
     kernels = found.kernels
-    signatures = [_arguments(one, 0) for one in kernels.signatures]
-    facts = [{**_kernel_facts(own, 0), "arguments": signatures[number]} for own, number in kernels.kinds]
+    facts = [{**own, "arguments": kernels.signatures[number]} for own, number in kernels.kinds]
+    by_symbol = result.kernels
     for kind, name, symbol in zip(kernels.kind, kernels.name, kernels.symbol, strict=True):
-        _take_kernel(symbol or name, 0, facts[kind], result)
+        known_as = symbol or name
+        if isinstance(known_as, str):
+            by_symbol[known_as.removesuffix(".kd")] = facts[kind]
 
 
 def _take_yaml(data: bytes, result: Metadata) -> None:
@@ -155,13 +157,9 @@ def _take_yaml(data: bytes, result: Metadata) -> None:
         return
     for kernel in _maps(tree.get("Kernels")):
         facts = {**_kernel_facts(kernel, 1), "arguments": _arguments(kernel.get("Args"), 1)}
-        _take_kernel(kernel.get("SymbolName") or kernel.get("Name"), 1, facts, result)
-
-
-def _take_kernel(symbol: object, dialect: int, facts: dict[str, Any], result: Metadata) -> None:
-    """``dialect`` 0 is msgpack, 1 is YAML."""
-    if isinstance(symbol, str):
-        result.kernels[symbol.removesuffix((".kd", "@kd")[dialect])] = facts
+        symbol = kernel.get("SymbolName") or kernel.get("Name")
+        if isinstance(symbol, str):
+            result.kernels[symbol.removesuffix("@kd")] = facts
 
 
 def _kernel_facts(kernel: Mapping[Any, Any], dialect: int) -> dict[str, Any]:
@@ -179,6 +177,9 @@ def _kernel_facts(kernel: Mapping[Any, Any], dialect: int) -> dict[str, Any]:
 
 def _arguments(value: object, dialect: int) -> list[dict[str, Any]]:
     return [_picked(argument, _ARGUMENT_TABLES[dialect]) for argument in _maps(value)]
+
+
+_FACTS_OF_MAP, _ARGUMENTS_OF_LIST = partial(_kernel_facts, dialect=0), partial(_arguments, dialect=0)
 
 
 def _picked(values: Mapping[Any, Any], table: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -205,9 +206,10 @@ def entry(data: bytes) -> int | None:
     return None if len(data) < DESCRIPTOR_SIZE else _ENTRY.unpack_from(data)[0]
 
 
-def resources(data: bytes) -> bytes:
-    """The bytes of a ``.kd`` of which ``kernel_descriptor`` is made; most kernels of an object have the same."""
-    return data[:12] + data[56:58] if len(data) >= DESCRIPTOR_SIZE else b""
+def resources(data: bytes, at: int) -> bytes:
+    """The bytes of the ``.kd`` at byte ``at`` of which ``kernel_descriptor`` is made; most kernels of an object have
+    the same."""
+    return data[at : at + 12] + data[at + 56 : at + 58] if len(data) >= at + DESCRIPTOR_SIZE else b""
 
 
 def kernel_descriptor(data: bytes) -> dict[str, Any]:

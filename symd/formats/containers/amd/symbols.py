@@ -10,10 +10,10 @@ as binutils and lld write it; LLVM's AMDGPU usage guide, "Symbols".
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import groupby, islice
-from operator import itemgetter
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
 
 from symd.core.amdgpu_symbols import EXECUTABLE, LOADED, OverlappingStrings, SymbolTable
 from symd.errors import Malformed
@@ -40,13 +40,11 @@ from symd.formats.elf.constants import (
     SHT_PROGBITS,
     SHT_STRTAB,
     SHT_SYMTAB,
-    STT_AMDGPU_HSA_KERNEL,
-    STT_FUNC,
 )
 from symd.formats.elf.contents import overlapping
 from symd.formats.elf.reader import SYMBOL_32, SYMBOL_64
 from symd.model.code import Function, Section
-from symd.model.light_typing import NamedTuple
+from symd.model.light_typing import Any, NamedTuple
 
 _SYMBOL_SIZE = 24
 
@@ -145,11 +143,9 @@ def _gnu_hash_count(table: bytes) -> int:
     return last
 
 
-_FUNCTIONS = (STT_FUNC, STT_AMDGPU_HSA_KERNEL)
 _LOADED, _CODE = (0, LOADED), (0, EXECUTABLE)
 _PADDING = (0, 0xBF800000, 0xBF9F0000)
 """What linkers leave between sections, and what compilers do behind code: s_nop 0, s_code_end."""
-_LARGEST = (1 << 64) - 1
 
 
 class Placed(NamedTuple):
@@ -173,8 +169,9 @@ class Descriptor(NamedTuple):
     offset: int
 
 
-_Row = tuple[int, int, bool, bool, int, str, int, int]
-"""A symbol as ``SymbolTable.rows`` has it."""
+_PLACED: Callable[[tuple[Any, ...]], Placed] = partial(tuple.__new__, Placed)
+_DESCRIPTOR: Callable[[tuple[Any, ...]], Descriptor] = partial(tuple.__new__, Descriptor)
+"""They make a symbol of its fields, in half of the time."""
 
 
 class Symbols:
@@ -186,41 +183,16 @@ class Symbols:
         self.relocatable = image.header.type == ET_REL
         self._image, self._sections = image, image.sections
         self._table = read = _read(image, self.relocatable)
-        self.descriptors = {name: Descriptor(*each) for name, each in read.descriptors.items()}
-        self.code = [
-            placed
-            for number, group in groupby(read.rows, itemgetter(0))
-            for placed in self._placed(self._sections[number], [*group])
-        ]
+        self.descriptors = dict(zip(read.descriptors, map(_DESCRIPTOR, read.descriptors.values()), strict=True))
+        self.code = [*map(_PLACED, read.placed(self._is_padding))]
         self.by_name = {placed.name: placed for placed in self.code}
 
-    def _placed(self, section: Section, rows: Sequence[_Row]) -> Iterator[Placed]:
-        """The symbols of a section, in order. Those without a size reach to the next place: a function to the next
-        function, a label to the next symbol or the end of the function around it; the last one to the end of the
-        section."""
-        number, limit, reach = section.index, section.size, 0
-        starts = [row[1] for row in rows]
-        entries = [row[1] for row in rows if not row[2]]
-        taken = {row[1]: True for row in rows if row[3] and not row[2]}
-        for _, offset, is_label, is_sized, _, name, said, kind in rows:
-            size = said
-            if not is_label:
-                reach = max(reach, offset + size)
-                if is_sized:
-                    yield Placed(name, number, offset, size, True, kind, False)
-                    continue
-            around = min(reach, limit) if reach > offset else 0
-            if not is_sized:
-                among = starts if is_label else entries
-                follower = bisect_right(among, offset)
-                end = among[follower] if follower < len(among) else limit
-                size = (min(end, around or limit) if is_label else end) - offset & _LARGEST
-                if kind in _FUNCTIONS:
-                    if offset not in taken:
-                        taken[offset] = _is_padding(section.data[offset : offset + size])
-                    size = 0 if taken[offset] else size
-            inner = is_label and not is_sized and around > offset
-            yield Placed(name, number, offset, size, not is_label, kind, inner)
+    def _is_padding(self, section: int, offset: int, size: int) -> bool:
+        """Whether there are bytes, and no other instructions than those of padding."""
+        data = self.bytes_at(section, offset, size)
+        whole = len(data) & ~3
+        words = struct.iter_unpack("<I", data[:whole])
+        return bool(data) and all(word in _PADDING for (word,) in words) and not any(data[whole:])
 
     def at(self, address: int) -> Section | None:
         """The loaded section that holds an address of a linked object."""
@@ -246,11 +218,17 @@ class Symbols:
         )
 
     def bytes_of(self, symbol: Descriptor, size: int) -> bytes:
-        """``size`` bytes at a symbol, from its section or its segment; fewer where they end."""
-        data = self._sections[symbol.section].data if symbol.section >= 0 else b""
-        if data:
-            return data[symbol.offset : symbol.offset + size]
-        return b"" if self.relocatable else self._image.at_address(symbol.value, size)
+        """``size`` bytes at a symbol; fewer where its section or its segment ends."""
+        data, at = self.bytes_from(symbol, size)
+        return data[at : at + size]
+
+    def bytes_from(self, symbol: Descriptor, size: int) -> tuple[bytes, int]:
+        """Bytes of which some are the ``size`` bytes at a symbol, and where these begin: its section, or what its
+        segment has of them."""
+        value, section, offset = symbol
+        if section >= 0 and (data := self._sections[section].data):
+            return data, offset
+        return b"" if self.relocatable else self._image.at_address(value, size), 0
 
     def bytes_at(self, section: int, offset: int, size: int) -> bytes:
         """``size`` bytes of a section; fewer where it ends."""
@@ -283,10 +261,3 @@ def _read(image: Elf, is_relocatable: bool) -> SymbolTable:
     except OverlappingStrings:
         raise overlapping(table.name) from None
     return read
-
-
-def _is_padding(data: bytes) -> bool:
-    """Whether there are bytes, and no other instructions than those of padding."""
-    whole = len(data) & ~3
-    words = struct.iter_unpack("<I", data[:whole])
-    return bool(data) and all(word in _PADDING for (word,) in words) and not any(data[whole:])

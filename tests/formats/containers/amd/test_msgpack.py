@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from symd.errors import Malformed
 from symd.formats.containers.amd import metadata
 from symd.formats.containers.amd import msgpack as amdgpu_msgpack
+from tests.core.uncompiled import uncompiled
 from tests.formats.containers.amd import objects
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-(1 << 63), (1 << 64) - 1), st.floats(allow_nan=False), st.text(), st.binary()
 )
+UNCOMPILED = uncompiled("kernel_maps")
 VALUES = st.recursive(
     SCALARS,
     lambda inner: (
@@ -36,10 +38,14 @@ NOTES = st.fixed_dictionaries(
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def short_notes_are_taken_apart_too() -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True, params=["compiled", "uncompiled"])
+def core(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both readers of notes; short notes are taken apart too."""
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(amdgpu_msgpack, "_SHORT", 0)
+        if request.param == "uncompiled":
+            for name in ("KernelMaps", "NotPlain"):
+                changed.setattr(amdgpu_msgpack, name, getattr(UNCOMPILED, name))
         yield
 
 
@@ -159,13 +165,14 @@ def test_kernels_of_a_dozen_kinds_in_turn_are_taken_apart_once_each(
 ) -> None:
     """Also behind others that are each of a kind of its own, once something is like one of the last few again."""
     taken: list[int] = []
-    take_apart = amdgpu_msgpack._Found.take_apart
+    take_apart = UNCOMPILED.KernelMaps._take_apart
 
-    def counted(self, reader) -> None:
-        taken.append(reader.tell())
-        take_apart(self, reader)
+    def counted(self, begin: int) -> int:
+        taken.append(begin)
+        return take_apart(self, begin)
 
-    monkeypatch.setattr(amdgpu_msgpack._Found, "take_apart", counted)
+    monkeypatch.setattr(UNCOMPILED.KernelMaps, "_take_apart", counted)
+    monkeypatch.setattr(amdgpu_msgpack, "KernelMaps", UNCOMPILED.KernelMaps)
     kinds = [*range(1000, 1000 + alone), *(at % 12 for at in range(240))]
     if alone:
         kinds[alone : alone + 12] = [pair for at in range(12) for pair in (at, at)]
@@ -174,6 +181,50 @@ def test_kernels_of_a_dozen_kinds_in_turn_are_taken_apart_once_each(
     assert note is not None
     assert joined(note) == {"amdhsa.kernels": kernels}
     assert len(taken) == apart
+
+
+@pytest.mark.parametrize("key", [".args", ".name", ".symbol", "amdhsa.kernels"])
+def test_keys_with_a_longer_length_than_they_need_are_the_same_keys(key: str) -> None:
+    """As no compiler writes them: one byte more says how long the text is."""
+    kernels = [{".args": [1], ".name": "a", ".symbol": "a.kd", ".x": 1}]
+    short, long = msgpack.packb(key), b"\xd9" + bytes([len(key)]) + key.encode()
+    data = msgpack.packb({"amdhsa.kernels": kernels}).replace(short, long)
+    note = amdgpu_msgpack.load(data)
+    assert note is not None
+    assert joined(note) == msgpack.unpackb(data) == {"amdhsa.kernels": kernels}
+
+
+def test_values_of_every_type_are_passed_over() -> None:
+    """The packer takes the shortest form, so that these are written by hand."""
+    forms = [
+        *(bytes([head]) for head in (0x00, 0x7F, 0xE0, 0xFF, 0xC0, 0xC2, 0xC3)),
+        *(
+            bytes([head]) + bytes(size)
+            for head, size in zip(range(0xCA, 0xD4), (4, 8, 1, 2, 4, 8, 1, 2, 4, 8), strict=True)
+        ),
+        *(
+            bytes([head]) + b"\x05" + bytes(size)
+            for head, size in zip(range(0xD4, 0xD9), (1, 2, 4, 8, 16), strict=True)
+        ),
+        *(
+            bytes([head]) + (3).to_bytes(size, "big") + b"abc"
+            for head, size in ((0xC4, 1), (0xC5, 2), (0xC6, 4), (0xD9, 1), (0xDA, 2), (0xDB, 4))
+        ),
+        *(bytes([head]) + (3).to_bytes(size, "big") + b"\x05abc" for head, size in ((0xC7, 1), (0xC8, 2), (0xC9, 4))),
+        *(head + b"\x01" * 4 for head in (b"\x94", b"\xdc\0\4", b"\xdd\0\0\0\4", b"\xde\0\2", b"\xdf\0\0\0\2")),
+    ]
+    body = b"".join(msgpack.packb(f".{number}") + form for number, form in enumerate(forms))
+    kernel = b"\xde" + (len(forms) + 1).to_bytes(2, "big") + body + msgpack.packb(".name") + msgpack.packb("k")
+    data = b"\x82\xa1x" + forms[-1] + msgpack.packb("amdhsa.kernels") + b"\x92" + kernel + kernel
+    found = amdgpu_msgpack.KernelMaps(data)
+    assert len(found.rests) == len(found.kinds) == 1
+    note = amdgpu_msgpack.load(data)
+    assert note is not None
+    whole = msgpack.unpackb(data, strict_map_key=False, ext_hook=amdgpu_msgpack.extension)
+    assert joined(note) == whole
+    for end in range(len(data)):
+        with pytest.raises(amdgpu_msgpack.NotPlain):
+            amdgpu_msgpack.KernelMaps(data[:end])
 
 
 def test_a_name_that_is_no_text_in_utf_8_is_called_damage():
