@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -84,6 +85,7 @@ class LineRows:
         return np.where(last, self.offset, np.append(self.offset[1:], np.uint64(0)))
 
     @classmethod
+    @cache
     def empty(cls) -> LineRows:
         u32 = np.zeros(0, np.uint32)
         return cls(u32, np.zeros(0, np.uint64), u32, u32, u32, np.zeros(0, np.uint8))
@@ -124,6 +126,7 @@ class Scopes:
         return len(self.parent)
 
     @classmethod
+    @cache
     def empty(cls) -> Scopes:
         u32, u64 = np.zeros(0, np.uint32), np.zeros(0, np.uint64)
         return cls(u32, u32, u32, np.zeros(0, np.uint8), u32, u32, u32, u32, u32, u64, u64)
@@ -140,6 +143,7 @@ class FunctionLines(NamedTuple):
     end: U32
 
     @classmethod
+    @cache
     def empty(cls) -> FunctionLines:
         return cls(*[np.zeros(0, np.uint32)] * 4)
 
@@ -158,6 +162,7 @@ class WrittenScopes(NamedTuple):
     line: U32
 
     @classmethod
+    @cache
     def empty(cls) -> WrittenScopes:
         u32, u64, u8 = np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint8)
         return cls(u32, u64, u64, u32, u8, np.zeros(0, np.bool_), u32)
@@ -171,6 +176,7 @@ class TextSpans(NamedTuple):
     end: U64
 
     @classmethod
+    @cache
     def empty(cls) -> TextSpans:
         return cls(np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 
