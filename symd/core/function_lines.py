@@ -37,9 +37,11 @@ def line_ends(functions: tuple[Any, ...], is_inside: bytes, calls: tuple[Any, ..
     unit, file, line = functions
     inside = is_inside
     count: cython.Py_ssize_t = len(line)
+    room = cython.declare(cython.uint[::1])
     group = cython.declare(cython.uint[::1])
     last = cython.declare(cython.uint[::1])
-    group, last = array("I", bytes(4 * count)), array("I", bytes(4 * count))
+    room = memoryview(array("I", bytes(8 * count)))
+    group, last = room[:count], room[count:]
     groups: dict[int, int] = {}
     at: cython.Py_ssize_t
     key: cython.ulonglong
@@ -56,7 +58,7 @@ def line_ends(functions: tuple[Any, ...], is_inside: bytes, calls: tuple[Any, ..
     is_moved = cython.declare(cython.uchar[::1])
     is_moved = bytearray(len(groups) + 1)
     if calls is not None:
-        _take_calls(calls, functions, group, last, is_moved)
+        _take_calls(calls, unit, file, line, group, last, is_moved)
     keys = array("Q", bytes(8 * declared))
     places = cython.declare(cython.ulonglong[::1])
     places = keys
@@ -84,23 +86,21 @@ def line_ends(functions: tuple[Any, ...], is_inside: bytes, calls: tuple[Any, ..
 @cython.exceptval(-1, check=True)
 def _take_calls(
     calls: tuple[Any, ...],
-    functions: tuple[Any, ...],
+    unit: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
+    file: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
+    line: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
     group: cython.uint[::1],
     last: cython.uint[::1],
     is_moved: cython.uchar[::1],
 ) -> cython.int:
     """Move the ``last`` line of each function behind its calls, and tell the groups in which one calls from before its
     own line."""
-    unit = cython.declare(cython.const[cython.uint][::1])
-    file = cython.declare(cython.const[cython.uint][::1])
-    line = cython.declare(cython.const[cython.uint][::1])
     parent = cython.declare(cython.const[cython.uint][::1])
     inlined = cython.declare(cython.const[cython.uchar][::1])
     function = cython.declare(cython.const[cython.uint][::1])
     call_file = cython.declare(cython.const[cython.uint][::1])
     call_line = cython.declare(cython.const[cython.uint][::1])
     call_unit = cython.declare(cython.const[cython.uint][::1])
-    unit, file, line = functions
     parent, inlined, function, call_file, call_line, call_unit = calls
     scope: cython.Py_ssize_t
     caller: cython.uint
