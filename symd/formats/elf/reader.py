@@ -141,9 +141,16 @@ class Elf:
         """The first section of each name."""
         return {section.name: section for section in reversed(self.sections)}
 
-    def of_type(self, kind: int) -> list[Section]:
+    def of_type(self, kind: int) -> Sequence[Section]:
         """The sections of a type, in order."""
-        return [section for section in self.sections if section.type == kind]
+        return self._by_type.get(kind, ())
+
+    @cached_property
+    def _by_type(self) -> dict[int, list[Section]]:
+        found: dict[int, list[Section]] = {}
+        for section in self.sections:
+            found.setdefault(section.type, []).append(section)
+        return found
 
     def symbols(self, table: Section, types: Sequence[int] = ()) -> list[Symbol]:
         """The entries of a symbol table section, in order, the null entry included; with ``types`` those of them alone
