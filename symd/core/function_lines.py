@@ -22,21 +22,22 @@ NO_END = 0xFFFFFFFF
 _NO_END = cython.declare(cython.uint, NO_END)
 
 
-def line_ends(functions: tuple[Any, ...], is_inside: bytes, calls: tuple[Any, ...] | None = None) -> array[int]:
-    """For each function the line (u32) behind its last one. ``functions`` are the unit, file and line (u32) of each
-    declaration, and ``is_inside`` tells those that stand inside another function and end none; NO_END where no other
-    declaration follows.
+def line_ends(functions: Any, is_inside: bytes, scopes: Any = None, inlined: Any = None) -> array[int]:
+    """For each function the line (u32) behind its last one. ``functions`` is the table of functions of
+    ``symd.core.scopes.ScopeRows``, and ``is_inside`` tells those that stand inside another function and end none;
+    NO_END where no other declaration follows.
 
-    ``calls`` are of each scope the parent, whether it is inlined (u8), its function, call file, call line and unit
-    (u32): a function ends behind the last line from which it calls something that was inlined, and a file in which one
-    calls from a line before its own has 0 for all of its functions."""
+    ``scopes`` and ``inlined`` are of ``ScopeRows``, too: a function ends behind the last line from which it calls
+    something that was inlined, and a file in which one calls from a line before its own has 0 for all of its
+    functions."""
+    table = cython.declare(cython.const[cython.uint][::1])
     unit = cython.declare(cython.const[cython.uint][::1])
     file = cython.declare(cython.const[cython.uint][::1])
     line = cython.declare(cython.const[cython.uint][::1])
     inside = cython.declare(cython.const[cython.uchar][::1])
-    unit, file, line = functions
-    inside = is_inside
-    count: cython.Py_ssize_t = len(line)
+    table, inside = functions, is_inside
+    count: cython.Py_ssize_t = len(inside)
+    file, line, unit = table[2 * count : 3 * count], table[3 * count : 4 * count], table[4 * count :]
     room = cython.declare(cython.uint[::1])
     group = cython.declare(cython.uint[::1])
     last = cython.declare(cython.uint[::1])
@@ -57,8 +58,8 @@ def line_ends(functions: tuple[Any, ...], is_inside: bytes, calls: tuple[Any, ..
         declared += not inside[at]
     is_moved = cython.declare(cython.uchar[::1])
     is_moved = bytearray(len(groups) + 1)
-    if calls is not None:
-        _take_calls(calls, unit, file, line, group, last, is_moved)
+    if scopes is not None:
+        _take_calls(scopes, inlined, unit, file, line, group, last, is_moved)
     keys = array("Q", bytes(8 * declared))
     places = cython.declare(cython.ulonglong[::1])
     places = keys
@@ -85,7 +86,8 @@ def line_ends(functions: tuple[Any, ...], is_inside: bytes, calls: tuple[Any, ..
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def _take_calls(
-    calls: tuple[Any, ...],
+    scopes: Any,
+    is_inlined: Any,
     unit: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
     file: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
     line: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
@@ -101,10 +103,14 @@ def _take_calls(
     call_file = cython.declare(cython.const[cython.uint][::1])
     call_line = cython.declare(cython.const[cython.uint][::1])
     call_unit = cython.declare(cython.const[cython.uint][::1])
-    parent, inlined, function, call_file, call_line, call_unit = calls
+    table = cython.declare(cython.const[cython.uint][::1])
+    table, inlined = scopes, is_inlined
+    count: cython.Py_ssize_t = len(inlined)
+    parent, call_file, call_line = table[:count], table[3 * count : 4 * count], table[4 * count : 5 * count]
+    call_unit, function = table[6 * count : 7 * count], table[7 * count :]
     scope: cython.Py_ssize_t
     caller: cython.uint
-    for scope in range(len(parent)):
+    for scope in range(count):
         if not inlined[scope] or parent[scope] == _NO_PARENT:
             continue
         caller = function[parent[scope]]

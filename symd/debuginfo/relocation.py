@@ -74,7 +74,9 @@ def amdgpu(code: CodeObject, layout: LinearLayout) -> Contents:
     for section in debug:
         starts[section.index] = sizes.get(section.name, 0)
         sizes[section.name] = starts[section.index] + len(section.data)
-    bases = {number: base for number, base in (starts | layout.bases()).items() if number < SHN_LORESERVE}
+    bases = starts | layout.bases()
+    if len(code.sections) > SHN_LORESERVE:
+        bases = {number: base for number, base in bases.items() if number < SHN_LORESERVE}
     symbols = _symbols(next((section for section in code.sections if section.type == SHT_SYMTAB), None), bases)
     tables: dict[int, list[Section]] = {}  # by the section that they are for: names repeat where there are groups
     for table in _tables(code):

@@ -498,9 +498,8 @@ class _Reconciler:
     def _may_be_meant(self, declaration: int, line: int, root: int) -> bool:
         """Whether a row of ``root`` may have the line because it lost a piece of a copy of that function: there is one,
         and rows have the line, or would have it if the copy said where its code is."""
-        if not self._copies.of(root, [declaration]):
-            return False
-        return self._seen.has(declaration, line) or (root, declaration) in self._lost
+        is_likely = self._seen.has(declaration, line) or (root, declaration) in self._lost
+        return is_likely and bool(self._copies.of(root, [declaration]))
 
     def _only(self, home: int, owners: list[int]) -> int | None:
         """The only copy of one of these declarations in the function around ``home``."""
