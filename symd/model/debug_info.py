@@ -1,4 +1,7 @@
-"""What is decoded from one code object: line rows and scopes, as columns."""
+"""What is decoded from one code object: line rows and scopes, as columns.
+
+Nobody changes any of it. No dataclass says so: a frozen one takes ten times as long to make, and a module may have
+thousands of code objects."""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ class RowCalls(NamedTuple):
         return cls(nothing, nothing, nothing, nothing, np.zeros(count, np.uint8))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LineRows:
     """A decoded line table of one code object, in table order: equally long columns.
 
@@ -96,7 +99,7 @@ BODY = 2
 NO_FUNCTION = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Scopes:
     """Functions and inlined calls of one code object: two tables of equally long columns.
 
@@ -181,7 +184,7 @@ class TextSpans(NamedTuple):
         return cls(np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class DebugInfo:
     """Everything decoded from one code object's debug data. ``files`` and ``names`` begin with "". ``elsewhere`` is the
     code whose functions and inlined calls are described in files that are not here; ``strays`` is code that something

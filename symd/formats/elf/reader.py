@@ -131,6 +131,7 @@ class Elf:
         self, header: Header, data: bytes, sections: tuple[Section, ...], segments: tuple[ElfSegment, ...] = ()
     ) -> None:
         self.header, self.data, self.sections, self.segments = header, data, sections, segments
+        self._by_type: dict[int, list[Section]] | None = None
 
     def with_sections(self, sections: tuple[Section, ...]) -> Elf:
         """A copy of the image with other sections."""
@@ -143,14 +144,11 @@ class Elf:
 
     def of_type(self, kind: int) -> Sequence[Section]:
         """The sections of a type, in order."""
+        if self._by_type is None:
+            self._by_type = {}
+            for section in self.sections:
+                self._by_type.setdefault(section.type, []).append(section)
         return self._by_type.get(kind, ())
-
-    @cached_property
-    def _by_type(self) -> dict[int, list[Section]]:
-        found: dict[int, list[Section]] = {}
-        for section in self.sections:
-            found.setdefault(section.type, []).append(section)
-        return found
 
     def symbols(self, table: Section, types: Sequence[int] = ()) -> list[Symbol]:
         """The entries of a symbol table section, in order, the null entry included; with ``types`` those of them alone
