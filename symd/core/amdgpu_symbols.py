@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 
 import cython
 
+from symd.model.light_typing import Any
+
 if cython.compiled:
     from cython.cimports.symd.core import sorting
 else:
@@ -25,9 +27,9 @@ _UNDEF = cython.declare(cython.uint, 0)
 _LORESERVE = cython.declare(cython.uint, 0xFF00)
 _XINDEX = cython.declare(cython.uint, 0xFFFF)
 _LARGEST = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-LOADED, EXECUTABLE = 1, 2
+_LOADED = cython.declare(cython.uchar, 2)
+_EXECUTABLE = cython.declare(cython.uchar, 4)
 """What is told of a section: it takes room in memory (SHF_ALLOC), it holds code (SHF_EXECINSTR)."""
-_EXECUTABLE = cython.declare(cython.uchar, EXECUTABLE)
 _DESCRIPTOR = ".kd"
 _OVERLAP = 16
 """Times the size of a table of strings that its strings may have together, for such as share their ends."""
@@ -60,19 +62,19 @@ class SymbolTable:
     _starts = cython.declare(cython.const[cython.ulonglong][::1])
     _is_relocatable = cython.declare(cython.bint)
 
-    def __init__(self, strings: bytes, sections: Sequence[tuple[int, int, int]], is_relocatable: bool) -> None:
-        """``strings`` is the table of names. ``sections`` are (address, size, bits LOADED and EXECUTABLE) by number.
-        Where ``is_relocatable`` values are offsets in the sections that symbols name."""
+    def __init__(self, strings: bytes, sections: Sequence[Any], is_relocatable: bool) -> None:
+        """``strings`` is the table of names. ``sections`` are ``symd.model.code.Section`` by number. Where
+        ``is_relocatable`` values are offsets in the sections that symbols name."""
         self._rows, self.descriptors = [], {}
         self._text, self._strings, self._known = strings, strings, {}
         self._left = _OVERLAP * len(strings) + _ALWAYS
-        self._address = array("Q", [address for address, _, _ in sections])
-        self._size = array("Q", [size for _, size, _ in sections])
-        self._kind = array("B", [kind for _, _, kind in sections])
+        self._address = array("Q", [section.address for section in sections])
+        self._size = array("Q", [section.size for section in sections])
+        self._kind = array("B", [section.flags & (_LOADED | _EXECUTABLE) for section in sections])
         self._is_relocatable = is_relocatable
-        loaded = sorted(
-            (address, number) for number, (address, size, kind) in enumerate(sections) if size and kind & LOADED
-        )
+        loaded: list[tuple[int, int]] = []
+        if not is_relocatable:  # where addresses tell sections
+            loaded = sorted([(s.address, number) for number, s in enumerate(sections) if s.size and s.flags & _LOADED])
         self._starts = array("Q", [address for address, _ in loaded])
         self._loaded = array("I", [number for _, number in loaded])
 

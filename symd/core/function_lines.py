@@ -22,24 +22,27 @@ NO_END = 0xFFFFFFFF
 _NO_END = cython.declare(cython.uint, NO_END)
 
 
-def line_ends(functions: tuple[Any, ...], is_inside: bytes, calls: tuple[Any, ...] | None = None) -> array[int]:
-    """For each function the line (u32) behind its last one. ``functions`` are the unit, file and line (u32) of each
-    declaration, and ``is_inside`` tells those that stand inside another function and end none; NO_END where no other
-    declaration follows.
+def line_ends(functions: Any, is_inside: bytes, scopes: Any = None, inlined: Any = None) -> array[int]:
+    """For each function the line (u32) behind its last one. ``functions`` is the table of functions of
+    ``symd.core.scopes.ScopeRows``, and ``is_inside`` tells those that stand inside another function and end none;
+    NO_END where no other declaration follows.
 
-    ``calls`` are of each scope the parent, whether it is inlined (u8), its function, call file, call line and unit
-    (u32): a function ends behind the last line from which it calls something that was inlined, and a file in which one
-    calls from a line before its own has 0 for all of its functions."""
+    ``scopes`` and ``inlined`` are of ``ScopeRows``, too: a function ends behind the last line from which it calls
+    something that was inlined, and a file in which one calls from a line before its own has 0 for all of its
+    functions."""
+    table = cython.declare(cython.const[cython.uint][::1])
     unit = cython.declare(cython.const[cython.uint][::1])
     file = cython.declare(cython.const[cython.uint][::1])
     line = cython.declare(cython.const[cython.uint][::1])
     inside = cython.declare(cython.const[cython.uchar][::1])
-    unit, file, line = functions
-    inside = is_inside
-    count: cython.Py_ssize_t = len(line)
+    table, inside = functions, is_inside
+    count: cython.Py_ssize_t = len(inside)
+    file, line, unit = table[2 * count : 3 * count], table[3 * count : 4 * count], table[4 * count :]
+    room = cython.declare(cython.uint[::1])
     group = cython.declare(cython.uint[::1])
     last = cython.declare(cython.uint[::1])
-    group, last = array("I", bytes(4 * count)), array("I", bytes(4 * count))
+    room = memoryview(array("I", bytes(8 * count)))
+    group, last = room[:count], room[count:]
     groups: dict[int, int] = {}
     at: cython.Py_ssize_t
     key: cython.ulonglong
@@ -55,8 +58,8 @@ def line_ends(functions: tuple[Any, ...], is_inside: bytes, calls: tuple[Any, ..
         declared += not inside[at]
     is_moved = cython.declare(cython.uchar[::1])
     is_moved = bytearray(len(groups) + 1)
-    if calls is not None:
-        _take_calls(calls, functions, group, last, is_moved)
+    if scopes is not None:
+        _take_calls(scopes, inlined, unit, file, line, group, last, is_moved)
     keys = array("Q", bytes(8 * declared))
     places = cython.declare(cython.ulonglong[::1])
     places = keys
@@ -83,28 +86,31 @@ def line_ends(functions: tuple[Any, ...], is_inside: bytes, calls: tuple[Any, ..
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def _take_calls(
-    calls: tuple[Any, ...],
-    functions: tuple[Any, ...],
+    scopes: Any,
+    is_inlined: Any,
+    unit: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
+    file: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
+    line: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
     group: cython.uint[::1],
     last: cython.uint[::1],
     is_moved: cython.uchar[::1],
 ) -> cython.int:
     """Move the ``last`` line of each function behind its calls, and tell the groups in which one calls from before its
     own line."""
-    unit = cython.declare(cython.const[cython.uint][::1])
-    file = cython.declare(cython.const[cython.uint][::1])
-    line = cython.declare(cython.const[cython.uint][::1])
     parent = cython.declare(cython.const[cython.uint][::1])
     inlined = cython.declare(cython.const[cython.uchar][::1])
     function = cython.declare(cython.const[cython.uint][::1])
     call_file = cython.declare(cython.const[cython.uint][::1])
     call_line = cython.declare(cython.const[cython.uint][::1])
     call_unit = cython.declare(cython.const[cython.uint][::1])
-    unit, file, line = functions
-    parent, inlined, function, call_file, call_line, call_unit = calls
+    table = cython.declare(cython.const[cython.uint][::1])
+    table, inlined = scopes, is_inlined
+    count: cython.Py_ssize_t = len(inlined)
+    parent, call_file, call_line = table[:count], table[3 * count : 4 * count], table[4 * count : 5 * count]
+    call_unit, function = table[6 * count : 7 * count], table[7 * count :]
     scope: cython.Py_ssize_t
     caller: cython.uint
-    for scope in range(len(parent)):
+    for scope in range(count):
         if not inlined[scope] or parent[scope] == _NO_PARENT:
             continue
         caller = function[parent[scope]]

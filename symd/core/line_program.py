@@ -53,6 +53,8 @@ NAMED = 64
 """A bit of the flags of a row for which the inlined call was set; it is gone when calls are resolved."""
 
 _LEAST_ROOM = 64
+_GUESSED_ROOM = 1024
+"""Rows for which room is taken at once where the rest of the section may have as many: a row takes some four bytes."""
 
 
 @cython.cclass
@@ -357,10 +359,12 @@ class LineRows(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _take_room(self, most: cython.Py_ssize_t) -> cython.int:
-        """Take room for half as many rows more, and for no more than ``most``."""
+        """Take room for half as many rows more, or for those that the rest of a short section may have, and for no more
+        than ``most``."""
         if self._check_rows is not None:
             self._check_rows(self.count + 1)
-        more: cython.Py_ssize_t = min(self.count // 2 + _LEAST_ROOM, most)
+        more: cython.Py_ssize_t = max(self.count // 2 + _LEAST_ROOM, min(most // 4, _GUESSED_ROOM))
+        more = min(more, most)
         wide, narrow = bytes(8 * more), bytes(4 * more)
         self._release_views()
         try:

@@ -51,14 +51,16 @@ class ScopeRows:
     """Scopes and the functions that they belong to: ``scopes`` and ``functions`` are arrays of u32, in which
     SCOPE_COLUMNS and FUNCTION_COLUMNS stand one behind the other; ``inlined`` (u8) is equally long as a column of
     scopes, and ``range_scope`` (u32) as the ranges of the DIEs. ``symd.debuginfo.dwarf.columns.ScopeColumns`` and
-    ``FunctionColumns`` say what is in each. ``missing_names`` counts the places of names that hold no string."""
+    ``FunctionColumns`` say what is in each. ``missing_names`` counts the places of names that hold no string;
+    ``shared_units`` are the numbers of the units in which several functions are scopes."""
 
-    __slots__ = ("functions", "inlined", "missing_names", "range_scope", "scopes")
+    __slots__ = ("functions", "inlined", "missing_names", "range_scope", "scopes", "shared_units")
 
     def __init__(self) -> None:
         self.scopes, self.functions, self.range_scope = array("I"), array("I"), array("I")
         self.inlined = array("B")
         self.missing_names = 0
+        self.shared_units: list[int] = []
 
 
 def read_scopes(
@@ -299,6 +301,7 @@ def _add_scopes(
     table, inlined, files = found.scopes, found.inlined, _NO_NUMBERS
     place: cython.int = -1
     unit: cython.uint = 0
+    functions: cython.Py_ssize_t = 0  # that are scopes of that unit
     scope = 0
     for row in range(count):
         if not kept[row]:
@@ -307,10 +310,17 @@ def _add_scopes(
         if place != cython.cast(cython.int, rows.narrow_view[at + dies.UNIT]):
             place = cython.cast(cython.int, rows.narrow_view[at + dies.UNIT])
             files, unit = file_maps[place], units[place]
+            functions = 0
         around = rows.narrow_view[at + dies.PARENT]
         kept[row] = cython.cast(cython.uint, scope)
         inlined[scope] = rows.narrow_view[at + dies.TAG] == _INLINED_CALL
-        table[_PARENT * stride + scope] = kept[around - 1] if inlined[scope] and around else _NO_PARENT
+        if inlined[scope] and around:
+            table[_PARENT * stride + scope] = kept[around - 1]
+        else:
+            table[_PARENT * stride + scope] = _NO_PARENT
+            functions += 1
+            if functions == 2:
+                found.shared_units.append(unit)
         table[_NAME * stride + scope], table[_LINKAGE_NAME * stride + scope] = name[row], linkage_name[row]
         table[_CALL_FILE * stride + scope] = _file(files, rows.narrow_view[at + dies.CALL_FILE])
         table[_CALL_LINE * stride + scope] = rows.narrow_view[at + dies.CALL_LINE]

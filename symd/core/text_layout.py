@@ -32,15 +32,31 @@ def section_of(layout: Sequence[Any], gap: int, addresses: Any) -> tuple[array[i
     offset = cython.declare(cython.ulonglong[::1])
     is_known = cython.declare(cython.uchar[::1])
     number, offset, is_known = numbers, offsets, known
-    behind: cython.ulonglong = gap
+    _place(section, base, size, gap, wanted, number, offset, is_known)
+    return numbers, offsets, known
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def _place(
+    section: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
+    base: cython.const[cython.ulonglong][::1],  # type: ignore[valid-type] # a view, to Cython
+    size: cython.const[cython.ulonglong][::1],  # type: ignore[valid-type] # a view, to Cython
+    behind: cython.ulonglong,
+    wanted: cython.const[cython.ulonglong][::1],  # type: ignore[valid-type] # a view, to Cython
+    number: cython.uint[::1],
+    offset: cython.ulonglong[::1],
+    is_known: cython.uchar[::1],
+) -> cython.int:
+    """Fill in the three columns of ``section_of``."""
     slot: cython.Py_ssize_t = 0
     high: cython.Py_ssize_t
     middle: cython.Py_ssize_t
     last: cython.Py_ssize_t = len(base) - 1
     at: cython.Py_ssize_t
     if last < 0:
-        return numbers, offsets, known
-    for at in range(count):
+        return 0
+    for at in range(len(wanted)):
         if wanted[at] < base[slot] or (slot < last and wanted[at] >= base[slot + 1]):  # not where the one before is
             slot, high = 0, last
             while slot < high:
@@ -53,7 +69,7 @@ def section_of(layout: Sequence[Any], gap: int, addresses: Any) -> tuple[array[i
         if wanted[at] >= base[slot]:
             offset[at] = wanted[at] - base[slot]
             is_known[at] = offset[at] <= size[slot] or offset[at] - size[slot] <= behind
-    return numbers, offsets, known
+    return 0
 
 
 def begin_together(address: Any, ends: Any) -> bool:
@@ -79,35 +95,44 @@ def place_rows(
 ) -> tuple[array[int], bytearray]:
     """The section (u32) of each line sequence and whether it is kept: it begins in a section, and is not left out. The
     ``address`` (u64) of each row becomes the offset in the section where its sequence begins."""
+    numbers = cython.declare(cython.const[cython.uint][::1])
+    base = cython.declare(cython.const[cython.ulonglong][::1])
+    size = cython.declare(cython.const[cython.ulonglong][::1])
     addresses = cython.declare(cython.ulonglong[::1])
     the_ends = cython.declare(cython.const[cython.longlong][::1])
+    numbers, base, size = layout
     addresses, the_ends = address, ends
     count: cython.Py_ssize_t = len(the_ends)
-    starts = array("Q", bytes(8 * count))
+    places = cython.declare(cython.ulonglong[::1])
     start = cython.declare(cython.ulonglong[::1])
-    start = starts
+    offset = cython.declare(cython.ulonglong[::1])
+    places = memoryview(array("Q", bytes(16 * count)))
+    start, offset = places[:count], places[count:]
     sequence: cython.Py_ssize_t
     row: cython.Py_ssize_t
     first: cython.Py_ssize_t = 0
     for sequence in range(count):
         start[sequence] = addresses[first]
         first = the_ends[sequence]
-    section, offsets, is_kept = section_of(layout, gap, starts)
-    offset = cython.declare(cython.const[cython.ulonglong][::1])
+    found, is_kept = array("I", bytes(4 * count)), bytearray(count)
+    section = cython.declare(cython.uint[::1])
     kept = cython.declare(cython.uchar[::1])
     left_out = cython.declare(cython.const[cython.uchar][::1])
-    offset, kept = offsets, is_kept
-    left_out = is_kept if is_left_out is None else is_left_out
-    base: cython.ulonglong
+    section, kept = found, is_kept
+    left_out = kept
+    if is_left_out is not None:
+        left_out = is_left_out
+    _place(numbers, base, size, gap, start, section, offset, kept)
+    moved: cython.ulonglong
     first = 0
     for sequence in range(count):
         if is_left_out is not None and left_out[sequence]:
             kept[sequence] = False
-        base = start[sequence] - offset[sequence]
+        moved = start[sequence] - offset[sequence]
         for row in range(first, the_ends[sequence]):
-            addresses[row] = (addresses[row] - base) & _U64
+            addresses[row] = (addresses[row] - moved) & _U64
         first = the_ends[sequence]
-    return section, is_kept
+    return found, is_kept
 
 
 def row_at(address: Any, ends: Any, wanted: int) -> tuple[int, int]:

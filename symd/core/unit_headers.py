@@ -41,9 +41,12 @@ class UnitReader(ValueReader):
     _content = cython.declare(bytes)
     _sections = cython.declare(object)
     _strings = cython.declare(object)
+    _string_offsets = cython.declare(bytes)
+    _is_there = cython.declare(cython.bint)
 
     def __init__(self, sections: Any) -> None:
         """``sections`` are ``symd.debuginfo.dwarf.sections.DebugSections``."""
+        self._string_offsets = None
         self._content = content = sections.info.data
         self.data, self.section = content, sections.info.name
         self._sections, self._strings = sections, StringReader(sections)
@@ -164,8 +167,9 @@ class UnitReader(ValueReader):
             elif column == abbreviations.GNU_DWO_ID:
                 dwo_id = value
         if low_kind == abbreviations.ADDRX_KIND:
-            found: object = self._entry(self._sections.addresses.data, addr_base, low, self.address_size)
-            low, low_offset = (_U64, 0) if found is None else (found, low_offset)
+            low = self._entry(self._sections.addresses.data, addr_base, low, self.address_size)
+            if not self._is_there:
+                low, low_offset = _U64, 0
         elif low_kind != abbreviations.ADDR_KIND:
             low = 0
         unit.tag, unit.has_children = table.tags[number], table.have_children[number] != 0
@@ -191,15 +195,28 @@ class UnitReader(ValueReader):
         elif kind == abbreviations.STRP_KIND:
             found = self._strings.at(IN_STRINGS, value)
         elif kind == abbreviations.STRX_KIND:
-            offset = self._entry(self._sections.string_offsets.data, base, value, self.offset_size)
-            found = None if offset is None else self._strings.at(IN_STRINGS, offset)
+            if self._string_offsets is None:
+                self._string_offsets = self._sections.string_offsets.data
+            value = self._entry(self._string_offsets, base, value, self.offset_size)
+            found = self._strings.at(IN_STRINGS, value) if self._is_there else None
         return b"" if found is None else found
 
     @cython.cfunc
-    def _entry(self, data: bytes, base: Any, number: Any, size: cython.int) -> object:
-        """An entry of the table at ``base`` of a section; None where it is not there."""
-        at = base + number * size
-        return int.from_bytes(data[at : at + size], "little") if at + size <= len(data) else None
+    @cython.exceptval(-1, check=True)
+    def _entry(
+        self, data: bytes, base: cython.ulonglong, number: cython.ulonglong, size: cython.int
+    ) -> cython.ulonglong:
+        """An entry of the table at ``base`` of a section; ``_is_there`` tells whether it has that."""
+        end: cython.ulonglong = len(data)
+        width: cython.ulonglong = size
+        self._is_there = base <= end and number < (end - base) // width
+        found: cython.ulonglong = 0
+        byte: cython.int
+        if self._is_there:
+            at: cython.Py_ssize_t = base + number * width
+            for byte in range(size):
+                found |= cython.cast(cython.ulonglong, data[at + byte]) << (8 * byte)
+        return found
 
 
 @cython.cfunc

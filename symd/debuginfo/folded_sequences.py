@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from symd.core import function_lines as core
 from symd.core import text_layout
 from symd.debuginfo.dwarf.columns import FunctionColumns, LineColumns, ScopeColumns, spread, unit_ranges
-from symd.debuginfo.dwarf.lines import line_ends
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Units
 from symd.debuginfo.layout import LinearLayout
@@ -30,16 +29,13 @@ from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines, TextSpa
 def function_lines(scopes: ScopeColumns) -> FunctionLines:
     """The lines of ``scopes.functions``, unit by unit."""
     functions = scopes.functions
-    calls = (scopes.parent, scopes.inlined, scopes.function, scopes.call_file, scopes.call_line, scopes.unit)
-    end = line_ends([each.data for each in functions], scopes.names, tuple(each.data for each in calls))
-    return FunctionLines(functions.unit, functions.file, functions.line, np.frombuffer(end, np.uint32))
+    return FunctionLines(functions.unit, functions.file, functions.line, scopes.line_ends)
 
 
 def lines_to_the_next(functions: FunctionColumns) -> U32:
     """Where the lines of each function would end if the next declaration in its file and unit ended them, also one
     inside it: the line of that."""
-    declared = functions.unit.data, functions.file.data, functions.line.data
-    return np.frombuffer(core.line_ends(declared, bytes(len(functions.line))), np.uint32)
+    return np.frombuffer(core.line_ends(np.concatenate(functions).data, bytes(len(functions.line))), np.uint32)
 
 
 _NOBODY = -1

@@ -254,6 +254,7 @@ class _Scopes(PlainScopes):
             Names(),
         )
         found = core.read_scopes(dies, numbers, maps, StringReader(sections), names)
+        self._found = found
         *columns, self._unit, function = _columns(found.scopes, _WIDTH)
         self._functions = _columns(found.functions, len(core.FUNCTION_COLUMNS))
         ranges = found.range_scope, dies.ranges.start, dies.ranges.stop
@@ -273,8 +274,7 @@ class _Scopes(PlainScopes):
 
     @cached_property
     def _line_ends(self) -> array[int]:
-        calls = self.parent, self.inlined, self._function, *self._call[:2], self._unit
-        return line_ends(self._functions, self._strings, calls)
+        return line_ends(self._found, self._strings)
 
     def can_have(self, scope: int, file: int, line: int) -> bool:
         """Whether the function of a scope can have a line of a file, as far as one knows."""

@@ -44,17 +44,15 @@ def stray_ranges(
 ) -> TextSpans:
     """Text of blocks and variables that lies outside their functions, in the units in which several functions have
     code or should have. What cannot be read is left out."""
-    if code.vendor is not Vendor.INTEL:
-        return TextSpans.empty()
-    unit = scopes.unit[scopes.parent == NO_PARENT]
-    several = np.flatnonzero(np.bincount(unit) > 1).tolist() if len(unit) > 1 else []
-    if not several:
+    if code.vendor is not Vendor.INTEL or not scopes.shared_units:
         return TextSpans.empty()
     from symd.debuginfo.block_ranges import outside_of_functions  # noqa: PLC0415 - 0.2 ms: few need it
 
     found: list[tuple[int, int]] = []
     with suppress(Malformed, LimitExceeded):  # who asks for these variables is told
-        found = outside_of_functions(sections, units, several)
+        found = outside_of_functions(sections, units, scopes.shared_units)
+    if not found:
+        return TextSpans.empty()
     start, end = np.array(found, np.uint64).reshape(-1, 2).T
     return text_spans(layout, start, end)
 
@@ -380,9 +378,11 @@ def _renumbered(context: U32, keep: slice | Positions) -> U32:
 
 
 def _scopes(scopes: ScopeColumns, layout: LinearLayout) -> Scopes:
-    section, offset, found = layout.section_of(scopes.range_start)
+    numbers, offsets, are_found = text_layout.section_of(layout, GAP, scopes.range_start.data)
+    section, offset = np.frombuffer(numbers, np.uint32), np.frombuffer(offsets, np.uint64)
     of_scope, end = scopes.range_scope, offset + (scopes.range_end - scopes.range_start)
-    if not found.all():
+    if 0 in are_found:
+        found = np.frombuffer(are_found, np.bool_)
         of_scope, section, offset, end = of_scope[found], section[found], offset[found], end[found]
     return Scopes(
         scopes.parent,

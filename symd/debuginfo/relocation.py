@@ -74,18 +74,21 @@ def amdgpu(code: CodeObject, layout: LinearLayout) -> Contents:
     for section in debug:
         starts[section.index] = sizes.get(section.name, 0)
         sizes[section.name] = starts[section.index] + len(section.data)
-    bases = {number: base for number, base in (starts | layout.bases()).items() if number < SHN_LORESERVE}
+    bases = starts | layout.bases()
+    if len(code.sections) > SHN_LORESERVE:
+        bases = {number: base for number, base in bases.items() if number < SHN_LORESERVE}
     symbols = _symbols(next((section for section in code.sections if section.type == SHT_SYMTAB), None), bases)
     tables: dict[int, list[Section]] = {}  # by the section that they are for: names repeat where there are groups
-    for section in code.sections:
-        if section.type in (SHT_RELA, SHT_REL):
-            tables.setdefault(section.info, []).append(section)
-    content: dict[str, list[bytearray]] = {}
+    for table in _tables(code):
+        tables.setdefault(table.info, []).append(table)
+    content: dict[str, list[bytes | bytearray]] = {}
     for section in debug:
-        data = bytearray(section.data)
-        for table in tables.get(section.index, ()):
-            _opened(table).apply(data, table.name, _AMDGPU_WIDTHS, symbols, (FIRST_BASE, 2 * FIRST_BASE))
-        content.setdefault(section.name, []).append(data)
+        found: bytes | bytearray = section.data
+        if section.index in tables:
+            found = bytearray(found)
+            for table in tables[section.index]:
+                _opened(table).apply(found, table.name, _AMDGPU_WIDTHS, symbols, (FIRST_BASE, 2 * FIRST_BASE))
+        content.setdefault(section.name, []).append(found)
     return {name: b"".join(pieces) for name, pieces in content.items()}
 
 
@@ -97,11 +100,12 @@ def cuda(code: CodeObject, layout: LinearLayout) -> Contents:
     section. Shadow sections (.nv.merc.*) are not looked at. Raises Malformed, Unsupported."""
     bits = code.address_bits
     symbols = _symbols(code.section(".symtab"), layout.bases(), bits)
+    tables = _tables(code)
     content: dict[str, bytes] = {}
     for section in reversed(code.sections):
         if section.name.startswith(".debug_") or section.name == PTX_LINES:
             data = bytearray(section.data)
-            for table in _tables_for(code, section):
+            for table in _tables_for(code, tables, section):
                 _opened(table, bits).apply(data, section.name, _CUDA_WIDTHS, symbols, leaves_undefined=True)
             content[section.name] = bytes(data)
     return content
@@ -112,9 +116,14 @@ def igc(code: CodeObject, layout: LinearLayout) -> Contents:
     place holds 0 and the addend the true start, which is not 0 in a library's kernels. The dumped variant (machine 62)
     has relocations for all of its addresses and section offsets. Raises Malformed, Unsupported."""
     content: dict[str, bytes] = {}
+    tables = _tables(code)
     for section in _debug_sections(code):
+        found = _tables_for(code, tables, section)
+        if not found:
+            content[section.name] = section.data
+            continue
         data = bytearray(section.data)
-        for table in _tables_for(code, section):
+        for table in found:
             symtab = code.sections[table.link] if table.link < len(code.sections) else None
             symbols = _symbols(symtab, {} if code.linked else layout.bases(), name=table.name)
             _opened(table).apply(data, table.name, _IGC_WIDTHS[code.relocation], symbols)
@@ -129,7 +138,8 @@ def zebin(code: CodeObject, layout: LinearLayout) -> Contents:
     and everything is redone from the addends. Raises Malformed, Unsupported."""
     sections = {section.name: section for section in _debug_sections(code)}
     content = {name: bytearray(section.data) for name, section in sections.items()}
-    tables = {name: _one_table(code, section) for name, section in sections.items()}
+    known = _tables(code)
+    tables = {name: _one_table(code, known, section) for name, section in sections.items()}
     for name, table in tables.items():
         table.apply(content[name], name, _ZE_WIDTHS, None)
     if content.get(".debug_info"):
@@ -152,8 +162,9 @@ def relocated(code: CodeObject, layout: LinearLayout, budget: DebugBudget | None
     """The debug sections of ``code``, ready to be decoded within ``budget``, which is that of its module; without, the
     code object has one for itself. Raises Malformed or Unsupported rather than pass on a section whose relocations it
     could not apply."""
-    sections = DebugSections.of(SCHEMES[code.relocation](code, layout), budget or DebugBudget.of(code))
-    if any(section.name == DWO_NAMES["info"] for section in code.sections):
+    contents = SCHEMES[code.relocation](code, layout)
+    sections = DebugSections.of(contents, budget or DebugBudget.of(code))
+    if DWO_NAMES["info"] in contents:
         sections = with_split(sections, split_contents(code.sections))
     return sections
 
@@ -188,20 +199,23 @@ def _opened(table: Section, bits: int = 64) -> RelocationTable:
     return RelocationTable(table.data, table.name, bits, table.type == SHT_RELA)
 
 
-def _tables_for(code: CodeObject, target: Section) -> list[Section]:
-    """The relocation tables whose name or sh_info says that they are for ``target``."""
+def _tables(code: CodeObject) -> list[Section]:
+    """The relocation tables of an object."""
+    return [section for section in code.sections if section.type in (SHT_RELA, SHT_REL)]
+
+
+def _tables_for(code: CodeObject, tables: Sequence[Section], target: Section) -> list[Section]:
+    """Those of the relocation ``tables`` whose name and sh_info say that they are for ``target``."""
     names = f".rela{target.name}", f".rel{target.name}"
     return [
-        section
-        for section in code.sections
-        if section.name in names
-        and section.type in (SHT_RELA, SHT_REL)
-        and (section.info in (0, target.index) or section.info >= len(code.sections))
+        table
+        for table in tables
+        if table.name in names and (table.info in (0, target.index) or table.info >= len(code.sections))
     ]
 
 
-def _one_table(code: CodeObject, section: Section) -> RelocationTable:
-    found = _tables_for(code, section)
+def _one_table(code: CodeObject, tables: Sequence[Section], section: Section) -> RelocationTable:
+    found = _tables_for(code, tables, section)
     if len(found) > 1:
         raise Malformed("has more than one relocation table", where=section.name)
     return _opened(found[0] if found else Section(0, "", SHT_RELA, 0, 0, 0, b""))

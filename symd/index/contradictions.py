@@ -457,7 +457,8 @@ class _Reconciler:
     def row(self, first: int, stop: int) -> Iterator[tuple[int, int, int, bool]]:
         pieces = range(first, stop)
         scopes = [self._scope(piece) for piece in pieces]
-        torn = any(bool(self._claims.torn[self._text.area[piece]]) for piece in pieces)
+        area = self._text.area.item
+        torn = any(self._claims.torn.item(area(piece)) for piece in pieces)
         home = scopes[0]
         owners = self._owners(first, home)
         believed = home if owners is None else self._only(home, owners)
@@ -465,41 +466,40 @@ class _Reconciler:
             if believed is not None and (scope == believed or (scope == home and owners is not None)):
                 if believed != self._written(piece):
                     yield piece, believed, Reason.INFERRED, torn
-            elif scope >= 0 or self._text.in_kernel[self._text.area[piece]]:
+            elif scope >= 0 or self._text.in_kernel.item(area(piece)):
                 sure = self._common(home, owners) if owners is not None and scope == home else scope
                 yield piece, sure if not torn else self._inlined(sure), Reason.CONTRADICTORY, torn
 
     def _written(self, piece: int) -> int:
-        return int(self._text.scope[self._text.area[piece]])
+        return self._text.scope.item(self._text.area.item(piece))
 
     def _scope(self, piece: int) -> int:
         """The scope that is written, or the only function that says the piece is its own."""
         written = self._written(piece)
-        return written if written >= 0 else int(self._claims.sole[self._text.area[piece]])
+        return written if written >= 0 else self._claims.sole.item(self._text.area.item(piece))
 
     def _root(self, scope: int) -> int:
-        return int(self._roots[scope]) if scope >= 0 else _NOBODY
+        return self._roots.item(scope) if scope >= 0 else _NOBODY
 
     def _inlined(self, scope: int) -> int:
         """An inlined call says of itself where it is; the function around cannot be believed."""
-        return scope if scope >= 0 and self._scopes.inlined[scope] else _NOBODY
+        return scope if scope >= 0 and self._scopes.inlined.item(scope) else _NOBODY
 
     def _owners(self, piece: int, scope: int) -> list[int] | None:
         """The declarations of the functions whose line the row has; None where the function of ``scope`` may have it
         after all, or nobody is known to."""
-        row, function = self._text.row[piece], int(self._scopes.function[scope])
-        file, line = int(self._rows.file[row]), int(self._rows.line[row])
-        owners = self._declarations.having(int(self._functions.unit[function]), file, line)
-        if int(self._declarations.number[function]) in owners:
+        row, function = self._text.row.item(piece), self._scopes.function.item(scope)
+        file, line = self._rows.file.item(row), self._rows.line.item(row)
+        owners = self._declarations.having(self._functions.unit.item(function), file, line)
+        if self._declarations.number.item(function) in owners:
             return None
         return [each for each in owners if self._may_be_meant(each, line, self._root(scope))] or None
 
     def _may_be_meant(self, declaration: int, line: int, root: int) -> bool:
         """Whether a row of ``root`` may have the line because it lost a piece of a copy of that function: there is one,
         and rows have the line, or would have it if the copy said where its code is."""
-        if not self._copies.of(root, [declaration]):
-            return False
-        return self._seen.has(declaration, line) or (root, declaration) in self._lost
+        is_likely = self._seen.has(declaration, line) or (root, declaration) in self._lost
+        return is_likely and bool(self._copies.of(root, [declaration]))
 
     def _only(self, home: int, owners: list[int]) -> int | None:
         """The only copy of one of these declarations in the function around ``home``."""
@@ -556,7 +556,7 @@ class _Declarations:
         """Numbers of the places in a unit whose functions can have this line."""
         stop = bisect_right(self._keys, (unit, file, line))
         near = range(max(stop - _MAX_COPIES, 0), stop)
-        return [each for each in near if self._keys[each][:2] == (unit, file) and line < self._end[each]]
+        return [each for each in near if self._keys[each][:2] == (unit, file) and line < self._end.item(each)]
 
 
 class _SeenLines:

@@ -76,7 +76,7 @@ class Section:
     _fields = (
         "index", "name", "type", "flags", "address", "size", "content", "link", "info", "entry_size", "begin", "end"
     )  # fmt: skip
-    __slots__ = ("__weakref__", "_data", *_fields)
+    __slots__ = ("__weakref__", "_data", "executable", *_fields)
 
     def __init__(
         self,
@@ -98,6 +98,7 @@ class Section:
         self.index, self.name, self.type, self.flags = index, name, type, flags
         self.address, self.size, self.content = address, size, content
         self.link, self.info, self.entry_size, self.begin, self.end = link, info, entry_size, begin, end
+        self.executable = flags & 0x4 != 0  # SHF_EXECINSTR
         self._data: bytes | None = None
 
     def changed(self, **changes: Any) -> Section:
@@ -131,10 +132,6 @@ class Section:
     def forget(self) -> None:
         """Keep no bytes that can be read again when somebody looks again."""
         self._data = None
-
-    @property
-    def executable(self) -> bool:
-        return bool(self.flags & 0x4)  # SHF_EXECINSTR
 
 
 class Function(NamedTuple):

@@ -1,10 +1,14 @@
-"""What is decoded from one code object: line rows and scopes, as columns."""
+"""What is decoded from one code object: line rows and scopes, as columns.
+
+Nobody changes any of it. No dataclass says so: a frozen one takes ten times as long to make, and a module may have
+thousands of code objects."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +61,7 @@ class RowCalls(NamedTuple):
         return cls(nothing, nothing, nothing, nothing, np.zeros(count, np.uint8))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LineRows:
     """A decoded line table of one code object, in table order: equally long columns.
 
@@ -84,6 +88,7 @@ class LineRows:
         return np.where(last, self.offset, np.append(self.offset[1:], np.uint64(0)))
 
     @classmethod
+    @cache
     def empty(cls) -> LineRows:
         u32 = np.zeros(0, np.uint32)
         return cls(u32, np.zeros(0, np.uint64), u32, u32, u32, np.zeros(0, np.uint8))
@@ -94,7 +99,7 @@ BODY = 2
 NO_FUNCTION = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Scopes:
     """Functions and inlined calls of one code object: two tables of equally long columns.
 
@@ -124,6 +129,7 @@ class Scopes:
         return len(self.parent)
 
     @classmethod
+    @cache
     def empty(cls) -> Scopes:
         u32, u64 = np.zeros(0, np.uint32), np.zeros(0, np.uint64)
         return cls(u32, u32, u32, np.zeros(0, np.uint8), u32, u32, u32, u32, u32, u64, u64)
@@ -140,6 +146,7 @@ class FunctionLines(NamedTuple):
     end: U32
 
     @classmethod
+    @cache
     def empty(cls) -> FunctionLines:
         return cls(*[np.zeros(0, np.uint32)] * 4)
 
@@ -158,6 +165,7 @@ class WrittenScopes(NamedTuple):
     line: U32
 
     @classmethod
+    @cache
     def empty(cls) -> WrittenScopes:
         u32, u64, u8 = np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint8)
         return cls(u32, u64, u64, u32, u8, np.zeros(0, np.bool_), u32)
@@ -171,11 +179,12 @@ class TextSpans(NamedTuple):
     end: U64
 
     @classmethod
+    @cache
     def empty(cls) -> TextSpans:
         return cls(np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class DebugInfo:
     """Everything decoded from one code object's debug data. ``files`` and ``names`` begin with "". ``elsewhere`` is the
     code whose functions and inlined calls are described in files that are not here; ``strays`` is code that something

@@ -30,6 +30,7 @@ from symd.debuginfo.dwarf import columns, forms, lines, units
 from symd.debuginfo.spirv import decoded
 from symd.formats.containers.amd import msgpack as amdgpu_notes
 from symd.formats.containers.amd import symbols as amdgpu_symbols
+from symd.formats.elf import contents, reader
 from symd.formats.spirv import words
 
 INHERITED = ("byte_reader", "abbreviations", "range_lists", "sorting", "strings", "dies")
@@ -67,7 +68,7 @@ def without_compiled_core() -> Iterator[None]:
     """Have relocations, DIE trees, names, scopes and what else follows from them read uncompiled."""
     names = (
         "amdgpu_symbols", "block_ranges", "dies", "function_lines", "inlined_calls", "kernel_maps", "line_header", "line_program", "relocations", "row_scopes", "scopes",
-        "spirv_lines", "spirv_words", "text_layout", "unit_headers",
+        "section_table", "spirv_lines", "spirv_words", "text_layout", "unit_headers",
     )  # fmt: skip
     core = {name: _run_once(name) for name in names}
     read = core["dies"]
@@ -96,6 +97,7 @@ def without_compiled_core() -> Iterator[None]:
         (lines, "LineRows", core["line_program"].LineRows),
         (decoded, "core", core["spirv_lines"]),
         (words, "core", core["spirv_words"]),
+        *((module, "core", core["section_table"]) for module in (contents, reader)),
         *((relocation, name, getattr(core["relocations"], name)) for name in ("RelocationTable", "SymbolValues")),
         *((module, "Names", _strings().Names) for module in (columns, units)),
         *((module, "StringReader", _strings().StringReader) for module in (lines, columns, units)),

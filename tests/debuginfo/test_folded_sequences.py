@@ -26,6 +26,7 @@ from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Answer
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT
 from symd.query.symbolize import symbolize
+from tests.debuginfo.scope_rows import with_line_ends
 from tests.tools import require
 
 TWO_HELPERS = """
@@ -297,7 +298,8 @@ def units(monkeypatch: pytest.MonkeyPatch) -> Units:
 
 def judged(lines: LineColumns, scopes: ScopeColumns, units: Units) -> tuple[list[bool], list[int]]:
     """(of each sequence whether it is another function's, where what is doubted begins and ends)."""
-    found = find_folded(DebugSections.of({}), lines, scopes, units, function_lines(scopes), TEXT)
+    functions = function_lines(with_line_ends(scopes))
+    found = find_folded(DebugSections.of({}), lines, scopes, units, functions, TEXT)
     of_others = [False] * len(lines.ends) if found.of_others is None else found.of_others.tolist()
     return of_others, np.concatenate(found.doubted[1:]).tolist()
 

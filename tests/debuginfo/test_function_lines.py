@@ -14,6 +14,7 @@ from symd.debuginfo.dwarf.columns import FunctionColumns, ScopeColumns
 from symd.debuginfo.folded_sequences import function_lines
 from symd.model.debug_info import NO_PARENT
 from tests import tools
+from tests.debuginfo.scope_rows import with_line_ends
 from tests.formats.containers.amd import objects
 
 NAMES = ("", "outer", "next", "operator()", "made", "__omp_outlined__", "_ZZ5outeriENK5Local4callEv", "method")
@@ -33,8 +34,12 @@ def lines(functions: list[tuple[str, str, int, int, int]], calls: list[tuple[int
     )
     count = len(functions)
     caller = [call[0] for call in calls]
+    zero = u32(*[0] * (count + len(calls)))
     scopes = replace(
         ScopeColumns.empty(),
+        name=zero,
+        linkage_name=zero,
+        call_column=zero,
         parent=u32(*[NO_PARENT] * count, *caller),
         inlined=np.array([0] * count + [1] * len(calls), np.uint8),
         call_file=u32(*[0] * count, *[call[1] for call in calls]),
@@ -44,7 +49,7 @@ def lines(functions: list[tuple[str, str, int, int, int]], calls: list[tuple[int
         functions=declared,
         names=NAMES,
     )
-    found = function_lines(scopes)
+    found = function_lines(with_line_ends(scopes))
     assert (found.first.tolist(), found.file.tolist(), found.unit.tolist()) == (list(line), list(file), list(unit))
     return found.end.tolist()
 

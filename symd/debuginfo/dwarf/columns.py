@@ -19,7 +19,7 @@ from symd.core import scopes as core
 from symd.core.dies import DieRows
 from symd.core.strings import Names, StringReader
 from symd.debuginfo.dwarf.forms import UNKNOWN_FORM
-from symd.debuginfo.dwarf.lines import maps_of_units, read_tables
+from symd.debuginfo.dwarf.lines import line_ends, maps_of_units, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections, Warnings
 from symd.debuginfo.dwarf.units import SCOPES, Unit, Units, read_rows, read_units
 from symd.errors import Malformed
@@ -147,7 +147,9 @@ class ScopeColumns:
     of them up to its function, ranges or not (a function that a compiler left empty still names its inlined calls), and
     every inlined call inside these (Intel's compiler leaves out the ranges of some).
     ``names`` begins with ``LineColumns.names``, so that the ``name`` column of the rows indexes it too. ``function`` is
-    the number of a scope's function in ``functions``, or ``symd.model.debug_info.NO_FUNCTION``.
+    the number of a scope's function in ``functions``, or ``symd.model.debug_info.NO_FUNCTION``, and ``line_ends`` u32
+    is the line behind the last one that each of these can have (``lines.line_ends``). ``shared_units`` are the numbers
+    of the units in which several functions are scopes.
     """
 
     parent: U32
@@ -163,8 +165,10 @@ class ScopeColumns:
     range_end: U64
     function: U32
     functions: FunctionColumns
+    line_ends: U32
     names: tuple[str, ...] = ("",)
     warnings: tuple[str, ...] = ()
+    shared_units: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -173,7 +177,7 @@ class ScopeColumns:
     def empty(cls) -> ScopeColumns:
         u32, u64 = np.zeros(0, np.uint32), np.zeros(0, np.uint64)
         u8 = np.zeros(0, np.uint8)
-        return cls(u32, u32, u32, u8, u32, u32, u32, u32, u32, u64, u64, u32, FunctionColumns.empty())
+        return cls(u32, u32, u32, u8, u32, u32, u32, u32, u32, u64, u64, u32, FunctionColumns.empty(), u32)
 
 
 def read_lines(sections: DebugSections, units: Units | None = None) -> LineColumns:
@@ -187,8 +191,8 @@ def read_lines(sections: DebugSections, units: Units | None = None) -> LineColum
         line=np.frombuffer(rows.line, np.uint32, count),
         column=np.frombuffer(rows.column, np.uint32, count),
         flags=np.frombuffer(rows.flags, np.uint8, count),
-        ends=np.array(rows.ends, np.int64),
-        table=np.array(rows.program, np.uint32),
+        ends=np.frombuffer(rows.ends, np.int64),
+        table=np.frombuffer(rows.program, np.uint32),
         files=tables.files,
         tables=tuple(header.offset for header in tables.headers),
         file_maps=tables.file_maps,
@@ -341,6 +345,7 @@ def _columns(
 
     scopes = np.frombuffer(found.scopes, np.uint32).reshape(len(core.SCOPE_COLUMNS), -1)
     functions = np.frombuffer(found.functions, np.uint32).reshape(len(core.FUNCTION_COLUMNS), -1)
+    every_name = names.all()
     return ScopeColumns(
         **dict(zip(core.SCOPE_COLUMNS, scopes, strict=True)),
         inlined=np.frombuffer(found.inlined, np.uint8),
@@ -348,6 +353,8 @@ def _columns(
         range_start=np.frombuffer(dies.ranges.start, np.uint64),
         range_end=np.frombuffer(dies.ranges.stop, np.uint64),
         functions=FunctionColumns(*functions),
-        names=names.all(),
+        line_ends=np.frombuffer(line_ends(found, every_name), np.uint32),
+        names=every_name,
         warnings=warnings.all(),
+        shared_units=found.shared_units,
     )

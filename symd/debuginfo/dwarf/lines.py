@@ -17,6 +17,7 @@ from symd.core import inlined_calls
 from symd.core.inlined_calls import InlinedCalls
 from symd.core.line_header import LineHeader, LineHeaderReader
 from symd.core.line_program import LineRows
+from symd.core.scopes import FUNCTION_COLUMNS, ScopeRows
 from symd.core.strings import StringReader
 from symd.debuginfo.dwarf.constants import Lnct
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections, Warnings
@@ -286,13 +287,13 @@ _INSIDE = ("operator()", "_block_invoke", "omp_outlined")
 """What the names of lambdas, blocks and outlined regions have in common."""
 
 
-def line_ends(functions: Sequence[memoryview], names: Sequence[str], calls: tuple[memoryview, ...]) -> array[int]:
+def line_ends(found: ScopeRows, names: Sequence[str]) -> array[int]:
     """For each function the line (u32) behind its last one: ``symd.core.function_lines.NO_END`` where no other
-    declaration follows, 0 where nothing is known. ``functions`` are the columns FUNCTION_COLUMNS of
-    ``symd.core.scopes``, whose names are indexes of ``names``; ``calls`` are those of
-    ``symd.core.function_lines.line_ends``."""
-    name, linkage_name, file, line, unit = functions
-    return core.line_ends((unit, file, line), _are_inside(name.tolist(), linkage_name.tolist(), names), calls)
+    declaration follows, 0 where nothing is known. The names of functions are indexes of ``names``."""
+    count = len(found.functions) // len(FUNCTION_COLUMNS)
+    named = found.functions[: 2 * count].tolist()
+    inside = _are_inside(named[:count], named[count:], names)
+    return core.line_ends(found.functions, inside, found.scopes, found.inlined)
 
 
 def _are_inside(name: list[int], linkage_name: list[int], names: Sequence[str]) -> bytes:

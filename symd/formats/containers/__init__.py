@@ -125,17 +125,17 @@ class ContainerUnpacker:
         """Open one element and what is inside it."""
         place = "/".join(path)
         self._budget.check_depth(depth, place or "the module")
-        element = element._replace(
-            content=element.data, path=ObjectPath(place), stored=len(self.data), outline=self._outline
-        )
-        module = identify(element.data)
+        name, _, kernel, target, bias, *_ = element
+        data, stored = element.data, len(self.data)
+        element = Element(name, data, kernel, target, bias, ObjectPath(place), stored, self._outline)
+        module = identify(data)
         if module is None:
             from symd.formats.containers.recognized import recognized  # noqa: PLC0415 - 5 ms: what is read needs no word for what is not
 
-            known = recognized(element.data)
+            known = recognized(data)
             if known is not None:
                 raise UnknownFormat(f"this is {known[0]}", where=place, hint=known[1])
-            head = element.data[:8].hex(" ") or "none, it is empty"
+            head = data[:8].hex(" ") or "none, it is empty"
             raise UnknownFormat(f"no reader knows this format; first bytes: {head}", where=place)
         contents = module.read(element, self._budget)
         if contents.apart is not None and not path:
@@ -150,11 +150,11 @@ class ContainerUnpacker:
         children = _uniquely_named(contents.elements)
         if contents.code_object is not None:
             made = [self._checked(contents.code_object, place)]
-            del contents, element  # while a generator waits, what it has names for stays in memory
+            del contents, element, data  # while a generator waits, what it has names for stays in memory
             self._found = True
             yield made.pop()
         else:
-            self.containers.append(ContainerSummary(ObjectPath(place), form, len(element.data), contents.facts))
+            self.containers.append(ContainerSummary(ObjectPath(place), form, len(data), contents.facts))
             self._without_code += bool(path) and not children
         for name, child in children:
             if self._on_the_way((*path, name)) and not (
@@ -173,8 +173,10 @@ class ContainerUnpacker:
         return with_files(code, self._apart[place], self._budget)
 
     def _on_the_way(self, path: tuple[str, ...]) -> bool:
+        if self._path is None:
+            return True
         place = "/".join(path)
-        return self._path is None or self._path == place or self._path.startswith(f"{place}/")
+        return self._path == place or self._path.startswith(f"{place}/")
 
     def _child(self, element: Element, path: tuple[str, ...], depth: int) -> Iterator[CodeObject]:
         try:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 
+from symd.core import section_table as core
 from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
 from symd.formats.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED, SHT_NOBITS
@@ -83,19 +84,12 @@ def overlapping(where: str) -> Malformed:
 
 
 def strings_at(table: bytes, offsets: Sequence[int], where: str) -> list[str]:
-    """The strings at some offsets. Strings may share their ends: n offsets into one string of n bytes hold n * n / 2.
-    Raises Malformed where that takes far more memory than the table."""
-    known: dict[int, str] = {}
-    left = 16 * len(table) + 65536  # real tables share tails, and stay far below
-    text = table.decode("latin-1") + "\0"
-    for offset in set(offsets):
-        found = known[offset] = text[offset : text.find("\0", offset)]
-        left -= len(found)
-        if left < 0:
-            raise overlapping(where)
-    if not table.isascii():
-        known = {offset: str(found.encode("latin-1"), "utf-8", "replace") for offset, found in known.items()}
-    return [known[offset] for offset in offsets]
+    """The strings at some offsets. Raises Malformed where these share so many ends that they take far more memory than
+    the table."""
+    found = core.strings_at(table, offsets)
+    if found is None:
+        raise overlapping(where)
+    return found
 
 
 _SYMBOL_BYTES = 24

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
-from itertools import repeat
-from operator import add
 
+from symd.core import section_table as core
 from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
 from symd.formats.elf.constants import (
@@ -27,7 +26,6 @@ from symd.formats.elf.constants import (
     PT_NOTE,
     PT_NULL,
     SHF_ALLOC,
-    SHF_COMPRESSED,
     SHF_EXECINSTR,
     SHN_UNDEF,
     SHN_XINDEX,
@@ -41,7 +39,7 @@ from symd.formats.elf.constants import (
     SHT_SYMTAB,
     SHT_ZEBIN_ZEINFO,
 )
-from symd.formats.elf.contents import ZDEBUG, Note, Symbol, decompressed, notes_in, strings_at
+from symd.formats.elf.contents import Note, Symbol, decompressed, notes_in, strings_at
 from symd.model.code import Section
 from symd.model.light_typing import Any, NamedTuple
 
@@ -55,9 +53,9 @@ FILE_HEADER_64 = struct.Struct("<HHIQQQIHHHHHH")
 """The file header of a 64-bit image behind the 16 bytes of e_ident (gABI, "ELF Header")."""
 FILE_HEADER_32 = struct.Struct("<HHIIIIIHHHHHH")
 _IDENT_SIZE = 16
-_EMPTY = (SHT_NULL, SHT_NOBITS)
+_EMPTY = frozenset({SHT_NULL, SHT_NOBITS})
 """Sections without content in the file."""
-_EMPTY_OF_MACHINE = {EM_CUDA: (*_EMPTY, SHT_CUDA_GLOBAL, SHT_CUDA_SHARED)}
+_EMPTY_OF_MACHINE = {EM_CUDA: _EMPTY | {SHT_CUDA_GLOBAL, SHT_CUDA_SHARED}}
 _ADDRESS_SPACE_BYTES = 1 << 64
 _SYMBOL: Callable[[tuple[Any, ...]], Symbol] = partial(tuple.__new__, Symbol)
 """Makes a symbol of its fields, in half of the time."""
@@ -71,8 +69,6 @@ _STEPS = {SHT_SYMTAB: 1, SHT_DYNSYM: 1, SHT_NOTE: 6, SHT_CUDA_INFO: 12, SHT_ZEBI
 element of a note may have one."""
 _MOST_TABLE_BYTES = 16 << 20
 """Four times what the most headers take that an image can have."""
-_OVERLAP = 8
-"""Times the size of the file that all sections together may have."""
 
 
 class Header(NamedTuple):
@@ -135,6 +131,7 @@ class Elf:
         self, header: Header, data: bytes, sections: tuple[Section, ...], segments: tuple[ElfSegment, ...] = ()
     ) -> None:
         self.header, self.data, self.sections, self.segments = header, data, sections, segments
+        self._by_type: dict[int, list[Section]] | None = None
 
     def with_sections(self, sections: tuple[Section, ...]) -> Elf:
         """A copy of the image with other sections."""
@@ -145,9 +142,13 @@ class Elf:
         """The first section of each name."""
         return {section.name: section for section in reversed(self.sections)}
 
-    def of_type(self, kind: int) -> list[Section]:
+    def of_type(self, kind: int) -> Sequence[Section]:
         """The sections of a type, in order."""
-        return [section for section in self.sections if section.type == kind]
+        if self._by_type is None:
+            self._by_type = {}
+            for section in self.sections:
+                self._by_type.setdefault(section.type, []).append(section)
+        return self._by_type.get(kind, ())
 
     def symbols(self, table: Section, types: Sequence[int] = ()) -> list[Symbol]:
         """The entries of a symbol table section, in order, the null entry included; with ``types`` those of them alone
@@ -291,8 +292,8 @@ def section_names(data: bytes, header: Header, headers: Sequence[_RawHeader], wh
     where = f"{where}: section names"
     table = b""
     if 0 < number < len(headers):
-        named = SectionHeader._make(headers[number])
-        table = b"" if named.type in _EMPTY else data[_extent(data, named.offset, named.size, where)]
+        _, kind, _, _, offset, size, *_ = headers[number]
+        table = b"" if kind in _EMPTY else data[_extent(data, offset, size, where)]
     return strings_at(table, [each[0] for each in headers], where)
 
 
@@ -301,23 +302,15 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
     names = section_names(data, header, headers, where)
     if not headers:
         return ()
-    # Column by column: a library of kernels has hundreds of thousands of sections.
-    _, kinds, flags, addresses, offsets, sizes, links, infos, _, entry_sizes = zip(*headers, strict=True)
-    steps = sum([_STEPS[kind] * size // 6 for kind, size in zip(kinds, sizes, strict=True) if kind in _STEPS])
+    steps = sum([_STEPS[fields[1]] * fields[5] // 6 for fields in headers if fields[1] in _STEPS])
     budget.spend(_HEADER_STEPS * len(headers) + steps, where)
     empty = _EMPTY_OF_MACHINE.get(header.machine, _EMPTY)
-    begins = [0 if kind in empty else offset for kind, offset in zip(kinds, offsets, strict=True)]
-    ends = [0 if kind in empty else offset + size for kind, offset, size in zip(kinds, offsets, sizes, strict=True)]
-    held = sum(ends) - sum(begins)
-    if max(ends) > len(data) or held > _OVERLAP * len(data) or max(map(add, addresses, sizes)) >= _ADDRESS_SPACE_BYTES:
-        _check_sections(data, headers, begins, ends, names, where)
-    numbers, content = range(len(headers)), repeat(partial(_content, data))
-    columns = (kinds, flags, addresses, sizes, content, links, infos, entry_sizes, begins, ends)
-    result = [*map(Section, numbers, names, *columns)]
-    for number, name, flag in zip(numbers, names, flags, strict=True):
-        if flag & SHF_COMPRESSED or name.startswith(ZDEBUG):
-            result[number] = decompressed(result[number], header.bits, budget, _place(where, number, name))
-    return tuple(result)
+    found, are_sound, packed = core.sections(headers, names, empty, len(data), partial(_content, data), Section)
+    if not are_sound:
+        _check_sections(data, headers, names, empty, where)
+    for number in packed:
+        found[number] = decompressed(found[number], header.bits, budget, _place(where, number, names[number]))
+    return tuple(found)
 
 
 def _content(data: bytes, begin: int, end: int) -> bytes:
@@ -335,22 +328,18 @@ def _place(where: str, number: int, name: str) -> str:
 
 
 def _check_sections(
-    data: bytes,
-    headers: Sequence[_RawHeader],
-    begins: Sequence[int],
-    ends: Sequence[int],
-    names: Sequence[str],
-    where: str,
+    data: bytes, headers: Sequence[_RawHeader], names: Sequence[str], empty: Collection[int], where: str
 ) -> None:
     """Raises Malformed where one of the sections cannot be, alone or together with those before it."""
     held = 0
-    for number, (fields, begin, end, name) in enumerate(zip(headers, begins, ends, names, strict=True)):
+    for number, (fields, name) in enumerate(zip(headers, names, strict=True)):
         place = _place(where, number, name)
-        held += end - begin
-        _extent(data, begin, end - begin, place)
+        begin, size = (0, 0) if fields[1] in empty else (fields[4], fields[5])
+        held += size
+        _extent(data, begin, size, place)
         if fields[2] & (SHF_ALLOC | SHF_EXECINSTR):
             _check_addresses(fields[3], fields[5], place)
-        if held > _OVERLAP * len(data):
+        if held > core.OVERLAP * len(data):
             raise Malformed("sections overlap so much that they hold eight times the file", where=place)
 
 

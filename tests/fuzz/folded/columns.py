@@ -21,6 +21,7 @@ from symd.debuginfo.folded_sequences import FoldedSequences, find_folded, functi
 from symd.debuginfo.layout import LinearLayout
 from symd.model.debug_info import NO_PARENT
 from tests.debuginfo.folded_one_by_one import OneByOne, judged
+from tests.debuginfo.scope_rows import with_line_ends
 from tests.fuzz.target import Target
 
 BASE = 0x20000
@@ -107,7 +108,7 @@ def _scopes(below: Below, functions: list[tuple[int, int, int, int]], units: int
     which, start_, end = _columns(ranges, 3)
     name, file, line, of_unit = _columns(functions, 4)
     zero = np.zeros(len(scopes), np.uint32)
-    return ScopeColumns(
+    made = ScopeColumns(
         parent=parents.astype(np.uint32),
         name=zero,
         linkage_name=zero,
@@ -121,8 +122,10 @@ def _scopes(below: Below, functions: list[tuple[int, int, int, int]], units: int
         range_end=end,
         function=function.astype(np.uint32),
         functions=FunctionColumns(*(each.astype(np.uint32) for each in (name, name, file, line, of_unit))),
+        line_ends=np.zeros(0, np.uint32),
         names=_NAMES,
     )
+    return with_line_ends(made)
 
 
 def _columns(rows: list[tuple[int, ...]], count: int) -> Iterator[np.ndarray]:

@@ -6,7 +6,7 @@ Source: LLVM's AMDGPU usage guide, "ELF Code Object" (e_flags) and "Target ID".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from operator import itemgetter
 
@@ -37,7 +37,7 @@ from symd.formats.elf.constants import (
     STT_AMDGPU_HSA_KERNEL,
 )
 from symd.formats.elf.contents import debug_scheme
-from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
+from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Vendor
 from symd.model.light_typing import Any
 from symd.model.summaries import NO_SECTIONS
 
@@ -59,13 +59,18 @@ def read(element: Element, budget: Budget) -> Contents:
     image, warnings = _image(element.data, budget)
     version = image.header.abi_version + 2
     notes = Notes(image)
-    read_symbols = cache(partial(Symbols, image))
-    kernels = LazySequence(lambda: _kernels(read_symbols(), notes))
-    functions = LazySequence(lambda: read_symbols().functions())
+    kernels: Sequence[Kernel]
+    functions: Sequence[Function]
     if element.outline:
         symbol_table(image)
-    elif not read_symbols().code:
-        warnings.append("holds no symbol of any code: neither kernels nor functions can be named")
+        read_symbols = cache(partial(Symbols, image))
+        kernels = LazySequence(lambda: _kernels(read_symbols(), notes))
+        functions = LazySequence(lambda: read_symbols().functions())
+    else:
+        read = Symbols(image)
+        if not read.code:
+            warnings.append("holds no symbol of any code: neither kernels nor functions can be named")
+        kernels, functions = _kernels(read, notes), LazySequence(read.functions)
     is_relocatable = image.header.type == ET_REL
     code = CodeObject(
         path=element.path,
@@ -75,7 +80,7 @@ def read(element: Element, budget: Budget) -> Contents:
         target=_target(image, version, notes) or element.target,
         data=element.data,
         sections=image.sections,
-        kernels=kernels if element.outline else kernels.plain(),
+        kernels=kernels,
         functions=functions,
         vendor=Vendor.AMD,
         relocation=RelocationScheme.AMDGPU if is_relocatable else RelocationScheme.NONE,

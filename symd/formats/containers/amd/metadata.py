@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 
 from symd.errors import Malformed
 from symd.formats.elf import Elf, Note
@@ -74,10 +74,13 @@ class Notes:
 
     def __init__(self, image: Elf) -> None:
         self._image = image
+        self._known: Metadata | None = None
 
-    @cached_property
+    @property
     def metadata(self) -> Metadata:
-        return metadata(self._image)
+        if self._known is None:  # a cached_property takes a lock, and a microsecond
+            self._known = metadata(self._image)
+        return self._known
 
     def may_name(self, symbols: Collection[str]) -> bool:
         """Whether the metadata could name one of ``symbols`` a kernel: False is certain. A msgpack string is in the

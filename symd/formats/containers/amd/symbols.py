@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import islice
 
-from symd.core.amdgpu_symbols import EXECUTABLE, LOADED, OverlappingStrings, SymbolTable
+from symd.core.amdgpu_symbols import OverlappingStrings, SymbolTable
 from symd.errors import Malformed
 from symd.formats.elf import Elf, ElfSegment
 from symd.formats.elf.constants import (
@@ -143,7 +143,6 @@ def _gnu_hash_count(table: bytes) -> int:
     return last
 
 
-_LOADED, _CODE = (0, LOADED), (0, EXECUTABLE)
 _PADDING = (0, 0xBF800000, 0xBF9F0000)
 """What linkers leave between sections, and what compilers do behind code: s_nop 0, s_code_end."""
 
@@ -250,12 +249,11 @@ def symbol_table(image: Elf) -> tuple[Elf, Section] | None:
 
 def _read(image: Elf, is_relocatable: bool) -> SymbolTable:
     """What is code or a descriptor. Raises Malformed."""
-    kinds = [(s.address, s.size, _LOADED[s.flags & SHF_ALLOC != 0] | _CODE[s.executable]) for s in image.sections]
-    found = symbol_table(image)
+    sections, found = image.sections, symbol_table(image)
     if found is None:
-        return SymbolTable(b"", kinds, is_relocatable)
+        return SymbolTable(b"", sections, is_relocatable)
     image, table = found
-    read = SymbolTable(image.strings_of(table), kinds, is_relocatable)
+    read = SymbolTable(image.strings_of(table), sections, is_relocatable)
     try:
         read.read(table.data, image.header.bits == 64)
     except OverlappingStrings:
