@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 
-import symd.core
 from symd.core import inlined_calls, line_program, name_families
 from symd.debuginfo.dwarf import lines as lines_module
 from symd.debuginfo.dwarf.columns import LineColumns
@@ -74,7 +73,7 @@ def core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     rows, calls, _ = request.param
     monkeypatch.setattr(lines_module, "LineRows", rows.LineRows)
     monkeypatch.setattr(lines_module, "StringReader", calls.StringReader)
-    monkeypatch.setattr(symd.core, "inlined_calls", calls)
+    monkeypatch.setattr(lines_module, "inlined_calls", calls)
 
 
 def read(*tables: bytes, strings: Sequence[str] = ("f", "g")) -> LineColumns:

@@ -13,7 +13,6 @@ from types import ModuleType
 from unittest.mock import patch
 
 import symd.core
-import symd.core.inlined_calls  # nobody does at first
 from symd.debuginfo import (
     block_ranges,
     embedded_sources,
@@ -93,7 +92,7 @@ def without_compiled_core() -> Iterator[None]:
         ),
         *((amdgpu_notes, name, getattr(core["kernel_maps"], name)) for name in ("KernelMaps", "NotPlain")),
         (rows_alone, "core", core["row_scopes"]),
-        (symd.core, "inlined_calls", core["inlined_calls"]),
+        (lines, "inlined_calls", core["inlined_calls"]),
         (lines, "LineRows", core["line_program"].LineRows),
         (decoded, "core", core["spirv_lines"]),
         (words, "core", core["spirv_words"]),
