@@ -205,7 +205,7 @@ def _tables(code: CodeObject) -> list[Section]:
 
 
 def _tables_for(code: CodeObject, tables: Sequence[Section], target: Section) -> list[Section]:
-    """Those of the relocation ``tables`` whose name and sh_info say that they are for ``target``."""
+    """The relocation ``tables`` whose name and sh_info say that they are for ``target``."""
     names = f".rela{target.name}", f".rel{target.name}"
     return [
         table
