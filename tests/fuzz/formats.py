@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 
 from symd.config import Limits
-from symd.core import attribute_records
+from symd.core import attribute_records, kernel_maps
 from symd.debuginfo.slim import joined, slim
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
@@ -119,9 +120,20 @@ def read_ze_info(data: bytes) -> None:
         ze_info.kernels(data)
 
 
+_UNCOMPILED_MAPS = uncompiled("kernel_maps")
+_COLUMNS = ("kind", "names", "symbols", "kinds", "rests", "signatures", "strays", "tree")
+
+
 def read_amd_metadata(data: bytes) -> None:
+    """The core's reader says the same as its source."""
     with fitting():
         amd_msgpack.load(data)
+        found = [None, None]
+        for number, core in enumerate((kernel_maps, _UNCOMPILED_MAPS)):
+            with suppress(core.NotPlain):
+                maps = core.KernelMaps(data)
+                found[number] = [getattr(maps, name) for name in _COLUMNS]
+        assert found[0] == found[1]
 
 
 _UNCOMPILED_RECORDS = uncompiled("attribute_records")
