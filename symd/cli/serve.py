@@ -1,32 +1,22 @@
-"""``symd serve``: its options and their help under headings, the check for options that have no effect, and a log that
-never blocks the daemon.
-"""
+"""``symd serve``: its options and their help under headings, and the check for options that have no effect."""
 
 from __future__ import annotations
 
-import logging
 import os
-import queue
-import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from symd.cli.auth_options import listen_options
 from symd.cli.limit_values import contradictions
 from symd.cli.options import example, limit_option, rules_option
-from symd.cli.output import write_line
-from symd.cli.process import write
 from symd.cli.store_places import is_url
-from symd.config import Limits, audit_file, default_cache, default_drivers, default_socket, default_store, parse_driver
+from symd.config import Limits, default_cache, default_drivers, default_socket, default_store, parse_driver
 from symd.model.sources import PathRule
 from symd.server.config import Config, ListenConfig
-from symd.system.messages import complain
-from symd.system.private_files import make_folder, open_private
 from symd.system.process.resources import tune_malloc_for_daemon
 
 _TCP = "give --address HOST:PORT or --http HOST:PORT too"
@@ -95,70 +85,6 @@ class GroupedCommand(click.Command):
                 formatter.write_dl([shown[name] for name in names])
 
 
-LINES: Final = 10_000
-"""Lines kept while nobody takes any. Those that come then are counted, and the count is told later."""
-LAST_SECONDS: Final = 1.0
-"""How long the lines that are left have at the end."""
-
-
-class BackgroundHandler(logging.Handler):
-    """Writes lines to a descriptor from a thread of its own."""
-
-    def __init__(self, descriptor: int) -> None:
-        super().__init__()
-        self._descriptor = descriptor
-        self._lines: queue.Queue[bytes | None] = queue.Queue(LINES)
-        self._lost = 0
-        self._thread = threading.Thread(target=self._write, name="symd-log", daemon=True)
-        self._thread.start()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Called under the handler's lock."""
-        try:
-            line = self._line(record)
-            if self._lost:
-                self._lines.put_nowait(self._line(_lost(self._lost)))
-                self._lost = 0
-            self._lines.put_nowait(line)
-        except queue.Full:
-            self._lost += 1
-        except (ValueError, TypeError):  # a record whose arguments do not fit its text
-            self.handleError(record)
-
-    def close(self) -> None:
-        """Let what is left be written, as long as somebody takes it."""
-        if self._thread.is_alive():
-            try:
-                self._lines.put(None, timeout=LAST_SECONDS)
-                self._thread.join(LAST_SECONDS)
-            except queue.Full:
-                pass
-        super().close()
-
-    def _line(self, record: logging.LogRecord) -> bytes:
-        return f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
-
-    def _write(self) -> None:
-        while (line := self._lines.get()) is not None:
-            try:
-                write(self._descriptor, line)
-            except OSError:  # nobody will ever read it: what follows is thrown away
-                self._descriptor = os.open(os.devnull, os.O_WRONLY)
-
-
-def _lost(count: int) -> logging.LogRecord:
-    """A record like others, so that it is written as they are, in JSON too."""
-    text = "%d lines of the log were lost: nobody took them"
-    return logging.LogRecord("symd.log", logging.WARNING, __file__, 0, text, (count,), None)
-
-
-log = logging.getLogger("symd.server")
-
-_FILES = 1 << 16
-"""Descriptors that the daemon asks the system for."""
-_OTHER_FILES = 128
-"""Descriptors of the daemon that are not connections: the store's, indexes, workers' pipes."""
-_STANDARD_ERROR = 2
 _DEFAULTS = Config(store=Path(), cache=Path(), address="", drivers={})
 
 
@@ -363,14 +289,7 @@ def command(
         # strangers connect without end, whom this socket keeps out. A gRPC that has only the newer one ignores the
         # name.
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
-    from symd.system.process.process import allow_open_files  # noqa: PLC0415 - 4 ms: completion and help do without
-
     tune_malloc_for_daemon()
-    from symd.engine.files.listing_sources import allowed_folders  # noqa: PLC0415 - 35 ms: nor for NumPy
-    from symd.server.lifecycle import serve  # noqa: PLC0415 - 228 ms: the help need not wait for gRPC
-
-    _configure_log(verbose=verbose, as_json=log_format == "json")
-    logging.getLogger("symd.audit").setLevel(logging.INFO)  # who wrote what is always told
     is_shared = is_url(store)
     if is_shared != bool(catalogue):
         missing = "--catalogue is not given" if is_shared else "--store is a folder"
@@ -381,7 +300,6 @@ def command(
         option = "--debuginfod" if debuginfod else "--http-name"
         raise click.UsageError(f"{option} needs --http HOST:PORT")
     check_listen_options(addresses, http, metrics, listen)
-    allowed = allowed_folders(roots, rules, only_roots=True)
     config = Config(
         limits=limits,
         store=Path(store),
@@ -398,54 +316,17 @@ def command(
         builders=builders,
         streams=streams,
         grace=grace,
-        source_roots=allowed.roots,
-        source_map=tuple((rule.prefix, rule.replacement) for rule in allowed.rules),
         drivers=drivers,
         listen=listen,
         metrics=metrics,
         otlp=otlp,
     )
-    files = allow_open_files(_FILES)
-    if limits.connections + _OTHER_FILES > files:
-        log.warning(
-            "connections is %d, and the system lets this process open %d files: further connections will wait; "
-            "raise the hard limit (ulimit -Hn, LimitNOFILE=)", limits.connections, files,
-        )  # fmt: skip
-    for sentence in contradictions(limits):
-        log.warning("--limit: %s", sentence)
     source = click.get_current_context().get_parameter_source("certificate_rights")
     is_given = source is not click.core.ParameterSource.DEFAULT
-    for sentence in without_effect(addresses, http, listen, is_certificate_rights_given=is_given):
-        log.warning("%s", sentence)
-    return serve(config, ready=_say_ready)
+    warnings = [
+        *(f"--limit: {sentence}" for sentence in contradictions(limits)),
+        *without_effect(addresses, http, listen, is_certificate_rights_given=is_given),
+    ]
+    from symd.cli.serving import serve_until_stopped  # noqa: PLC0415 - 275 ms: the help need not wait for gRPC and NumPy
 
-
-def _configure_log(*, verbose: bool, as_json: bool) -> None:
-    from symd.server.logs import JsonLogFormatter, TextLogFormatter  # noqa: PLC0415 - 28 ms: the help need not wait for gRPC
-
-    handler = BackgroundHandler(_STANDARD_ERROR)
-    handler.setFormatter(JsonLogFormatter() if as_json else TextLogFormatter(verbose=verbose))
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=(handler,))
-    if not verbose and os.isatty(_STANDARD_ERROR):
-        _move_audit_log(handler.formatter)
-
-
-def _move_audit_log(formatter: logging.Formatter | None) -> None:
-    """Write the lines about changes to a file, and say which: in a terminal they would be between answers. They stay
-    where the file cannot be opened."""
-    path = audit_file()
-    try:
-        make_folder(path.parent, parents=True, exist_ok=True)
-        handler = BackgroundHandler(open_private(path, os.O_WRONLY | os.O_APPEND))
-    except OSError:
-        return
-    handler.setFormatter(formatter)
-    audit = logging.getLogger("symd.audit")
-    audit.addHandler(handler)
-    audit.propagate = False
-    complain(f"changes are logged in {path}")
-
-
-def _say_ready(address: str) -> None:
-    write_line(f"symd serves at {address}")
-    sys.stdout.flush()
+    return serve_until_stopped(config, roots, rules, warnings, verbose=verbose, as_json=log_format == "json")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from symd import Client
-from symd.cli import serve
-from symd.cli.serve import BackgroundHandler
+from symd.cli import serving
+from symd.cli.serving import BackgroundHandler
 from symd.server.logs import JsonLogFormatter
 
 
@@ -40,7 +40,7 @@ def test_lines_come_in_order_and_all_at_the_end(pipe) -> None:
 
 
 def test_lines_that_nobody_takes_are_counted(pipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "LINES", 4)
+    monkeypatch.setattr(serving, "LINES", 4)
     handler = BackgroundHandler(pipe[1])
     long = "x" * 100_000  # more than a pipe holds
     for _ in range(20):
@@ -56,7 +56,7 @@ def test_lines_that_nobody_takes_are_counted(pipe, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_was_lost_is_told_in_json_where_all_else_is(pipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "LINES", 4)
+    monkeypatch.setattr(serving, "LINES", 4)
     handler = BackgroundHandler(pipe[1])
     handler.setFormatter(JsonLogFormatter())
     for _ in range(20):

@@ -78,7 +78,7 @@ def test_a_daemon_that_is_told_where_everything_is_needs_none(
         served.append(config)
         return 0
 
-    monkeypatch.setattr("symd.server.lifecycle.serve", serve)
+    monkeypatch.setattr("symd.cli.serving.serve", serve)
     monkeypatch.setenv("GRPC_VERBOSITY", "NONE")  # what the verb sets, so that it is taken away again
     monkeypatch.setenv("GRPC_EXPERIMENTS", "")
     outcome = run("serve", "--store", str(tmp_path / "store"), "--address", f"unix:{tmp_path}/socket")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.serve import BackgroundHandler
+from symd.cli.serving import BackgroundHandler
 from symd.engine.engine import Engine
 from symd.store import Store
 

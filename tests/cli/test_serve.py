@@ -119,7 +119,7 @@ def test_an_option_about_who_may_come_in_where_nobody_can_is_told_in_the_log(
     caplog: pytest.LogCaptureFixture,
 ):
     (tmp_path / "access").touch(mode=0o600)
-    monkeypatch.setattr("symd.server.lifecycle.serve", lambda *_, **__: 0)
+    monkeypatch.setattr("symd.cli.serving.serve", lambda *_, **__: 0)
     command.main(
         ["--address", f"unix:{tmp_path}/s", "--store", str(tmp_path), *(each.format(tmp_path) for each in options)],
         standalone_mode=False,
@@ -170,9 +170,7 @@ def test_grpc_listens_the_older_way_where_its_user_alone_gets_in(
     if told is None:
         monkeypatch.delenv("GRPC_EXPERIMENTS")
     seen: list[str | None] = []
-    monkeypatch.setattr(
-        "symd.server.lifecycle.serve", lambda *_, **__: seen.append(os.environ.get("GRPC_EXPERIMENTS")) or 0
-    )
+    monkeypatch.setattr("symd.cli.serving.serve", lambda *_, **__: seen.append(os.environ.get("GRPC_EXPERIMENTS")) or 0)
     command.main(["--address", f"unix:{tmp_path}/s", "--store", str(tmp_path), *options], standalone_mode=False)
     assert seen == [heard]
 

@@ -193,7 +193,7 @@ class ListReader:
 
     @classmethod
     def of(cls, sections: DebugSections, units: Units) -> ListReader:
-        """That of an object of which nothing else is read."""
+        """A reader of the lists of an object of which nothing else is read."""
         return cls(DieReader(sections, units), ListEntryBudget())
 
     def entries(self, unit: Unit, value: Value) -> list[ListEntry] | None:
