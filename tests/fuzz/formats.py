@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from symd.config import Limits
 from symd.core import attribute_records, kernel_maps
@@ -128,7 +129,7 @@ def read_amd_metadata(data: bytes) -> None:
     """The core's reader says the same as its source."""
     with fitting():
         amd_msgpack.load(data)
-        found = [None, None]
+        found: list[list[Any] | None] = [None, None]
         for number, core in enumerate((kernel_maps, _UNCOMPILED_MAPS)):
             with suppress(core.NotPlain):
                 maps = core.KernelMaps(data)
