@@ -17,7 +17,6 @@ from symd.engine.files.debug_files import debug_files, has_split_files, with_deb
 from symd.engine.files.file_notices import working
 from symd.engine.files.gc_control import gc_frozen, gc_paused
 from symd.engine.files.input import COMPRESSED_SUFFIXES, called, read_input
-from symd.engine.files.kernel_packs import with_kernel_packs
 from symd.errors import DataLoss, InvalidInput, SymdError
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
@@ -169,6 +168,8 @@ def whole_file(file: str, limits: Limits) -> bytes:
     mapped. Raises what reading and joining them raises."""
     data = read_input(file, limits, amdgpu.claims)  # can be large; its reader takes sections alone
     if not amdgpu.claims(data):
+        from symd.engine.files.kernel_packs import with_kernel_packs  # noqa: PLC0415 - 0.5 ms: only a host's program has any
+
         data = with_kernel_packs(data, file, limits)
     return with_dwo_files(with_debug_file(data, file, limits), file, limits)
 
