@@ -16,7 +16,9 @@ from setuptools.errors import BaseError, CCompilerError
 
 ROOT = Path(__file__).resolve().parent
 SHIPPED = ("docs", "packaging", "protos", "samples")
-NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "*.py[cod]", "node_modules", ".*", "images")
+BUILT_SAMPLES = ("node_modules", "out", "gen", "adapter", "*.vsix")
+"""What the builds of samples leave in a checkout."""
+NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "*.py[cod]", ".*", "images", *BUILT_SAMPLES)
 COMMIT = "COMMIT"
 """The file of a source distribution that names its commit."""
 DESCRIBE = ("git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty")

@@ -191,12 +191,17 @@ def test_a_place_in_a_terminal_is_a_link(source: Workbench) -> None:
     source.page.keyboard.type("clear; echo 'wave 3 at'  shade+0x14\n")
     printed = source.page.locator(".xterm-rows > div", has_text=re.compile("^wave 3 at shade")).first
     printed.wait_for()
-    box, columns = printed.bounding_box(), len("wave 3 at shade")
-    width = source.page.locator(".xterm-helper-textarea").evaluate("(area) => parseFloat(area.style.width)")
-    where = {"x": width * columns, "y": box["height"] / 2}
-    printed.hover(position=where, force=True)
-    printed.click(position=where, modifiers=["Control"], force=True)
-    eventually(lambda: source.cursor().split(",")[0] == f"Ln {line_at(address('shade+0x14'))}")
+
+    def follows() -> bool:
+        """A link is made when the pointer has been over its line for a while."""
+        width = printed.locator("span").first.bounding_box()["width"] / len("wave 3 at shade+0x14")
+        where = {"x": width * len("wave 3 at sha"), "y": 5}
+        printed.hover(position=where, force=True)
+        time.sleep(1)
+        printed.click(position=where, modifiers=["Control"], force=True)
+        return source.cursor().split(",")[0] == f"Ln {line_at(address('shade+0x14'))}"
+
+    eventually(follows)
     source.command("View: Hide Panel")
 
 

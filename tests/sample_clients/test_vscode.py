@@ -143,12 +143,12 @@ def test_links_are_at_places_of_the_module_and_lead_to_their_lines(drawn: dict[s
 def test_what_the_daemon_refuses_is_a_sentence(package: Path, server: str, tmp_path: Path) -> None:
     bad = tmp_path / "notes.txt"
     bad.write_text("no module")
-    done = subprocess.run(
-        ["node", package.parent / "out" / "print.js", server, bad],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    assert "format" in complaint(package, server, bad)
+    assert "`symd serve` starts one" in complaint(package, f"unix:{tmp_path}/nobody.sock", SAMPLE)
+
+
+def complaint(package: Path, server: str, module: Path) -> str:
+    command = ["node", package.parent / "out" / "print.js", server, module]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "format" in done.stderr
+    return done.stderr

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import * as os from "node:os";
 import * as path from "node:path";
-import { credentials, type ServiceError } from "@grpc/grpc-js";
+import { credentials, type ServiceError, status } from "@grpc/grpc-js";
 import { BreakpointServiceClient, type BreakpointLocation, type PathRule, Refusal } from "./gen/symd/v1/breakpoint_service.js";
 import type { Answer } from "./gen/symd/v1/answer.js";
 import { GetListingRequest, type GetListingResponse, ListingServiceClient } from "./gen/symd/v1/listing_service.js";
@@ -131,5 +131,9 @@ function refusalText(refusal: Refusal, lastLine: number): string {
 
 /** A call that has one answer, as a promise. */
 function answer<Response>(call: (done: (error: ServiceError | null, response: Response) => void) => void): Promise<Response> {
-  return new Promise((resolve, reject) => call((error, response) => (error ? reject(error) : resolve(response))));
+  return new Promise((resolve, reject) => call((error, response) => (error ? reject(new Error(sentence(error))) : resolve(response))));
+}
+
+function sentence(error: ServiceError): string {
+  return error.code === status.UNAVAILABLE ? `no daemon answers; \`symd serve\` starts one (${error.details})` : error.details;
 }
