@@ -32,7 +32,7 @@ def checked_names(names: Mapping[str, str]) -> Mapping[str, str]:
     for name in names:
         if name not in (*PLACES, WEIGHT):
             hint = f"write NAME=THEIRS, where NAME is one of {', '.join((*PLACES, WEIGHT))}"
-            raise InvalidInput(f"{name!r} is no name that symd has for a column", hint=hint)
+            raise InvalidInput(f"{name!r} is not the name of a column that symd writes", hint=hint)
     return names
 
 
@@ -169,7 +169,7 @@ def _texts(table: pa.Table, name: str) -> TextColumn | None:
         texts = coded.dictionary.to_pylist()
     except UnicodeDecodeError as error:
         raise InvalidInput(
-            "there is a text that is no UTF-8", where=name, hint="what wrote it may be damaged"
+            "there is a text that is not UTF-8", where=name, hint="what wrote it may be damaged"
         ) from error
     codes = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     nothing = [number for number, text in enumerate(texts) if not text]
