@@ -200,7 +200,7 @@ def events_of(
 
 def _module(folder: Path, digest: str) -> bytes:
     if len(digest) != 64 or not digest.isalnum():
-        raise DataLoss(f"{digest[:80]!r} is no SHA-256")
+        raise DataLoss(f"{digest[:80]!r} is not a SHA-256")
     try:
         with open(_opened(folder / MODULES / digest, os.O_RDONLY), "rb") as stream:
             data = stream.read()
@@ -217,11 +217,11 @@ def _opened(path: Path, flags: int, open_file: Callable[[Path, int], int] = os.o
         descriptor = open_file(path, flags | _SAFELY)
     except OSError as error:
         if error.errno in _NO_FILE:
-            raise _foreign("it is a link or no regular file", path) from error
+            raise _foreign("it is a link or not a regular file", path) from error
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise _foreign("it is no regular file", path)
+        raise _foreign("it is not a regular file", path)
     return descriptor
 
 
@@ -337,7 +337,7 @@ def event_of_line(line: str, read: Callable[[str], bytes]) -> CaptureEvent:
             for each in fields(cls)  # type: ignore[arg-type]
         }
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise DataLoss(f"it is no event: {line[:80]!r}") from error
+        raise DataLoss(f"it is not an event: {line[:80]!r}") from error
     return cls(**values)
 
 

@@ -42,7 +42,7 @@ def opened_for(user: int, path: str, root: str = "/") -> int:
             names += reversed(way.step(names.pop()))
         status = way.status()
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", path)
+            raise OSError(errno.EINVAL, "it is not a regular file", path)
         _check(status, user, _READ, path)
         return os.open(f"/proc/self/fd/{way.at}", _OPEN)
 

@@ -344,7 +344,7 @@ class Receiver:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise Malformed("it is no file", where=str(path))
+                    raise Malformed("it is not a file", where=str(path))
                 status = os.fstat(descriptor)
                 self._take(_Sent(self._whole(descriptor), _writer(status)), (status.st_uid,), None)
             finally:
@@ -394,7 +394,7 @@ class Receiver:
 
         data = read_part(uri.parse(source), self._limits, opened if is_trusted(user) else partial(opened_for, user))
         if not is_device_code(data):
-            raise Malformed("what it names is no device code", where="captured record")
+            raise Malformed("what it names is not device code", where="captured record")
         return data
 
     def _process(self, record: Record, connection: _Connection | None) -> int:

@@ -434,7 +434,7 @@ _TYPED: Mapping[str, str] = {
     "what a program builds or loads while it runs is captured while it does": (
         "symd run -- PROGRAM takes what a program builds or loads while it runs"
     ),
-    "source is compiled first, with -g; a profile or a log is no module": (
+    "source is compiled first, with -g; a profile or a log is not a module": (
         "source is compiled first, with -g; symd profile takes profiles, symd annotate logs"
     ),
     "the format of the module says what it is": "symd info FILE says what it is",

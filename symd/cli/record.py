@@ -210,7 +210,7 @@ def _parsed(line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadQuery("it is no JSON", hint=_HINT) from error
+        raise BadQuery("it is not JSON", hint=_HINT) from error
 
 
 def _lines() -> Iterator[str]:

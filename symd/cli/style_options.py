@@ -277,7 +277,7 @@ def _number(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     try:
         return int(text, 0)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no number") from None
+        raise click.BadParameter(f"{text!r} is not a number") from None
 
 
 def style_options(verb: Callable[..., Any]) -> Callable[..., Any]:

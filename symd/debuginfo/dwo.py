@@ -60,7 +60,7 @@ def with_dwo(data: bytes, files: Sequence[bytes], budget: Budget) -> bytes:
         image = elf.parse(file, budget)
         found = [image.by_name[name] for name in _SECTION_ORDER if name in image.by_name]
         if not found or found[0].name != DWO_NAMES["info"]:
-            raise NoDebugData("it has no .debug_info.dwo: it is no .dwo file and no .dwp package")
+            raise NoDebugData("it has no .debug_info.dwo: it is neither a .dwo file nor a .dwp package")
         added += [
             OutputSection(each.name, SHT_PROGBITS, each.flags & ~SHF_COMPRESSED, size=len(each.data), content=each.data)
             for each in found

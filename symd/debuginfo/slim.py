@@ -331,7 +331,7 @@ def joined(data: bytes, debug: bytes, budget: Budget) -> bytes:
 def _amdgpu_object(data: bytes, budget: Budget, what: str) -> CodeObject:
     code = amdgpu.read(Element("", data), budget).code_object if amdgpu.claims(data) else None
     if code is None:
-        raise Unsupported(f"{what} is no AMDGPU code object: only theirs have their debug data apart")
+        raise Unsupported(f"{what} is not an AMDGPU code object: only those can have their debug data in another file")
     return code
 
 

@@ -52,7 +52,7 @@ def checked_urls(urls: Sequence[str]) -> tuple[str, ...]:
     for url in urls:
         if problem := _problem(url):
             raise InvalidInput(
-                f"it is no URL of a debuginfod server{problem}",
+                f"it is not the URL of a debuginfod server{problem}",
                 where=url,
                 hint="write http://HOST or https://HOST/PATH",
             )
@@ -67,7 +67,7 @@ def _problem(url: str) -> str:
         host, _ = parts.hostname or "", parts.port
         host.encode("idna")
     except UnicodeError:
-        return ": its host is no name that can be looked up"
+        return ": its host is not a name that can be looked up"
     except ValueError as error:
         return f": {os_error_text(error)}"
     if parts.scheme not in _SCHEMES or not host or parts.query or parts.fragment or _BLANK.search(url):
@@ -241,7 +241,7 @@ def _announced(answer: Any, url: str) -> int | None:
     if length is None:
         return None
     if not _BYTES.fullmatch(length.strip()):
-        _fail(url, "its Content-Length is no number of bytes")
+        _fail(url, "its Content-Length is not a number of bytes")
     return int(length)
 
 

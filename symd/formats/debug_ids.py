@@ -52,7 +52,7 @@ def debug_id(name: str) -> str:
 def beginning_of(breakpad: str) -> str:
     """The first 32 digits of the name that a debug ID was made of. Raises BadQuery for what is no debug ID."""
     if not _BREAKPAD.fullmatch(breakpad):
-        raise BadQuery(f"{breakpad[:80]!r} is no debug ID", hint="it has 32 hexadecimal digits and an age")
+        raise BadQuery(f"{breakpad[:80]!r} is not a debug ID", hint="it has 32 hexadecimal digits and an age")
     return _swapped(bytes.fromhex(breakpad[:GUID_DIGITS])).hex()
 
 
@@ -65,7 +65,7 @@ def checked_name(name: str) -> str:
     """A build ID or a digest, or a beginning of one, in lower-case digits. Raises BadQuery."""
     lowered = name.lower()
     if len(lowered) > LONGEST or len(lowered) % 2 or not _HEXADECIMAL.fullmatch(lowered):
-        raise BadQuery(f"{name[:80]!r} is no build ID", hint="an even number of hexadecimal digits, at most 128")
+        raise BadQuery(f"{name[:80]!r} is not a build ID", hint="an even number of hexadecimal digits, at most 128")
     return lowered
 
 

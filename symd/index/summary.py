@@ -299,7 +299,7 @@ def _long_module(data: bytes) -> ModuleSummary:
     notes, containers = fields.unpack(), fields.unpack()
     opened = tuple(ContainerSummary(*each) for each in containers)
     if fields.tell() != len(data):
-        raise ValueError("something stands behind it")
+        raise ValueError("there is something after it")
     return ModuleSummary(digest, size, form, objects, tuple(notes), opened)
 
 

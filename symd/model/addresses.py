@@ -150,7 +150,7 @@ def _as_debuggers_write(text: str) -> str:
     if re.fullmatch(rf"{_NAME.pattern}-{number}", text, re.ASCII):
         return "offsets count up from where a function begins, and are not negative"
     if re.fullmatch(r"(?:.*\+)?0[xX]\w*", text, re.ASCII):
-        return "behind 0x come hexadecimal digits alone, 0 to 9 and a to f"
+        return "only hexadecimal digits, 0 to 9 and a to f, can follow 0x"
     return ""
 
 

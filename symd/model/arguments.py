@@ -137,7 +137,7 @@ def checked_column(values: AnyColumn) -> U64:
 
 
 def _wrong_column() -> BadQuery:
-    what = "the column is no sequence of whole numbers of 64 bits"
+    what = "the column is not a sequence of 64-bit integers"
     return BadQuery(what, hint="pass a NumPy array of uint64")
 
 
@@ -176,7 +176,7 @@ def checked_timeout(seconds: object) -> float | None:
     if isinstance(seconds, (bool, np.bool_)) or not isinstance(seconds, (int, float, np.integer, np.floating)):
         raise InvalidInput(f"a timeout is a number of seconds, not {kind_of(seconds)}", hint=hint)
     if not 0 <= seconds <= _LONGEST_TIMEOUT:  # also nan
-        raise InvalidInput(f"{str(seconds)[:80]} is no timeout", hint=f"{hint}; at most {_LONGEST_TIMEOUT}")
+        raise InvalidInput(f"{str(seconds)[:80]} is not a timeout", hint=f"{hint}; at most {_LONGEST_TIMEOUT}")
     return seconds if isinstance(seconds, int) else float(seconds)
 
 
@@ -210,7 +210,7 @@ def checked_within(within: CodePart | None) -> CodePart | None:
         return within
     for name, count in (("before", within.before), ("after", within.after)):
         if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_AROUND:
-            raise BadQuery(f"{name} is no number from 0 to {MOST_AROUND}", hint="pass how many are wanted")
+            raise BadQuery(f"{name} is not a number from 0 to {MOST_AROUND}", hint="pass how many are wanted")
     return within if isinstance(within.query, ByDevice) else replace(within, query=checked_query(within.query))
 
 

@@ -103,7 +103,7 @@ def parse_source_line(text: str) -> SourceLine:
     if not found or not 0 < int(found[2]) < 1 << 32 or not int(found[3] or 0) < 1 << 32:
         shown = text if len(text) <= 80 else f"{text[:77]}..."
         raise BadQuery(
-            f"{shown!r} is no source line", hint=f"write {_line_meant(text) or 'FILE:LINE, such as vadd.cl:8'}"
+            f"{shown!r} is not a source line", hint=f"write {_line_meant(text) or 'FILE:LINE, such as vadd.cl:8'}"
         )
     return SourceLine(found[1], int(found[2]), int(found[3] or 0))
 
@@ -127,7 +127,7 @@ def parse_place(text: str) -> LocationSpec:
     if _FILE.fullmatch(text) or _line_meant(text) or text.startswith(("/", "./", "../")):
         return parse_source_line(text)  # it says what is wrong
     if text.startswith("*") and _QUERY.fullmatch(text[1:]):  # as debuggers write an address
-        raise BadQuery(f"{text!r} is no place", hint=f"write {text[1:]}")
+        raise BadQuery(f"{text!r} is not a place", hint=f"write {text[1:]}")
     return KernelName(text.removeprefix(_KERNEL)) if text.startswith(_KERNEL) else FunctionName(text)
 
 

@@ -43,7 +43,7 @@ def checked_text(text: str, what: str, hint: str) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise BadQuery(
-            f"{text[error.start]!r} in {what} is no character", hint="pass text that UTF-8 can say"
+            f"{text[error.start]!r} in {what} is not a character", hint="pass text that UTF-8 can say"
         ) from None
     return text
 

@@ -117,7 +117,7 @@ def _documents(text: str, spending: ProfileBudget) -> Iterator[OtlpDocument]:
 
 def _place(cursor: JsonCursor, document: OtlpDocument) -> None:
     if cursor.peek() != "{":
-        raise Malformed("a document is no object", where=json_text.WHERE)
+        raise Malformed("a document is not an object", where=json_text.WHERE)
     for key in cursor.members():
         if key != "dictionary" or cursor.peek() != "{":
             continue
@@ -149,7 +149,7 @@ def message(kind: str, value: Any) -> bytes:
     """The binary form of a JSON value that is a message of this kind; what is not read is left out. Raises
     Malformed."""
     if not isinstance(value, dict):
-        raise Malformed(f"a {kind} is no object", where=json_text.WHERE)
+        raise Malformed(f"a {kind} is not an object", where=json_text.WHERE)
     shape = SHAPES[kind]
     pieces = []
     for name, item in value.items():
@@ -163,7 +163,7 @@ def message(kind: str, value: Any) -> bytes:
 def _field(number: int, what: str, value: Any, name: str) -> bytes:
     if what == TEXT:
         if not isinstance(value, str):
-            raise Malformed(f"{name} is no text", where=json_text.WHERE)
+            raise Malformed(f"{name} is not text", where=json_text.WHERE)
         return length_field(number, value.encode("utf-8", "surrogateescape"))
     if what in (NUMBER, FIXED):
         integer = _integer(value, name) & 0xFFFFFFFFFFFFFFFF
@@ -177,7 +177,7 @@ def _integer(value: Any, name: str) -> int:
     """A JSON number or a decimal string, within 64 bits."""
     text = str(value) if type(value) is int else value
     if not isinstance(text, str) or not re.fullmatch(r"-?[0-9]{1,20}", text) or not -(1 << 63) <= int(text) < 1 << 64:
-        raise Malformed(f"{name} is no 64-bit number", where=json_text.WHERE)
+        raise Malformed(f"{name} is not a 64-bit number", where=json_text.WHERE)
     return int(text)
 
 

@@ -193,6 +193,6 @@ class _Reader(OtlpDictionary):
     def _times(self, item: Field) -> list[int]:
         """A repeated fixed64 field, packed or a single one."""
         if item.wire not in (LENGTH, FIXED64) or (item.end - item.value) % 8:
-            raise Malformed(f"the times at byte {item.begin} are no list of 64-bit numbers", where=WHERE)
+            raise Malformed(f"the times at byte {item.begin} are not a list of 64-bit numbers", where=WHERE)
         self._spending.read((item.end - item.value) // 8)
         return [int.from_bytes(self._data[at : at + 8], "little") for at in range(item.value, item.end, 8)]

@@ -142,7 +142,7 @@ def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
     while waiting:
         node, above = waiting.pop()
         if not _is_node(node):
-            raise Malformed("a child is no node with a frame", where=json_text.WHERE)
+            raise Malformed("a child is not a node with a frame", where=json_text.WHERE)
         name = node["frame"].get("name")
         if not isinstance(name, str):
             raise Malformed("a frame has no name", where=json_text.WHERE)

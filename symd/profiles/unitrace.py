@@ -121,7 +121,7 @@ class _KernelTargets:
 
     def notes(self) -> tuple[str, ...]:
         """The names that could not be used."""
-        why = {Reason.UNKNOWN_KERNEL: "stands in no module", Reason.AMBIGUOUS: "stands in several modules"}
+        why = {Reason.UNKNOWN_KERNEL: "is in no given module", Reason.AMBIGUOUS: "is in several given modules"}
         return tuple(
             f"kernel {name} {why[how]}{self._resolver.did_you_mean(name) if how is Reason.UNKNOWN_KERNEL else ''}"
             for name, how in self._known.items()

@@ -133,7 +133,7 @@ def _cancelled(details: str, address: str) -> Unavailable:
 
 def undecodable(address: str) -> Malformed:
     """The error for an answer that is no message of its type."""
-    return Malformed("what came is no answer to this call", where=address, hint=OTHER_SIDE)
+    return Malformed("what came is not an answer to this call", where=address, hint=OTHER_SIDE)
 
 
 def unreachable(address: str, details: str) -> tuple[str, str]:
@@ -148,7 +148,7 @@ def unreachable(address: str, details: str) -> tuple[str, str]:
     if are_several(address):
         return _none_of_several(address, details)
     if _SAYS_NOTHING in details:
-        return "what listens there says nothing", _stopped(address)
+        return "what listens there does not answer", _stopped(address)
     if not address.startswith(UNIX) and _is_unresolved(details):
         return f"the name {hosts(address)[0].rpartition(':')[0]} cannot be resolved", _HOST_NAME_HINT
     way = _no_socket if address.startswith(UNIX) else _no_tls if address.startswith(TLS) else _no_tcp
@@ -172,7 +172,7 @@ def _start(address: str) -> str:
 def _stopped(address: str) -> str:
     """Why somebody who listens may not even begin to speak."""
     what = "the daemon is stopped (a T in `ps -eo pid,stat,args`), hangs or has much to do: its log says more"
-    return what if address.startswith(UNIX) else f"{what}; or it is no symd daemon"
+    return what if address.startswith(UNIX) else f"{what}; or it is not a symd daemon"
 
 
 def _is_unresolved(details: str) -> bool:
@@ -244,7 +244,7 @@ def _no_socket(address: str, details: str) -> tuple[str, str] | None:
         return "the daemon's user has not let you use this socket", _SOCKET_GROUP_HINT
     if path.exists() and not path.is_socket():
         return (
-            "this is no socket",
+            "this is not a socket",
             "`symd status` says where yours is; --server and `symd serve --address` must name the same",
         )
     if not _closed(details):
@@ -281,7 +281,7 @@ def _no_tcp(address: str, details: str) -> tuple[str, str] | None:
         )
     if "Failed parsing HTTP/2" in details:
         return (
-            "what listens there is no symd daemon: it does not speak gRPC",
+            "what listens there is not a symd daemon: it does not speak gRPC",
             "symd serve --address says at which port yours is",
         )
     return None

@@ -267,7 +267,7 @@ def _checked_metadata(address: str, credentials: Credentials) -> Metadata:
         hint = (
             "one is a line of ASCII, as `symd token` prints it; $SYMD_TOKEN or the file $SYMD_TOKEN_FILE has it alone"
         )
-        raise InvalidInput("this is no token", where=_whose(address, credentials), hint=hint)
+        raise InvalidInput("this is not a token", where=_whose(address, credentials), hint=hint)
     return (("authorization", f"Bearer {token}"),)
 
 

@@ -107,7 +107,7 @@ def read_text(path: Path) -> str:
     try:
         return read_private(path, _OTHERS, missing=f"`symd token NAME --access {quote(str(path))}` makes one").decode()
     except UnicodeDecodeError:
-        raise InvalidInput("it is no text in UTF-8", where=str(path)) from None
+        raise InvalidInput("it is not UTF-8 text", where=str(path)) from None
 
 
 def parse_access(text: str, path: Path) -> Access:
@@ -170,7 +170,7 @@ def check_name(name: str, where: str = "") -> None:
     """Raises InvalidInput for what is no name of a client."""
     if not _NAME.fullmatch(name):
         hint = "up to 64 letters, digits, '.', '_', '-' and '@'"
-        raise InvalidInput(f"{name!r} is no name of a client", where=where, hint=hint)
+        raise InvalidInput(f"{name!r} is not a name for a client", where=where, hint=hint)
 
 
 def new_token() -> str:

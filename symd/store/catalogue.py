@@ -582,7 +582,7 @@ def translated(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         raise catalogue_error(path, error) from error
     except UnicodeDecodeError as error:
-        raise damage(path, NO_TEXT, "SQLite's own words about it are no text") from error
+        raise damage(path, NO_TEXT, "SQLite's own words about it are not text") from error
 
 
 def catalogue_error(path: Path, error: sqlite3.Error) -> SymdError:

@@ -236,7 +236,7 @@ def check_no_others(paths: StorePaths) -> None:
     others = sorted(entry.name for entry in entries if entry.name not in own or entry.is_file(follow_symlinks=False))
     if others:
         raise FailedPrecondition(
-            f"the folder is no store, and has something in it: {ascii(others[0])[1:-1]}",
+            f"the folder is not a store, and is not empty: {ascii(others[0])[1:-1]}",
             where=str(paths.root),
             hint="choose with --store an empty folder, or one that is not there yet",
         )

@@ -200,7 +200,7 @@ class _Inspector:
         misplaced = {path for path, *_ in self._tree.misplaced}
         for path in sorted(self._incoming - misplaced):
             if abandoned(path):
-                self._say(FindingKind.LEFTOVER, path, "is no upload of a process that runs")
+                self._say(FindingKind.LEFTOVER, path, "is not an upload of a running process")
 
     def _read(self, size: int) -> None:
         self._done += size

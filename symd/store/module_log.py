@@ -61,7 +61,7 @@ class Position(NamedTuple):
         found = _POSITION.fullmatch(text)
         if not found:
             raise BadQuery(
-                f"{text[:80]!r} is no resume token",
+                f"{text[:80]!r} is not a resume token",
                 hint="give one as a watch sent it, or none to begin with what is there",
             )
         return cls(found[1], int(found[2]))

@@ -188,7 +188,7 @@ def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
             targets.append(resolved(path))
     for path, target in zip(paths, targets, strict=True):
         if target.exists() and not target.is_file():
-            raise InvalidInput("this is no regular file, and cannot be replaced", where=str(path), hint=hint)
+            raise InvalidInput("this is not a regular file, and cannot be replaced", where=str(path), hint=hint)
     temporaries = tuple(map(_beside, targets))
     with _removed_at_the_end(temporaries), ExitStack() as opened:
         for path, target, temporary in zip(paths, targets, temporaries, strict=True):

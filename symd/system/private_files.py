@@ -222,7 +222,7 @@ def read_credentials(path: str | os.PathLike[str]) -> tuple[bytes, os.stat_resul
     with open(descriptor, "rb") as stream:  # noqa: PTH123 - of a descriptor
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "no regular file", str(path))
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         data = stream.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise OSError(errno.EFBIG, f"larger than {LARGEST >> 20} MiB, and no file of credentials is", str(path))
@@ -244,7 +244,7 @@ def _lacks(data: bytes, wanted: re.Pattern[bytes], name: str, other: re.Pattern[
         return ""
     if other.search(data):
         return f"this is a {other_name} and no {name}"
-    return f"no {name} in PEM stands there{_instead(data)}"
+    return f"the file has no {name} in PEM{_instead(data)}"
 
 
 def _instead(data: bytes) -> str:

@@ -181,4 +181,4 @@ def opened_below(root: Path, path: Path) -> int:
     os.close(file)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    raise OSError(errno.EINVAL, "it is no file but a pipe or a device", str(path))
+    raise OSError(errno.EINVAL, "it is not a file but a pipe or a device", str(path))

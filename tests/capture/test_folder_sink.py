@@ -113,7 +113,7 @@ def test_a_line_that_is_no_event_says_where(tmp_path: Path, line: str) -> None:
     write(tmp_path, ALL[1:2])
     with (tmp_path / EVENTS).open("a", errors="surrogateescape") as lines:
         lines.write(f"{line}\n")
-    with pytest.raises(DataLoss, match=r"byte [0-9]+: it is no event"):
+    with pytest.raises(DataLoss, match=r"byte [0-9]+: it is not an event"):
         list(events_of(tmp_path))
 
 
@@ -174,7 +174,7 @@ def test_a_pipe_or_a_folder_in_the_lists_place_is_not_waited_for(tmp_path: Path)
         folder = tmp_path / str(number)
         folder.mkdir()
         make(folder / EVENTS)
-        with pytest.raises(InvalidInput, match="no regular file"):
+        with pytest.raises(InvalidInput, match="not a regular file"):
             FolderSink(folder)
         with pytest.raises((InvalidInput, StoreUnavailable)):
             list(events_of(folder))

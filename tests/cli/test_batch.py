@@ -152,7 +152,7 @@ def test_damaged_input_leaves_what_was_there(run: Run, samples: Path, data: byte
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"address,weight\n6520,1\n", "this is no Parquet file (write the samples as Parquet"),
+        (b"address,weight\n6520,1\n", "this is not a Parquet file (write the samples as Parquet"),
         (b"PAR1" + bytes(100), "(what wrote the file may have been interrupted)"),
         (None, "this is a folder (give each of its Parquet files by itself"),
     ],
@@ -187,7 +187,7 @@ def test_samples_are_files_of_this_machine(run: Run, samples: Path, name: str, s
 def test_a_pipe_is_refused_before_anybody_waits_for_it(run: Run, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     outcome = run("batch", "-m", MODULE, tmp_path / "pipe", tmp_path / "out.parquet")
-    assert (outcome.code, "this is no regular file (Parquet is read from its end" in outcome.err) == (2, True)
+    assert (outcome.code, "this is not a regular file (Parquet is read from its end" in outcome.err) == (2, True)
 
 
 def test_a_field_inside_of_a_column_is_no_column(run: Run, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_where_nothing_can_be_written_that_is_said(run: Run, samples: Path) -> N
     outcome = run("batch", "-m", MODULE, "--column", "address=pc", samples, samples.parent / "no" / "out.parquet")
     assert (outcome.code, "cannot write the file" in outcome.err, "make its folder" in outcome.err) == (3, True, True)
     outcome = run("batch", "-m", MODULE, "--column", "address=pc", samples, samples.parent)
-    assert (outcome.code, "no regular file" in outcome.err) == (2, True)
+    assert (outcome.code, "not a regular file" in outcome.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -229,10 +229,10 @@ def test_where_nothing_can_be_written_that_is_said(run: Run, samples: Path) -> N
         (("--server", "unix:/nowhere", "--store", "x"), "cannot be used together"),
         (("--store", "s3://bucket/x"), "catalogue is not given"),
         (("--store", "x", "--catalogue", "postgresql://host/x"), "goes with a store in an object storage"),
-        (("--store", "ftp://host/x", "--catalogue", "mysql://host/x"), "no URL of a catalogue"),
+        (("--store", "ftp://host/x", "--catalogue", "mysql://host/x"), "not the URL of a catalogue"),
         (("--locations", "x"), "--out-form locations"),
         (("--column", "pc"), "NAME=THEIRS"),
-        (("--column", "adress=pc"), "'adress' is no name"),
+        (("--column", "adress=pc"), "'adress' is not the name"),
         (("--store", "/nowhere/at/all"), "no such store"),
         (("-m", "="), "ID=FILE"),
     ],

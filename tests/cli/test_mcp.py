@@ -233,7 +233,7 @@ def test_a_pipe_or_a_device_is_no_file_of_an_assistants(tmp_path: Path) -> None:
          ("hot_lines", {"profile": str(SHADE), "modules": [f"1={pipe}"]}), ("info", {"file": str(SHADE)})],
         *("--source-root", str(tmp_path), "--source-root", "/dev", str(SHADE)),
     )  # fmt: skip
-    assert all("no file but a pipe or a device" in each for each in told[:-1]), told
+    assert all("not a file but a pipe or a device" in each for each in told[:-1]), told
     assert told[-1]["format"] == "amdgpu"
 
 

@@ -94,14 +94,14 @@ PLACES = {
     "shade:16": f"(an offset follows a plus sign: shade+16; a source line: symd locate {SHADE} SOURCE:16)",
     "shade:0x10": "(an offset follows a plus sign: shade+0x10)",
     "shade-0x10": "(offsets count up from where a function begins, and are not negative)",
-    "0xzz": "(behind 0x come hexadecimal digits alone, 0 to 9 and a to f)",
+    "0xzz": "(only hexadecimal digits, 0 to 9 and a to f, can follow 0x)",
 }
 LINES = {
-    "shade.cl:13-20": "'shade.cl:13-20' is no source line (write shade.cl:13)",
-    "shade.cl,13": "'shade.cl,13' is no source line (write shade.cl:13)",
-    "shade.cl(13)": "'shade.cl(13)' is no source line (write shade.cl:13)",
-    "/src/": "'/src/' is no source line (write FILE:LINE, such as vadd.cl:8)",
-    "*0x1978": "'*0x1978' is no place (write 0x1978)",
+    "shade.cl:13-20": "'shade.cl:13-20' is not a source line (write shade.cl:13)",
+    "shade.cl,13": "'shade.cl,13' is not a source line (write shade.cl:13)",
+    "shade.cl(13)": "'shade.cl(13)' is not a source line (write shade.cl:13)",
+    "/src/": "'/src/' is not a source line (write FILE:LINE, such as vadd.cl:8)",
+    "*0x1978": "'*0x1978' is not a place (write 0x1978)",
 }
 PATHS = {
     "gpu7:/data/k.co": "(symd reads files of this machine: scp gpu7:/data/k.co . copies it here)",

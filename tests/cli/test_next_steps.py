@@ -49,8 +49,11 @@ HINTS = {
     "a number behind its source": (("locate", SHADE, "shade.cl", "8"), f"symd locate {SHADE} shade.cl:8)"),
     "a source before its module": (("locate", SOURCE, SHADE, "8"), f"symd locate {SHADE} {SOURCE}:8)"),
     "a line without a source": (("locate", SHADE, "8"), f"symd locate {SHADE} SOURCE:8)"),
-    "a source without a line": (("locate", SHADE, "shade.cl"), "no source line (write FILE:LINE, such as vadd.cl:8)"),
-    "no line": (("locate", SHADE, "shade.cl:0"), "no source line (write FILE:LINE, such as vadd.cl:8)"),
+    "a source without a line": (
+        ("locate", SHADE, "shade.cl"),
+        "not a source line (write FILE:LINE, such as vadd.cl:8)",
+    ),
+    "no line": (("locate", SHADE, "shade.cl:0"), "not a source line (write FILE:LINE, such as vadd.cl:8)"),
     "a file without a name": (("info", ""), "'': the name of the file is empty (a variable of the shell may be unset)"),
     "no store to check": (
         ("store", "check", "--store", "{folder}/nix"),
@@ -203,9 +206,9 @@ def test_a_store_that_cannot_be_made_is_no_fault_of_the_disk() -> None:
     ("number", "said", "hint"),
     [
         ("ENOENT", "the path cannot be used: it is so", "is not there: look whether it was moved or removed"),
-        ("ENOTDIR", "the path cannot be used: it is so", "a file stands where the path has a folder"),
-        ("EISDIR", "the path cannot be used: it is so", "a folder stands where a file should"),
-        ("EEXIST", "the path cannot be used: it is so", "something of another kind stands there"),
+        ("ENOTDIR", "the path cannot be used: it is so", "there is a file where the path has a folder"),
+        ("EISDIR", "the path cannot be used: it is so", "there is a folder where a file should be"),
+        ("EEXIST", "the path cannot be used: it is so", "something of another kind is there"),
         ("ELOOP", "the path cannot be used: it is so", "a symbolic link on the way"),
         ("ENAMETOOLONG", "the path cannot be used: it is so", "choose a shorter path"),
         ("EACCES", "the system refused: it is so", "do this as the user to whom it belongs"),
@@ -222,7 +225,7 @@ def test_a_store_below_a_file_is_told_by_its_path(symd: Run, tmp_path: Path) -> 
     (tmp_path / "file").touch()
     done = symd("serve", "--address", f"unix:{tmp_path}/s", "--store", tmp_path / "file" / "store")
     assert done.code == 3
-    assert f"{tmp_path}/file/store: the path cannot be used: not a directory (a file stands where" in done.err
+    assert f"{tmp_path}/file/store: the path cannot be used: not a directory (there is a file where" in done.err
 
 
 @pytest.mark.parametrize(

@@ -396,7 +396,7 @@ def test_several_files_are_replaced_together_or_not_at_all(tmp_path: Path) -> No
 
 
 def test_what_is_no_regular_file_is_not_replaced_and_links_are_followed(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="no regular file"), replacing(tmp_path, hint="x"):
+    with pytest.raises(InvalidInput, match="not a regular file"), replacing(tmp_path, hint="x"):
         pass
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")

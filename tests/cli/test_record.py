@@ -62,7 +62,7 @@ def test_what_cannot_be_recorded_is_said_and_the_rest_is_recorded(symd: Run, ser
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ("{", "line 2: it is no JSON"),
+        ("{", "line 2: it is not JSON"),
         ("[1]", "line 2: the line is an object"),
         ({"load": {}, "unload": {}}, "a line has one member"),
         ({"reload": {}}, "a line has one member"),

@@ -63,7 +63,7 @@ def test_a_bad_file_is_the_same_error_with_a_server(symd: Run, server: str, tmp_
             2,
             "--store is a folder: a shared store needs both",
         ),
-        (("--store", "file:///{}/objects", "--catalogue", "mysql://user:secret@h/d"), 2, "no URL of a catalogue"),
+        (("--store", "file:///{}/objects", "--catalogue", "mysql://user:secret@h/d"), 2, "not the URL of a catalogue"),
         (("--store", "http://h/x", "--catalogue", "postgresql://h/d"), 2, "names no object storage"),
         (
             ("--store", "file:///{}/objects", "--catalogue", "postgresql:///d?host={}"),
@@ -202,7 +202,7 @@ def test_every_option_of_the_help_stands_under_one_heading(run: Run):
     ("content", "code", "said"),
     [
         (None, 2, "'--tls-client-ca': "),
-        ("junk", 3, "--tls-client-ca: no certificate in PEM stands there"),
+        ("junk", 3, "--tls-client-ca: the file has no certificate in PEM"),
     ],
 )
 def test_a_bad_authority_of_clients_is_named_by_its_option(

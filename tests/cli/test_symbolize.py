@@ -210,7 +210,7 @@ def test_what_contradicts_itself_is_said_and_as_written_is_what_is_written(symd:
 def test_a_section_as_info_writes_it_is_told_to_stand_in_parentheses(run: Run, sample: Path):
     outcome = run("symbolize", sample, ".text+0x1b0")
     assert outcome.out == ".text+0x1b0: no answer [UNKNOWN_KERNEL]\n"
-    assert outcome.err == f"symd: a section stands in parentheses: symd symbolize {sample} '(.text)+0x1b0'\n"
+    assert outcome.err == f"symd: sections are written in parentheses: symd symbolize {sample} '(.text)+0x1b0'\n"
 
 
 def test_a_name_like_no_other_says_how_to_see_the_names(run: Run, sample: Path):

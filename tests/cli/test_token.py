@@ -93,7 +93,7 @@ def test_without_a_file_the_line_is_shown(symd: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["a b"], "no name of a client"),
+        (["a b"], "not a name for a client"),
         (["ci", "--rights", "reed"], "there is no right 'reed'"),
         (["ci", "--rights", "none"], "must name at least one"),
         (["ci", "--revoke"], "needs the --access file"),
@@ -128,7 +128,7 @@ def test_a_file_that_others_may_read_gets_no_token(symd: Run, tmp_path: Path) ->
     [
         (["--address", "127.0.0.1:0"], 3, "no plain TCP"),
         (["--address", "127.0.0.1:0", "--access", "/nowhere"], 2, "symd token NAME --access /nowhere makes one"),
-        (["--address", "127.0.0.1:0", "--access", "/dev/null"], 3, "no regular file"),
+        (["--address", "127.0.0.1:0", "--access", "/dev/null"], 3, "not a regular file"),
         (["--address", "127.0.0.1:0", "--tls-cert", "/nowhere"], 2, "/nowhere: no such file"),
         (["--address", "127.0.0.1:0", "--tls-cert", "/dev/null"], 2, "also give --tls-key"),
         (["--address", "127.0.0.1:0", "--tls-key", "/dev/null"], 2, "also give --tls-cert"),

@@ -80,15 +80,15 @@ WRONG = {
     "a surrogate in a label": (
         lambda s, sha: s.add(b"new", "a\ud800"),
         BadQuery,
-        "'\\ud800' in a label is no character",
+        "'\\ud800' in a label is not a character",
     ),
-    "a surrogate in a new label": (lambda s, sha: s.relabel(sha, "\udcff"), BadQuery, "in a label is no character"),
+    "a surrogate in a new label": (lambda s, sha: s.relabel(sha, "\udcff"), BadQuery, "in a label is not a character"),
     "a number as label": (lambda s, sha: s.add(b"new", 5), BadQuery, "a label is text, not int"),
-    "negative offsets": (lambda s, sha: s.symbolize_column(sha, [-1, 8]), BadQuery, "whole numbers of 64 bits"),
-    "fractions": (lambda s, sha: s.symbolize_column(sha, np.array([0.5])), BadQuery, "whole numbers of 64 bits"),
-    "text as column": (lambda s, sha: s.symbolize_column(sha, "8"), BadQuery, "whole numbers of 64 bits"),
-    "ragged column": (lambda s, sha: s.symbolize_column(sha, [[1], [2, 3]]), BadQuery, "whole numbers of 64 bits"),
-    "text that is no line": (lambda s, sha: s.locate(sha, "a.cl"), BadQuery, "'a.cl' is no source line"),
+    "negative offsets": (lambda s, sha: s.symbolize_column(sha, [-1, 8]), BadQuery, "a sequence of 64-bit integers"),
+    "fractions": (lambda s, sha: s.symbolize_column(sha, np.array([0.5])), BadQuery, "a sequence of 64-bit integers"),
+    "text as column": (lambda s, sha: s.symbolize_column(sha, "8"), BadQuery, "a sequence of 64-bit integers"),
+    "ragged column": (lambda s, sha: s.symbolize_column(sha, [[1], [2, 3]]), BadQuery, "a sequence of 64-bit integers"),
+    "text that is not a line": (lambda s, sha: s.locate(sha, "a.cl"), BadQuery, "'a.cl' is not a source line"),
     "a number as line": (
         lambda s, sha: s.locate(sha, 12),
         BadQuery,
@@ -277,10 +277,10 @@ NO_TIMEOUTS = {
     "text": ("10", "a timeout is a number of seconds, not the text '10'"),
     "a flag": (True, "a timeout is a number of seconds, not a bool"),
     "a list": ([1], "a timeout is a number of seconds, not a list"),
-    "before now": (-1, "-1 is no timeout (pass seconds, such as 10, or None"),
-    "no number": (float("nan"), "nan is no timeout"),
-    "no end": (np.float32("inf"), "inf is no timeout"),
-    "more than a float": (10**400, "000 is no timeout"),
+    "before now": (-1, "-1 is not a timeout (pass seconds, such as 10, or None"),
+    "no number": (float("nan"), "nan is not a timeout"),
+    "no end": (np.float32("inf"), "inf is not a timeout"),
+    "more than a float": (10**400, "000 is not a timeout"),
 }
 
 
@@ -335,7 +335,7 @@ def test_a_call_that_runs_while_its_client_is_closed_says_so(tmp_path):
 def test_a_file_in_the_place_of_a_socket_is_called_none(tmp_path):
     (tmp_path / "kernel.co").write_bytes(b"")
     for path in (tmp_path, tmp_path / "kernel.co"):
-        assert "this is no socket" in reason(f"unix:{path}")
+        assert "this is not a socket" in reason(f"unix:{path}")
 
 
 @pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
@@ -345,7 +345,7 @@ def test_who_listens_and_says_nothing_is_not_taken_for_nobody(tmp_path, family):
         silent.listen()
         where = silent.getsockname()
         said = reason(f"unix:{where}" if family == socket.AF_UNIX else f"127.0.0.1:{where[1]}")
-    assert "what listens there says nothing (the daemon is stopped" in said
+    assert "what listens there does not answer (the daemon is stopped" in said
 
 
 def test_where_the_daemon_that_needs_no_address_is_missing_none_is_named(tmp_path, monkeypatch):
@@ -402,7 +402,7 @@ def test_what_listens_at_the_port_may_be_another_program():
         finally:
             other.shutdown()
             serving.join()
-    assert "what listens there is no symd daemon: it does not speak gRPC" in said
+    assert "what listens there is not a symd daemon: it does not speak gRPC" in said
 
 
 def test_another_user_s_socket_is_no_missing_daemon(tmp_path):

@@ -235,7 +235,7 @@ def test_what_is_no_name_of_an_alias_is_told(aliases: Any, everything: dict[str,
 
 
 def test_a_key_that_no_encoding_has_is_told(everything: dict[str, Any]) -> None:
-    with pytest.raises(BadQuery, match="is no character"):
+    with pytest.raises(BadQuery, match="is not a character"):
         everything["engine"].record(everything["context"], [Unload("\udc80", 5)])
 
 
@@ -247,8 +247,8 @@ def test_an_alias_takes_the_context_that_is_asked_for(aliases: Any, everything: 
 
 def test_a_path_that_no_encoding_has_is_told(everything: dict[str, Any]) -> None:
     path, module = ObjectPath("\udc80"), everything["module"]
-    with pytest.raises(BadQuery, match="is no character"):
+    with pytest.raises(BadQuery, match="is not a character"):
         everything["aliases"][0].add([Alias("kind", "key", module, path)])
     segment = Segment(DeviceAddress(0x1000), 16, ByAddress(ObjectAddress(0)), path)
-    with pytest.raises(BadQuery, match="is no character"):
+    with pytest.raises(BadQuery, match="is not a character"):
         everything["engine"].record(everything["context"], [Load(module, 5, (segment,))])

@@ -443,5 +443,5 @@ def test_loads_of_some_interfaces_alone(symd: Symbolizer) -> None:
     assert isinstance(there[-1], Watching)
     assert [each.loaded.load.key for each in went] == ["opencl:0x1", "opencl", "cuda:0x1"]
     assert {type(each) for each in went} == {LoadEnded}
-    with pytest.raises(BadQuery, match="is no driver API"):
+    with pytest.raises(BadQuery, match="is not a driver API"):
         next(symd.watch(apis=["directx"]))

@@ -213,7 +213,7 @@ def check_unresolved(nothing, sample):
 def test_what_has_no_samples_says_so(resolver, sample):
     with pytest.raises(Unsupported, match="no program counters"):
         profiles.convert(sample("pc_sampling.csv"), resolver, "folded")
-    with pytest.raises(BadQuery, match="'chrome' is no format to write") as caught:
+    with pytest.raises(BadQuery, match="'chrome' is not a format that can be written") as caught:
         profiles.convert(sample("stalls.csv"), resolver, "chrome")
     assert "speedscope" in caught.value.hint
 

@@ -83,13 +83,13 @@ def test_tables_that_are_missing_are_added(resolver):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"dictionary": {"locationTable": [{}, {"address": "a"}]}}', "address is no 64-bit number"),
-        ('{"dictionary": {"locationTable": [{}, {"address": 1.5}]}}', "address is no 64-bit number"),
-        ('{"dictionary": {"locationTable": [{}, {"address": "18446744073709551616"}]}}', "no 64-bit number"),
-        ('{"dictionary": {"locationTable": [{}, 3]}}', "a Location is no object"),
-        ('{"dictionary": {"stringTable": [3]}}', "stringTable is no text"),
+        ('{"dictionary": {"locationTable": [{}, {"address": "a"}]}}', "address is not a 64-bit number"),
+        ('{"dictionary": {"locationTable": [{}, {"address": 1.5}]}}', "address is not a 64-bit number"),
+        ('{"dictionary": {"locationTable": [{}, {"address": "18446744073709551616"}]}}', "not a 64-bit number"),
+        ('{"dictionary": {"locationTable": [{}, 3]}}', "a Location is not an object"),
+        ('{"dictionary": {"stringTable": [3]}}', "stringTable is not text"),
         ('{"dictionary": {"stringTable": [""]}', "JSON is damaged"),
-        ('{"dictionary": {}} []', "a document is no object"),
+        ('{"dictionary": {}} []', "a document is not an object"),
     ],
 )
 def test_what_is_no_such_message_is_refused(resolver, text, says):

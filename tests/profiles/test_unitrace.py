@@ -43,7 +43,7 @@ def test_the_report_names_kernels_that_are_in_no_module(resolver, sample):
     report = profiles.symbolize(sample("stalls.csv"), resolver).report
     assert (report.unit, report.total, report.resolved) == ("rows", 6, 4)
     assert report.unresolved == {Reason.GAP: 1, Reason.UNKNOWN_KERNEL: 1}
-    assert report.notes == ("kernel main::{lambda(sycl::_V1::handler&)#1} stands in no module",)
+    assert report.notes == ("kernel main::{lambda(sycl::_V1::handler&)#1} is in no given module",)
 
 
 def test_rows_without_an_answer_are_filled_by_a_later_run_with_the_module(engine, sample):
@@ -74,7 +74,7 @@ def test_a_kernel_of_two_modules_is_not_guessed(engine):
     done = profiles.symbolize(data, twice)
     assert done.data is data
     assert done.report.unresolved == {Reason.AMBIGUOUS: 1}
-    assert done.report.notes == ("kernel smooth stands in several modules",)
+    assert done.report.notes == ("kernel smooth is in several given modules",)
 
 
 def test_every_device_block_and_nothing_else_is_read(resolver):

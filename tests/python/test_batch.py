@@ -106,7 +106,7 @@ def test_a_daemon_gives_the_same_answers_and_numbers(server: str) -> None:
 def test_what_cannot_be_meant_is_said(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no form 'frames'"):
         symd.BatchSymbolizer(form="frames")
-    with pytest.raises(InvalidInput, match=r"'pc' is no name that symd has for a column .write NAME=THEIRS"):
+    with pytest.raises(InvalidInput, match=r"'pc' is not the name of a column that symd writes .write NAME=THEIRS"):
         symd.BatchSymbolizer(columns={"pc": "address"})
     with pytest.raises(InvalidInput, match="table of pyarrow"):
         symd.BatchSymbolizer(MODULE)([1])  # type: ignore[arg-type] # what is wrong

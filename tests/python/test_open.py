@@ -126,7 +126,7 @@ QUERIES = {
     "a fraction": (lambda m: m.symbolize(0.5), "a float is not a query"),
     "a flag": (lambda m: m.symbolize(True), "a bool is not a query"),
     "a text that is none": (lambda m: m.symbolize("vadd?"), "'vadd?': not a query"),
-    "a text for an offset": (lambda m: m.symbolize("16", kernel="vadd"), "whole numbers of 64 bits"),
+    "a text for an offset": (lambda m: m.symbolize("16", kernel="vadd"), "a sequence of 64-bit integers"),
     "fractions": (lambda m: m.symbolize(np.array([0.5])), "a float64 is not a query"),
     "a table": (lambda m: m.symbolize(np.zeros((2, 2), np.uint64)), "a ndarray is not a query"),
     "a negative number": (lambda m: m.symbolize(-1), "-1 is not an address"),

@@ -202,7 +202,7 @@ def test_rows_around_a_place_are_cut_from_the_whole_table(engine: Engine, name: 
         (SectionRange(".data", SectionOffset(0), SectionOffset(8)), NotFound, "code is in .text"),
         (SectionRange(".text", SectionOffset(1 << 30), SectionOffset(1 << 31)), NotFound, "ends before 0x40000000"),
         (SectionRange(".text", SectionOffset(8), SectionOffset(8)), BadQuery, "the range has no bytes"),
-        (Around(ByAddress(ObjectAddress(0)), -1), BadQuery, "before is no number from 0 to 1000000"),
+        (Around(ByAddress(ObjectAddress(0)), -1), BadQuery, "before is not a number from 0 to 1000000"),
     ],
 )
 def test_what_is_not_there_is_told_in_the_words_of_the_api(

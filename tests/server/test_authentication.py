@@ -591,7 +591,7 @@ def test_a_file_of_credentials_that_is_not_there_is_told_with_its_variable(tmp_p
 def test_what_is_no_authority_is_told_before_anybody_is_asked(tls) -> None:
     with pytest.raises(InvalidInput, match=r"this is a private key and no certificate .*\$SYMD_TLS_CA"):
         Client("tls:localhost:1", credentials=Credentials(ca=str(tls["tls_key"])))
-    with pytest.raises(InvalidInput, match=r"no certificate in PEM stands there .*\$SYMD_TLS_CA"):
+    with pytest.raises(InvalidInput, match=r"the file has no certificate in PEM .*\$SYMD_TLS_CA"):
         Client("tls:localhost:1", credentials=Credentials(ca=__file__))
 
 
@@ -623,7 +623,7 @@ def missing(*_: object, **__: object) -> None:
 @pytest.mark.parametrize("text", ["-----BEGIN\nCERTIFICATE", "sÿmd"])
 def test_what_cannot_be_a_token_is_told_before_anybody_is_asked(text: str) -> None:
     for address in ("tls:localhost:1", "127.0.0.1:1"):
-        with pytest.raises(InvalidInput, match=f"^{address}: this is no token"):
+        with pytest.raises(InvalidInput, match=f"^{address}: this is not a token"):
             Client(address, credentials=Credentials(token=text))
 
 
@@ -645,7 +645,7 @@ def test_a_token_that_is_none_or_wrong_is_told_with_the_daemon_and_where_it_was_
         assert missed.value.metadata["method"] == "symd.v1.ModuleService.DeleteModule"
         monkeypatch.delenv("SYMD_TOKEN")
         file.write_text("two\nlines")
-        with pytest.raises(InvalidInput, match="this is no token") as refused:
+        with pytest.raises(InvalidInput, match="this is not a token") as refused:
             Client(address)
         assert refused.value.where == f"{address}, the token of {file}"
         with client(address, "wrong") as it, pytest.raises(Unauthenticated) as caught:

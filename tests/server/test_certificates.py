@@ -136,10 +136,10 @@ def test_a_certificate_that_is_renewed_while_no_descriptor_is_free_comes_in_late
 def test_what_is_no_certificate_is_said_to_be_none(authority):
     certificate, key = authority.issue("whole")
     for file, text, said in (
-        (certificate, b"no certificate", "--tls-cert: no certificate in PEM stands there \\("),
-        (certificate, b"", "--tls-cert: no certificate in PEM stands there: it is empty"),
-        (certificate, b"\x30\x82", "--tls-cert: no certificate in PEM stands there: it may be DER"),
-        (key, b"no key", "--tls-key: no private key in PEM stands there \\("),
+        (certificate, b"no certificate", "--tls-cert: the file has no certificate in PEM \\("),
+        (certificate, b"", "--tls-cert: the file has no certificate in PEM: it is empty"),
+        (certificate, b"\x30\x82", "--tls-cert: the file has no certificate in PEM: it may be DER"),
+        (key, b"no key", "--tls-key: the file has no private key in PEM \\("),
     ):
         kept = file.read_bytes()
         file.write_bytes(text)
@@ -152,7 +152,7 @@ def test_what_is_no_authority_is_said_in_symds_words(authority, tmp_path):
     certificate, key = authority.issue("authorities")
     ca = tmp_path / "ca"
     for text, said in (
-        (b"junk", r"no certificate in PEM stands there \("),
+        (b"junk", r"the file has no certificate in PEM \("),
         (b"-----BEGIN CERTIFICATE-----\njunk", "a certificate there is damaged: "),
     ):
         ca.write_bytes(text)

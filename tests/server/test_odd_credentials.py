@@ -50,7 +50,7 @@ def test_a_daemon_does_not_wait_for_a_fifo(tmp_path: Path, fifo: Path, option: s
     options = [word for each in files.items() for word in each]
     done = symd("serve", "--store", tmp_path / "store", "--address", "127.0.0.1:0", *options)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
-    assert "no regular file" in done.stderr
+    assert "not a regular file" in done.stderr
     assert str(fifo) in done.stderr
 
 
@@ -128,14 +128,14 @@ def test_a_token_s_access_file_is_a_file(tmp_path: Path, fifo: Path, arguments: 
     path = fifo if odd == "fifo" else Path(odd)
     done = symd("token", *arguments, "--access", path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
-    assert "no regular file" in done.stderr
+    assert "not a regular file" in done.stderr
 
 
 @pytest.mark.parametrize("variable", ["SYMD_TOKEN_FILE", "SYMD_TLS_CA"])
 def test_a_client_does_not_wait_for_a_fifo(fifo: Path, variable: str) -> None:
     done = symd("health", "--server", "tls:localhost:1", **{variable: str(fifo)})
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "no regular file" in done.stderr
+    assert "not a regular file" in done.stderr
 
 
 def test_a_file_of_no_end_is_not_read_to_it(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_position_means_nothing_in_a_copy(root: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "7", "x" * 16 + "-1", "0" * 16 + "-" + "9" * 19, "0" * 16 + "-1\n"])
 def test_what_is_no_resume_token_is_refused(text: str) -> None:
-    with pytest.raises(BadQuery, match="no resume token"):
+    with pytest.raises(BadQuery, match="not a resume token"):
         Position.parsed(text)
 
 

@@ -408,7 +408,7 @@ def test_a_folder_that_is_used_for_something_else_does_not_become_a_store(tmp_pa
     path = tmp_path / "etc" / name
     path.parent.mkdir(parents=True)
     path.write_text("somebody's")
-    with pytest.raises(FailedPrecondition, match="has something in it") as caught:
+    with pytest.raises(FailedPrecondition, match="and is not empty") as caught:
         Store(tmp_path / "etc")
     assert "--store" in caught.value.hint
     assert [each.name for each in (tmp_path / "etc").iterdir()] == [name.split("/", maxsplit=1)[0]]

@@ -372,7 +372,7 @@ def _frame_address(code: int, cursor: Cursor, before: FrameAddress | None, facto
         offset = cursor.uleb() if code == Cfa.DW_CFA_LLVM_def_aspace_cfa else cursor.sleb() * factor
         return FrameAddress(register, offset, cursor.uleb())
     if before is None or before.expression is not None:
-        raise cursor.fail("the CFA is no register and offset that could be changed", cursor.at - 1)
+        raise cursor.fail("the CFA is not a register and an offset, so it cannot be changed", cursor.at - 1)
     if code == Cfa.DW_CFA_def_cfa_register:
         return before._replace(register=cursor.uleb())
     return before._replace(offset=cursor.uleb() if code == Cfa.DW_CFA_def_cfa_offset else cursor.sleb() * factor)

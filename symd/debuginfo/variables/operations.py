@@ -88,7 +88,7 @@ def _bit_offset(machine: Machine) -> None:
     """Pops a number of bits and a place."""
     by, place = machine.pop_number(), machine.pop_place()
     if not isinstance(place, Register | RegisterPart):
-        raise Unsupported("counts bits in something that is no register", where=WHERE)
+        raise Unsupported("counts bits in something that is not a register", where=WHERE)
     machine.push(_bits_from(place, by))
 
 
@@ -349,7 +349,7 @@ def _intel_bits_of(machine: Machine) -> None:
     """Pops size and start in bits and a register's place."""
     size, start, place = machine.pop_number(), machine.pop_number(), machine.pop()
     if not isinstance(place, Register):
-        raise Unsupported("takes bits of something that is no register", where=WHERE)
+        raise Unsupported("takes bits of something that is not a register", where=WHERE)
     machine.push(Bits(place.number, start, size))
 
 

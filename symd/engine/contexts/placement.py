@@ -288,7 +288,7 @@ def _check_segments(segments: Sequence[Segment], width: int, module: str) -> Non
             _check_path(each.path)
         if not 0 <= each.address < _TOP or not 0 < each.size <= LARGEST:
             raise BadQuery(
-                f"{each.size} bytes at {each.address:#x} are no segment", hint="a segment has 1 byte to 4 GiB"
+                f"{each.size} bytes at {each.address:#x} are not a segment", hint="a segment has 1 byte to 4 GiB"
             )
     addresses, valid = reduced(np.array([each.address for each in segments], np.uint64), width)
     ends = [start + each.size for start, each in zip(addresses.tolist(), segments, strict=True)]

@@ -345,7 +345,7 @@ def checked_apis(names: Iterable[str]) -> frozenset[str]:
     asked, known = frozenset(names), [each.value for each in CaptureApi]
     unknown = next((name for name in asked if name not in known), None)
     if unknown is not None:
-        raise BadQuery(f"{unknown[:80]!r} is no driver API", hint=f"there are {', '.join(known)}")
+        raise BadQuery(f"{unknown[:80]!r} is not a driver API", hint=f"there are {', '.join(known)}")
     return asked
 
 

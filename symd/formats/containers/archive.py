@@ -69,7 +69,7 @@ def _member(data: bytes, at: int) -> _Member:
     Raises Malformed."""
     head = data[at : at + 60]
     if len(head) < 60 or head[58:60] != b"`\n":
-        raise Malformed(f"no archive member header stands at byte {at}")
+        raise Malformed(f"there is no archive member header at byte {at}")
     digits = head[48:58].strip()
     if not digits.isdigit():
         raise Malformed(f"the size of the archive member at byte {at} is not a number")

@@ -79,7 +79,7 @@ def expanded(data: bytes, budget: Budget) -> bytes:
     Unsupported."""
     method = _method(data)
     if method is None:
-        raise Malformed("is no compressed file", where=NAME)
+        raise Malformed("is not a compressed file", where=NAME)
     reader, damaged = method.begin(import_module(method.module))
     found = BytesIO()
     for at in range(0, len(data), _PIECE):

@@ -66,7 +66,7 @@ def recognized(data: bytes) -> tuple[str, str] | None:
 def _kind_of_text(data: bytes) -> tuple[str, str]:
     if _LLVM_IR.search(data[:_LOOKED_AT]):
         return "LLVM IR", "it has no machine code yet: compile it for its device"
-    return "a text file", "source is compiled first, with -g; a profile or a log is no module"
+    return "a text file", "source is compiled first, with -g; a profile or a log is not a module"
 
 
 def is_text(data: bytes) -> bool:

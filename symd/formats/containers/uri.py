@@ -76,7 +76,7 @@ def _path(encoded: str, text: str) -> str:
     try:
         path = unquote_to_bytes(encoded.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise BadQuery("the path holds half a surrogate pair, which is no text", where=text) from None
+        raise BadQuery("the path holds half a surrogate pair, which is not text", where=text) from None
     if "\0" in path:
         raise BadQuery("the path holds a NUL byte", where=text)
     return path

@@ -72,7 +72,7 @@ def _value(key: str, value: str) -> bool | frozenset[str] | tuple[int, int]:
     if key == "spirv_max":
         return _version(value)
     known = ", ".join((*_SWITCHES, *_WIDTHS, "spirv_max"))
-    raise InvalidInput(f"{key!r} is no property; known are {known}", where="--device", hint=_HINT)
+    raise InvalidInput(f"{key!r} is not a property; known are {known}", where="--device", hint=_HINT)
 
 
 def _switch(key: str, value: str) -> bool:
@@ -86,7 +86,7 @@ def _flags(key: str, value: str) -> frozenset[str]:
     unknown = sorted(names.difference(FLAGS))
     if unknown:
         known = ", ".join(FLAGS)
-        raise InvalidInput(f"{key}: {unknown[0]!r} is no flag; known are {known}", where="--device", hint=_HINT)
+        raise InvalidInput(f"{key}: {unknown[0]!r} is not a flag; known are {known}", where="--device", hint=_HINT)
     return names
 
 

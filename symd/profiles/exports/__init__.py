@@ -24,7 +24,9 @@ def export(profile: SampledProfile, name: str, spending: ProfileBudget, value: s
 def check(name: str) -> None:
     """Raises BadQuery where no format to write has this name."""
     if name not in EXPORTS:
-        raise BadQuery(f"{name!r} is no format to write", where="--to", hint=f"there are {', '.join(EXPORTS)}")
+        raise BadQuery(
+            f"{name!r} is not a format that can be written", where="--to", hint=f"there are {', '.join(EXPORTS)}"
+        )
 
 
 def _only(profile: SampledProfile, value: str) -> SampledProfile:

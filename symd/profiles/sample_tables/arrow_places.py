@@ -157,7 +157,7 @@ def _texts(table: pa.Table, name: str) -> TextColumn | None:
         texts = coded.dictionary.to_pylist()
     except UnicodeDecodeError as error:
         raise InvalidInput(
-            "there is a text that is no UTF-8", where=name, hint="what wrote it may be damaged"
+            "there is a text that is not UTF-8", where=name, hint="what wrote it may be damaged"
         ) from error
     codes = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     nothing = [number for number, text in enumerate(texts) if not text]

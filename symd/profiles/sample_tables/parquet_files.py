@@ -122,7 +122,9 @@ def _check_beginning(path: Path) -> None:
     if stat.S_ISDIR(path.stat().st_mode):
         raise InvalidInput("this is a folder", where=str(path), hint=_ONE_BY_ONE)
     if not path.is_file():
-        raise InvalidInput("this is no regular file", where=str(path), hint="Parquet is read from its end: give a file")
+        raise InvalidInput(
+            "this is not a regular file", where=str(path), hint="Parquet is read from its end: give a file"
+        )
     with path.open("rb") as stream:
         beginning = stream.read(_HEAD)
     if not beginning:
@@ -132,7 +134,7 @@ def _check_beginning(path: Path) -> None:
     if (found := identify(beginning)) is not None:
         hint = f"symd batch -m {quote(str(path))} IN.parquet OUT.parquet; IN.parquet has the samples"
         raise InvalidInput(f"this is a module ({found.NAME}), and no samples", where=str(path), hint=hint)
-    raise Malformed("this is no Parquet file", where=str(path), hint=_CONVERT)
+    raise Malformed("this is not a Parquet file", where=str(path), hint=_CONVERT)
 
 
 def write_answers(

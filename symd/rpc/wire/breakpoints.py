@@ -161,13 +161,15 @@ def from_resolve_request(request: pb.ResolveBreakpointRequest) -> tuple[str, Bre
 
 def _line(number: int) -> int:
     if not 0 < number < 1 << 32:
-        raise bad_field("breakpoint.line.line", f"{number} is no line", "lines count from 1")
+        raise bad_field("breakpoint.line.line", f"{number} is not a line", "lines count from 1")
     return number
 
 
 def _column(number: int) -> int:
     if not 0 <= number < 1 << 32:
-        raise bad_field("breakpoint.line.column", f"{number} is no column", "columns count from 1; 0 is the whole line")
+        raise bad_field(
+            "breakpoint.line.column", f"{number} is not a column", "columns count from 1; 0 is the whole line"
+        )
     return number
 
 

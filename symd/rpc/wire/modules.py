@@ -68,7 +68,9 @@ def from_facts_text(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         facts = None
     if not isinstance(facts, dict):
-        raise Malformed("the daemon's facts of a kernel are no JSON object", hint="use versions that belong together")
+        raise Malformed(
+            "the daemon's facts of a kernel are not a JSON object", hint="use versions that belong together"
+        )
     return facts
 
 

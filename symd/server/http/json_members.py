@@ -41,7 +41,7 @@ def parsed(body: bytes) -> Any:
     try:
         return json.loads(body, parse_int=_integer, parse_float=_fraction)
     except (ValueError, RecursionError) as error:
-        raise BadQuery("the request's body is no JSON") from error
+        raise BadQuery("the request's body is not JSON") from error
 
 
 def _check_counts(body: bytes) -> None:
@@ -82,28 +82,28 @@ def _check_digits(text: str) -> None:
 def an_object(value: Any, what: str) -> dict[str, Any]:
     """``value`` where it is a JSON object. Raises BadQuery, which calls it ``what``."""
     if not isinstance(value, dict):
-        raise BadQuery(f"{what} is no object")
+        raise BadQuery(f"{what} is not an object")
     return value
 
 
 def a_list(value: Any, what: str) -> list[Any]:
     """``value`` where it is a JSON array. Raises BadQuery, which calls it ``what``."""
     if not isinstance(value, list):
-        raise BadQuery(f"{what} is no list")
+        raise BadQuery(f"{what} is not a list")
     return value
 
 
 def a_text(value: Any, what: str) -> str:
     """``value`` where it is a JSON string. Raises BadQuery, which calls it ``what``."""
     if not isinstance(value, str):
-        raise BadQuery(f"{what} is no text")
+        raise BadQuery(f"{what} is not text")
     return value
 
 
 def a_number(value: Any, what: str) -> int:
     """A number of 64 bits without a sign. Raises BadQuery."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
-        raise BadQuery(f"{what} is no number from 0 to 2^64 - 1")
+        raise BadQuery(f"{what} is not a number from 0 to 2^64 - 1")
     return value
 
 
@@ -111,5 +111,5 @@ def a_hexadecimal(value: Any, what: str) -> int:
     """A number written "0x1f". Raises BadQuery."""
     text = a_text(value, what)
     if not _HEXADECIMAL.fullmatch(text):
-        raise BadQuery(f"{what} is no number as 0x1f is: {text[:_SHOWN]!r}")
+        raise BadQuery(f"{what} is not a hexadecimal number such as 0x1f: {text[:_SHOWN]!r}")
     return int(text, 16)

@@ -44,7 +44,7 @@ def check_catalogue(catalogue: str) -> None:
     """Raises ``InvalidInput`` for a URL that names no catalogue, ``FailedPrecondition`` where the package for it is
     missing."""
     if not catalogue.startswith(SCHEMES):
-        raise InvalidInput("it is no URL of a catalogue", hint="write postgresql://USER@HOST:PORT/DATABASE")
+        raise InvalidInput("it is not the URL of a catalogue", hint="write postgresql://USER@HOST:PORT/DATABASE")
     if find_spec("psycopg") is None:
         raise FailedPrecondition(
             "a catalogue in PostgreSQL takes psycopg, which is not installed", hint=extra_hint("shared")

@@ -28,7 +28,7 @@ def check_no_others(folder: Path) -> None:
         others += sorted(beside - _OWN)
     if others:
         raise FailedPrecondition(
-            f"the folder is no cache of symd's, and has something in it: {ascii(others[0])[1:-1]}",
+            f"the folder is not a cache of symd's, and is not empty: {ascii(others[0])[1:-1]}",
             where=str(folder),
             hint="choose with --cache an empty folder, or one that is not there yet",
         )

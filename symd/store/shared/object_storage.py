@@ -42,7 +42,7 @@ def checked_name(name: str) -> str:
     so that none leads out of a folder."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"{name[:80]!r} is no name of an object", hint="lower-case letters, digits, dots, dashes, slashes"
+            f"{name[:80]!r} is not the name of an object", hint="lower-case letters, digits, dots, dashes, slashes"
         )
     return name
 

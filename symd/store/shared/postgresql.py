@@ -280,7 +280,9 @@ def _conninfo(url: str, seconds: float) -> tuple[str, str]:
     try:
         known = conninfo_to_dict(url)
     except psycopg.Error:  # its words may have a password in them
-        raise InvalidInput("it is no URL of a catalogue", hint="write postgresql://USER@HOST:PORT/DATABASE") from None
+        raise InvalidInput(
+            "it is not the URL of a catalogue", hint="write postgresql://USER@HOST:PORT/DATABASE"
+        ) from None
     whole = max(1, round(seconds))
     options = (
         f"-c statement_timeout={round(seconds * _MILLISECONDS)} -c lock_timeout={round(seconds * _MILLISECONDS)}"

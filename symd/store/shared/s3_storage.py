@@ -209,20 +209,20 @@ _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 def check_settings(bucket: str, prefix: str) -> None:
     """Raises ``InvalidInput`` for what no server can be asked with. No key is repeated."""
     if not _BUCKET.fullmatch(bucket):
-        raise InvalidInput(f"{bucket[:80]!r} is no name of a bucket", hint="letters, digits, dots and dashes")
+        raise InvalidInput(f"{bucket[:80]!r} is not the name of a bucket", hint="letters, digits, dots and dashes")
     if prefix and {"", ".", ".."} & set(prefix.split("/")):
         raise InvalidInput(
-            f"{prefix[:80]!r} is no prefix: a part of it is empty or made of dots", hint="write s3://BUCKET/PREFIX"
+            f"{prefix[:80]!r} is not a prefix: a part of it is empty or made of dots", hint="write s3://BUCKET/PREFIX"
         )
     for name in _ENDPOINTS:
         value = os.environ.get(name, "")
         if value and not _is_server(value):
             hint = "write https://HOST or https://HOST:PORT, or http:// for a server without TLS"
-            raise InvalidInput(f"{value[:80]!r} is no URL of a server", where=name, hint=hint)
+            raise InvalidInput(f"{value[:80]!r} is not the URL of a server", where=name, hint=hint)
     for name in _REGIONS:
         value = os.environ.get(name, "")
         if not _REGION.fullmatch(value):
-            raise InvalidInput(f"{value[:80]!r} is no region", where=name, hint="write one such as us-east-1")
+            raise InvalidInput(f"{value[:80]!r} is not a region", where=name, hint="write one such as us-east-1")
     for name in _KEYS:
         if not _VISIBLE.fullmatch(os.environ.get(name, "")):
             raise InvalidInput(
@@ -246,7 +246,7 @@ def authorities() -> bytes | None:
     except OSError as error:
         raise InvalidInput(f"it cannot be read: {os_error_text(error)}", where=path, hint=_NAMED) from error
     if _CERTIFICATE not in certificates:
-        raise InvalidInput("no certificate in PEM stands there", where=path, hint=_NAMED)
+        raise InvalidInput("the file has no certificate in PEM", where=path, hint=_NAMED)
     return certificates
 
 

@@ -56,7 +56,7 @@ def remove_unwanted(
             if is_of_module(name, digest):
                 removed += _remove_unwanted(catalogue, files, locks, name, digest)
             else:
-                log.warning("unwanted_objects has the name %.200r, which is no object of module %s", name, digest)
+                log.warning("unwanted_objects has the name %.200r, which is not an object of module %s", name, digest)
         last = found[-1][0]
     return removed
 

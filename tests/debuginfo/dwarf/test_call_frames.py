@@ -304,8 +304,8 @@ def test_a_frame_in_an_address_space() -> None:
     ("instructions", "said"),
     [
         ([b"\x3c"], "unknown instruction 0x3c"),
-        ([def_cfa_register(3)], "no register and offset"),
-        ([def_cfa_expression(b"0"), def_cfa_offset(3)], "no register and offset"),
+        ([def_cfa_register(3)], "not a register and an offset"),
+        ([def_cfa_expression(b"0"), def_cfa_offset(3)], "not a register and an offset"),
         ([RESTORE], "no remembered state"),
         ([REMEMBER] * (MOST_STATES + 1), f"more than {MOST_STATES}"),
         ([undefined(number) for number in range(MOST_RULES + 1)], f"more than {MOST_RULES}"),

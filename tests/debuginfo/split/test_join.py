@@ -84,8 +84,8 @@ def test_what_does_not_belong_together_is_refused():
         (objects.sample("v5-gfx1100.co"), HashMismatch, "gfx1100"),
         (apart.data, NoDebugData, "no debug sections"),
         (objects.sample("v4-gfx900.o"), Unsupported, "linked"),
-        (objects.sample("odd.bundle"), Unsupported, "no AMDGPU code object"),
-        (b"", Unsupported, "no AMDGPU code object"),
+        (objects.sample("odd.bundle"), Unsupported, "not an AMDGPU code object"),
+        (b"", Unsupported, "not an AMDGPU code object"),
     ):
         with pytest.raises(error, match=reason):
             joined(apart.data, debug, objects.budget())

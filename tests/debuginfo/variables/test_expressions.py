@@ -277,7 +277,7 @@ HETEROGENEOUS_CASES = [
     (V1 + b"\x93\x04\xe9\x0a\x31\x22", "v1[0:32], computes with a place of several pieces"),
     (V1 + S33 + b"\xe9\x04", "depends on a register's content"),
     (V1 + b"\x09\xff\xe9\x04", "begins before its register"),
-    (b"\x31\x32\xe9\x06", "counts bits in something that is no register"),
+    (b"\x31\x32\xe9\x06", "counts bits in something that is not a register"),
     (b"\xe9\x70", "unknown operation 0xe9 0x70"),
     (b"\xe9\x0b\x20\x02", "DW_OP_LLVM_extend is not followed"),
 ]  # fmt: skip

@@ -31,7 +31,7 @@ def _zip_file(*names: str) -> bytes:
     return written.getvalue()
 
 
-TEXT_ADVICE = "source is compiled first, with -g; a profile or a log is no module"
+TEXT_ADVICE = "source is compiled first, with -g; a profile or a log is not a module"
 KNOWN = {
     "PTX text": PTX,
     "LLVM bitcode": b"BC\xc0\xde5\x14\0\0",

@@ -259,7 +259,7 @@ def test_columns_have_other_names_where_that_is_said(engine: Engine, amd: str) -
         "gpu_frames",
     ]
     assert found["gpu_reason"].to_pylist() == ["EXACT"]
-    with pytest.raises(InvalidInput, match="'pcs' is no name"):
+    with pytest.raises(InvalidInput, match="'pcs' is not the name"):
         SampleTables(engine, names=TableNames({"pcs": "pc"}))
     with pytest.raises(InvalidInput, match="no column 'binary'"):
         tables.answered(pa.table({"pc": [1]}), SampleForm.SAMPLES)

@@ -87,7 +87,7 @@ def test_what_json_cannot_write_goes_as_messages(value):
 
 @pytest.mark.parametrize("text", ["[1]", "{", "7", "[" * 100_000])
 def test_facts_of_another_daemon_that_are_no_object_are_malformed(text):
-    with pytest.raises(Malformed, match="no JSON object"):
+    with pytest.raises(Malformed, match="not a JSON object"):
         from_facts_text(text)
 
 

@@ -291,7 +291,7 @@ def test_a_small_file_that_expands_for_ever_is_read_within_limits(tmp_path: Path
 @pytest.mark.parametrize("told", ["9" * 5000, "-5", "\xb2", "0x10", "1 2"])
 def test_a_size_that_is_no_number_is_a_server_that_fails_and_the_next_is_asked(told: str) -> None:
     with server(status(200, b"x" * 100, content_length=told)) as (url, _), server(status(200, b"whole")) as (good, _):
-        with pytest.raises(ServerUnavailable, match="no number of bytes"):
+        with pytest.raises(ServerUnavailable, match="not a number of bytes"):
             Upstream([url], Limits()).executable(ID)
         assert Upstream([url, good], Limits()).executable(ID) == b"whole"
 
@@ -355,7 +355,7 @@ def test_an_id_or_a_path_leads_nowhere_else() -> None:
         ("http://[::1", "server: invalid IPv6 URL"),
         ("http://a:99999", "server: port out of range"),
         ("http://a:b", "server: port could not be cast"),
-        ("http://a..b", "its host is no name"),
+        ("http://a..b", "its host is not a name"),
         ("http://user:secret@a", "symd sends no password"),
         ("http://a/\N{LATIN SMALL LETTER A WITH DIAERESIS}", "%XX"),
     ],

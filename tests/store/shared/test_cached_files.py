@@ -72,7 +72,7 @@ def test_a_folder_that_has_files_of_others_is_no_cache(folder: Path, storage: Co
     """Those used longest ago would go to make room."""
     (folder / other).parent.mkdir(parents=True)
     (folder / other).write_text("a year's work")
-    with pytest.raises(FailedPrecondition, match="the folder is no cache of symd's, and has something in it") as raised:
+    with pytest.raises(FailedPrecondition, match="the folder is not a cache of symd's, and is not empty") as raised:
         CachedFiles(folder, storage, LIMITS)
     assert raised.value.where == str(folder)
     assert [path for path in folder.rglob("*") if path.is_file()] == [folder / other]

@@ -144,7 +144,7 @@ def test_wrong_urls_are_named(copy: Copy, root: Path, database: str):
     code, _, error = copy(root, "ftp://host/x", "--catalogue", database)
     assert (code, "names no object storage" in error) == (2, True)
     code, _, error = copy(root, f"s3://{BUCKET}/x", "--catalogue", "mysql://host/x")
-    assert (code, "no URL of a catalogue" in error) == (2, True)
+    assert (code, "not the URL of a catalogue" in error) == (2, True)
 
 
 def test_gc_of_a_shared_store_keeps_what_no_bound_was_given_for(

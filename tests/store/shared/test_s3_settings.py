@@ -42,7 +42,7 @@ def test_a_variable_that_cannot_be_right_is_named(
 
 @pytest.mark.parametrize("url", ["s3://a bucket/prefix", f"s3://{BUCKET}/a//b", f"s3://{BUCKET}/../b"])
 def test_a_bucket_or_a_prefix_that_cannot_be_is_named(proxy: Proxy, url: str) -> None:
-    with pytest.raises(InvalidInput, match=r"is no name of a bucket|is no prefix"):
+    with pytest.raises(InvalidInput, match=r"is not the name of a bucket|is not a prefix"):
         open_storage(url, Limits(), make=False)
     assert proxy.methods() == []
 

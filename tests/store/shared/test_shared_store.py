@@ -670,7 +670,7 @@ def test_what_is_wanted_stays_though_the_table_of_the_unwanted_has_it(
         left = connection.execute('SELECT name FROM unwanted_objects ORDER BY name COLLATE "C"').fetchall()
     assert files_of(store).names() == {module_object(digest), index_object(digest, VERSION)}
     assert [name for (name,) in left] == ["", "../secret", "index/1/ff"]
-    assert "'../secret', which is no object of module" in caplog.text
+    assert "'../secret', which is not an object of module" in caplog.text
 
 
 def test_a_folder_for_what_comes_in_that_somebody_removed_is_made_again(stores: Opened, tmp_path: Path) -> None:

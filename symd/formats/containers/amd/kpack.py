@@ -145,7 +145,7 @@ def _table(data: bytes) -> dict[Any, Any]:
         raise Malformed(f"the kernel pack puts its table at byte {offset}, and has {len(data)}")
     table = unpacked(data[offset:], "the kernel pack's table")
     if not isinstance(table, dict):
-        raise Malformed("the kernel pack's table is no map")
+        raise Malformed("the kernel pack's table is not a map")
     return table
 
 
@@ -243,7 +243,7 @@ def _frames(data: bytes, offset: Any, size: Any, budget: Budget) -> list[tuple[i
 
 def _map(value: Any, what: str) -> dict[Any, Any]:
     if not isinstance(value, dict):
-        raise Malformed(f"{what} of the kernel pack is no map")
+        raise Malformed(f"{what} of the kernel pack is not a map")
     return value
 
 
@@ -274,7 +274,7 @@ def reference(image: Elf) -> KpackReference | None:
         return None
     table = unpacked(section.data, SECTION)
     if not isinstance(table, dict):
-        raise Malformed(f"{SECTION} is no map")
+        raise Malformed(f"{SECTION} is not a map")
     program, paths = table.get("kernel_name"), table.get("kpack_search_paths")
     if not isinstance(program, str) or not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         raise Malformed(f"{SECTION} does not say where the program's kernel packs are")

@@ -137,7 +137,7 @@ def unpacked(data: bytes, what: str) -> Any:
     except msgpack.OutOfData:
         raise Malformed(f"{what} is cut off") from None
     except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise Malformed(f"{what} is no msgpack that can be read: {error or type(error).__name__}") from error
+        raise Malformed(f"{what} is not msgpack that can be read: {error or type(error).__name__}") from error
 
 
 def extension(kind: int, data: bytes) -> tuple[int, bytes]:
