@@ -35,7 +35,7 @@ _LENGTHS = bytes((
 """Bytes of that length."""
 
 
-class NotPlain(Exception):
+class UnknownNote(Exception):
     """The note is damaged, or not as compilers write it."""
 
 
@@ -81,7 +81,7 @@ class KernelMaps:
     _last_signature = cython.declare(bytes)
 
     def __init__(self, data: bytes) -> None:
-        """Raises NotPlain."""
+        """Raises UnknownNote."""
         self._data, self._view, self._size = data, data, len(data)
         self._heads, self._lengths = _HEADS, _LENGTHS
         self._value, self._end = array("q", bytes(24)), array("q", bytes(24))
@@ -100,11 +100,11 @@ class KernelMaps:
                 at = self._after(value, 1)
                 others.append(data[key:at])
             elif found:
-                raise NotPlain
+                raise UnknownNote
             else:
                 at, found = self._read_kernels(value), True
         if at != self._size:
-            raise NotPlain
+            raise UnknownNote
         self.tree = b"".join([b"\xdf", len(others).to_bytes(4, "big"), *others])
 
     @cython.cfunc
@@ -182,7 +182,7 @@ class KernelMaps:
                 at = self._after(at, 2)
                 continue
             if self._value[which]:  # what is apart counts: that would be the first
-                raise NotPlain
+                raise UnknownNote
             kept -= 1
             pieces.append(data[edge:key])
             self._value[which] = at
@@ -257,13 +257,13 @@ class KernelMaps:
             end += cython.cast(cython.Py_ssize_t, self._unsigned(at + 1, self._lengths[head - 0xC0]))
         else:
             if depth >= _DEEPEST:
-                raise NotPlain
+                raise UnknownNote
             is_map: cython.bint = head < 0x90 or head >= 0xDE
             count = self._count(at, 0x80, 0xDE) * 2 if is_map else self._count(at, 0x90, 0xDC)
             for _ in range(count):
                 end = self._after(end, depth + 1)
         if end > self._size:
-            raise NotPlain
+            raise UnknownNote
         return end
 
     @cython.cfunc
@@ -273,7 +273,7 @@ class KernelMaps:
         head: cython.int = self._byte(at)
         size: cython.int = self._heads[head - 0xC0] if 0xC0 <= head < 0xE0 else 1
         if not size:
-            raise NotPlain
+            raise UnknownNote
         return at + size
 
     @cython.cfunc
@@ -289,7 +289,7 @@ class KernelMaps:
     def _count(self, at: cython.Py_ssize_t, short: cython.int, long: cython.int) -> cython.Py_ssize_t:
         """The entries of the list or map at ``at``."""
         if not self._is(at, short, long):
-            raise NotPlain
+            raise UnknownNote
         head: cython.int = self._byte(at)
         if head < 0xC0:
             return head & 15
@@ -299,7 +299,7 @@ class KernelMaps:
     @cython.exceptval(-1, check=True)
     def _byte(self, at: cython.Py_ssize_t) -> cython.int:
         if at >= self._size:
-            raise NotPlain
+            raise UnknownNote
         return self._view[at]
 
     @cython.cfunc
@@ -307,7 +307,7 @@ class KernelMaps:
     def _unsigned(self, at: cython.Py_ssize_t, size: cython.int) -> cython.ulonglong:
         """A big-endian number."""
         if at + size > self._size:
-            raise NotPlain
+            raise UnknownNote
         found: cython.ulonglong = 0
         place: cython.int
         for place in range(size):

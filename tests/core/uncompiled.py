@@ -90,7 +90,7 @@ def without_compiled_core() -> Iterator[None]:
             (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))
             for name in ("SymbolTable", "OverlappingStrings")
         ),
-        *((amdgpu_notes, name, getattr(core["kernel_maps"], name)) for name in ("KernelMaps", "NotPlain")),
+        *((amdgpu_notes, name, getattr(core["kernel_maps"], name)) for name in ("KernelMaps", "UnknownNote")),
         (rows_alone, "core", core["row_scopes"]),
         (lines, "inlined_calls", core["inlined_calls"]),
         (lines, "LineRows", core["line_program"].LineRows),

@@ -131,7 +131,7 @@ def read_amd_metadata(data: bytes) -> None:
         amd_msgpack.load(data)
         found: list[list[Any] | None] = [None, None]
         for number, core in enumerate((kernel_maps, _UNCOMPILED_MAPS)):
-            with suppress(core.NotPlain):
+            with suppress(core.UnknownNote):
                 maps = core.KernelMaps(data)
                 found[number] = [getattr(maps, name) for name in _COLUMNS]
         assert found[0] == found[1]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from symd.core.kernel_maps import KernelMaps, NotPlain
+from symd.core.kernel_maps import KernelMaps, UnknownNote
 from symd.errors import Malformed
 
 _KERNELS = "amdhsa.kernels"
@@ -63,7 +63,7 @@ def load(data: bytes, of_map: Make = _itself, of_arguments: Make = _itself) -> M
     if len(data) > _SHORT:
         try:
             return _taken_apart(KernelMaps(data), of_map, of_arguments)
-        except (NotPlain, *_UNREADABLE):
+        except (UnknownNote, *_UNREADABLE):
             pass  # what is wrong, if anything is, is said of the whole
     tree = _whole(data)
     if not isinstance(tree, dict):
@@ -77,10 +77,10 @@ def load(data: bytes, of_map: Make = _itself, of_arguments: Make = _itself) -> M
 
 
 def _taken_apart(found: KernelMaps, of_map: Make, of_arguments: Make) -> MetadataNote:
-    """Raises NotPlain, and as ``_value``."""
+    """Raises UnknownNote, and as ``_value``."""
     tree = _value(found.tree)
     if _KERNELS in tree:  # with a length that takes more bytes than it needs
-        raise NotPlain
+        raise UnknownNote
     _values(found.strays)
     made = [(_kept_rest if len(each) <= _MOST_KEPT else _of_rest)(each, of_map) for each in found.rests]
     kinds = [(made[rest], signature) for rest, signature in found.kinds]
@@ -93,7 +93,7 @@ def _taken_apart(found: KernelMaps, of_map: Make, of_arguments: Make) -> Metadat
 def _of_rest(encoded: bytes, make: Make) -> Any:
     rest = _value(encoded)
     if any(key in rest for key in _APART):  # as above
-        raise NotPlain
+        raise UnknownNote
     return make(rest)
 
 
