@@ -62,7 +62,7 @@ class TableNames:
         for name in self.columns:
             if name not in (*PLACES, WEIGHT):
                 hint = f"write NAME=THEIRS, where NAME is one of {', '.join((*PLACES, WEIGHT))}"
-                raise InvalidInput(f"{name!r} is no name that symd has for a column", hint=hint)
+                raise InvalidInput(f"{name!r} is not the name of a column that symd writes", hint=hint)
 
 
 def named_module(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> NamedModule:

@@ -34,6 +34,7 @@ from symd.rpc.wire.watches import (
     LOCATIONS_TEXT,
     EventReader,
     WatchRequest,
+    check_is_change,
     from_change,
     from_start,
     to_change,
@@ -105,7 +106,8 @@ def test_what_a_client_says_comes_back_as_it_went() -> None:
     with pytest.raises(BadQuery):
         from_start(to_change(change))
     with pytest.raises(BadQuery):
-        from_change(to_start(request))
+        check_is_change(to_start(request))
+    check_is_change(to_change(change))
 
 
 @pytest.mark.parametrize("where", [{}, {"function": ""}, {"kernel": ""}, {"address": {}}])

@@ -44,7 +44,7 @@ def core(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(amdgpu_msgpack, "_SHORT", 0)
         if request.param == "uncompiled":
-            for name in ("KernelMaps", "NotPlain"):
+            for name in ("KernelMaps", "UnknownNote"):
                 changed.setattr(amdgpu_msgpack, name, getattr(UNCOMPILED, name))
         yield
 
@@ -223,7 +223,7 @@ def test_values_of_every_type_are_passed_over() -> None:
     whole = msgpack.unpackb(data, strict_map_key=False, ext_hook=amdgpu_msgpack.extension)
     assert joined(note) == whole
     for end in range(len(data)):
-        with pytest.raises(amdgpu_msgpack.NotPlain):
+        with pytest.raises(amdgpu_msgpack.UnknownNote):
             amdgpu_msgpack.KernelMaps(data[:end])
 
 
