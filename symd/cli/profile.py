@@ -116,6 +116,8 @@ def samples_on(module: OpenModule, profile: str, identity: str | None, limits: L
     data = read_input(profile, limits)
     with naming_profile(profile):
         found = placed(profiles.samples(data, options), profiles.Resolver(module.symbolizer, named), options)
+    for each in found.other_builds:
+        complain(f"{each} (--id {each.wanted} takes it all the same)")
     if found.values:
         _say_what_lies_elsewhere(profile, module, found)
     else:
