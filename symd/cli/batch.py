@@ -181,7 +181,8 @@ def _report(report: TableReport, *, as_json: bool) -> None:
         f", {report.placeless:,} {plural(report.placeless, 'names', 'name')} no place" if report.placeless else ""
     )
     reasons = ", ".join(f"{count:,} {reason.name}" for reason, count in report.reasons.items())
-    found = f"{counted(report.samples, 'sample')} at {counted(report.locations, 'location')}"
+    weight = "" if report.weight is None else f" (weight {report.weight:,})"
+    found = f"{counted(report.samples, 'sample')}{weight} at {counted(report.locations, 'location')}"
     complain(f"{found}{f': {reasons}' if reasons else ''}{placeless}")
     say_notes(report.notes)
 
@@ -194,4 +195,5 @@ def report_json(report: TableReport) -> dict[str, Any]:
         "reasons": {reason.name: count for reason, count in report.reasons.items()},
         "locations": report.locations,
         "notes": list(report.notes),
+        "weight": report.weight,
     }

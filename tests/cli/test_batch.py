@@ -30,11 +30,38 @@ def test_samples_get_their_frames_and_the_report_goes_to_stderr(run: Run, sample
     out = samples.with_name("out.parquet")
     outcome = run("batch", "-m", MODULE, "--column", "address=pc", samples, out)
     assert (outcome.code, outcome.out) == (0, "")
-    assert outcome.err == "symd: 4 samples at 2 locations: 2 EXACT, 1 OUTSIDE_TEXT, 1 names no place\n"
+    assert outcome.err == "symd: 4 samples (weight 8) at 2 locations: 2 EXACT, 1 OUTSIDE_TEXT, 1 names no place\n"
     rows = pq.read_table(out).to_pylist()
     assert [row["reason"] for row in rows] == ["EXACT", "EXACT", "OUTSIDE_TEXT", None]
     assert [(frame["function"], frame["line"]) for frame in rows[0]["frames"]] == [("blend", 13), ("shade", 23)]
     assert sorted(path.name for path in samples.parent.iterdir()) == ["in.parquet", "out.parquet"]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("samples", pa.int64()), ("Count", pa.float64())])
+def test_a_column_of_counts_that_is_not_called_weight_is_named(
+    run: Run, tmp_path: Path, name: str, kind: pa.DataType
+) -> None:
+    source, call = tmp_path / "in.parquet", ("batch", "-m", MODULE)
+    pq.write_table(pa.table({"address": [0x1978, 0x1978], name: pa.array([12_000, 8_000], kind)}), source)
+    said = run(*call, source, tmp_path / "out.parquet").err
+    advice = f"--column weight={name}"
+    assert said == (
+        "symd: 2 samples at 1 location: 2 EXACT\n"
+        f"symd: there is no column weight, so each row counts as 1; {advice} counts that column\n"
+    )
+    said = run(*call, *advice.split(), source, tmp_path / "out.parquet").err
+    assert said in (
+        "symd: 2 samples (weight 20,000) at 1 location: 2 EXACT\n",
+        "symd: 2 samples (weight 20,000.0) at 1 location: 2 EXACT\n",
+    )
+    counted = run(*call, *advice.split(), "--json", source, tmp_path / "out.parquet").json
+    assert counted[0]["weight"] == 20_000
+
+
+def test_a_column_of_texts_is_no_column_of_counts(run: Run, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"address": [0x1978], "value": ["Active"]}), tmp_path / "in.parquet")
+    said = run("batch", "-m", MODULE, tmp_path / "in.parquet", tmp_path / "out.parquet").err
+    assert said == "symd: 1 sample at 1 location: 1 EXACT\n"
 
 
 def test_one_sample_is_not_several(run: Run, tmp_path: Path) -> None:
