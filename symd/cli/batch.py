@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from symd.profiles.sample_tables.tables import TableReport
 
 _UNKNOWN = frozenset((Reason.UNKNOWN_MODULE, Reason.UNKNOWN_KERNEL))
+_OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt", ".arrow", ".feather", ".gz", ".xlsx")
+"""What names of files end in that are not Parquet."""
 _NAME_THEM = "-m FILE names the module that the samples are of, -m ID=FILE each that they call ID; --store FOLDER or --server ADDRESS has them"
 _WHO_KNOWS_CONTEXTS = "--server ADDRESS or --store FOLDER names who was told of contexts"
 _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-256 or the label that `symd modules` lists; or -m names a single one"
@@ -142,6 +146,11 @@ def command(
         catalogue = None  # it is that of another store
     if locations is not None and form != "locations":
         raise click.UsageError("--locations needs --out-form locations")
+    for each in filter(None, (target, locations)):
+        if Path(each).suffix.lower() in _OTHER_FORMATS and each != source:
+            shown = quote(str(Path(each).with_suffix(".parquet")))
+            hint = f"DuckDB's COPY (FROM {shown}) TO {quote(each)} converts it"
+            raise click.UsageError(f"{each} would be a Parquet file: write {shown}; {hint}")
     written = written_paths(target, SampleForm(form), locations)
     check_output_is_not_input(written, (named_file(each)[1] for each in modules))
     check_arrow()

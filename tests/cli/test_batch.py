@@ -64,6 +64,15 @@ def test_a_column_of_texts_is_no_column_of_counts(run: Run, tmp_path: Path) -> N
     assert said == "symd: 1 sample at 1 location: 1 EXACT\n"
 
 
+@pytest.mark.parametrize("name", ["out.csv", "OUT.CSV", "out.json", "out.csv.gz"])
+def test_a_file_named_after_another_format_is_not_written(run: Run, samples: Path, name: str) -> None:
+    kept = samples.with_name(name)
+    kept.write_text("kept")
+    outcome = run("batch", "-m", MODULE, "--column", "address=pc", samples, kept)
+    assert (outcome.code, kept.read_text()) == (2, "kept")
+    assert f"write {kept.with_suffix('.parquet')}" in outcome.err
+
+
 def test_one_sample_is_not_several(run: Run, tmp_path: Path) -> None:
     pq.write_table(pa.table({"pc": [0x1978]}), tmp_path / "in.parquet")
     outcome = run("batch", "-m", MODULE, "--column", "address=pc", tmp_path / "in.parquet", tmp_path / "out.parquet")
