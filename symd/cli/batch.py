@@ -22,6 +22,7 @@ from symd.profiles.sample_tables.sample_files import (
     TableNames,
     answer_file,
     check_arrow,
+    check_samples,
     named_file,
     open_tables,
     written_paths,
@@ -153,6 +154,7 @@ def command(
             raise click.UsageError(f"{each} would be a Parquet file: write {shown}; {hint}")
     written = written_paths(target, SampleForm(form), locations)
     check_output_is_not_input(written, (named_file(each)[1] for each in modules))
+    check_samples(Path(source))
     check_arrow()
     names = TableNames(dict(map(_renamed, columns)), prefix)
     kept = SampleModules(modules, server, store, catalogue, cache, limits)

@@ -73,6 +73,18 @@ def test_a_file_named_after_another_format_is_not_written(run: Run, samples: Pat
     assert f"write {kept.with_suffix('.parquet')}" in outcome.err
 
 
+def test_what_is_no_parquet_file_is_said_before_what_is_not_installed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("symd.profiles.sample_tables.sample_files.find_spec", lambda _name: None)
+    (tmp_path / "in.csv").write_text("address\n6520\n")
+    outcome = run("batch", "-m", MODULE, tmp_path / "in.csv", tmp_path / "out.parquet")
+    assert (outcome.code, "not a Parquet file" in outcome.err) == (2, True)
+    pq.write_table(pa.table({"address": [0x1978]}), tmp_path / "in.parquet")
+    outcome = run("batch", "-m", MODULE, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert "pyarrow is not installed here" in outcome.err
+
+
 def test_one_sample_is_not_several(run: Run, tmp_path: Path) -> None:
     pq.write_table(pa.table({"pc": [0x1978]}), tmp_path / "in.parquet")
     outcome = run("batch", "-m", MODULE, "--column", "address=pc", tmp_path / "in.parquet", tmp_path / "out.parquet")
@@ -188,7 +200,7 @@ def test_damaged_input_leaves_what_was_there(run: Run, samples: Path, data: byte
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"address,weight\n6520,1\n", "this is no Parquet file (write the samples as Parquet"),
+        (b"address,weight\n6520,1\n", "not a Parquet file (write the samples as Parquet"),
         (b"PAR1" + bytes(100), "(what wrote the file may have been interrupted)"),
         (None, "this is a folder (give each of its Parquet files by itself"),
     ],

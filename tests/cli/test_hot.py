@@ -334,3 +334,28 @@ def test_offsets_that_begin_no_instruction_are_told(
 def test_the_samples_begin_instructions(run: Run) -> None:
     for name in FORMATS:
         assert "begin no instruction" not in run("hot", *MODULES, SAMPLES / name).err
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        (
+            "a.csv",
+            b"kernel,offset,samples\nshade,16,4\n",
+            "it is a table with a column of addresses (symd batch -m FILE",
+        ),
+        ("a.csv", b'"PC";"count"\n6520;4\n', "it is a table with a column of addresses (symd batch -m FILE"),
+        ("a.parquet", b"PAR1\0\0\0\0PAR1", "it is a Parquet file (symd batch -m FILE IN.parquet OUT.parquet"),
+        ("a.csv", b"name,count\nshade,4\n", "no reader knows this profile format (known formats:"),
+        (
+            "a.pb.gz",
+            gzip.compress(bytes(range(256)), mtime=0)[:99],
+            "gzip data ends too early (the file is cut off: copy it",
+        ),
+    ],
+)
+def test_what_is_no_profile_is_told_where_it_goes(run: Run, tmp_path: Path, name: str, data: bytes, says: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    outcome = run("hot", "-m", AMD, tmp_path / name)
+    assert outcome.code == 2
+    assert says in outcome.err

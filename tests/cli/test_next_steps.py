@@ -20,6 +20,8 @@ from tests.cli.test_run import NOTHING_SEEN
 
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
 SOURCE = ROOT / "samples" / "kernels" / "vadd.cl"
+PPROF = ROOT / "samples" / "profiles" / "kernels.pb.gz"
+STALLS = ROOT / "samples" / "profiles" / "stalls.csv"
 PAGES = ROOT / "samples" / "amdgpu" / "bin" / "v2-scale-pages.co"
 
 HINTS = {
@@ -32,6 +34,11 @@ HINTS = {
         f"this is a module (amdgpu), and no samples (symd batch -m {SHADE} IN.parquet OUT.parquet",
     ),
     "no samples": (("batch", "{folder}/a", "{folder}/b"), "/a: cannot read the file: no such file or directory\n"),
+    "a profile for a module": (
+        ("view", PPROF),
+        f"(it is a profile (pprof): symd hot -m MODULE {PPROF} prints its hottest lines, symd view MODULE --profile {PPROF} shows",
+    ),
+    "a text profile for a module": (("symbolize", STALLS, "0x10"), "(it is a profile (unitrace): symd hot -m MODULE"),
     "a negative address": (("symbolize", SHADE, "-0x10"), "addresses are not negative"),
     "another": (("symbolize", SHADE, "-16"), "addresses are not negative"),
     "one behind dashes": (("symbolize", SHADE, "--", "-0x10"), "addresses are not negative"),
@@ -40,7 +47,6 @@ HINTS = {
         "--kernel needs -o; in the browser, choose a kernel on the page",
     ),
     "an extract without a folder": (("extract", SHADE), f"; write, for example: symd extract {SHADE} objects/ (see"),
-    "names without a pattern": (("names", SHADE), f"; write, for example: symd names {SHADE} 'vadd*' (see"),
     "a line before its module": (
         ("locate", "shade.cl:8", SHADE),
         f"comes first, then SOURCE:LINE: symd locate {SHADE} shade.cl:8)",
