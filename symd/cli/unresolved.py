@@ -78,7 +78,7 @@ def _odd_note(places: AddressPlaces, resolver: Resolver) -> str:
     if not odd:
         return ""
     return (
-        f"{odd:,} of {total:,} addresses begin no instruction of {first or 'the device'}: the module may be another"
+        f"{odd:,} of {total:,} addresses are not at an instruction boundary of {first or 'the device'}: the module may be another"
         " build, or another file with a kernel of the same name, than the one that ran"
     )
 

@@ -325,7 +325,7 @@ class _Reader(StringTableReader):
         modules = self._modules(found)
         numbers = self._locations(found, modules)
         found.samples = [self._sample(item, numbers, len(value_types)) for item in self._messages(Pprof.Profile.sample)]
-        found.notes.append("pprof has no times of samples")
+        found.notes.append("pprof has no timestamps")
         return found
 
     def _modules(self, found: SampledProfile) -> dict[int, int]:

@@ -237,7 +237,7 @@ def test_to_writes_whatever_could_be_resolved_and_says_what_is_missing(run: Run,
     out.write_bytes(b"earlier")
     outcome = run("profile", SAMPLES / "stacks.folded", "--to", "speedscope", "-o", out, "--json")
     [report] = outcome.json
-    assert (outcome.code, report["notes"][-1]) == (1, "folded stacks have no times of samples")
+    assert (outcome.code, report["notes"][-1]) == (1, "folded stacks have no timestamps")
     assert len(json.loads(gzip.decompress(out.read_bytes()))["profiles"][0]["samples"]) == 6
 
 
