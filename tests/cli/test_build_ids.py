@@ -169,3 +169,16 @@ def test_rows_of_a_table_may_name_a_build_id(run: Run, builds: Builds, tmp_path:
     parquet.write_table(pyarrow.table(rows), tmp_path / "in.parquet")
     words = ("-m", builds.moved, "-m", builds.other, tmp_path / "in.parquet", tmp_path / "out.parquet")
     assert json.loads(run("batch", "--json", *words).out)["reasons"] == {"EXACT": len(builds.addresses)}
+
+
+def test_a_module_that_the_daemon_has_under_the_name_of_a_mapping_is_told(
+    run: Run, builds: Builds, tmp_path: Path, server: str
+) -> None:
+    """With its build ID, since it may be another build; as it is told it is taken."""
+    with Client(server) as client:
+        client.add(builds.other.read_bytes(), "/data/blur.co")
+    for build_id in ("", builds.build_id):
+        raw = profile_of(builds, tmp_path / "raw.pb", build_id)
+        said = run("hot", "--server", server, raw).err
+        [given] = re.findall(rf"module called blur.co \(build ID {builds.other_id}\): add -m (\S+)", said)
+        assert hot_lines(run, "--server", server, "-m", given, raw)[0]
