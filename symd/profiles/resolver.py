@@ -62,15 +62,15 @@ class IdentifiedModule:
 
 
 class OtherBuild(NamedTuple):
-    """A module that has the name of a profile's mapping, and another build ID: ``file`` is its name, ``carried`` its
+    """A module that has the name of a profile's mapping, and another build ID: ``file`` is its name, ``own`` its
     build ID, ``wanted`` the one that the profile names."""
 
     file: str
-    carried: str
+    own: str
     wanted: str
 
     def __str__(self) -> str:
-        return f"{self.file} has build ID {self.carried}, the profile names {self.wanted}: another build"
+        return f"{self.file} has build ID {self.own}, the profile names {self.wanted}: another build"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +136,9 @@ class Resolver:
     def other_builds(self, names: Iterable[str], build_id: str) -> list[OtherBuild]:
         """The modules that have one of these names, and a build ID that is not ``build_id``."""
         wanted = _as_build_id(build_id)
-        named = {each: own for name in names for each, own in self._file_names.get(_file_name(name), {}).items()}
-        carried = {
-            each.digest: self._another_build(each.digest, wanted) for each, is_given in named.items() if not is_given
-        }
-        return [OtherBuild(self.file_name(digest), own, wanted) for digest, own in carried.items() if own]
+        named = {each: given for name in names for each, given in self._file_names.get(_file_name(name), {}).items()}
+        found = {each.digest: self._another_build(each.digest, wanted) for each, given in named.items() if not given}
+        return [OtherBuild(self.file_name(digest), own, wanted) for digest, own in found.items() if own]
 
     def _another_build(self, digest: str, wanted: str) -> str:
         """The build ID of a module, where it has one and it is not ``wanted``; "" elsewhere."""
