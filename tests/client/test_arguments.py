@@ -148,7 +148,7 @@ WRONG = {
     "a number as kernel": (
         lambda s, sha: s.symbolize_column(sha, [8], kernel=5),
         BadQuery,
-        "an int is not the name of a kernel (pass a text such as kernel.name)",
+        "an int is not the name of a kernel (pass a text such as kernel.name; symbolize_origins takes several kernels)",
     ),
     "a list as section": (
         lambda s, sha: s.symbolize_column(sha, [8], section=[1]),
