@@ -48,6 +48,7 @@ from symd.model.arguments import (
     is_one_query,
 )
 from symd.model.breakpoints import Located
+from symd.model.contexts import Origin
 from symd.model.cores import CoreDump
 from symd.model.data_frames import table
 from symd.model.frame_text import printable
@@ -168,7 +169,7 @@ class Module:
         self,
         queries: NDArray[np.integer],
         *,
-        kernel: str | None = None,
+        kernel: str | Iterable[str] | None = None,
         section: str | int | None = None,
         path: str | None = None,
         as_written: bool = False,
@@ -188,7 +189,7 @@ class Module:
         self,
         queries: Iterable[AnyQuery],
         *,
-        kernel: str | None = None,
+        kernel: str | Iterable[str] | None = None,
         section: str | int | None = None,
         path: str | None = None,
         as_written: bool = False,
@@ -197,7 +198,7 @@ class Module:
         self,
         queries: AnyQuery | Iterable[AnyQuery] | NDArray[np.integer],
         *,
-        kernel: str | None = None,
+        kernel: str | Iterable[str] | None = None,
         section: str | int | None = None,
         path: str | None = None,
         as_written: bool = False,
@@ -205,8 +206,8 @@ class Module:
         """Frames, innermost first: one answer to one query, and a batch of answers, in order, to several.
 
         A query is text as ``symd symbolize`` takes it ("vadd+0x1b0", "(.text)+8", "0x110"), a number (an object
-        address), or a ``Query``. With ``kernel`` or ``section`` queries are numbers: bytes from its start. ``path``
-        restricts all to one code object.
+        address), or a ``Query``. With ``kernel`` or ``section`` queries are numbers: bytes from its start. ``kernel``
+        may also be a column with the kernel of each number. ``path`` restricts all to one code object.
 
         >>> for frame in module.symbolize("shade+0x78").frames:
         ...     print(frame)
@@ -215,6 +216,13 @@ class Module:
         >>> [answer.frames[0].line for answer in module.symbolize([0x78, 0x80], kernel="shade")]
         [13, 13]
         """
+        if (
+            kernel is not None
+            and section is None
+            and not isinstance(kernel, str | bytes)
+            and isinstance(kernel, Iterable)
+        ):
+            return self._in_kernels(queries, kernel, path, as_written=as_written)
         if kernel is not None or section is not None:
             return self._offsets(queries, kernel, section, path, as_written=as_written)
         if _is_one(queries):
@@ -232,10 +240,21 @@ class Module:
             return self._symbolizer.symbolize(self.sha256, [query], path, as_written=True)[0]
         return self._symbolizer.symbolize_one(self.sha256, query, path)
 
+    def _in_kernels(self, offsets: object, kernels: Iterable[str], path: str | None, *, as_written: bool) -> Answers:
+        """Each offset counts from the kernel beside it."""
+        column = checked_column(offsets)  # type: ignore[arg-type] # it says what is wrong
+        numbers: dict[str, int] = {}
+        origin = [numbers.setdefault(str(checked_kernel(each)), len(numbers)) for each in kernels]
+        if len(origin) != len(column):
+            hint = "kernel= is one name, or a name for each offset"
+            raise BadQuery(f"there are {len(column):,} offsets and {len(origin):,} kernels", hint=hint)
+        origins = [Origin(self.sha256, checked_path(path), kernel=each) for each in numbers]
+        return self._symbolizer.symbolize_origins(column, origins, origin, as_written=as_written).answers
+
     def _offsets(
         self,
         offsets: object,
-        kernel: str | None,
+        kernel: object,
         section: str | int | None,
         path: str | None,
         *,
@@ -243,7 +262,7 @@ class Module:
     ) -> Answer | Answers:
         if kernel is not None and section is not None:
             raise BadQuery("offsets count from a kernel's start or from a section's, not from both", hint="give one")
-        kernel, section = checked_kernel(kernel), checked_section(section)
+        kernel, section = checked_kernel(kernel), checked_section(section)  # type: ignore[arg-type] # it says what is wrong
         if _is_one(offsets):
             (offset,) = checked_column([offsets]).tolist()  # type: ignore[list-item] # it says what is wrong
             if kernel is not None:

@@ -18,6 +18,10 @@ _PROFILE_VERBS = ("profile", "hot", "record")
 _NO_SAMPLES = "symd does not sample a program: symd run -- PROGRAM collects its modules, and symd profile and symd hot read what a profiler wrote"
 _ONE_FILE = ("listing", "lines", "view")
 """Verbs that take FILE alone, and places in it by options."""
+_HEAD = 1 << 26
+"""Bytes of a file from which it is known for a profile."""
+_ALIKE = 0.6
+"""How much of an option's name is that of another which it may stand for."""
 _SOURCE_LINE = re.compile(r"[^:]*\.\w+:[0-9]+(:[0-9]+)?", re.ASCII)
 _PLACE = re.compile(r".*\+(0[xX])?[0-9a-fA-F]+|0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII | re.DOTALL)
 
@@ -25,12 +29,54 @@ _PLACE = re.compile(r".*\+(0[xX])?[0-9a-fA-F]+|0[xX][0-9a-fA-F]+|[0-9]+", re.ASC
 def usage_text(error: click.ClickException) -> str:
     """What is said of a call that is wrong: click's words, what to write instead, and whose help says more."""
     context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        near = _near(error.option_name, error.possibilities)
+        error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
     verb = context.command_path if context else "symd"
     said = error.format_message().rstrip(".")
     advice = _advice(error, said, context) if context is not None else ""
     if advice and isinstance(error, click.NoSuchOption):
         said = f"No such option {error.option_name!r}"  # without the options that are spelled like it
     return f"{said}{f'; {advice}' if advice else ''} (see {verb} --help)"
+
+
+def _near(option: str, others: Sequence[str]) -> list[str]:
+    """The options that ``option`` may be a misspelling of."""
+    from difflib import SequenceMatcher  # noqa: PLC0415 - 2 ms: a mistyped option
+
+    bare = option.lstrip("-")
+    return [each for each in others if SequenceMatcher(None, bare, each.lstrip("-")).ratio() > _ALIKE]
+
+
+def profile_kind(path: str) -> str | None:
+    """The format of a file that is a profile and no module."""
+    from symd import profiles  # noqa: PLC0415 - 60 ms: a call that is wrong
+    from symd.config import Limits  # noqa: PLC0415 - as above
+    from symd.errors import SymdError  # noqa: PLC0415 - as above
+    from symd.formats import containers  # noqa: PLC0415 - as above
+
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
+            data = stream.read(_HEAD)
+        if profiles.gzipped.compressed(data):
+            data = profiles.gzipped.expand(data, Limits())
+        elif containers.identify(data) is not None:
+            return None
+        found = profiles.identify(data)
+    except (OSError, SymdError):
+        return None
+    return None if found is None else found.NAME
+
+
+def profile_for_a_module(path: str) -> str:
+    """What to type where ``path``, which was given as a module, is a profile; "" where it is none."""
+    kind, shown = profile_kind(path), shlex.quote(path)
+    if kind is None:
+        return ""
+    return (
+        f"it is a profile ({kind}): symd hot -m MODULE {shown} prints its hottest lines,"
+        f" symd view MODULE --profile {shown} shows the code"
+    )
 
 
 def _advice(error: click.ClickException, said: str, context: click.Context) -> str:
@@ -79,6 +125,12 @@ _ASKS_A_DAEMON = "status health stop modules rm fetch contexts watch record symb
 _OPTIONS: Final = (
     _OptionOfOthers("hot", "--sort --sort-by --group-by", "--by"),
     _OptionOfOthers("hot", "--csv", "--json"),
+    _OptionOfOthers("hot profile", "--sample_index --sample-index", "--value"),
+    _OptionOfOthers("hot", "-top -text --text", "", "the hottest places are shown as they are"),
+    _OptionOfOthers("hot", "-cum --cum", None, "a sample counts where it was taken; symd profile IN OUT.pb.gz writes lines for go tool pprof -top -cum"),
+    _OptionOfOthers("hot", "-focus --focus --ignore --show", None, "--json prints an object per place to choose from, and symd listing --profile PROFILE --function NAME FILE shows one kernel"),
+    _OptionOfOthers("hot", "-http --http --port", None, "symd view FILE --profile PROFILE opens a page"),
+    _OptionOfOthers("hot", "--sum --total", "", "values are summed by place, and the first line has their total"),
     _OptionOfOthers("hot", "-k --kernel", None, "write --by kernel, or for one kernel symd listing --profile PROFILE --function NAME FILE"),
     _OptionOfOthers("hot info names lines listing symbolize", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
     _OptionOfOthers("symbolize", "-f --functions -i --inlines --inlining -p", "", "functions and inlined calls are always shown, and symd addr2line takes addr2line's options"),
@@ -104,7 +156,8 @@ def _other_option(option: str, verb: str, typed: Sequence[str]) -> str:
     """What to write instead of an option that the verb does not have."""
     if re.fullmatch(r"-[0-9]", option):
         return "addresses are not negative"
-    found = next((each for each in _OPTIONS if verb in each.verbs.split() and option in each.options.split()), None)
+    long = {option, *(word.partition("=")[0] for word in typed if len(option) == len("-x") and word.startswith(option))}
+    found = next((each for each in _OPTIONS if verb in each.verbs.split() and long & {*each.options.split()}), None)
     if found is None:
         return ""
     if found.instead is None:
@@ -164,6 +217,11 @@ def _with_place(verb: str, file: str, words: Sequence[str]) -> list[str]:
     return [verb, file, *words]
 
 
+def _file_of(context: click.Context) -> str:
+    """The first word of a call that is a file."""
+    return next((word for word in _typed(context)[1:] if os.path.isfile(word)), "FILE")  # noqa: PTH113 - pathlib is slow to load
+
+
 def _misplaced(message: str, verb: str, context: click.Context) -> str:
     """The whole call with an argument that is one too many where it belongs: a module, a profile, a page, a place or a
     function behind FILE, a daemon's address."""
@@ -181,16 +239,22 @@ def _misplaced(message: str, verb: str, context: click.Context) -> str:
         return f"write --http 127.0.0.1:{text} for browsers, or --address 127.0.0.1:{text} for gRPC"
     options = {option for each in context.command.params for option in each.opts}
     shows, is_line = "--profile" in options, _SOURCE_LINE.fullmatch(text) is not None
+    is_turned = verb == "profile" and os.path.isfile(second) and profile_kind(first) is not None  # noqa: PTH113 - pathlib is slow to load
+    first_is_profile = (verb == "hot" or shows) and os.path.isfile(first) and profile_kind(first) is not None  # noqa: PTH113 - as above
     belongs: tuple[tuple[bool, str, list[str]], ...] = (
+        (verb == "hot" and first_is_profile, "modules go after -m:", [verb, "-m", text, first]),
         (verb == "hot", "modules go after -m:", [verb, "-m", first, text]),
+        (is_turned, "modules go after -m:", [verb, "-m", second, first, text]),
         (verb == "profile", "modules go after -m:", [verb, "-m", first, second, text]),
         (verb == "core", "modules go after -m:", [verb, "-m", text, first]),
         (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", first, "-o", text]),
+        (first_is_profile and os.path.exists(text), "a profile goes after --profile:", [verb, text, "--profile", first]),  # noqa: PTH110 - pathlib is slow to load
         (shows and os.path.exists(text), "a profile goes after --profile:", [verb, first, "--profile", text]),  # noqa: PTH110 - pathlib is slow to load
         (verb == "view" and not is_line, "choose a kernel on the page, or write one alone:", [verb, first, "-o", "PAGE", "--kernel", text]),
         (verb == "listing" and is_line, "for the ADDRESS that --around takes, write", _with_place(verb, first, [text])),
         (verb in _ONE_FILE, "write", _with_place(verb, first, [text])),
         (verb == "variables" and _PLACE.fullmatch(text) is not None, "a place is one word:", [verb, first, f"{second}+{text}"]),
+        (verb == "annotate" and not os.path.exists(text), "for samples on instructions, write", ["listing", "--profile", "PROFILE", "--function", text, _file_of(context)]),  # noqa: PTH110 - pathlib is slow to load
         ("--server" in options and not first, "a daemon's address goes after --server:", [verb, "--server", text]),
     )  # fmt: skip
     return next((f"{said} {_call(words)}" for applies, said, words in belongs if applies), "")

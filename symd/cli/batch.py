@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +22,7 @@ from symd.profiles.sample_tables.sample_files import (
     TableNames,
     answer_file,
     check_arrow,
+    check_samples,
     named_file,
     open_tables,
     written_paths,
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from symd.profiles.sample_tables.tables import TableReport
 
 _UNKNOWN = frozenset((Reason.UNKNOWN_MODULE, Reason.UNKNOWN_KERNEL))
+_OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt", ".arrow", ".feather", ".gz", ".xlsx")
+"""What names of files end in that are not Parquet."""
 _NAME_THEM = "-m FILE names the module that the samples are of, -m ID=FILE each that they call ID; --store FOLDER or --server ADDRESS has them"
 _WHO_KNOWS_CONTEXTS = "--server ADDRESS or --store FOLDER names who was told of contexts"
 _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-256 or the label that `symd modules` lists; or -m names a single one"
@@ -142,8 +147,14 @@ def command(
         catalogue = None  # it is that of another store
     if locations is not None and form != "locations":
         raise click.UsageError("--locations needs --out-form locations")
+    for each in filter(None, (target, locations)):
+        if Path(each).suffix.lower() in _OTHER_FORMATS and each != source:
+            shown = quote(str(Path(each).with_suffix(".parquet")))
+            hint = f"DuckDB's COPY (FROM {shown}) TO {quote(each)} converts it"
+            raise click.UsageError(f"{each} would be a Parquet file: write {shown}; {hint}")
     written = written_paths(target, SampleForm(form), locations)
     check_output_is_not_input(written, (named_file(each)[1] for each in modules))
+    check_samples(Path(source))
     check_arrow()
     names = TableNames(dict(map(_renamed, columns)), prefix)
     kept = SampleModules(modules, server, store, catalogue, cache, limits)
@@ -181,7 +192,8 @@ def _report(report: TableReport, *, as_json: bool) -> None:
         f", {report.placeless:,} {plural(report.placeless, 'names', 'name')} no place" if report.placeless else ""
     )
     reasons = ", ".join(f"{count:,} {reason.name}" for reason, count in report.reasons.items())
-    found = f"{counted(report.samples, 'sample')} at {counted(report.locations, 'location')}"
+    weight = "" if report.weight is None else f" (weight {report.weight:,})"
+    found = f"{counted(report.samples, 'sample')}{weight} at {counted(report.locations, 'location')}"
     complain(f"{found}{f': {reasons}' if reasons else ''}{placeless}")
     say_notes(report.notes)
 
@@ -194,4 +206,5 @@ def report_json(report: TableReport) -> dict[str, Any]:
         "reasons": {reason.name: count for reason, count in report.reasons.items()},
         "locations": report.locations,
         "notes": list(report.notes),
+        "weight": report.weight,
     }

@@ -18,13 +18,13 @@ from typing import NoReturn, TextIO
 import click
 from click.shell_completion import shell_complete
 
-from symd.cli.advice import usage_text
+from symd.cli.advice import profile_for_a_module, usage_text
 from symd.cli.options import documented, example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start import INTERRUPTED, end, version_text
 from symd.engine.files.gc_control import gc_frozen
-from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
+from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError, UnknownFormat
 from symd.model.addresses import is_number
 from symd.system.messages import complain, os_error_text
 
@@ -192,7 +192,12 @@ def _no_verb(typed: str) -> str:
     """What to type instead of a word that is no verb, by its meaning or its spelling."""
     meant = [verb for verb, words in MEANT.items() if typed.lower() in words.split()]
     if typed == "report":
-        return "no verb 'report'; symd view FILE -o PAGE writes the page as a file"
+        return (
+            "no verb 'report'; symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE"
+            " -o PAGE writes a page"
+        )
+    if typed == "list":
+        return "no verb 'list'; symd listing FILE --function NAME shows source beside instructions, symd names FILE the names"
     if typed == "restart":
         return "no verb 'restart'; symd daemon stop ends the daemon, and symd serve starts it"
     if not meant:
@@ -450,6 +455,8 @@ def _explain(error: SymdError | click.ClickException) -> int:
     if isinstance(error, click.ClickException):
         complain(usage_text(error))
         return MISUSED
+    if isinstance(error, UnknownFormat) and (advice := profile_for_a_module(error.where)):
+        error.hint = advice
     error.hint = _TYPED.get(error.hint, error.hint)
     complain(str(error))
     if isinstance(error, BuildFailed) and error.build_log:

@@ -41,11 +41,11 @@ SHOWN = 20
 """Places that are printed where nobody says how many."""
 _DECIMAL = re.compile(r"\+[0-9]+\]?$")
 _NOWHERE = {
-    Reason.UNKNOWN_KERNEL: "in no kernel or module that is known",
+    Reason.UNKNOWN_KERNEL: "in an unknown kernel or module",
     Reason.OUTSIDE_TEXT: "outside the code of its kernel or module",
-    Reason.AMBIGUOUS: "in a kernel or module whose name several have",
+    Reason.AMBIGUOUS: "in a kernel or module whose name matches several",
 }
-"""Where samples lie that are in no module that is known, or at no instruction of it."""
+"""Where samples lie that are in an unknown module, or at no instruction of it."""
 _SHOWN_REASONS = 3
 """Columns of a place, such as stall reasons, that are printed with it."""
 
@@ -180,10 +180,8 @@ def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
 def text_lines(source: str, found: HotProfile, rows: Sequence[HotRow]) -> Iterator[str]:
     """What the profile holds, then a line for each place: share, value, place, and what it waited for."""
     places = sum(row.place.reason is None for row in found.rows)
-    of = f"{places:,} {found.by}{'' if places == 1 else 's'}"
-    yield printable(
-        f"{'standard input' if source == '-' else source}: {_number(found.total)} {found.columns.unit} in {of}"
-    )
+    of = f" in {places:,} {found.by}{'' if places == 1 else 's'}" if places or not found.rows else ", none resolved"
+    yield printable(f"{'standard input' if source == '-' else source}: {_number(found.total)} {found.columns.unit}{of}")
     if not rows:
         return
     yield ""
@@ -210,7 +208,7 @@ def _number(value: Value) -> str:
 def _place_text(row: HotRow, by: str) -> str:
     place = row.place
     if place.reason is not None:
-        return f"{_NOWHERE.get(place.reason, 'in no module that is known')} ({place.reason.name})"
+        return f"{_NOWHERE.get(place.reason, 'in an unknown module')} ({place.reason.name})"
     if by == "file":
         return place.file or "(no file)"
     if by == "kernel":

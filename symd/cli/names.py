@@ -31,7 +31,7 @@ KINDS = tuple(kind.name.lower() for kind in NameKind)
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Show only these.  [default: all]")
 @click.option("--prefix", is_flag=True, help="Match names that begin with PATTERN.")
 @click.option("--exact", is_flag=True, help="Take PATTERN as a name, whatever characters it contains.")
-@click.argument("patterns", nargs=-1, required=True, metavar="PATTERN")
+@click.argument("patterns", nargs=-1, metavar="[PATTERN]")
 def command(
     file: str,
     server: str | None,
@@ -47,7 +47,8 @@ def command(
     """Find kernels, functions and source files of FILE by name.
 
     PATTERN is a whole name, mangled or as it is written in the source, with or without namespaces; for a source file,
-    its last components. If it contains "*", "?" or "[...]", it is a pattern. Exit code 1: nothing has that name.
+    its last components. If it contains "*", "?" or "[...]", it is a pattern. Without PATTERN, all are
+    shown. Exit code 1: nothing has that name.
     """
     if prefix and exact:
         raise click.UsageError("--prefix and --exact cannot be used together")
@@ -55,7 +56,7 @@ def command(
         raise click.UsageError(
             f"give one PATTERN at a time, in quotes, such as 'vadd*', so that the shell leaves it alone: {' '.join(patterns[:4])}"
         )
-    (pattern,) = patterns
+    pattern = patterns[0] if patterns else "*"
     match = Match.PREFIX if prefix else Match.GLOB if set("*?[") & set(pattern) and not exact else Match.EXACT
     wanted = NameQuery(pattern, match, frozenset(NameKind[kind.upper()] for kind in kinds))
     with open_module(file, server, limits, only=path) as module:

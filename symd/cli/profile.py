@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from os.path import realpath
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -116,6 +117,8 @@ def samples_on(module: OpenModule, profile: str, identity: str | None, limits: L
     data = read_input(profile, limits)
     with naming_profile(profile):
         found = placed(profiles.samples(data, options), profiles.Resolver(module.symbolizer, named), options)
+    for each in found.other_builds:
+        complain(f"{each} (--id {each.wanted} takes it all the same)")
     if found.values:
         _say_what_lies_elsewhere(profile, module, found)
     else:
@@ -253,19 +256,18 @@ def command(
     unchanged.
 
     With --to, OUT is a new profile for another tool, with the same values and one frame per inlined call. It is written
-    even if nothing could be resolved, and gzipped if its name ends in .gz.
+    even if nothing could be resolved, and gzipped if its name ends in .gz. Without --to, an OUT whose name ends in
+    .speedscope.json, .firefox.json, .folded, .collapsed, .pftrace, .perfetto-trace, .pprof or .pb.gz is written in that
+    format.
     """
     if target is None and output is None and Path(source).is_file():
         check_no_module(read_input(source, limits, expand=False), source)
     target = _named_out(source, modules, target, output, to)
-    if value is not None and to is None:
-        raise click.UsageError("--value chooses what --to writes: name a format with --to")
     if as_json and target == "-":
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
     check_output_is_not_input((target,), (named_file(each)[1] for each in modules))
-    if to is not None:
-        check_output_is_not_input((target,), (source,))
     data = read_input(source, limits, expand=False)  # profiles stay as they are
+    to = _format_to_write(to, value, target, source, _other_format(data, name, source, target, limits))
     if name is None:
         check_no_module(data, source, target)
     files = ProfileFiles(folders, limits)
@@ -305,6 +307,51 @@ def _named_out(source: str, modules: Sequence[str], target: str | None, output: 
     if target is not None and output is not None:
         raise click.UsageError("name OUT once: as the second argument, or with -o")
     return str(target or output)
+
+
+_ENDINGS = {
+    ".speedscope.json": "speedscope",
+    ".firefox.json": "firefox",
+    ".folded": "folded",
+    ".collapsed": "folded",
+    ".pftrace": "perfetto",
+    ".perfetto-trace": "perfetto",
+    ".pprof": "pprof",
+    ".pb": "pprof",
+}
+"""The formats to write that files are named after."""
+
+
+def _format_named(target: str) -> str | None:
+    """The format to write whose files have names like ``target``."""
+    name = target.lower().removesuffix(".gz")
+    return next((to for ending, to in _ENDINGS.items() if name.endswith(ending)), None)
+
+
+def _format_to_write(to: str | None, value: str | None, target: str, source: str, by_name: str | None) -> str | None:
+    """What --to says, or else the name of OUT; None where IN keeps its format. Raises ``UsageError`` where --value has
+    nothing to choose for."""
+    if to is None and by_name is not None:
+        complain(f"{target} is written as {by_name}, as its name says")
+    found = to or by_name
+    if value is not None and found is None:
+        raise click.UsageError("--value chooses what --to writes: name a format with --to")
+    if found is not None:
+        check_output_is_not_input((target,), (source,))
+    return found
+
+
+def _other_format(data: bytes, name: str | None, source: str, target: str, limits: Limits) -> str | None:
+    """The format that the name of OUT asks for, where IN is in another one, and is not to be replaced. ``.pb`` is also
+    what other messages of protocol buffers are called, such as OTLP's."""
+    to = _format_named(target)
+    if to is None or (source != "-" and realpath(source) == realpath(target)):
+        return None
+    if name is None:
+        found = profiles.identify(gzipped.expand(data, limits) if gzipped.compressed(data) else data)
+        name = None if found is None else found.NAME
+    is_protobuf = name in ("otlp", "perfetto") and to == "pprof" and not target.lower().endswith(".pprof")
+    return None if name in (None, to) or is_protobuf else to
 
 
 def _report(report: Report, as_json: bool) -> None:

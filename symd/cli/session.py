@@ -13,12 +13,13 @@ from symd.cli.question_lines import Lines, addresses_in, line_text
 from symd.engine.files.file_notices import WHERE_CUT_OFF
 from symd.engine.files.gc_control import gc_paused
 from symd.errors import BadQuery
-from symd.model.addresses import ByAddress, ByKernel, Query, as_hexadecimal, has_decimal, parse_query
+from symd.model.addresses import ByAddress, ByKernel, KernelOffset, Query, as_hexadecimal, has_decimal, parse_query
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.columns import U64
 from symd.model.compile_advice import compile_advice
 from symd.model.rendered_answers import RenderedAnswers, encoded, unusual
 from symd.model.summaries import NO_SECTIONS, KernelSummary, ObjectSummary
+from symd.model.texts import plural
 from symd.system.messages import complain
 
 if TYPE_CHECKING:
@@ -184,9 +185,22 @@ class Session:
         places += [quote(f"{each.name}+{offset:#x}") for each in within]
         meant = list(dict.fromkeys([*places[:1], *places[len(within) :]]))
         if not meant:
-            return ""
+            where = self._where_kernels_are(_kernels(kernels(), path))
+            return f"{offset:#x} lies outside the text; {where}" if where else ""
         shown = " or ".join(meant[:_SHOWN_PLACES]) + (", ..." if len(meant) > _SHOWN_PLACES else "")
         return f"{offset:#x} lies outside the text; did you mean {shown}?"
+
+    def _where_kernels_are(self, kernels: Sequence[KernelSummary]) -> str:
+        """The object addresses of the kernels; "" where there are none, too many, or several of one address."""
+        named = {each.name: each for each in kernels if each.size}
+        if not 0 < len(named) == len(kernels) <= SINGLE_LINES:
+            return ""
+        answers = self._ask([ByKernel(name, KernelOffset(0)) for name in named])
+        begins = [answer.address for answer in answers if answer.address is not None]
+        if not len(set(begins)) == len(begins) == len(named):
+            return ""
+        end = max(begin + each.size for begin, each in zip(begins, named.values(), strict=True))
+        return f"{plural(len(named), 'its kernel lies', 'its kernels lie')} at {min(begins):#x} to {end - 1:#x}"
 
     def finish(self) -> int:
         """The exit code: 2 when a query could not be read, 1 when one names what does not exist."""

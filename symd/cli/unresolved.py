@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
+from shlex import quote
 from typing import Final
 
 from symd import profiles
 from symd.errors import SymdError
+from symd.formats.debug_ids import build_id_of
 from symd.model.answers import Reason
 from symd.model.compile_advice import compile_advice
 from symd.profiles.hot import HotProfile
@@ -21,7 +23,7 @@ from symd.query.disasm.nvidia import instruction_bytes
 _SEARCHED = 100
 """The most modules of a daemon that are searched for a kernel."""
 _NAMED = 3
-"""The most addresses outside the code that are named."""
+"""The most addresses outside the code, and kernels of a daemon's module, that are named."""
 _UNKNOWN = (Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE)
 _UNREAD: Final = (Reason.NO_DEBUG_INFO, Reason.DEBUG_DATA_ELSEWHERE)
 
@@ -78,7 +80,7 @@ def _odd_note(places: AddressPlaces, resolver: Resolver) -> str:
     if not odd:
         return ""
     return (
-        f"{odd:,} of {total:,} addresses begin no instruction of {first or 'the device'}: the module may be another"
+        f"{odd:,} of {total:,} addresses are not at an instruction boundary of {first or 'the device'}: the module may be another"
         " build, or another file with a kernel of the same name, than the one that ran"
     )
 
@@ -115,15 +117,25 @@ def unknown_names(profile: SampledProfile, places: AddressPlaces) -> list[str]:
 
 
 def daemon_hints(resolver: Resolver, names: Iterable[str]) -> Iterator[str]:
-    """Which module of a daemon has a kernel of each of these names, as it is given with -m."""
+    """Which modules of a daemon have kernels of these names, or one of them as their label, as they are given with
+    -m: a sentence for each module."""
     wanted = set(names)
     with suppress(SymdError):  # who may not list modules is told nothing of them
         for record in islice(resolver.symbolizer.modules(), _SEARCHED if wanted else 0):
-            kernels: set[str] = set()
+            summary = None
             with suppress(SymdError):
-                kernels = {each.name for item in resolver.summary(record.sha256).objects for each in item.kernels}
-            for name in sorted(wanted & kernels):
-                wanted.remove(name)
-                yield f"the daemon has a module with {name}: add -m modules/{record.sha256}"
+                summary = resolver.summary(record.sha256)
+            if summary is None:
+                continue
+            label = record.label.rpartition("/")[2]
+            if label in wanted:
+                build_id = next((f" (build ID {name})" for each in summary.objects if (name := build_id_of(each))), "")
+                yield f"the daemon has a module called {label}{build_id}: add -m {quote(label)}=modules/{record.sha256}"
+            kernels = sorted(wanted & {each.name for item in summary.objects for each in item.kernels})
+            wanted.difference_update(kernels)
+            if kernels:
+                more = f" and {len(kernels) - _NAMED} more" if len(kernels) > _NAMED else ""
+                shown = f"{', '.join(kernels[:_NAMED])}{more}"
+                yield f"the daemon has a module with {shown}: add -m modules/{record.sha256}"
             if not wanted:
                 return

@@ -189,7 +189,7 @@ def command(
             write_line(f"symd shows {file} at {view.url}")
             sys.stdout.flush()
             if opens and not webbrowser.open(view.invitation):
-                complain("no browser could be started: open that address yourself; Ctrl-C ends symd view")
+                complain("could not start a browser: open that address; Ctrl-C ends symd view")
             try:
                 end = threading.Event() if keep else view.presence.gone
                 while not end.wait(AWAKE_SECONDS):

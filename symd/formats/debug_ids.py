@@ -73,7 +73,7 @@ def other_build_ids(summary: ModuleSummary, name: str) -> list[str]:
     """The build IDs that a module and its code objects carry, where ``name`` is none of them nor a digest of theirs;
     none, where it carries none."""
     own = {each.sha256 for each in summary.objects} | {summary.sha256}
-    found = [each.name for each in _names(summary) if each.name not in own]
+    found = [each.name for each in names_of(summary) if each.name not in own]
     return [] if name in found or name in own else found
 
 
@@ -152,7 +152,7 @@ class ModuleNames:
                 names = known.get(record.sha256)
                 if names is None and not record.failure and record.format:
                     try:
-                        names = tuple(_names(self._symbolizer.module(record.sha256)))
+                        names = tuple(names_of(self._symbolizer.module(record.sha256)))
                     except SymdError:
                         continue  # it may be gone, or be read later
                 if names is not None:
@@ -192,7 +192,8 @@ def _of_one_name(found: list[NamedObject]) -> list[NamedObject]:
     return kept if len({each.name for each in kept}) == 1 else []
 
 
-def _names(summary: ModuleSummary) -> Iterator[NamedObject]:
+def names_of(summary: ModuleSummary) -> Iterator[NamedObject]:
+    """The digests and build IDs of a module and its code objects."""
     yield NamedObject(summary.sha256, None, summary.sha256)
     for container in summary.containers:
         build_id = container.facts.get("build_id")

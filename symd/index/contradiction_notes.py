@@ -20,7 +20,7 @@ MAX_PLACES = 4
 """The most places that a note names."""
 _REASONS = (Reason.CONTRADICTORY, Reason.INFERRED, Reason.NO_LINE)
 _TORN = "functions contradict each other: code of one lies in the range of another"
-_CALLS = "the line table numbers rows of inlined calls otherwise than it writes them, leaves calls or rows or names of them out, or counts lines up within inline assembly"
+_CALLS = "the table of inlined calls is inconsistent here"
 _UNTOLD = "lines alone say nothing of calls that the compiler inlined, which may have these lines"
 _UNNAMED = "inlined calls have the name of the function around them, as a compiler leaves it that makes one debug function of all: they have none here"
 _ROWS = "line rows reach into scopes in which they do not begin, or begin with lines of other functions or with none of their source"

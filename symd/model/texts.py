@@ -86,4 +86,4 @@ def several(values: Iterable[T], what: str, hint: str) -> Sequence[T]:
 
 
 def _with_article(name: str) -> str:
-    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+    return f"{'an' if name[0] in 'AEIOaeio' or name.startswith('nd') else 'a'} {name}"

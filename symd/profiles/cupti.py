@@ -42,20 +42,21 @@ _LINE = re.compile(r"[^\n]+")
 
 
 def claims(data: bytes) -> bool:
-    """The first line is an object with the two members that say where a sample was taken."""
+    """The first line is an object with the members that say where a sample was taken: ``pcOffset``, and whose it is."""
     try:
         first = json_text.decode(data[: 1 << 20].partition(b"\n")[0])
         _, record = next(each_record(first, ProfileBudget(Options(), len(first))), (None, None))
     except (Malformed, LimitExceeded):
         return False
-    return isinstance(record, dict) and "cubinCrc" in record and "pcOffset" in record
+    return isinstance(record, dict) and "pcOffset" in record and ("cubinCrc" in record or "functionName" in record)
 
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add ``frames`` to the records that have none.
 
     A module is found by the record's CRC, in decimal or 0x hexadecimal as the user wrote it (CUPTI's CRC cannot be
-    computed from the file); a CRC that was not given, by the function's name in the modules without an identity.
+    computed from the file); where no module has the CRC, or the record has none, by the function's name in the modules
+    without an identity.
     """
     text = json_text.decode(data)
     tally = Tally()
@@ -103,31 +104,35 @@ class _FunctionTargets:
     def __init__(self, resolver: Resolver, batch: AddressBatch) -> None:
         self._resolver = resolver
         self._batch = batch
-        self._known: dict[tuple[int, str], LookupTarget | Reason] = {}
-        self._missing: dict[int, None] = {}
+        self._known: dict[tuple[int | None, str], LookupTarget | Reason] = {}
+        self._missing: dict[str, None] = {}
 
     def handle(self, record: Any) -> int:
         """The handle of a record's address; MALFORMED where it lacks the members or they are of another type."""
         if not isinstance(record, dict):
             return self._batch.add(Reason.MALFORMED)
         crc, offset, function = record.get("cubinCrc"), record.get("pcOffset"), record.get("functionName")
-        if type(crc) is not int or type(offset) is not int or not isinstance(function, str):
+        if (crc is not None and type(crc) is not int) or type(offset) is not int or not isinstance(function, str):
             return self._batch.add(Reason.MALFORMED)
         key = (crc, function)
         if key not in self._known:
-            self._known[key] = self._target(crc, f".text.{function}")
+            self._known[key] = self._target(crc, function)
         return self._batch.add(self._known[key], offset)
 
-    def _target(self, crc: int, section: str) -> LookupTarget | Reason:
-        target = section_target(self._resolver, crc_names(crc), section)
+    def _target(self, crc: int | None, function: str) -> LookupTarget | Reason:
+        names = [] if crc is None else crc_names(crc)
+        target = section_target(self._resolver, names, f".text.{function}")
         if target is Reason.UNKNOWN_MODULE:
-            self._missing[crc] = None
+            named = f"the cubin with CRC {crc} ({crc:#x})" if crc is not None else f"the function {function}"
+            self._missing[named] = None
         return target
 
     def notes(self) -> tuple[str, ...]:
-        return tuple(f"no module was given for the cubin with CRC {crc} ({crc:#x})" for crc in self._missing)
+        return tuple(f"no module was given for {named}" for named in self._missing)
 
 
+UNNAMED_CUBIN = "cubin-"
+"""The module of records that have no CRC: its functions are looked for by their names."""
 STALL_REASON, CORRELATION = "stall_reason", "correlation_id"
 
 
@@ -135,17 +140,19 @@ def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """Every record that says where it was taken; one without stall reasons counts nothing. Raises Malformed."""
     found = SampledProfile((ValueType("samples", "count"),))
     addresses = AddressTable(found.addresses)
-    modules: dict[int, int] = {}
+    modules: dict[int | None, int] = {}
     for _, record in each_record(json_text.decode(data), spending):
         if not isinstance(record, dict):
             continue
-        crc = within(record.get("cubinCrc"), ADDRESSES)
+        written = record.get("cubinCrc")
+        crc = within(written, ADDRESSES)
         name, offset = record.get("functionName"), record.get("pcOffset")
-        if crc is None or not isinstance(name, str) or type(offset) is not int:
+        if (crc is None and written is not None) or not isinstance(name, str) or type(offset) is not int:
             continue
         if crc not in modules:
             modules[crc] = len(found.modules)
-            found.modules.append(SampledModule(f"cubin-{crc:016x}", f"{crc:x}"))
+            named = (UNNAMED_CUBIN, "") if crc is None else (f"cubin-{crc:016x}", f"{crc:x}")
+            found.modules.append(SampledModule(*named))
         place = SampledAddress(f"{name}+{offset:#x}", frames_of_json(record.get(FRAMES)), offset, modules[crc])
         number = addresses.number(place)
         found.samples += _samples(number, record)

@@ -188,7 +188,7 @@ def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
         numbers = [addresses.number(one) for one in _addresses(parts, modules)]
         found.samples.append(Sample(tuple(reversed(numbers)), (value,)))
     found.modules = list(modules)
-    found.notes.append("folded stacks have no times of samples")
+    found.notes.append("folded stacks have no timestamps")
     return found
 
 

@@ -38,7 +38,11 @@ def expand(data: bytes, limits: Limits) -> bytes:
             if left < 0:
                 raise too_large
             if not piece and not data and not machine.eof:
-                raise Malformed("gzip data ends too early", where="the profile")
+                raise Malformed(
+                    "gzip data ends too early",
+                    where="the profile",
+                    hint="the file is cut off: copy it again, or let the profiler that writes it end first",
+                )
             pieces.append(piece)
         data = machine.unused_data
     return b"".join(pieces)

@@ -301,9 +301,12 @@ class _Dictionary(OtlpDictionary):
             extent = (Otlp.Mapping.memory_start, Otlp.Mapping.memory_limit, Otlp.Mapping.file_offset)
             mapped = MappedRange(*(numbers.get(one, 0) for one in extent))
             names = self._identities(item, numbers)
-            found = resolver.identified(*names)
+            build_id = names[0] if len(names) > 1 else ""
+            found = resolver.identified(*names, build_id=build_id)
             if found is Reason.UNKNOWN_MODULE:
-                self.notes.append(f"no module was given for {' or '.join(names) or f'mapping {number}'}")
+                self.notes.append(
+                    resolver.not_given(*names[bool(build_id) :], build_id=build_id, otherwise=f"mapping {number}")
+                )
             placed = placer.place(mapped, found) if isinstance(found, IdentifiedModule) else found
             self._placed[number] = (mapped, placed)
         return self._placed[number]

@@ -128,14 +128,15 @@ class _Asked:
 
     def add(self, mapping: TracedMapping, addresses: list[int]) -> None:
         """``rel_pc`` counts load_bias in; the segment that holds the mapping's file offset says what it ought to be."""
-        names = identities(mapping)
-        found = self._resolver.identified(*names)
+        build_id, *names = identities(mapping) if mapping.build_id else ("", *identities(mapping))
+        found = self._resolver.identified(*names, build_id=build_id)
         # The file's own offsets: what the placer adds to them is the load bias of the segment, or the text section's
         # place.
         ranged = MappedRange(mapping.exact_offset, 0, mapping.exact_offset)
         placed = self._placer.place(ranged, found) if isinstance(found, IdentifiedModule) else found
         if placed is Reason.UNKNOWN_MODULE:
-            self._missing[" or ".join(names) or "a mapping without path and build id"] = None
+            without = "a mapping without path and build id"
+            self._missing[self._resolver.not_given(*names, build_id=build_id, otherwise=without)] = None
         handles = self._handles.setdefault((mapping.path, mapping.build_id), {})
         for address in addresses:
             handles[address] = self._batch.add(placed, address - mapping.load_bias)
@@ -161,7 +162,7 @@ class _Asked:
         return packets
 
     def notes(self) -> tuple[str, ...]:
-        return tuple(f"no module was given for {name}" for name in self._missing)
+        return tuple(self._missing)
 
 
 def identities(mapping: TracedMapping) -> list[str]:

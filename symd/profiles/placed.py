@@ -21,6 +21,7 @@ from symd.profiles.resolver import (
     LookupTarget,
     MappedRange,
     MappingPlacer,
+    OtherBuild,
     PlacedMapping,
     Resolver,
     crc_names,
@@ -85,11 +86,12 @@ class SampleColumns:
 @dataclass(slots=True)
 class PlacedSamples(SampleColumns):
     """The samples of a profile by the instructions that they lie at. ``values[place]`` has a sum for each of
-    ``columns``. ``left`` are samples that lie nowhere, by reason, also a sum for each column; ``notes`` are the
-    profile's own."""
+    ``columns``. ``left`` are samples that lie nowhere, by reason, also a sum for each column;
+    ``other_builds`` are modules whose name some have, and not the build ID; ``notes`` are the profile's own."""
 
     values: dict[InstructionPlace, list[Value]] = field(default_factory=dict)
     left: dict[Reason, list[Value]] = field(default_factory=dict)
+    other_builds: tuple[OtherBuild, ...] = ()
     notes: tuple[str, ...] = ()
 
     def totals(self) -> list[Value]:
@@ -144,7 +146,8 @@ def placed(profile: SampledProfile, resolver: Resolver, options: Options | None 
     options = options or Options()
     counted = sample_columns(profile)
     found = PlacedSamples(counted.columns, counted.is_summable, counted.default, notes=tuple(profile.notes))
-    places = AddressPlaces(profile, resolver, options).places
+    addresses = AddressPlaces(profile, resolver, options)
+    places, found.other_builds = addresses.places, tuple(addresses.other_builds)
     for sample in profile.samples:
         values = found.of(sample, profile)
         place = next((place for at in sample.stack if (place := places.get(at)) is not None), Reason.UNKNOWN_MODULE)
@@ -185,6 +188,8 @@ class AddressPlaces:
         self._placer = MappingPlacer(resolver, options.limits)
         self._named: dict[str, LookupTarget | Reason] = {}
         self._mapped: dict[int, PlacedMapping | Reason] = {}
+        self.other_builds: dict[OtherBuild, None] = {}
+        """Modules that have a mapping's name and are not the build that the profile names."""
         self._answers: dict[int, tuple[Answers, int]] = {}
         """The answers that an address's is among, and its number there."""
         self.places = self._all()
@@ -251,7 +256,10 @@ class AddressPlaces:
     def _in_mapping(self, address: SampledAddress, number: int) -> tuple[LookupTarget, int] | Reason:
         module = self._profile.modules[number]
         if number not in self._mapped:
-            identified = self._resolver.identified(*filter(None, (module.identity, module.build_id, module.name)))
+            names = tuple(filter(None, (module.identity, module.name)))
+            identified = self._resolver.identified(*names, build_id=module.build_id)
+            if identified is Reason.UNKNOWN_MODULE:
+                self.other_builds |= dict.fromkeys(self._resolver.other_builds(names, module.build_id))
             mapped = MappedRange(module.start, module.limit, module.offset)
             self._mapped[number] = (
                 self._placer.place(mapped, identified) if isinstance(identified, IdentifiedModule) else identified

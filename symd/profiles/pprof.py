@@ -91,7 +91,8 @@ class Mapping:
     at: int
     id: int
     range: MappedRange
-    names: tuple[str, ...]
+    build_id: str
+    name: str
     flags: set[int]
     gained: set[int] = field(default_factory=set)
     placed: PlacedMapping | Reason | None = None
@@ -113,7 +114,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     profile = _Profile(data, spending)
     tally = Tally(already=profile.symbolized)
     changed = profile.rewritten(resolver, options, tally)
-    report = tally.report(NAME, "locations", profile.notes())
+    report = tally.report(NAME, "locations", profile.notes(resolver))
     if changed is None:
         return Symbolized(data, report)
     return Symbolized(changed, report)
@@ -163,11 +164,11 @@ class _Profile:
 
     def _read_mapping(self, at: int, item: Field) -> None:
         numbers = self._numbers(item)
-        texts = (self._string(numbers.get(one, 0)) for one in (Pprof.Mapping.build_id, Pprof.Mapping.filename))
+        build_id, name = (self._string(numbers.get(one, 0)) for one in (Pprof.Mapping.build_id, Pprof.Mapping.filename))
         extent = (Pprof.Mapping.memory_start, Pprof.Mapping.memory_limit, Pprof.Mapping.file_offset)
         covered = MappedRange(*(numbers.get(one, 0) for one in extent))
         flags = {flag for flag in FLAGS if numbers.get(flag)}
-        mapping = Mapping(at, numbers.get(Pprof.Mapping.id, 0), covered, tuple(filter(None, texts)), flags)
+        mapping = Mapping(at, numbers.get(Pprof.Mapping.id, 0), covered, build_id, name, flags)
         if not mapping.id or mapping.id in self.mappings:
             raise Malformed(f"mapping id {mapping.id} is 0 or stands twice", where=WHERE)
         self.mappings[mapping.id] = mapping
@@ -222,7 +223,7 @@ class _Profile:
         if mapping is None:
             return batch.add(Reason.UNKNOWN_MODULE)
         if mapping.placed is None:
-            found = resolver.identified(*mapping.names)
+            found = resolver.identified(mapping.name, build_id=mapping.build_id)
             mapping.placed = placer.place(mapping.range, found) if isinstance(found, IdentifiedModule) else found
         is_outside = isinstance(mapping.placed, PlacedMapping) and not mapping.range.holds(location.address)
         return batch.add(Reason.OUTSIDE_TEXT if is_outside else mapping.placed, location.address)
@@ -252,11 +253,15 @@ class _Profile:
         pieces.append(self.data[kept:])
         return b"".join(pieces)
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self, resolver: Resolver) -> tuple[str, ...]:
         """Which mappings nobody gave a module for."""
-        unknown = [one for one in self.mappings.values() if one.placed is Reason.UNKNOWN_MODULE]
-        names = [" or ".join(one.names) or f"mapping {one.id}, which has neither build id nor name" for one in unknown]
-        return tuple(f"no module was given for {name}" for name in names)
+        unknown = (one for one in self.mappings.values() if one.placed is Reason.UNKNOWN_MODULE)
+        return tuple(
+            resolver.not_given(
+                one.name, build_id=one.build_id, otherwise=f"mapping {one.id}, which has neither build id nor name"
+            )
+            for one in unknown
+        )
 
 
 def _lines(answer: ResolvedAddress, functions: ProfileFunctions) -> bytes:
@@ -320,7 +325,7 @@ class _Reader(StringTableReader):
         modules = self._modules(found)
         numbers = self._locations(found, modules)
         found.samples = [self._sample(item, numbers, len(value_types)) for item in self._messages(Pprof.Profile.sample)]
-        found.notes.append("pprof has no times of samples")
+        found.notes.append("pprof has no timestamps")
         return found
 
     def _modules(self, found: SampledProfile) -> dict[int, int]:

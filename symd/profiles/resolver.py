@@ -6,19 +6,20 @@ of which file was loaded where) becomes addresses in a code object.
 from __future__ import annotations
 
 import re
+import shlex
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symd.api import Symbolizer
 from symd.config import Limits
 from symd.errors import SymdError
-from symd.formats import containers, elf
+from symd.formats import containers, debug_ids, elf
 from symd.formats.budget import Budget
 from symd.formats.elf.constants import PT_LOAD
 from symd.model.addresses import ByKernel, KernelOffset
@@ -32,6 +33,9 @@ from symd.query.function_names import SymbolsByWord
 
 _SIMD = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
 """How unitrace ends the name of a kernel."""
+_BUILD_ID = re.compile(f"(?:[0-9a-f]{{2}}){{{debug_ids.SHORTEST // 2},{debug_ids.LONGEST // 2}}}")
+_HASH_OF_OTLP = 32
+"""Digits of OTLP's htlhash, a hash of a file that profiles have in place of its build ID."""
 _SUGGESTED = 3
 """The most names that are suggested for one that no module has."""
 ReadUri = Callable[[str], bytes]
@@ -55,6 +59,18 @@ class IdentifiedModule:
 
     digest: str
     path: str | None = None
+
+
+class OtherBuild(NamedTuple):
+    """A module that has the name of a profile's mapping, and another build ID: ``file`` is its name, ``own`` its
+    build ID, ``wanted`` the one that the profile names."""
+
+    file: str
+    own: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"{self.file} has build ID {self.own}, the profile names {self.wanted}: another build"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,41 +111,90 @@ class Resolver:
         """The last part of the path that the user gave a module by; "" for one that nobody gave."""
         return next((_file_name(module.name) for module in self._modules if module.digest == digest), "")
 
-    def identified(self, *identities: str) -> IdentifiedModule | Reason:
-        """The module of the first of these identities that is known: UNKNOWN_MODULE when none is, AMBIGUOUS when one
-        was given to several modules. The SHA-256 of any module that the symbolizer has is known."""
-        for identity in identities:
+    def identified(self, *identities: str, build_id: str = "") -> IdentifiedModule | Reason:
+        """The module of ``build_id``, or else of the first of these identities that is known: UNKNOWN_MODULE when none
+        is, AMBIGUOUS when one stands for several modules. Known are what the user gave, and the SHA-256 and the build
+        ID of any module that the symbolizer has. A file's name stands for no module that has another build ID."""
+        names = tuple(filter(None, (build_id, *identities)))
+        for identity in names:
             found = self._identities.get(identity) or self._identities.get(identity.lower()) or self._stored(identity)
-            if len(found) > 1:
-                return Reason.AMBIGUOUS
+            if len(found) > 1:  # such as a stripped file and the one that it was made from
+                known = self._by_file_name(names, build_id)
+                meant = [each for each in found if isinstance(known, IdentifiedModule) and each.digest == known.digest]
+                return meant[0] if len(meant) == 1 else Reason.AMBIGUOUS
             if found:
                 return found[0]
-        return self._by_file_name(identities)
+        return self._by_file_name(names, build_id)
 
-    def _by_file_name(self, identities: tuple[str, ...]) -> IdentifiedModule | Reason:
+    def not_given(self, *names: str, build_id: str = "", otherwise: str = "") -> str:
+        """Why ``identified`` knows no module, as a sentence; ``otherwise`` is what has neither build ID nor name."""
+        if others := self.other_builds(names, build_id):
+            given = f"-m {others[0].wanted}={shlex.quote(others[0].file)}"
+            return f"{'; '.join(map(str, others))} ({given} takes it all the same)"
+        return f"no module was given for {' or '.join(filter(None, (build_id, *names))) or otherwise}"
+
+    def other_builds(self, names: Iterable[str], build_id: str) -> list[OtherBuild]:
+        """The modules that have one of these names, and a build ID that is not ``build_id``."""
+        wanted = _as_build_id(build_id)
+        named = {each: given for name in names for each, given in self._file_names.get(_file_name(name), {}).items()}
+        found = {each.digest: self._another_build(each.digest, wanted) for each, given in named.items() if not given}
+        return [OtherBuild(self.file_name(digest), own, wanted) for digest, own in found.items() if own]
+
+    def _another_build(self, digest: str, wanted: str) -> str:
+        """The build ID of a module, where it has one and it is not ``wanted``; "" elsewhere."""
+        others = debug_ids.other_build_ids(self.summary(digest), wanted) if wanted else []
+        is_comparable = len(wanted) != _HASH_OF_OTLP or any(len(each) == _HASH_OF_OTLP for each in others)
+        return others[0] if others and is_comparable else ""
+
+    def _by_file_name(self, identities: Iterable[str], build_id: str) -> IdentifiedModule | Reason:
         """The module whose file, or identity, has the name of a path, or of a URI of a whole file, among
-        ``identities``."""
+        ``identities``; none that is another build."""
+        wanted = _as_build_id(build_id)
         for identity in identities:
-            found = self._file_names.get(_file_name(identity), ())
+            named = self._file_names.get(_file_name(identity), {})
+            found = [
+                each for each, is_given in named.items() if is_given or not self._another_build(each.digest, wanted)
+            ]
             if found:
                 return found[0] if len(found) == 1 else Reason.AMBIGUOUS
         return Reason.UNKNOWN_MODULE
 
     @cached_property
-    def _file_names(self) -> dict[str, tuple[IdentifiedModule, ...]]:
-        found: dict[str, dict[IdentifiedModule, None]] = {}
+    def _file_names(self) -> dict[str, dict[IdentifiedModule, bool]]:
+        """The modules by the names of their files and by those that the user gave; whether it is one of the latter,
+        which counts whatever build the file is."""
+        found: dict[str, dict[IdentifiedModule, bool]] = {}
         for module in self._modules:
+            is_given = module.identity is not None
             name = _file_name(module.name) if module.identity is None else module.identity
             if name and name == _file_name(name):
-                found.setdefault(name, {})[IdentifiedModule(module.digest)] = None
-        return {name: tuple(modules) for name, modules in found.items()}
+                modules, one = found.setdefault(name, {}), IdentifiedModule(module.digest)
+                modules[one] = is_given or modules.get(one, False)
+        return found
 
     def _stored(self, identity: str) -> tuple[IdentifiedModule, ...]:
-        """The module that the symbolizer has under a SHA-256; none for other identities."""
-        digest = identity.lower()
-        if not is_digest(digest) or self.symbolizer.missing([digest]):
+        """The modules that the symbolizer has under a SHA-256 or a build ID; none for other identities."""
+        name = identity.lower()
+        if is_digest(name) and not self.symbolizer.missing([name]):
+            return (IdentifiedModule(name),)
+        if not _as_build_id(name):
             return ()
-        return (IdentifiedModule(digest),)
+        with suppress(SymdError):  # who may not look at names of modules knows none
+            alias = self.symbolizer.aliases.resolve(debug_ids.ALIAS_KIND, name)
+            if alias is not None:
+                return (IdentifiedModule(alias.module, alias.path),)
+        return tuple(self._stored_names.get(name, ()))
+
+    @cached_property
+    def _stored_names(self) -> dict[str, dict[IdentifiedModule, None]]:
+        """The build IDs of all modules that the symbolizer has."""
+        found: dict[str, dict[IdentifiedModule, None]] = {}
+        with suppress(SymdError):  # who may not list modules knows none
+            for record in self.symbolizer.modules():
+                with suppress(SymdError):  # it may be gone, or cannot be read
+                    for each in debug_ids.names_of(self.symbolizer.module(record.sha256)):
+                        found.setdefault(each.name, {})[IdentifiedModule(each.digest, each.path)] = None
+        return found
 
     def at_uri(self, uri: str) -> IdentifiedModule | None:
         """The code object that a URI names, read and added; None where nothing may be read. Raises what reading and
@@ -204,14 +269,16 @@ class Resolver:
         return {identity: tuple(modules) for identity, modules in found.items()}
 
     def _named(self) -> Iterator[tuple[str, IdentifiedModule]]:
-        """Each identity with its module: those that the user gave, and the digests of modules and code objects."""
+        """Each identity with its module: those that the user gave, and the digests and build IDs of modules and code
+        objects."""
         for module in self._modules:
             if module.identity is not None:
                 yield module.identity, IdentifiedModule(module.digest)
-            yield module.digest, IdentifiedModule(module.digest)
-            for item in machine_objects(self.summary(module.digest)):
-                if item.sha256 != module.digest:
-                    yield item.sha256, IdentifiedModule(module.digest, item.path)
+            summary = self.summary(module.digest)
+            machine = {None, *(item.path for item in machine_objects(summary))}
+            for each in debug_ids.names_of(summary):
+                if each.path in machine:
+                    yield each.name, IdentifiedModule(module.digest, each.path)
 
     @cached_property
     def _kernels(self) -> dict[str, tuple[LookupTarget, ...]]:
@@ -275,6 +342,16 @@ def section_target(resolver: Resolver, identities: Sequence[str], section: str) 
         return found
     target = resolver.section(section)
     return Reason.UNKNOWN_MODULE if target is Reason.UNKNOWN_KERNEL else target
+
+
+def _as_build_id(text: str) -> str:
+    """The digits of what a profile calls a build ID; "" where it is none that an ELF note can be compared with. The
+    bytes of some are their digits as text."""
+    digits = text.lower()
+    if not _BUILD_ID.fullmatch(digits):
+        return ""
+    inner = bytes.fromhex(digits).decode("ascii", "replace")
+    return (inner if _BUILD_ID.fullmatch(inner) else "") if inner.isprintable() and "\ufffd" not in inner else digits
 
 
 def _file_name(path: str) -> str:

@@ -184,7 +184,7 @@ def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
     width = len(found.value_types)
     spending.read_table(len(rows), width)
     found.samples = [Sample((at,), tuple(values.get(number, 0) for number in range(width))) for at, values in rows]
-    found.notes.append("unitrace sums over the run and has no times of samples")
+    found.notes.append("unitrace sums over the run and has no timestamps")
     return found
 
 

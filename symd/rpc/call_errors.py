@@ -248,7 +248,7 @@ def _no_socket(address: str, details: str) -> tuple[str, str] | None:
             "`symd status` says where yours is; --server and `symd serve --address` must name the same",
         )
     if not _closed(details):
-        return None if path.exists() else ("no daemon answers: there is no such socket", _start(address))
+        return None if path.exists() else ("no daemon is running: no such socket", _start(address))
     if _may_open(address.removeprefix(UNIX)):
         return f"the daemon closed the connection{_LIKE_A_FULL_DAEMON}", _FULL_DAEMON_HINT
     return (

@@ -30,11 +30,59 @@ def test_samples_get_their_frames_and_the_report_goes_to_stderr(run: Run, sample
     out = samples.with_name("out.parquet")
     outcome = run("batch", "-m", MODULE, "--column", "address=pc", samples, out)
     assert (outcome.code, outcome.out) == (0, "")
-    assert outcome.err == "symd: 4 samples at 2 locations: 2 EXACT, 1 OUTSIDE_TEXT, 1 names no place\n"
+    assert outcome.err == "symd: 4 samples (weight 8) at 2 locations: 2 EXACT, 1 OUTSIDE_TEXT, 1 names no place\n"
     rows = pq.read_table(out).to_pylist()
     assert [row["reason"] for row in rows] == ["EXACT", "EXACT", "OUTSIDE_TEXT", None]
     assert [(frame["function"], frame["line"]) for frame in rows[0]["frames"]] == [("blend", 13), ("shade", 23)]
     assert sorted(path.name for path in samples.parent.iterdir()) == ["in.parquet", "out.parquet"]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("samples", pa.int64()), ("Count", pa.float64())])
+def test_a_column_of_counts_that_is_not_called_weight_is_named(
+    run: Run, tmp_path: Path, name: str, kind: pa.DataType
+) -> None:
+    source, call = tmp_path / "in.parquet", ("batch", "-m", MODULE)
+    pq.write_table(pa.table({"address": [0x1978, 0x1978], name: pa.array([12_000, 8_000], kind)}), source)
+    said = run(*call, source, tmp_path / "out.parquet").err
+    advice = f"--column weight={name}"
+    assert said == (
+        "symd: 2 samples at 1 location: 2 EXACT\n"
+        f"symd: there is no column weight, so each row counts as 1; {advice} counts that column\n"
+    )
+    said = run(*call, *advice.split(), source, tmp_path / "out.parquet").err
+    assert said in (
+        "symd: 2 samples (weight 20,000) at 1 location: 2 EXACT\n",
+        "symd: 2 samples (weight 20,000.0) at 1 location: 2 EXACT\n",
+    )
+    counted = run(*call, *advice.split(), "--json", source, tmp_path / "out.parquet").json
+    assert counted[0]["weight"] == 20_000
+
+
+def test_a_column_of_texts_is_no_column_of_counts(run: Run, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"address": [0x1978], "value": ["Active"]}), tmp_path / "in.parquet")
+    said = run("batch", "-m", MODULE, tmp_path / "in.parquet", tmp_path / "out.parquet").err
+    assert said == "symd: 1 sample at 1 location: 1 EXACT\n"
+
+
+@pytest.mark.parametrize("name", ["out.csv", "OUT.CSV", "out.json", "out.csv.gz"])
+def test_a_file_named_after_another_format_is_not_written(run: Run, samples: Path, name: str) -> None:
+    kept = samples.with_name(name)
+    kept.write_text("kept")
+    outcome = run("batch", "-m", MODULE, "--column", "address=pc", samples, kept)
+    assert (outcome.code, kept.read_text()) == (2, "kept")
+    assert f"write {kept.with_suffix('.parquet')}" in outcome.err
+
+
+def test_what_is_no_parquet_file_is_said_before_what_is_not_installed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("symd.profiles.sample_tables.sample_files.find_spec", lambda _name: None)
+    (tmp_path / "in.csv").write_text("address\n6520\n")
+    outcome = run("batch", "-m", MODULE, tmp_path / "in.csv", tmp_path / "out.parquet")
+    assert (outcome.code, "not a Parquet file" in outcome.err) == (2, True)
+    pq.write_table(pa.table({"address": [0x1978]}), tmp_path / "in.parquet")
+    outcome = run("batch", "-m", MODULE, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert "pyarrow is not installed here" in outcome.err
 
 
 def test_one_sample_is_not_several(run: Run, tmp_path: Path) -> None:
@@ -152,7 +200,7 @@ def test_damaged_input_leaves_what_was_there(run: Run, samples: Path, data: byte
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"address,weight\n6520,1\n", "this is not a Parquet file (write the samples as Parquet"),
+        (b"address,weight\n6520,1\n", "not a Parquet file (write the samples as Parquet"),
         (b"PAR1" + bytes(100), "(what wrote the file may have been interrupted)"),
         (None, "this is a folder (give each of its Parquet files by itself"),
     ],

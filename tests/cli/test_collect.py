@@ -71,7 +71,7 @@ def test_what_no_daemon_took_is_not_said_to_be_taken(run: Run, tmp_path: Path, s
     assert (outcome.code, outcome.out) == (3, "")
     said = outcome.err.splitlines()
     assert said[0] == "symd: 1 module found, none taken"
-    assert "no daemon answers" in said[1]
+    assert "no daemon is running" in said[1]
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_the_daemon_that_runs_is_meant_by_default(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "other"))  # gRPC waits before it tries an address again
     outcome = run("info", "--server", "default", FILES[0])
     assert outcome.code == 3
-    assert "there is no such socket (start one with `symd serve`)" in outcome.err
+    assert "no such socket (start one with `symd serve`)" in outcome.err
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
     (tmp_path / "run" / "symd").mkdir(parents=True)
     (tmp_path / "run" / "symd" / "symd.sock").symlink_to(filled.removeprefix("unix:"))

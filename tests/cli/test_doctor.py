@@ -123,8 +123,8 @@ def test_the_daemon_is_asked(run: Run, drivers: list[DriverReport], monkeypatch:
     monkeypatch.setenv("SYMD_SERVER", f"unix:{tmp_path}/none")
     [report] = run("doctor", "--json").json
     assert report["daemon"]["address"] == f"unix:{tmp_path}/none"
-    assert "no daemon answers" in report["daemon"]["says"]
-    assert f"daemon at unix:{tmp_path}/none: no daemon answers" in run("doctor").out
+    assert "no daemon is running" in report["daemon"]["says"]
+    assert f"daemon at unix:{tmp_path}/none: no daemon is running" in run("doctor").out
 
 
 def test_where_only_hardware_is_missing_nothing_is_to_be_installed(monkeypatch: pytest.MonkeyPatch):

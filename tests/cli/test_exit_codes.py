@@ -149,7 +149,7 @@ def test_a_daemon_that_is_not_there(run: Run, verb: str, tmp_path: Path, monkeyp
     (tmp_path / "module.zebin").write_bytes(ZEBIN.read_bytes())
     outcome = run(verb, "--server", f"unix:{tmp_path}/nobody", *more, *filled(arguments, file, tmp_path))
     assert outcome.code == FAILED, outcome
-    assert f"there is no such socket (start one with `symd serve --address unix:{tmp_path}/nobody`)" in outcome.err
+    assert f"no such socket (start one with `symd serve --address unix:{tmp_path}/nobody`)" in outcome.err
     assert one_line(outcome.err.splitlines(keepends=True)[-1])  # collect says first what it took
 
 

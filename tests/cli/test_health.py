@@ -22,7 +22,7 @@ def test_a_daemon_that_serves_is_0(symd: Run, server: str) -> None:
 def test_no_daemon_is_1_never_2(symd: Run, tmp_path: Path) -> None:
     outcome = symd("health", "--server", f"unix:{tmp_path}/nobody")
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (1, "", 1)
-    assert "no daemon answers" in outcome.err
+    assert "no daemon is running" in outcome.err
     (answer,) = symd("health", "--json", "--server", f"unix:{tmp_path}/nobody").json
     assert (answer["status"], answer["reason"]) == (None, "SERVER_UNAVAILABLE")
 

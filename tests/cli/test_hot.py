@@ -275,9 +275,9 @@ def test_a_row_says_of_samples_without_a_place_what_is_true_of_them(run: Run, tm
     profile.write_text("[smooth+0x99990] 5\n[smoth+0x10] 4\n")
     outcome = run("hot", "-m", ZEBIN, profile)
     assert "outside the code of its kernel or module (OUTSIDE_TEXT)" in outcome.out
-    assert "in no kernel or module that is known (UNKNOWN_KERNEL)" in outcome.out
+    assert "in an unknown kernel or module (UNKNOWN_KERNEL)" in outcome.out
     twice = run("hot", "-m", ZEBIN, "-m", FILTERS / "igc2-dg2-opt-zebin.smooth.elf", SAMPLES / "stacks.folded")
-    assert "in a kernel or module whose name several have (AMBIGUOUS)" in twice.out
+    assert "in a kernel or module whose name matches several (AMBIGUOUS)" in twice.out
 
 
 def test_samples_in_code_without_debug_data_say_what_to_compile_with(run: Run, tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_a_daemon_that_does_not_answer_is_said(run: Run, tmp_path: Path, verb: s
     out = [tmp_path / "out"] if verb == "profile" else []
     outcome = run(verb, "--server", f"unix:{tmp_path}/nix", SAMPLES / "stacks.folded", *out)
     assert outcome.code == 3
-    assert "no daemon answers: there is no such socket" in outcome.err
+    assert "no daemon is running: no such socket" in outcome.err
 
 
 def test_a_module_that_the_daemon_has_is_named(run: Run, server: str, tmp_path: Path) -> None:
@@ -304,7 +304,8 @@ def test_a_module_that_the_daemon_has_is_named(run: Run, server: str, tmp_path: 
     name = f"modules/{hashlib.sha256(data).hexdigest()}"
     report = run("profile", "--server", server, SAMPLES / "stalls.csv", tmp_path / "out")
     for each in (outcome, report):
-        assert f"the daemon has a module with smooth: add -m {name}" in each.err
+        assert each.err.count("the daemon has a module with") == 1  # however many of its kernels the profile has
+        assert f"smooth: add -m {name}" in each.err
     assert run("hot", "--server", server, "-m", name, SAMPLES / "stalls.csv").code == 0
 
 
@@ -326,11 +327,46 @@ def test_offsets_that_begin_no_instruction_are_told(
     profile = tmp_path / "a.folded"
     name, _, offset = place.partition("+")
     profile.write_text(f"[{name}+0x10] 5\n[{name}+{offset}] 3\n")
-    assert f"1 of 2 addresses begin no instruction of {target}: the module" in run("hot", "-m", module, profile).err
+    assert (
+        f"1 of 2 addresses are not at an instruction boundary of {target}: the module"
+        in run("hot", "-m", module, profile).err
+    )
     profile.write_text(f"[{name}+0x10] 5\n")
-    assert "begin no instruction" not in run("hot", "-m", module, profile).err
+    assert "are not at an instruction boundary" not in run("hot", "-m", module, profile).err
 
 
 def test_the_samples_begin_instructions(run: Run) -> None:
     for name in FORMATS:
-        assert "begin no instruction" not in run("hot", *MODULES, SAMPLES / name).err
+        assert "are not at an instruction boundary" not in run("hot", *MODULES, SAMPLES / name).err
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        (
+            "a.csv",
+            b"kernel,offset,samples\nshade,16,4\n",
+            "it is a table with a column of addresses (symd batch -m FILE",
+        ),
+        ("a.csv", b'"PC";"count"\n6520;4\n', "it is a table with a column of addresses (symd batch -m FILE"),
+        ("a.parquet", b"PAR1\0\0\0\0PAR1", "it is a Parquet file (symd batch -m FILE IN.parquet OUT.parquet"),
+        ("a.csv", b"name,count\nshade,4\n", "no reader knows this profile format (known formats:"),
+        (
+            "a.pb.gz",
+            gzip.compress(bytes(range(256)), mtime=0)[:99],
+            "gzip data ends too early (the file is cut off: copy it",
+        ),
+    ],
+)
+def test_what_is_no_profile_is_told_where_it_goes(run: Run, tmp_path: Path, name: str, data: bytes, says: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    outcome = run("hot", "-m", AMD, tmp_path / name)
+    assert outcome.code == 2
+    assert says in outcome.err
+
+
+def test_a_profile_of_which_nothing_is_resolved_says_so(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.folded").write_text("main;[nowhere+0x10] 20000\n")
+    assert (
+        run("hot", "-m", ZEBIN, tmp_path / "in.folded").out.splitlines()[0].endswith(": 20,000 samples, none resolved")
+    )

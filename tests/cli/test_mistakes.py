@@ -12,6 +12,7 @@ SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
 ZEBIN = ROOT / "samples" / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
 SOURCE = ROOT / "samples" / "kernels" / "vadd.cl"
 STALLS = ROOT / "samples" / "profiles" / "stalls.csv"
+PPROF = ROOT / "samples" / "profiles" / "kernels.pb.gz"
 DUMP = ROOT / "samples" / "cores" / "bin" / "illegal_address.nvcudmp"
 FORMATS = "'firefox', 'folded', 'perfetto', 'pprof', 'speedscope'"
 
@@ -43,6 +44,26 @@ OPTIONS = {
         ("hot", "--sort=line", "-m", ZEBIN, STALLS),
         f"write symd hot --by line -m {ZEBIN} {STALLS} (see",
     ),
+    "pprof's value": (("hot", "--sample_index=gpu", PPROF), f"; write symd hot --value gpu {PPROF} (see"),
+    "pprof's report": (
+        ("hot", "-top", PPROF),
+        f"; the hottest places are shown as they are: write symd hot {PPROF} (see",
+    ),
+    "pprof's callees": (
+        ("hot", "--cum", PPROF),
+        "No such option '--cum'; a sample counts where it was taken; symd profile",
+    ),
+    "pprof's focus": (("hot", "--focus", "x", PPROF), "No such option '--focus'; --json prints an object per place"),
+    "pprof's page": (("hot", "--http", ":80", PPROF), "'--http'; symd view FILE --profile PROFILE opens a page (see"),
+    "a sum": (
+        ("hot", "--sum", PPROF),
+        "'--sum'; values are summed by place, and the first line has their total: write",
+    ),
+    "a table": (("hot", "--csv", PPROF), f"No such option '--csv'; write symd hot --json {PPROF} (see"),
+    "an option that is like none": (("hot", "--gpu", PPROF), "No such option '--gpu' (see"),
+    "an option that is misspelled": (("hot", "--modul", SHADE, PPROF), "'--modul'. Did you mean '--module'? (see"),
+    "perf's report": (("report", "-i", PPROF), "; symd hot -m FILE PROFILE prints the hottest lines, and symd view"),
+    "gdb's list": (("list", SHADE, "shade"), "; symd listing FILE --function NAME shows source beside instructions,"),
     "pprof's count": (("hot", "--limit", "5", STALLS), "; -n N shows N places (see"),
     "all places": (("hot", "-n", "-1", STALLS), "; -n 0 shows all (see"),
     "a file of the hottest lines": (("hot", "-o", "out", STALLS), "add > OUT to write it to a file (see"),
@@ -70,6 +91,12 @@ ORDERS = {
         ("listing", "shade", SHADE),
         f"; FILE comes first: symd listing {SHADE} --function shade (see",
     ),
+    "a profile before its module": (("hot", PPROF, SHADE), f"modules go after -m: symd hot -m {SHADE} {PPROF} (see"),
+    "a module behind a profile": (("profile", PPROF, SHADE, "out"), f"-m: symd profile -m {SHADE} {PPROF} out (see"),
+    "a module before a profile": (("profile", SHADE, PPROF, "out"), f"-m: symd profile -m {SHADE} {PPROF} out (see"),
+    "a profile to list": (("listing", PPROF, SHADE), f"--profile: symd listing {SHADE} --profile {PPROF} (see"),
+    "a profile behind a module": (("view", SHADE, PPROF), f"--profile: symd view {SHADE} --profile {PPROF} (see"),
+    "perf's annotate": (("annotate", SHADE, "shade"), f"write symd listing --profile PROFILE --function shade {SHADE} (see"),
     "a line to list": (("listing", SHADE, "shade.cl:13"), f"; for the ADDRESS that --around takes, write symd locate {SHADE} shade.cl:13 (see"),
     "an address to look up": (("lines", SHADE, "0x1978"), f"; write symd symbolize {SHADE} 0x1978 (see"),
     "a line to look up": (("lines", SHADE, "shade.cl:13"), f"; write symd locate --all {SHADE} shade.cl:13 (see"),

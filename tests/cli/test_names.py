@@ -27,3 +27,8 @@ def test_a_pattern_without_quotes_is_told_of_quotes(run: Run, tmp_path: Path) ->
     outcome = run("names", SHADE, "blur.cl", "blur.co")
     assert outcome.code == 2
     assert "in quotes, such as 'vadd*', so that the shell leaves it alone: blur.cl blur.co" in outcome.err
+
+
+def test_without_a_pattern_all_names_are_shown(run: Run) -> None:
+    module = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    assert run("names", module).out == run("names", module, "*").out != ""

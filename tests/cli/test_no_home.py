@@ -62,7 +62,7 @@ def test_verbs_that_need_none_answer(run: Run) -> None:
     assert run("serve", "--help").code == 0
     assert run("completion", "bash").code == 0
     missing = run("info", "--server", "unix:/nowhere/symd.sock", SAMPLE)
-    assert "no daemon answers: there is no such socket" in missing.err
+    assert "no daemon is running: no such socket" in missing.err
 
 
 def test_a_batch_needs_a_cache_for_an_object_storage_alone(run: Run, tmp_path: Path) -> None:

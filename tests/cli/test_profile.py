@@ -237,7 +237,7 @@ def test_to_writes_whatever_could_be_resolved_and_says_what_is_missing(run: Run,
     out.write_bytes(b"earlier")
     outcome = run("profile", SAMPLES / "stacks.folded", "--to", "speedscope", "-o", out, "--json")
     [report] = outcome.json
-    assert (outcome.code, report["notes"][-1]) == (1, "folded stacks have no times of samples")
+    assert (outcome.code, report["notes"][-1]) == (1, "folded stacks have no timestamps")
     assert len(json.loads(gzip.decompress(out.read_bytes()))["profiles"][0]["samples"]) == 6
 
 
@@ -316,3 +316,47 @@ def test_another_table_is_no_table_of_unitrace(run: Run, tmp_path: Path, verb: s
     out = [tmp_path / "out"] if verb == "profile" else []
     outcome = run(verb, "--format", "unitrace", "-m", ZEBIN, tmp_path / "in.csv", *out)
     assert (outcome.code, "in.csv: has no heading of unitrace's stall sampling" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("ending", "begins"),
+    [
+        ("speedscope.json", b'{"$schema": "https://www.speedscope.app/'),
+        ("folded", b"smooth"),
+        ("collapsed", b"smooth"),
+        ("firefox.json", b'{"meta"'),
+        ("pftrace", b"\n"),
+        ("pprof", b"\n"),
+        ("pb.gz", b"\x1f\x8b"),
+    ],
+)
+def test_the_name_of_out_says_its_format(run: Run, tmp_path: Path, ending: str, begins: bytes) -> None:
+    """As its extension is registered with the viewer that opens it; the same bytes as with --to."""
+    source, out, asked = tmp_path / "in.csv", tmp_path / f"out.{ending}", tmp_path / f"asked.{ending}"
+    shutil.copy(SAMPLES / "stalls.csv", source)
+    outcome = run("profile", "-m", ZEBIN, source, out)
+    assert outcome.code == 0
+    written = out.read_bytes()
+    [to] = re.findall(rf"{out} is written as (\w+), as its name says", outcome.err)
+    assert run("profile", "-m", ZEBIN, source, "--to", to, "-o", asked).code == 0
+    assert written == asked.read_bytes()
+    assert written.startswith(begins) or (to == "folded" and b";" in written)
+    assert source.read_bytes() == (SAMPLES / "stalls.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "out"), [("kernels.pb.gz", "out.pb.gz"), ("stalls.csv", "out.csv"), ("kernels.otlp", "out.pb.gz")]
+)
+def test_a_name_of_the_same_format_converts_nothing(run: Run, tmp_path: Path, name: str, out: str) -> None:
+    """OTLP is a message of protocol buffers as well."""
+    outcome = run("profile", *MODULES, SAMPLES / name, tmp_path / out)
+    assert outcome.code == 0
+    assert "is written as" not in outcome.err
+    assert (tmp_path / out).read_bytes()[:2] == (SAMPLES / name).read_bytes()[:2]
+
+
+def test_a_profile_that_is_replaced_keeps_its_format(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "in.pb.gz"
+    path.write_bytes(b"main;[smooth+0x290] 3\n")
+    assert run("profile", "-m", ZEBIN, path, path).code == 0
+    assert path.read_bytes().startswith(b"main;smooth")

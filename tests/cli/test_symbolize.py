@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,6 +22,7 @@ from symd.store import Store
 from tests.cli.conftest import ROOT, SYMD, Run
 from tests.cli.fake import FakeSymbolizer
 from tests.hostile.wrappers import in_archive
+from tests.tools import output, require
 
 CONTRACT = (
     '{"query": "vadd+0x1b0", "object": "", "kernel": "vadd", "section": ".text.vadd", "section_offset": 432, "address": 432, '
@@ -320,6 +322,18 @@ def test_of_a_number_that_lies_outside_either_way_no_other_is_suggested(symd: Ru
     assert outcome.out == f"{query}: no answer [OUTSIDE_TEXT]\n"
     assert "did you mean 0x" not in outcome.err
     assert "did you mean shade+0x9" not in outcome.err
+
+
+def test_where_the_kernels_are_is_said_of_an_address_outside_the_text(symd: Run) -> None:
+    """From the first to the last byte of the kernels, which readelf lists with their sizes."""
+    file = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    kernels = re.findall(
+        r"(\w{16}) +(\d+) FUNC .* (?:shade|clear)$", output(require("readelf"), "-sW", file), re.MULTILINE
+    )
+    begins = [int(begin, 16) for begin, _ in kernels]
+    end = max(int(begin, 16) + int(size) for begin, size in kernels) - 1
+    said = symd("symbolize", file, "0x1280").err
+    assert said == f"symd: 0x1280 lies outside the text; its kernels lie at {min(begins):#x} to {end:#x}\n"
 
 
 def test_a_store_that_does_not_exist_is_told(symd: Run, tmp_path: Path) -> None:

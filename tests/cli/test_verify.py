@@ -140,4 +140,4 @@ def test_with_a_daemon_named_files_are_read_here(symd: Run, tmp_path: Path) -> N
     nobody = f"unix:{tmp_path}/nobody.sock"
     assert symd("verify", "--server", nobody, VADD).code == 0
     refused = symd("verify", "--server", nobody, "modules/0123")
-    assert (refused.code, "no daemon answers" in refused.err) == (3, True)
+    assert (refused.code, "no daemon is running" in refused.err) == (3, True)

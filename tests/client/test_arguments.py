@@ -148,7 +148,7 @@ WRONG = {
     "a number as kernel": (
         lambda s, sha: s.symbolize_column(sha, [8], kernel=5),
         BadQuery,
-        "an int is not the name of a kernel (pass a text such as kernel.name)",
+        "an int is not the name of a kernel (pass a text such as kernel.name; symbolize_origins takes several kernels)",
     ),
     "a list as section": (
         lambda s, sha: s.symbolize_column(sha, [8], section=[1]),
@@ -254,7 +254,7 @@ def reason(address: str) -> str:
 
 
 def test_a_socket_that_is_not_there_and_one_that_nobody_listens_at(tmp_path):
-    assert "there is no such socket" in reason(f"unix:{tmp_path}/x.sock")
+    assert "no such socket" in reason(f"unix:{tmp_path}/x.sock")
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(tmp_path / "y.sock"))
     address = f"unix:{tmp_path}/y.sock"
@@ -270,7 +270,7 @@ def test_a_socket_that_goes_while_the_client_asks_whose_it_is_is_not_another_use
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(tmp_path / "y.sock"))
     monkeypatch.setattr(os, "access", gone)
-    assert "there is no such socket" in reason(f"unix:{tmp_path}/y.sock")
+    assert "no such socket" in reason(f"unix:{tmp_path}/y.sock")
 
 
 NO_TIMEOUTS = {
@@ -350,7 +350,7 @@ def test_who_listens_and_says_nothing_is_not_taken_for_nobody(tmp_path, family):
 
 def test_where_the_daemon_that_needs_no_address_is_missing_none_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert reason(f"unix:{default_socket()}").endswith("there is no such socket (start one with `symd serve`)")
+    assert reason(f"unix:{default_socket()}").endswith("no such socket (start one with `symd serve`)")
 
 
 @pytest.mark.parametrize("scheme", ["", "tls:"])

@@ -117,7 +117,7 @@ WRONG_ADDRESSES: dict[str, tuple[Any, str]] = {
     "a negative number": (-1, "-1 is not a device address"),
     "negative numbers": (np.array([-1]), "-1 is not a device address"),
     "a large number": ([1 << 64], "18446744073709551616 is not a device address"),
-    "two dimensions": (np.zeros((2, 2), np.uint64), "a ndarray is not a device address"),
+    "two dimensions": (np.zeros((2, 2), np.uint64), "an ndarray is not a device address"),
 }
 
 

@@ -10,6 +10,7 @@ from symd import profiles
 from symd.errors import Malformed
 from symd.model.answers import Reason
 from symd.profiles import Resolver
+from symd.profiles.placed import placed
 from tests.profiles.conftest import named_module
 from tests.profiles.modules import CUBIN, CUBIN_CRC, of_cubin
 
@@ -76,3 +77,24 @@ def test_a_record_of_another_shape_is_counted_and_stays(resolver, record):
 def test_a_line_that_is_no_json_is_refused(resolver, text):
     with pytest.raises(Malformed, match="character"):
         profiles.symbolize(text, resolver, name="cupti")
+
+
+@pytest.mark.parametrize("crc", ["left out", None])
+def test_a_record_without_a_crc_goes_by_its_function(engine, sample, crc):
+    """The lines that nvdisasm prints, and every sample of the records; without the function's module, its name."""
+    kept = [each for each in records(sample("records.jsonl")) if each["cubinCrc"] == CUBIN_CRC][:3]
+    bare = [{name: value for name, value in each.items() if name != "cubinCrc"} for each in kept]
+    lines = [json.dumps(each if crc == "left out" else each | {"cubinCrc": crc}) for each in bare]
+    data = "\n".join(lines).encode()
+    resolver = Resolver(engine, [named_module(engine, CUBIN)])
+    assert profiles.identify(data).NAME == "cupti"
+    for record in records(profiles.symbolize(data, resolver).data):
+        expected = of_cubin(f".text.{record['functionName']}", record["pcOffset"])
+        assert [(frame["file"], frame["line"]) for frame in record["frames"]] == expected
+    found = placed(profiles.samples(data), resolver)
+    assert not found.left
+    counted = sum(reason["samples"] for each in kept for reason in each["stallReason"])
+    assert found.weight(found.totals()) == counted > 0
+    alone = profiles.symbolize(data, Resolver(engine, [])).report
+    assert alone.unresolved == {Reason.UNKNOWN_MODULE: 3}
+    assert set(alone.notes) == {f"no module was given for the function {each['functionName']}" for each in kept}

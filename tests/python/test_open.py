@@ -128,7 +128,7 @@ QUERIES = {
     "a text that is none": (lambda m: m.symbolize("vadd?"), "'vadd?': not a query"),
     "a text for an offset": (lambda m: m.symbolize("16", kernel="vadd"), "a sequence of 64-bit integers"),
     "fractions": (lambda m: m.symbolize(np.array([0.5])), "a float64 is not a query"),
-    "a table": (lambda m: m.symbolize(np.zeros((2, 2), np.uint64)), "a ndarray is not a query"),
+    "a table": (lambda m: m.symbolize(np.zeros((2, 2), np.uint64)), "an ndarray is not a query"),
     "a negative number": (lambda m: m.symbolize(-1), "-1 is not an address"),
     "both": (lambda m: m.symbolize(1, kernel="vadd", section=".text"), "not from both"),
     "a list in a list for variables": (lambda m: m.variables([["vadd+16"]]), "a list is not a query"),

@@ -28,7 +28,7 @@ MICROSECOND = 1000
 
 def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
     """Every value type: the one that is shown first is the primary counter, the others follow it. Samples without a
-    time stand a microsecond apart, in the order of the profile."""
+    time are spaced 1 µs apart, in the order of the profile."""
     times = [sample.time for sample in profile.samples if sample.time is not None]
     timed = bool(times) and len(times) == len(profile.samples)
     writer = _Writer(profile, spending)
@@ -39,7 +39,7 @@ def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
         spending.written(len(pieces[-1]))
     notes = list(rounding_notes(profile))
     if not timed:
-        notes.append("the profile has no times: samples stand a microsecond apart, in its order")
+        notes.append("the profile has no times: samples are spaced 1 µs apart in file order")
     if any(sample.labels for sample in profile.samples):
         notes.append("labels of samples have no place in a Perfetto stack sample")
     if any(value < 0 for sample in profile.samples for value in sample.values):

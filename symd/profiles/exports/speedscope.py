@@ -53,7 +53,7 @@ def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
         "shared": {"frames": table},
         "profiles": [one for _, one in profiles] or [_empty(profile.value_types[profile.default])],
     }
-    notes = ("speedscope has no times of samples",) if any(one.time is not None for one in profile.samples) else ()
+    notes = ("speedscope has no timestamps",) if any(one.time is not None for one in profile.samples) else ()
     return Exported(json.dumps(document, ensure_ascii=True).encode(), notes)
 
 

@@ -124,13 +124,13 @@ class SampleAnswering:
         """Why no module, or no single one, is meant."""
         if reason is Reason.UNKNOWN_MODULE:
             part = " (a SHA-256 is written with all of its 64 digits)" if _is_part(texts.module or "") else ""
-            self._note(f"no module is called {texts.module}{part}" if texts.module else NO_MODULE)
+            self.note(f"no module is called {texts.module}{part}" if texts.module else NO_MODULE)
         elif reason is Reason.AMBIGUOUS and texts.module:
-            self._note(f"several modules are called {texts.module}")
+            self.note(f"several modules are called {texts.module}")
         elif reason is Reason.AMBIGUOUS and texts.kernel:
-            self._note(f"several modules have a kernel {texts.kernel}, and the samples do not say which is meant")
+            self.note(f"several modules have a kernel {texts.kernel}, and the samples do not say which is meant")
         elif reason is Reason.AMBIGUOUS:
-            self._note("several modules were given, and the samples do not say which is meant")
+            self.note("several modules were given, and the samples do not say which is meant")
 
     def _in_module(self, target: LookupTarget, column: NumberColumn, rows: Rows) -> U32 | int:
         def ask() -> U32:
@@ -146,7 +146,7 @@ class SampleAnswering:
         if times is None or not (times < 0).any():
             return self._in_context(context, addresses, times)
         told = times >= 0
-        self._note(f"contexts/{context.removeprefix('contexts/')}: there are times below 0")
+        self.note(f"contexts/{context.removeprefix('contexts/')}: there are times below 0")
         found = np.full(len(addresses), self.registry.of_reason(Reason.UNKNOWN_MODULE), np.uint32)
         found[told] = self._in_context(context, addresses[told], times[told])
         return found
@@ -177,10 +177,11 @@ class SampleAnswering:
             return self._refused(where, error, Reason.MALFORMED)
 
     def _refused(self, where: str, error: SymdError, reason: Reason) -> int:
-        self._note(f"{where}: {error.message}")
+        self.note(f"{where}: {error.message}")
         return self.registry.of_reason(reason)
 
-    def _note(self, text: str) -> None:
+    def note(self, text: str) -> None:
+        """Add a note, once; of very many the first are kept."""
         if len(self.notes) < MAX_NOTES:
             self.notes[text if len(text) <= _NOTE_CHARACTERS else f"{text[:_NOTE_CHARACTERS]}..."] = None
 

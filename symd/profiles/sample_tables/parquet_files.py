@@ -4,14 +4,12 @@ grow with the file."""
 from __future__ import annotations
 
 import os
-import stat
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from pathlib import Path
-from shlex import quote
 from types import TracebackType
 from typing import Self
 
@@ -19,9 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from symd.errors import InvalidInput, Malformed
-from symd.formats.containers import identify
 from symd.profiles.sample_tables import arrow_places
-from symd.profiles.sample_tables.sample_files import SampleForm, TableNames
+from symd.profiles.sample_tables.sample_files import SampleForm, TableNames, check_beginning
 from symd.profiles.sample_tables.tables import SampleTables
 
 ROWS_AT_A_TIME = 1 << 19
@@ -30,14 +27,6 @@ BYTES_AT_A_TIME = 1 << 26
 _READ_AT_A_TIME = 1 << 20
 """Bytes of a column that are read at a time. Arrow would read whole columns of row groups, and keep all of them to the
 end."""
-_HEAD = 1 << 16
-"""Bytes from which a module is known."""
-_MAGICS = (b"PAR1", b"PARE")
-"""How a file begins, and one whose footer is encrypted."""
-_ONE_BY_ONE = "give each of its Parquet files by itself; Polars, DuckDB, Ray and Spark read folders: symd.BatchSymbolizer answers inside them"
-_CONVERT = (
-    "write the samples as Parquet: DuckDB's COPY (FROM 'samples.csv') TO 'samples.parquet' does that for CSV and JSON"
-)
 Progress = Callable[[int, int], None]
 """Called with the rows that are done, and all rows of the file."""
 
@@ -49,7 +38,7 @@ class SampleFile:
     def __init__(self, path: Path, names: TableNames) -> None:
         self._path = path
         with self._reading("the beginning or the end"):
-            _check_beginning(path)
+            check_beginning(path)
             self.schema = pq.read_schema(path)
             """Its columns, with the types that were written."""
         arrow_places.check_types(self.schema, names.columns)
@@ -114,27 +103,6 @@ class SampleFile:
             where=str(self._path),
             hint="what wrote the file may have been interrupted",
         )
-
-
-def _check_beginning(path: Path) -> None:
-    """Raises ``InvalidInput`` for a folder or a module in the place of a Parquet file, ``Malformed`` for another file.
-    Raises OSError, also where there is none: Arrow takes some names for those of other machines' files."""
-    if stat.S_ISDIR(path.stat().st_mode):
-        raise InvalidInput("this is a folder", where=str(path), hint=_ONE_BY_ONE)
-    if not path.is_file():
-        raise InvalidInput(
-            "this is not a regular file", where=str(path), hint="Parquet is read from its end: give a file"
-        )
-    with path.open("rb") as stream:
-        beginning = stream.read(_HEAD)
-    if not beginning:
-        raise Malformed("the file is empty", where=str(path), hint="what wrote it may have failed")
-    if beginning.startswith(_MAGICS):
-        return
-    if (found := identify(beginning)) is not None:
-        hint = f"symd batch -m {quote(str(path))} IN.parquet OUT.parquet; IN.parquet has the samples"
-        raise InvalidInput(f"this is a module ({found.NAME}), and no samples", where=str(path), hint=hint)
-    raise Malformed("this is not a Parquet file", where=str(path), hint=_CONVERT)
 
 
 def write_answers(

@@ -5,12 +5,14 @@ stays as it was. Apache Arrow, which is an extra and slow to import, is imported
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from symd.api import Symbolizer
@@ -18,7 +20,8 @@ from symd.config import DEFAULT_LIMITS, UNBOUNDED_STORE, Limits, default_cache
 from symd.engine.engine import Engine
 from symd.engine.files.added_module import add_module
 from symd.engine.files.module import open_symbolizer
-from symd.errors import InvalidInput, StoreUnavailable, ToolMissing, extra_hint
+from symd.errors import InvalidInput, Malformed, StoreUnavailable, ToolMissing, extra_hint
+from symd.formats.containers import identify
 from symd.profiles import NamedModule
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
@@ -149,6 +152,14 @@ def _open_store(source: SampleModules, store: str) -> ModuleStore:
     return Store(Path(store), limits, adopt_later=True)
 
 
+_HEAD = 1 << 16
+"""Bytes from which a module is known."""
+_MAGICS = (b"PAR1", b"PARE")
+"""How a file begins, and one whose footer is encrypted."""
+_ONE_BY_ONE = "give each of its Parquet files by itself; Polars, DuckDB, Ray and Spark read folders: symd.BatchSymbolizer answers inside them"
+_CONVERT = (
+    "write the samples as Parquet: DuckDB's COPY (FROM 'samples.csv') TO 'samples.parquet' does that for CSV and JSON"
+)
 _HINT = "choose another OUT"
 _NO_FOLDER = "make its folder first, or choose another OUT"
 
@@ -157,6 +168,32 @@ def check_arrow() -> None:
     """Raises ToolMissing where there is no Apache Arrow."""
     if find_spec("pyarrow") is None:
         raise ToolMissing("pyarrow is not installed here", where="symd-gpu[data]", hint=extra_hint("data"))
+
+
+def check_samples(path: Path) -> None:
+    """Raises InvalidInput for a folder or a module in the place of a Parquet file, Malformed for another file. What is
+    not there or cannot be read is said where it is opened."""
+    with suppress(OSError):
+        check_beginning(path)
+
+
+def check_beginning(path: Path) -> None:
+    """``check_samples``. Raises OSError, also where there is no file: Arrow takes some names for those of other
+    machines' files."""
+    if stat.S_ISDIR(path.stat().st_mode):
+        raise InvalidInput("this is a folder", where=str(path), hint=_ONE_BY_ONE)
+    if not path.is_file():
+        raise InvalidInput("this is not a regular file", where=str(path), hint="Parquet is read from its end: give a file")
+    with path.open("rb") as stream:
+        beginning = stream.read(_HEAD)
+    if not beginning:
+        raise Malformed("the file is empty", where=str(path), hint="what wrote it may have failed")
+    if beginning.startswith(_MAGICS):
+        return
+    if (found := identify(beginning)) is not None:
+        hint = f"symd batch -m {quote(str(path))} IN.parquet OUT.parquet; IN.parquet has the samples"
+        raise InvalidInput(f"this is a module ({found.NAME}), and no samples", where=str(path), hint=hint)
+    raise Malformed("not a Parquet file", where=str(path), hint=_CONVERT)
 
 
 def answer_file(

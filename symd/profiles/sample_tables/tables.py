@@ -155,16 +155,31 @@ def _described(columns: RegistryColumns) -> Descriptions:
     )
 
 
+_COUNTS = ("samples", "sample_count", "count", "counts", "value", "hits")
+"""How columns of counts are called elsewhere."""
+
+
+def _count_columns(schema: pa.Schema) -> list[str]:
+    """The columns that are called as counts are, and are numbers."""
+    return [
+        field.name
+        for field in schema
+        if field.name.lower() in _COUNTS and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class TableReport:
     """What was answered: so many ``samples``, of which ``placeless`` name no place, the others by ``reasons``, most
-    first; at so many distinct ``locations``. ``notes`` say why modules and contexts could not be asked."""
+    first; at so many distinct ``locations``. ``notes`` say why modules and contexts could not be asked. ``weight`` is
+    the sum of the weights; None where no table had any, so that each row counts 1."""
 
     samples: int
     placeless: int
     reasons: Mapping[Reason, int]
     locations: int
     notes: tuple[str, ...]
+    weight: int | float | None = None
 
 
 class SampleTables:
@@ -183,6 +198,7 @@ class SampleTables:
         self._answering = SampleAnswering(symbolizer, SampleModuleNames(symbolizer, modules), self._registry)
         self._tally = SampleTally(self._registry)
         self._weight_type = pa.int64()
+        self._has_weights = False
 
     def schema(self, samples: pa.Schema, form: SampleForm) -> pa.Schema:
         """What ``answered`` gives for samples of that schema. Raises InvalidInput where they name no place, or names
@@ -228,6 +244,12 @@ class SampleTables:
     def _counted(self, samples: pa.Table) -> tuple[U32, Weights | None]:
         places = arrow_places.places(samples, self.names.columns)
         weights = arrow_places.weights(samples, self.names.columns)
+        self._has_weights |= weights is not None
+        if weights is None and (counts := _count_columns(samples.schema)):
+            self._answering.note(
+                f"there is no column {self.names.columns.get(WEIGHT, WEIGHT)}, so each row counts as 1;"
+                f" --column {WEIGHT}={counts[0]} counts that column"
+            )
         entries = self._answering.entries(places)
         self._tally.add(entries, weights)
         return entries, weights
@@ -248,7 +270,12 @@ class SampleTables:
         """What was answered so far."""
         tally = self._tally
         return TableReport(
-            tally.samples, tally.placeless, tally.reasons, len(self._registry) - 1, tuple(self._answering.notes)
+            tally.samples,
+            tally.placeless,
+            tally.reasons,
+            len(self._registry) - 1,
+            tuple(self._answering.notes),
+            tally.weight if self._has_weights else None,
         )
 
     def _weight_type_in(self, samples: pa.Schema) -> pa.DataType:

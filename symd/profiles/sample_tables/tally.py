@@ -79,6 +79,11 @@ class SampleTally:
         return int(self._samples.sum())
 
     @property
+    def weight(self) -> int | float:
+        """The sum of all weights."""
+        return self._weight.sum().item() if len(self._weight) else 0
+
+    @property
     def placeless(self) -> int:
         """The number of rows that name no place."""
         return int(self._samples[0]) if len(self._samples) else 0
