@@ -75,8 +75,9 @@ def command(
 
     SOURCE is a path or its last components. A line yields one address per function or inlined copy that contains it.
     If it has no code, the next line with code is used; for a column, the next code at or after it. A function gets
-    the address where its code begins, after the prologue, and the start of each inlined copy. Exit code 1: a place
-    has no address; the reason is printed.
+    the address where its code begins, after the prologue, and the start of each inlined copy. A copy in several address
+    ranges gets the start of each, because the debug data does not say which of them is entered first. Exit code 1: a
+    place has no address; the reason is printed.
     """
     wanted = _wanted(file, places)
     with open_module(file, server, limits, debug, path) as module:
@@ -212,5 +213,6 @@ def _frame(location: BreakpointLocation, names: dict[str, str]) -> str:
     function = names.get(location.function or "", location.function) or "(unnamed)"
     line, column = location.line or "?", f":{location.column}" if location.column else ""
     position = f"{location.file or '?'}:{line}{column}"
-    marks = "".join([" (inlined)" * location.inlined, " (slid: no code on the line itself)" * location.slid])
+    marks = " (inlined)" * location.inlined + " (slid: no code on the line itself)" * location.slid
+    marks += " (possible entry: the copy has several address ranges)" * location.possible_entry
     return f"{function} at {position}{marks}"
