@@ -304,7 +304,7 @@ class Adapter:
         name = variable.name or "(unnamed)"
         if variable.declared_line and sum(each.name == variable.name for each in shown) > 1:
             name += f" (line {variable.declared_line})"
-        value = variable.location or "<optimized out>"
+        value = variable.location or ("<not here>" if variable.live else "<optimized out>")
         if any(each.doubt for each in variable.locations):
             value += " (doubtful)"
         return {"name": name, "type": variable.type, "value": value, "variablesReference": 0}

@@ -111,7 +111,8 @@ class Debugger:
             print(f"    #{depth} {frame.function} at {where}{' (inlined)' if frame.inlined else ''}")
             for each in stop.visible.variables:
                 if each.frame == depth:
-                    print(f"      {each.type} {each.name} = {each.location or 'optimized out'}")
+                    where = each.location or ("not here" if each.live else "optimized out")
+                    print(f"      {each.type} {each.name} = {where}")
         print("  instructions")
         (listing,) = self.symd.listing("", ListingPart(within=Around(here, 2, 2)))
         for answer, text in zip(listing.answers, listing.text, strict=True):

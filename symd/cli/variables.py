@@ -161,8 +161,13 @@ def _elsewhere(variable: Variable, here: int, origin: int) -> str:
 
 
 def _ranges(ranges: Sequence[tuple[int, int]], origin: int) -> str:
-    shown = [f"{start - origin:+#x}..{end - origin:+#x}" for start, end in ranges[:_SHOWN_RANGES]]
-    return ", ".join(shown) + (", ..." if len(ranges) > _SHOWN_RANGES else "")
+    """Code offsets, those that touch as one range."""
+    joined: list[tuple[int, int]] = []
+    for start, end in ranges:
+        begin = joined.pop()[0] if joined and joined[-1][1] == start else start
+        joined.append((begin, end))
+    shown = [f"{start - origin:+#x}..{end - origin:+#x}" for start, end in joined[:_SHOWN_RANGES]]
+    return ", ".join(shown) + (", ..." if len(joined) > _SHOWN_RANGES else "")
 
 
 def _name(variable: Variable) -> str:

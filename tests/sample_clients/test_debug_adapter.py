@@ -157,7 +157,7 @@ def test_variables_are_those_of_each_frame(stopped: Editor) -> None:
             each["name"]
             + (f" (line {each['declared_line']})" if names[each.get("frame"), each["kind"], each["name"]] > 1 else ""),
             each["type"],
-            each["location"] or "<optimized out>",
+            each["location"] or ("<not here>" if each["live"] else "<optimized out>"),
         )
         for each in expected
     }
