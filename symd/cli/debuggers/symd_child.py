@@ -56,8 +56,8 @@ def ask(program, arguments, setting, text=None):
 
 
 def frame_lines(answer, outside=""):
-    """An answer of ``symd symbolize --json`` in lines: the innermost frame first, numbered from 0. ``outside`` says what
-    to do about an address outside the code."""
+    """An answer of ``symd symbolize --json`` in lines: the innermost frame first, numbered from 0. ``outside`` is added
+    to an address outside the code."""
     frames = answer.get("frames") or []
     reason = answer.get("reason") or answer.get("error") or "no answer"
     if not frames:
