@@ -149,11 +149,11 @@ def _source_files(module: OpenModule, path: str | None) -> Iterator[str]:
 
 
 def readable(answers: Sequence[Located], demangler: Demangler | None) -> dict[str, str]:
-    """What to show for the functions of answers, where that is not their name."""
+    """What to show for the functions and kernels of answers, where that is not their name."""
     if demangler is None:
         return {}
-    names = [location.function for answer in answers for location in answer.locations if location.function]
-    return demangler.names(names)
+    locations = [location for answer in answers for location in answer.locations]
+    return demangler.names([name for each in locations for name in (each.function, each.kernel) if name])
 
 
 def write_answer(
@@ -179,7 +179,7 @@ def answer_text(requested: str, answer: Located, names: dict[str, str]) -> Itera
         yield f"{requested}: {_refused(answer)} [{answer.refusal.name}]"
         yield from (f"  could be {candidate}" for candidate in _alternatives(answer))
     for location in answer.locations:
-        yield f"{requested}: {_address(location)}: {_frame(location, names)}"
+        yield f"{requested}: {_address(location, names)}: {_frame(location, names)}"
 
 
 def _refused(answer: Located) -> str:
@@ -202,8 +202,8 @@ def _alternatives(answer: Located) -> Sequence[str]:
     return () if answer.refusal in _OF_FILE else answer.candidates
 
 
-def _address(location: BreakpointLocation) -> str:
-    kernel = f" in {location.kernel}" if location.kernel else ""
+def _address(location: BreakpointLocation, names: Mapping[str, str]) -> str:
+    kernel = f" in {names.get(location.kernel, location.kernel)}" if location.kernel else ""
     of = f" of {location.path}" if location.path and location.path != location.kernel else ""
     device = "".join(f" on the device at {address:#x}" for address in location.device_addresses)
     return f"{location.address:#x} ({location.section or f'#{location.section_index}'})+{location.section_offset:#x}{kernel}{of}{device}"

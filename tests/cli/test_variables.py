@@ -194,3 +194,13 @@ def test_debug_data_without_variables_is_exit_code_1_and_said(run: Run, module: 
     assert (outcome.code, [line["reason"] for line in outcome.json]) == (1, ["NO_DEBUG_INFO"])
     assert why in outcome.err
     assert "[NO_DEBUG_INFO]" in run("variables", ROOT / "samples" / module, query).out
+
+
+def test_lines_alone_are_told_apart_from_no_debug_info_and_names_are_readable_in_a_refusal(run: Run) -> None:
+    cubin = ROOT / "samples" / "cuda" / "bin" / "raycast.sm_90.lines.cubin"
+    outcome = run("variables", "-C", cubin, "raycast+0x100")
+    assert outcome.code == 1
+    assert outcome.out.startswith("raycast+0x100: raycast(float*, int, float3) at ")
+    assert "the debug data has lines and nothing about variables" in outcome.err
+    assert "to have variables, compile with -G" in outcome.err
+    assert "there is no debug info" not in outcome.err
