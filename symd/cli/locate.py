@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from shlex import quote
 from types import MappingProxyType
 from typing import Any, Final
@@ -26,7 +27,7 @@ from symd.engine.files.added_module import OpenModule
 from symd.engine.files.listing_sources import unused_rules
 from symd.engine.files.module import open_module
 from symd.errors import BadQuery
-from symd.model.breakpoints import BreakpointLocation, Located, LocationSpec, Refusal, parse_place
+from symd.model.breakpoints import BreakpointLocation, FunctionName, Located, LocationSpec, Refusal, parse_place
 from symd.model.code import DebugScheme
 from symd.model.compile_advice import compile_advice
 from symd.model.json.answers import located_json
@@ -38,6 +39,8 @@ from symd.system.messages import complain
 _LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
 _NUMBER_FIRST: Final = re.compile(r"([0-9]+):(.*[^0-9:].*)", re.ASCII)
 _HEAD: Final = 64
+_COMPARED: Final = 10_000
+"""The most names that one is compared with."""
 _OF_FILE: Final = (Refusal.NO_CODE_AT_LINE, Refusal.PAST_END, Refusal.CONTRADICTORY)
 """Refusals whose candidate is the file that was found."""
 
@@ -91,7 +94,7 @@ def command(
         missing = Refusal.NO_SUCH_FILE in nowhere
         hint = _about_files(module, file) if missing else ""
         if Refusal.NO_SUCH_FUNCTION in nowhere:
-            hint = hint or f"symd names {quote(file)} '*' shows all names"
+            hint = hint or _about_functions(module, path, answers) or f"symd names {quote(file)} '*' shows all names"
         unused = unused_rules(rules, _source_files(module, path)) if missing else []
     names = readable(answers, Demangler() if demangle else None)
     for text, answer in zip(places, answers, strict=True):
@@ -141,6 +144,18 @@ def _about_files(module: OpenModule, file: str) -> str:
     if all(each.debug == DebugScheme.NONE for each in objects):
         return f"{file} has no debug data, and so no source files: {'; '.join(compile_advice(objects))}"
     return f"symd names --kind file {quote(file)} '*' shows the source files"
+
+
+def _about_functions(module: OpenModule, path: str | None, answers: Sequence[Located]) -> str:
+    """The functions that may be meant by the first name that no function has, those that are only inlined too."""
+    named = (each.requested for each in answers if each.refusal is Refusal.NO_SUCH_FUNCTION and not each.candidates)
+    wanted = next((each.name for each in named if isinstance(each, FunctionName)), "")
+    if not wanted:
+        return ""
+    functions = NameQuery("*", Match.GLOB, frozenset({NameKind.FUNCTION}))
+    names = {each.name for each in module.symbolizer.names(module.digest, functions, path) if each.name}
+    like = get_close_matches(wanted, sorted(names)[:_COMPARED], 3)
+    return f"did you mean {' or '.join(like)}?" if like else ""
 
 
 def _source_files(module: OpenModule, path: str | None) -> Iterator[str]:
