@@ -192,7 +192,9 @@ def write_answer(
 def answer_text(requested: str, answer: Located, names: dict[str, str]) -> Iterator[str]:
     if answer.refusal is not None:
         yield f"{requested}: {_refused(answer)} [{answer.refusal.name}]"
-        yield from (f"  could be {candidate}" for candidate in _alternatives(answer))
+        is_misspelt = answer.refusal in (Refusal.NO_SUCH_FILE, Refusal.NO_SUCH_FUNCTION)
+        for candidate in _alternatives(answer):
+            yield f"  did you mean {candidate}?" if is_misspelt else f"  could be {candidate}"
     for location in answer.locations:
         yield f"{requested}: {_address(location, names)}: {_frame(location, names)}"
 

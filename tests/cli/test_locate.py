@@ -104,7 +104,7 @@ def test_text_says_where_and_why(run: Run) -> None:
     assert lines[5].endswith("the last line with code is 19 [PAST_END]")
     assert lines[6:] == [
         "x/blur.cl:1: no such source file [NO_SUCH_FILE]",
-        "  could be /tmp/symd-opencl/blur.cl",
+        "  did you mean /tmp/symd-opencl/blur.cl?",
     ]
 
 

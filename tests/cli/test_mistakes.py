@@ -147,7 +147,7 @@ def test_the_call_that_was_meant_is_written_out(run: Run, call: tuple[object, ..
 @pytest.mark.parametrize("verb", ["symbolize", "variables"])
 def test_a_place_as_other_tools_write_it_is_written_anew(run: Run, verb: str, place: str, says: str) -> None:
     done = run(verb, SHADE, place)
-    assert (done.code, done.out, done.err) == (2, "", f"symd: {place!r}: not a query {says}\n")
+    assert (done.code, done.out, done.err) == (2, "", f"symd: cannot parse {place!r} as an address {says}\n")
 
 
 @pytest.mark.parametrize(("place", "says"), LINES.items(), ids=LINES)

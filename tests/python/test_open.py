@@ -125,7 +125,7 @@ QUERIES = {
     "nothing": (lambda m: m.symbolize(None), "a NoneType is not a query"),
     "a fraction": (lambda m: m.symbolize(0.5), "a float is not a query"),
     "a flag": (lambda m: m.symbolize(True), "a bool is not a query"),
-    "a text that is none": (lambda m: m.symbolize("vadd?"), "'vadd?': not a query"),
+    "a text that is none": (lambda m: m.symbolize("vadd?"), "cannot parse 'vadd?' as an address"),
     "a text for an offset": (lambda m: m.symbolize("16", kernel="vadd"), "whole numbers of 64 bits"),
     "fractions": (lambda m: m.symbolize(np.array([0.5])), "a float64 is not a query"),
     "a table": (lambda m: m.symbolize(np.zeros((2, 2), np.uint64)), "a ndarray is not a query"),
