@@ -29,7 +29,7 @@ from symd.engine.files.opened_file import opened_file
 from symd.errors import BadQuery, FailedPrecondition, HashMismatch, InvalidInput, SymdError
 from symd.formats.containers import unpack
 from symd.formats.containers.file_part import forget, sha256_of
-from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
+from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
     AnyColumn,
@@ -47,7 +47,7 @@ from symd.model.arguments import (
     digest_of,
     is_one_query,
 )
-from symd.model.breakpoints import Located
+from symd.model.breakpoints import BreakpointLocation, Located
 from symd.model.contexts import Origin
 from symd.model.cores import CoreDump
 from symd.model.data_frames import table
@@ -173,16 +173,18 @@ class Module:
         section: str | int | None = None,
         path: str | None = None,
         as_written: bool = False,
+        with_ranges: bool = False,
     ) -> Answers: ...
     @overload
     def symbolize(  # type: ignore[overload-overlap] # a text is one query, and not its characters
         self,
-        queries: Query | str | SupportsIndex,
+        queries: Query | str | SupportsIndex | BreakpointLocation,
         *,
         kernel: str | None = None,
         section: str | int | None = None,
         path: str | None = None,
         as_written: bool = False,
+        with_ranges: bool = False,
     ) -> Answer: ...
     @overload
     def symbolize(
@@ -193,21 +195,25 @@ class Module:
         section: str | int | None = None,
         path: str | None = None,
         as_written: bool = False,
+        with_ranges: bool = False,
     ) -> Answers: ...
     def symbolize(
         self,
-        queries: AnyQuery | Iterable[AnyQuery] | NDArray[np.integer],
+        queries: AnyQuery | BreakpointLocation | Iterable[AnyQuery] | NDArray[np.integer],
         *,
         kernel: str | Iterable[str] | None = None,
         section: str | int | None = None,
         path: str | None = None,
         as_written: bool = False,
+        with_ranges: bool = False,
     ) -> Answer | Answers:
         """Frames, innermost first: one answer to one query, and a batch of answers, in order, to several.
 
         A query is text as ``symd symbolize`` takes it ("vadd+0x1b0", "(.text)+8", "0x110"), a number (an object
-        address), or a ``Query``. With ``kernel`` or ``section`` queries are numbers: bytes from its start. ``kernel``
-        may also be a column with the kernel of each number. ``path`` restricts all to one code object.
+        address), a ``Query``, or a location that ``locate`` returned. With ``kernel`` or ``section`` queries are
+        numbers: bytes from its start. ``kernel`` may also be a column with the kernel of each number. ``path``
+        restricts all to one code object. ``with_ranges``: answers also say how far they hold (``Answer.ranges``), which
+        a debugger needs to step.
 
         >>> for frame in module.symbolize("shade+0x78").frames:
         ...     print(frame)
@@ -216,6 +222,8 @@ class Module:
         >>> [answer.frames[0].line for answer in module.symbolize([0x78, 0x80], kernel="shade")]
         [13, 13]
         """
+        if with_ranges and (kernel is not None or section is not None):
+            raise BadQuery("ranges are told of queries, not of offsets", hint='write "kernel+0x10"')
         if (
             kernel is not None
             and section is None
@@ -226,9 +234,17 @@ class Module:
         if kernel is not None or section is not None:
             return self._offsets(queries, kernel, section, path, as_written=as_written)
         if _is_one(queries):
-            one = checked_query(queries)  # type: ignore[arg-type] # as was just found
-            return self._one(one, path, as_written=as_written)
-        return self._symbolizer.symbolize(self.sha256, queries, path, as_written=as_written)  # type: ignore[arg-type] # likewise
+            one, path = _place(queries, path)
+            if not with_ranges:
+                return self._one(one, path, as_written=as_written)
+            return self._symbolizer.symbolize(self.sha256, [one], path, as_written=as_written, with_ranges=True)[0]
+        return self._symbolizer.symbolize(
+            self.sha256,
+            queries,  # type: ignore[arg-type] # as was just found
+            path,
+            as_written=as_written,
+            with_ranges=with_ranges,
+        )
 
     def _one(self, query: Query, path: str | None, *, as_written: bool) -> Answer:
         path = checked_path(path)
@@ -308,13 +324,17 @@ class Module:
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
-        self, query: AnyQuery, path: str | None = None
+        self, query: AnyQuery | BreakpointLocation, path: str | None = None
     ) -> InScope: ...
     @overload
     def variables(self, query: Iterable[AnyQuery], path: str | None = None) -> list[InScope]: ...
-    def variables(self, query: AnyQuery | Iterable[AnyQuery], path: str | None = None) -> InScope | list[InScope]:
-        """The variables in scope at one place, with their frames, their types and where they live; at several, in
-        order, where there are several queries."""
+    def variables(
+        self, query: AnyQuery | BreakpointLocation | Iterable[AnyQuery], path: str | None = None
+    ) -> InScope | list[InScope]:
+        """The variables in scope at one place (a query, or a location that ``locate`` returned), with their frames,
+        their types and where they live; at several, in order, where there are several queries."""
+        if isinstance(query, BreakpointLocation):
+            query, path = _place(query, path)
         return self._symbolizer.variables(self.sha256, query, path)
 
     def listing(
@@ -458,6 +478,16 @@ class _FirstAnswers:
             return os.stat(self._called)  # noqa: PTH116 - a name, not a path
         except (OSError, ValueError):
             return None
+
+
+def _place(query: object, path: str | None) -> tuple[Query, str | None]:
+    """A query, and the code object that it is about. Raises BadQuery."""
+    if not isinstance(query, BreakpointLocation):
+        return checked_query(query), path  # type: ignore[arg-type] # it says what is wrong
+    own = query.path if path is None else path
+    if query.section is None:
+        return ByAddress(query.address), own
+    return BySection(query.section_index, query.section_offset), own
 
 
 def _is_one(query: object) -> bool:

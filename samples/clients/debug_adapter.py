@@ -27,10 +27,10 @@ from symd import Client
 from symd.api import Symbolizer
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.errors import NotFound, SymdError
+from symd.errors import InvalidInput, NotFound, SymdError
 from symd.model.addresses import ByAddress, BySection, ObjectAddress, Query, parse_query
 from symd.model.answers import Answer, Frame
-from symd.model.breakpoints import BreakpointLocation, FunctionName, SourceLine
+from symd.model.breakpoints import BreakpointLocation, FunctionName, Refusal, SourceLine
 from symd.model.line_tables import MOST_AROUND, Around, Listing, ListingPart
 from symd.model.sources import PathRule, SourceText
 from symd.model.variables import InScope, Variable
@@ -45,6 +45,17 @@ MOST_LINES = 500
 MOST_INSTRUCTIONS = 10_000
 INVALID = {"address": "0x0", "instruction": "", "presentationHint": "invalid"}
 THREAD = 1
+BEFORE_A_STOP = ("initialize", "attach", "configurationDone", "disconnect")
+"""Requests that need no module."""
+WHY = {
+    Refusal.NO_SUCH_FILE: "the module has no source file of this path (pathRules name where it was compiled)",
+    Refusal.AMBIGUOUS_FILE: "several source files of the module have this path",
+    Refusal.NO_CODE_AT_LINE: "no code at this line",
+    Refusal.PAST_END: "no code at this line, nor behind it in the file",
+    Refusal.CONTRADICTORY: "the debug data contradicts itself at this line",
+    Refusal.NO_SUCH_FUNCTION: "no function of this name has code",
+}
+"""What an editor shows of a breakpoint that has no place."""
 
 
 class Ended(Exception):
@@ -99,6 +110,8 @@ class Adapter:
             command = message.get("command", "")
             answer = {"request_seq": message.get("seq", 0), "command": command}
             handler = getattr(self, f"on_{command}", _unknown)
+            if command not in BEFORE_A_STOP and not hasattr(self, "stop"):
+                handler = _not_attached
             try:
                 body = handler(message.get("arguments") or {})
                 self._wire.send("response", **answer, success=True, body=body or {})
@@ -138,7 +151,7 @@ class Adapter:
         try:
             data = file.read_bytes()
         except OSError as error:
-            raise ValueError(f"{file}: {error.strerror}") from error
+            raise InvalidInput(f"cannot read the module: {error.strerror}", where=str(file)) from error
         self.digest = self.symd.add(data, file.name).sha256
         self._stop_at(parse_query(arguments["place"]), arguments.get("object"), "pause")
 
@@ -264,8 +277,7 @@ class Adapter:
         located = self.symd.locate(self.digest, where, rules=self.rules)
         self._breakpoints[of] += located.locations
         if not located.locations:
-            refusal = located.refusal.name if located.refusal is not None else "NO_CODE_AT_LINE"
-            return {"verified": False, **asked, "message": refusal}
+            return {"verified": False, **asked, "message": WHY.get(located.refusal, "there is no code")}
         first = located.locations[0]
         more = len(located.locations) - 1
         return {
@@ -304,7 +316,7 @@ class Adapter:
         name = variable.name or "(unnamed)"
         if variable.declared_line and sum(each.name == variable.name for each in shown) > 1:
             name += f" (line {variable.declared_line})"
-        value = variable.location or "<optimized out>"
+        value = variable.location or ("<not here>" if variable.live else "<optimized out>")
         if any(each.doubt for each in variable.locations):
             value += " (doubtful)"
         return {"name": name, "type": variable.type, "value": value, "variablesReference": 0}
@@ -344,6 +356,10 @@ class Adapter:
 
 def _unknown(_arguments: dict[str, Any]) -> None:
     raise ValueError("this request is not answered here")
+
+
+def _not_attached(_arguments: dict[str, Any]) -> None:
+    raise InvalidInput("no module is open: attach comes first, and failed or did not come")
 
 
 def reference(answer: Answer) -> str:

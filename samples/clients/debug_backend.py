@@ -20,6 +20,7 @@ from pathlib import Path
 from stepping import Stepping
 
 from symd import Client
+from symd.errors import SymdError, ToolMissing
 from symd.model.addresses import ByDevice, ByKernel, DeviceAddress, KernelOffset
 from symd.model.breakpoints import Breakpoint, BreakpointLocation, parse_place
 from symd.model.contexts import Context, Load, Segment, Unload
@@ -111,12 +112,17 @@ class Debugger:
             print(f"    #{depth} {frame.function} at {where}{' (inlined)' if frame.inlined else ''}")
             for each in stop.visible.variables:
                 if each.frame == depth:
-                    print(f"      {each.type} {each.name} = {each.location or 'optimized out'}")
+                    where = each.location or ("not here" if each.live else "optimized out")
+                    print(f"      {each.type} {each.name} = {where}")
         print("  instructions")
-        (listing,) = self.symd.listing("", ListingPart(within=Around(here, 2, 2)))
-        for answer, text in zip(listing.answers, listing.text, strict=True):
-            address = (listing.section_device_address or 0) + (answer.section_offset or 0)
-            print(f"    {'=>' if address == pc else '  '} {address:#x}  {text}")
+        try:
+            (listing,) = self.symd.listing("", ListingPart(within=Around(here, 2, 2)))
+        except ToolMissing as error:  # the message says what to install
+            print(f"    (none: {error})")
+        else:
+            for answer, text in zip(listing.answers, listing.text, strict=True):
+                address = (listing.section_device_address or 0) + (answer.section_offset or 0)
+                print(f"    {'=>' if address == pc else '  '} {address:#x}  {text}")
         stepped = Stepping(self.symd, stop.module or "", stop.at).over("line")
         if stepped is None:
             print("  step over: out of the function")
@@ -127,7 +133,7 @@ class Debugger:
     def source(self, stop: InScope, file: str, line: int) -> str:
         (found,) = self.symd.sources(stop.module or "", [file])
         if found.text is None:
-            return f"({found.problem})"
+            return "(source not found; start the daemon with --source-root DIR, and --map FROM=TO)"
         lines = found.text.splitlines()
         return lines[line - 1].strip() if 0 < line <= len(lines) else "(the file is shorter)"
 
@@ -165,4 +171,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads no further, as head, ends this without a traceback
-    main()
+    try:
+        main()
+    except SymdError as error:  # no daemon, for one: the message says what to do
+        raise SystemExit(f"debug_backend.py: {error}") from None

@@ -123,7 +123,7 @@ class RunningProcess:
     def _start_time(self) -> int:
         found = start_time(self.pid)
         if not found:
-            hint = "ps -e lists those of this machine; one in a container has another number outside"
+            hint = "ps -e lists those of this machine; a container's PID is different on the host"
             raise InvalidInput("there is no such process", where=f"process {self.pid}", hint=hint)
         return found
 

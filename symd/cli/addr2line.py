@@ -21,7 +21,8 @@ from symd.cli.question_lines import RepeatedLines
 from symd.cli.style_options import FunctionNames, StyledQuestion, StyleOptions, binutils_text, written_frames
 from symd.config import DEFAULT_LIMITS
 from symd.errors import InvalidInput
-from symd.model.addresses import ByAddress, BySection, ObjectAddress, Query, SectionOffset
+from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+from symd.model.answers import Answer, Reason
 from symd.query.demangler import Demangler
 
 NAME = "addr2line"
@@ -54,7 +55,8 @@ class Addr2lineOptions(NamedTuple):
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
-    """Answer like binutils' addr2line. For anything that is not a GPU module, run addr2line itself.
+    """Answer like binutils' addr2line: addresses are hexadecimal, FUNCTION+OFFSET is accepted too. For anything that is
+    not a GPU module, run addr2line itself.
 
     \b
     -e, --exe FILE          the module (a.out)
@@ -135,20 +137,48 @@ _LETTERS = {
 def answers(
     line: Addr2lineOptions, symbolize: Symbolize, texts: Sequence[str], demangler: Demangler | None
 ) -> list[str]:
-    """The answers to addresses, which are hexadecimal with or without 0x; what is none counts as the digits it begins
-    with. Frames are as written, since binutils reconciles nothing either."""
-    values = [leading_hexadecimal(text) for text in texts]
-    found = list(symbolize([_query(line, value) for value in values], as_written=True))
+    """The answers to addresses, which are hexadecimal with or without 0x, and to a function's name, alone or before "+"
+    and an offset; what is neither counts as the digits it begins with. Frames are as written, since binutils
+    reconciles nothing either."""
+    queries = [_query(line, text) for text in texts]
+    found = list(symbolize(queries, as_written=True))
+    for number, answer in enumerate(found):
+        if answer.reason == Reason.UNKNOWN_KERNEL:
+            queries[number] = _at_number(line, leading_hexadecimal(texts[number]))
+            (found[number],) = symbolize([queries[number]], as_written=True)
+    values = [_value(query, answer) for query, answer in zip(queries, found, strict=True)]
     return [
         binutils_text(StyledQuestion(line.file, value), written_frames(answer, line.options), line.options)
         for value, answer in zip(values, readable(found, demangler), strict=True)
     ]
 
 
-def _query(line: Addr2lineOptions, value: int) -> Query:
+_SYMBOL = re.compile(r"\s*([^\s\d+-][^+]*?)\s*(?:\+\s*(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)?.*)?", re.DOTALL)
+"""A name and an offset, as C's strtoul reads it with base 0."""
+_HEXADECIMAL_FIRST = re.compile(r"\s*[0-9a-fA-F][^+]*")
+"""What binutils takes as a number: a name alone that begins with such a digit."""
+
+
+def _query(line: Addr2lineOptions, text: str) -> Query:
+    named = _SYMBOL.fullmatch(text)
+    if named is None or _HEXADECIMAL_FIRST.fullmatch(text):
+        return _at_number(line, leading_hexadecimal(text))
+    digits = named[2] or "0"
+    is_octal = digits.isdecimal() and digits.startswith("0")
+    return ByKernel(named[1], KernelOffset(min(int(digits, 8 if is_octal else 0), (1 << 64) - 1)))
+
+
+def _at_number(line: Addr2lineOptions, value: int) -> Query:
     if line.section is None:
         return ByAddress(ObjectAddress(value))
     return BySection(line.section, SectionOffset(value))
+
+
+def _value(query: Query, answer: Answer) -> int:
+    """The number that binutils prints of an address."""
+    if isinstance(query, ByKernel):
+        return answer.address or 0
+    return int(query.offset if isinstance(query, BySection) else getattr(query, "address", 0))
 
 
 def leading_hexadecimal(text: str) -> int:

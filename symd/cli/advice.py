@@ -156,6 +156,8 @@ def _other_option(option: str, verb: str, typed: Sequence[str]) -> str:
     """What to write instead of an option that the verb does not have."""
     if re.fullmatch(r"-[0-9]", option):
         return "addresses are not negative"
+    if verb in ("symbolize", "variables") and option in ("--kernel", "-k", "--function", "--section", "-j"):
+        return _in_the_query(option, typed)
     long = {option, *(word.partition("=")[0] for word in typed if len(option) == len("-x") and word.startswith(option))}
     found = next((each for each in _OPTIONS if verb in each.verbs.split() and long & {*each.options.split()}), None)
     if found is None:
@@ -171,6 +173,16 @@ def _other_option(option: str, verb: str, typed: Sequence[str]) -> str:
             words.append(word)
     called = f"write {_call(words)}"
     return f"{found.why}: {called}" if found.why else called
+
+
+def _in_the_query(option: str, typed: Sequence[str]) -> str:
+    """The query that says whose offset a number is, where an option says it in other tools."""
+    is_section = option in ("--section", "-j")
+    words = [part for word in typed for part in (word.split("=", 1) if word.startswith(f"{option}=") else [word])]
+    value, number = "".join(words[words.index(option) + 1 :][:1]), words[-1]
+    if not value or number == value or not re.fullmatch(r"0[xX][0-9a-fA-F]+|[0-9]+", number, re.ASCII):
+        value, number = ("SECTION" if is_section else "FUNCTION"), "OFFSET"
+    return f"write {shlex.quote(f'({value})+{number}' if is_section else f'{value}+{number}')}"
 
 
 class _ValueOfOthers(NamedTuple):

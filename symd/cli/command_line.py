@@ -112,18 +112,18 @@ OTHERS = ("slim", "addr2line", "llvm-symbolizer")
 """Verbs that the help only names."""
 
 MEANT = {
-    "listing": "disasm disassemble disassembly objdump nvdisasm asm sass isa dump source",
-    "symbolize": "addr2sym lookup resolve line srcline frames where address",
+    "listing": "disas disasm disassemble disassembly objdump nvdisasm asm sass isa dump source list x",
+    "symbolize": "addr2sym lookup resolve line srcline frames where address bt backtrace stack",
     "annotate": "decode crash log stacktrace",
     "hot": "top hotspots hottest annotate-profile report-profile perf stat stats analyze",
     "profile": "convert export symbolize-profile flamegraph",
-    "info": "file readelf cuobjdump inspect show kernels ls-file list",
+    "info": "file readelf cuobjdump inspect show kernels ls-file",
     "names": "nm functions symbols search find grep demangle",
     "locate": "break breakpoint line2addr addresses",
-    "variables": "vars locals scope",
+    "variables": "vars locals scope print p ptype types whatis",
     "view": "web open browse gui report",
     "extract": "unpack split unbundle",
-    "core": "bt backtrace coredump",
+    "core": "coredump",
     "run": "capture trace exec launch",
     "collect": "import add ingest cache",
     "grab": "build compile ocloc",
@@ -142,8 +142,25 @@ MEANT = {
     "doctor": "diagnose devices drivers",
     "setup": "install config configure",
     "setup samples": "examples",
+    "setup gdb-script": "gdb",
+    "setup lldb-script": "lldb",
 }
 """Verb to words of other tools that mean it."""
+
+_EXPLAINED = {
+    "report": "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page",
+    "list": "symd listing FILE --function NAME shows source beside instructions, symd names FILE the names",
+    "restart": "symd daemon stop ends the daemon, and symd serve starts it",
+    **dict.fromkeys(
+        ("step", "next", "stepi", "nexti", "finish", "continue", "c", "s", "n"),
+        "a debugger runs the program, and symd answers it: docs/tutorials/debugger.md",
+    ),
+    **dict.fromkeys(
+        ("vscode", "code", "editor", "dap"),
+        "symd setup samples DIR copies the extension (vscode) and the debug adapter (clients/debug_adapter.py): docs/integrations.md",
+    ),
+}
+"""Words that mean no verb, and what to do."""
 
 
 def verb_sections() -> list[tuple[str, list[tuple[str, str]]]]:
@@ -191,15 +208,8 @@ class VerbsBelow(click.Group):
 def _no_verb(typed: str) -> str:
     """What to type instead of a word that is no verb, by its meaning or its spelling."""
     meant = [verb for verb, words in MEANT.items() if typed.lower() in words.split()]
-    if typed == "report":
-        return (
-            "no verb 'report'; symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE"
-            " -o PAGE writes a page"
-        )
-    if typed == "list":
-        return "no verb 'list'; symd listing FILE --function NAME shows source beside instructions, symd names FILE the names"
-    if typed == "restart":
-        return "no verb 'restart'; symd daemon stop ends the daemon, and symd serve starts it"
+    if typed in _EXPLAINED:
+        return f"no verb {typed!r}; {_EXPLAINED[typed]}"
     if not meant:
         from difflib import get_close_matches  # noqa: PLC0415 - 2 ms: a mistyped verb
 

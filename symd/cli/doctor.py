@@ -194,7 +194,7 @@ def _wrapped(text: str, columns: int, indent: str) -> list[str]:
 
 def _tool_row(tool: ToolReport) -> tuple[str, str]:
     here = f"{tool.path} ({tool.version})" if tool.version else tool.path
-    return tool.tool, f"{tool.purpose}: {here or f'not here; {tool.hint}'}"
+    return tool.tool, f"{tool.purpose}: {here or f'not found; {tool.hint}'}"
 
 
 def _write_table(headings: Sequence[str], rows: Sequence[Sequence[str]], columns: int) -> None:

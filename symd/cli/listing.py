@@ -62,6 +62,9 @@ STYLES = {
 CONTEXT_LINES = 8
 """Source lines without instructions between two that have some are shown when they are no more than this."""
 _INDENT = " " * 8
+_MARKED = f"{'=>':>7} "
+SectionPlace = tuple[int, int]
+"""The number of a section, and an offset in it."""
 _NO_SHARE = " " * 8
 _LONGEST_NAME = 40
 """Characters of a kernel's name that stand in front of each of its instructions."""
@@ -140,24 +143,34 @@ class Shares(NamedTuple):
 
 
 def text_lines(
-    listing: Listing, sources: Mapping[str, SourceText], names: Mapping[str, str], shares: Shares | None = None
+    listing: Listing,
+    sources: Mapping[str, SourceText],
+    names: Mapping[str, str],
+    shares: Shares | None = None,
+    around: SectionPlace | None = None,
 ) -> Lines:
     """All lines of one code object's listing; ``names`` are readable ones for functions that have others. With
-    ``shares`` each line begins with its share of a profile."""
+    ``shares`` each line begins with its share of a profile; ``around`` is the place that is marked, in the order of the
+    code."""
     if shares is None:
-        for style, line, _ in _lines(listing, sources, names):
+        for style, line, _ in _lines(listing, sources, names, around):
             yield style, line
         return
-    for style, line, numbers in _lines(listing, sources, names):
+    for style, line, numbers in _lines(listing, sources, names, around):
         yield style, f"{shares.text(numbers)}{line}".rstrip()
 
 
-def _lines(listing: Listing, sources: Mapping[str, SourceText], names: Mapping[str, str]) -> CountedLines:
+def _lines(
+    listing: Listing, sources: Mapping[str, SourceText], names: Mapping[str, str], around: SectionPlace | None
+) -> CountedLines:
     yield "title", _title(listing), range(len(listing.text))
     if listing.problem:
         yield "note", f"no instructions: {listing.problem}", ()
         return
     frames_of = _Frames(listing.answers)
+    if around is not None:
+        yield from _lines_around(listing, sources, names, frames_of, around)
+        return
     for _, group in groupby(blocks(listing.answers), key=attrgetter("kernel", "section")):
         of_kernel = list(group)
         yield "", "", ()
@@ -172,6 +185,42 @@ def _lines(listing: Listing, sources: Mapping[str, SourceText], names: Mapping[s
             if block.without:
                 yield "file", "  without a line", block.without
                 yield from _instructions(listing, block.without, frames_of, names)
+
+
+def _lines_around(
+    listing: Listing,
+    sources: Mapping[str, SourceText],
+    names: Mapping[str, str],
+    frames_of: _Frames,
+    around: SectionPlace,
+) -> CountedLines:
+    """Instructions in the order of the code, below each the line that it comes from, with a mark at ``around``."""
+    answers = listing.answers
+    sections = [answers.text_sections[place - 1] for place in answers.text_section.tolist()]
+    places = zip(sections, answers.offset.tolist(), range(len(sections)), strict=True)
+    before = [each[1:] for each in places if each[0].section_index == around[0] and each[1] <= around[1]]
+    marked = max(before)[1] if before else None
+
+    def line_of(number: int) -> tuple[str, str, int]:
+        location = answers.location.item(number)
+        kernel = answers.locations.strings[answers.locations.kernel[location]] or None
+        heading = _heading(Block(kernel, None, sections[number].section or ""), names)
+        frame = frames_of[location][0] if frames_of[location] else None
+        return (heading, frame.file, frame.line) if frame and frame.file and frame.line else (heading, "", 0)
+
+    shown = ("", "")
+    for (heading, file, line), group in groupby(range(len(sections)), key=line_of):
+        numbers = list(group)
+        if heading != shown[0]:
+            yield "", "", ()
+            yield "title", heading, ()
+        source = sources.get(file, SourceText(file))
+        if (heading, file) != shown:
+            yield "file", f"  {file}{_whence(source)}" if file else "  without a line", ()
+        shown = heading, file
+        if file:
+            yield "source", _source_line(line, (source.text or "").splitlines()), numbers
+        yield from _instructions(listing, numbers, frames_of, names, marked)
 
 
 def _title(listing: Listing) -> str:
@@ -231,9 +280,13 @@ def _source_line(number: int, text: Sequence[str]) -> str:
 
 
 def _instructions(
-    listing: Listing, numbers: Sequence[int], frames_of: _Frames, names: Mapping[str, str]
+    listing: Listing,
+    numbers: Sequence[int],
+    frames_of: _Frames,
+    names: Mapping[str, str],
+    marked: int | None = None,
 ) -> CountedLines:
-    """Instructions with a mark wherever they begin to come from another inlined call."""
+    """Instructions with a note wherever they begin to come from another inlined call, and a mark at ``marked``."""
     into: tuple[Frame, ...] = ()
     answers = listing.answers
     for number in numbers:
@@ -241,7 +294,8 @@ def _instructions(
         if callers != into:
             into = callers
             yield "inlined", f"{_INDENT}  {_mark(callers, names)}", ()
-        yield "instruction", f"{_INDENT}{_place(answers, number)}  {listing.text[number]}", (number,)
+        indent = _MARKED if number == marked else _INDENT
+        yield "instruction", f"{indent}{_place(answers, number)}  {listing.text[number]}", (number,)
 
 
 def _place(answers: Answers, number: int) -> str:
@@ -351,10 +405,10 @@ def command(
     """Show each function of FILE: its source lines with their instructions, then the instructions without a line.
 
     Each instruction is shown once, below the line it comes from; if that line was inlined, a note names the function
-    it was inlined into. Disassembly needs the vendor's tool, on this machine or the daemon's; symd doctor says what
-    to install. With --profile, each line begins with its share of the profile; symd hot lists the hottest lines. Exit
-    code 1: some code objects could not be disassembled, for example because time ran out; the last line on standard
-    error says how many.
+    it was inlined into. With --around, instructions are in address order, and => marks the place. Disassembly needs
+    the vendor's tool, on this machine or the daemon's; symd doctor says what to install. With --profile, each line
+    begins with its share of the profile; symd hot lists the hottest lines. Exit code 1: some code objects could not be
+    disassembled, for example because time ran out; the last line on standard error says how many.
     """
     allowed = allowed_folders(roots, rules)
     part = ListingPart(None if path is None else ObjectPath(path), _within(function, around, before, after), target)
@@ -362,6 +416,7 @@ def command(
         module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
         samples = None if profile is None else samples_on(module, profile, identity, limits)
         total = 0 if samples is None else samples.weight(samples.totals())
+        at = None if around is None or as_json else _section_place(module, around, path)
         found = -1
         problems: list[str] = []
         unused = list(rules)
@@ -376,7 +431,7 @@ def command(
                 weights = None if shares is None else [(each, shares.of(at)) for at, each in enumerate(shares.weights)]
                 sys.stdout.writelines(instruction_lines(listing, sources, weights))
             else:
-                _print(listing, sources, shares, Demangler() if demangle else None, first=found == 0)
+                _print(listing, sources, shares, at, Demangler() if demangle else None, first=found == 0)
         if found < 0:
             raise NoDebugData("there is nothing to list", where=module.name)
     say_unused_rules(file, unused)
@@ -393,14 +448,25 @@ def _within(function: str | None, around: str | None, before: int | None, after:
     return Around(parse_query(around), _AROUND if before is None else before, _AROUND if after is None else after)
 
 
+def _section_place(module: OpenModule, around: str, path: str | None) -> SectionPlace | None:
+    """Where the place is that code is listed around; None where several sections may be meant."""
+    (answer,) = module.symbolizer.symbolize(module.digest, [parse_query(around)], path)
+    if answer.section_index is None or answer.section_offset is None:
+        return None
+    return answer.section_index, answer.section_offset
+
+
 def _listings(module: OpenModule, part: ListingPart) -> Iterator[Listing]:
     """The module's listings; what its code did to a disassembler is told with the name that the user gave it."""
     try:
         yield from module.symbolizer.listing(module.digest, part)
     except SymdError as error:
         error.where = error.where.replace(f"modules/{module.digest}", module.name)
-        if isinstance(error, KernelNotFound) and not error.hint:
-            error.hint = "symd names FILE --kind kernel --kind function '*' lists them; symd locate FILE NAME finds one that is only inlined"
+        if isinstance(error, KernelNotFound) and not error.hint.startswith("did you mean"):
+            file, name = quote(module.name), part.within if isinstance(part.within, str) else "NAME"
+            error.hint = (
+                f"symd names {file} '*' lists them; symd locate {file} {quote(name)} finds one that is only inlined"
+            )
         raise
 
 
@@ -430,6 +496,7 @@ def _print(
     listing: Listing,
     sources: dict[str, SourceText],
     shares: Shares | None,
+    around: SectionPlace | None,
     demangler: Demangler | None,
     *,
     first: bool,
@@ -438,7 +505,7 @@ def _print(
         write_line()
     printer = Printer(sys.stdout)
     names = demangler.names(_functions(listing)) if demangler else {}
-    for style, line in text_lines(listing, sources, names, shares):
+    for style, line in text_lines(listing, sources, names, shares, around):
         printer.write(style, line)
     printer.flush()
 

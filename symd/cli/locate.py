@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from shlex import quote
 from types import MappingProxyType
 from typing import Any, Final
@@ -26,7 +27,7 @@ from symd.engine.files.added_module import OpenModule
 from symd.engine.files.listing_sources import unused_rules
 from symd.engine.files.module import open_module
 from symd.errors import BadQuery
-from symd.model.breakpoints import BreakpointLocation, Located, LocationSpec, Refusal, parse_place
+from symd.model.breakpoints import BreakpointLocation, FunctionName, Located, LocationSpec, Refusal, parse_place
 from symd.model.code import DebugScheme
 from symd.model.compile_advice import compile_advice
 from symd.model.json.answers import located_json
@@ -38,6 +39,8 @@ from symd.system.messages import complain
 _LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
 _NUMBER_FIRST: Final = re.compile(r"([0-9]+):(.*[^0-9:].*)", re.ASCII)
 _HEAD: Final = 64
+_COMPARED: Final = 10_000
+"""The most names that one is compared with."""
 _OF_FILE: Final = (Refusal.NO_CODE_AT_LINE, Refusal.PAST_END, Refusal.CONTRADICTORY)
 """Refusals whose candidate is the file that was found."""
 
@@ -75,8 +78,9 @@ def command(
 
     SOURCE is a path or its last components. A line yields one address per function or inlined copy that contains it.
     If it has no code, the next line with code is used; for a column, the next code at or after it. A function gets
-    the address where its code begins, after the prologue, and the start of each inlined copy. Exit code 1: a place
-    has no address; the reason is printed.
+    the address where its code begins, after the prologue, and the start of each inlined copy. A copy in several address
+    ranges gets the start of each, because the debug data does not say which of them is entered first. Exit code 1: a
+    place has no address; the reason is printed.
     """
     wanted = _wanted(file, places)
     with open_module(file, server, limits, debug, path) as module:
@@ -90,7 +94,7 @@ def command(
         missing = Refusal.NO_SUCH_FILE in nowhere
         hint = _about_files(module, file) if missing else ""
         if Refusal.NO_SUCH_FUNCTION in nowhere:
-            hint = hint or f"symd names {quote(file)} '*' shows all names"
+            hint = hint or _about_functions(module, path, answers) or f"symd names {quote(file)} '*' shows all names"
         unused = unused_rules(rules, _source_files(module, path)) if missing else []
     names = readable(answers, Demangler() if demangle else None)
     for text, answer in zip(places, answers, strict=True):
@@ -142,17 +146,29 @@ def _about_files(module: OpenModule, file: str) -> str:
     return f"symd names --kind file {quote(file)} '*' shows the source files"
 
 
+def _about_functions(module: OpenModule, path: str | None, answers: Sequence[Located]) -> str:
+    """The functions that may be meant by the first name that no function has, those that are only inlined too."""
+    named = (each.requested for each in answers if each.refusal is Refusal.NO_SUCH_FUNCTION and not each.candidates)
+    wanted = next((each.name for each in named if isinstance(each, FunctionName)), "")
+    if not wanted:
+        return ""
+    functions = NameQuery("*", Match.GLOB, frozenset({NameKind.FUNCTION}))
+    names = {each.name for each in module.symbolizer.names(module.digest, functions, path) if each.name}
+    like = get_close_matches(wanted, sorted(names)[:_COMPARED], 3)
+    return f"did you mean {' or '.join(like)}?" if like else ""
+
+
 def _source_files(module: OpenModule, path: str | None) -> Iterator[str]:
     wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.FILE}))
     return (each.name for each in module.symbolizer.names(module.digest, wanted, path))
 
 
 def readable(answers: Sequence[Located], demangler: Demangler | None) -> dict[str, str]:
-    """What to show for the functions of answers, where that is not their name."""
+    """What to show for the functions and kernels of answers, where that is not their name."""
     if demangler is None:
         return {}
-    names = [location.function for answer in answers for location in answer.locations if location.function]
-    return demangler.names(names)
+    locations = [location for answer in answers for location in answer.locations]
+    return demangler.names([name for each in locations for name in (each.function, each.kernel) if name])
 
 
 def write_answer(
@@ -176,9 +192,11 @@ def write_answer(
 def answer_text(requested: str, answer: Located, names: dict[str, str]) -> Iterator[str]:
     if answer.refusal is not None:
         yield f"{requested}: {_refused(answer)} [{answer.refusal.name}]"
-        yield from (f"  could be {candidate}" for candidate in _alternatives(answer))
+        is_misspelt = answer.refusal in (Refusal.NO_SUCH_FILE, Refusal.NO_SUCH_FUNCTION)
+        for candidate in _alternatives(answer):
+            yield f"  did you mean {candidate}?" if is_misspelt else f"  could be {candidate}"
     for location in answer.locations:
-        yield f"{requested}: {_address(location)}: {_frame(location, names)}"
+        yield f"{requested}: {_address(location, names)}: {_frame(location, names)}"
 
 
 def _refused(answer: Located) -> str:
@@ -201,8 +219,8 @@ def _alternatives(answer: Located) -> Sequence[str]:
     return () if answer.refusal in _OF_FILE else answer.candidates
 
 
-def _address(location: BreakpointLocation) -> str:
-    kernel = f" in {location.kernel}" if location.kernel else ""
+def _address(location: BreakpointLocation, names: Mapping[str, str]) -> str:
+    kernel = f" in {names.get(location.kernel, location.kernel)}" if location.kernel else ""
     of = f" of {location.path}" if location.path and location.path != location.kernel else ""
     device = "".join(f" on the device at {address:#x}" for address in location.device_addresses)
     return f"{location.address:#x} ({location.section or f'#{location.section_index}'})+{location.section_offset:#x}{kernel}{of}{device}"
@@ -212,5 +230,6 @@ def _frame(location: BreakpointLocation, names: dict[str, str]) -> str:
     function = names.get(location.function or "", location.function) or "(unnamed)"
     line, column = location.line or "?", f":{location.column}" if location.column else ""
     position = f"{location.file or '?'}:{line}{column}"
-    marks = "".join([" (inlined)" * location.inlined, " (slid: no code on the line itself)" * location.slid])
+    marks = " (inlined)" * location.inlined + " (slid: no code on the line itself)" * location.slid
+    marks += " (possible entry: the copy has several address ranges)" * location.possible_entry
     return f"{function} at {position}{marks}"

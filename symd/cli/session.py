@@ -149,7 +149,7 @@ class Session:
             return f"SPIR-V alone has that: symd symbolize {quote(file)} --object {quote(spirv)} {quote(self.unlike)}"
         if isinstance(query, ByKernel) and query.kernel.startswith("."):
             place = f"({query.kernel})+{self.unlike.rpartition('+')[2].strip()}"
-            return f"sections are written in parentheses: symd symbolize {quote(file)} {quote(place)}"
+            return f"put section names in parentheses: symd symbolize {quote(file)} {quote(place)}"
         said = f"there is no kernel or function of that name; symd names {quote(file)} '*' shows all names"
         if not isinstance(query, ByKernel):
             return said

@@ -169,8 +169,8 @@ def _queries(file: str, texts: Sequence[str]) -> list[Query]:
 
 
 def _is_query(file: str) -> bool:
-    """Whether an address is in the place of FILE."""
-    return is_number(file) and not os.path.exists(file)  # noqa: PTH110 - pathlib is slow to load
+    """Whether a query is in the place of FILE."""
+    return is_number(file.rpartition("+")[2]) and not os.path.exists(file)  # noqa: PTH110 - pathlib is slow to load
 
 
 class _OpenedModule:

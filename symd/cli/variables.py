@@ -31,6 +31,7 @@ from symd.system.messages import complain
 
 _ANSWERED = ANSWERED - {Reason.CONTRADICTORY, Reason.DEBUG_DATA_ELSEWHERE}
 """Reasons with which no variables is an answer."""
+_NVIDIA_VARIABLES = "-G, which turns optimization off (nvcc, ptxas, NVRTC)"
 _DESCRIBES_NONE = frozenset({DebugScheme.NONE, DebugScheme.LINE_ONLY, DebugScheme.SPIRV})
 """Debug data that says nothing of variables, or nothing that is read."""
 _SHOWN_RANGES = 4
@@ -74,11 +75,11 @@ def command(
         described = not any(each.path == found.at.path and each.debug in _DESCRIBES_NONE for each in objects)
         if found.at.reason in _ANSWERED and not described:
             found = replace(found, at=found.at._replace(reason=Reason.NO_DEBUG_INFO))
+    if demangle:
+        found = _readable(found)
     if not found.visible.variables and found.at.reason not in _ANSWERED:
         _refuse(file, query, found, objects, as_json=as_json)
         return NO
-    if demangle:
-        found = _readable(found)
     if as_json:
         for variable in found.visible.variables:
             write_json(variable_json(variable) | (variable_types_json(variable, found.visible) if types else {}))
@@ -102,13 +103,18 @@ def _asked(file: str, text: str) -> Query:
 def _refuse(file: str, query: str, found: InScope, objects: Sequence[ObjectSummary], *, as_json: bool) -> None:
     if as_json:
         write_json(unanswered_json(query, found.at))
+        _complain(found.visible)
     else:
         click.echo(answer_text(query, found.at), nl=False)
-        if found.at.reason is Reason.NO_DEBUG_INFO:
+        _complain(found.visible)
+        item = next((each for each in objects if each.path == found.at.path), None)
+        if item is not None and item.debug == DebugScheme.LINE_ONLY:
+            is_nvidia = (item.target or "").startswith("sm_")
+            complain(f"to have variables, compile with {_NVIDIA_VARIABLES if is_nvidia else '-g'}")
+        elif found.at.reason is Reason.NO_DEBUG_INFO:
             complain(f"there is no debug info: {'; '.join(compile_advice(objects, found.at.path))}")
         if found.at.reason is Reason.UNKNOWN_KERNEL and not found.at.candidates:
             complain(f"QUERY is a place in the code, not a variable; symd names {quote(file)} '*' shows the functions")
-    _complain(found.visible)
 
 
 def _complain(visible: Visible) -> None:
@@ -161,8 +167,13 @@ def _elsewhere(variable: Variable, here: int, origin: int) -> str:
 
 
 def _ranges(ranges: Sequence[tuple[int, int]], origin: int) -> str:
-    shown = [f"{start - origin:+#x}..{end - origin:+#x}" for start, end in ranges[:_SHOWN_RANGES]]
-    return ", ".join(shown) + (", ..." if len(ranges) > _SHOWN_RANGES else "")
+    """Code offsets, those that touch as one range."""
+    joined: list[tuple[int, int]] = []
+    for start, end in ranges:
+        begin = joined.pop()[0] if joined and joined[-1][1] == start else start
+        joined.append((begin, end))
+    shown = [f"{start - origin:+#x}..{end - origin:+#x}" for start, end in joined[:_SHOWN_RANGES]]
+    return ", ".join(shown) + (", ..." if len(joined) > _SHOWN_RANGES else "")
 
 
 def _name(variable: Variable) -> str:

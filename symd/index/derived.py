@@ -143,18 +143,33 @@ class DerivedColumns:
             found.append(around)
         return found
 
+    def runs_of(self, owner: int) -> U64:
+        """The text positions at which code of an inlined call begins, that of what is inlined into it included, and
+        the code before is not its own."""
+        owners, begins = self._runs
+        first, last = np.searchsorted(owners, [owner, owner + 1])
+        return begins[first:last]
+
     @cached_property
-    def owner_begins(self) -> U64:
-        """The lowest text position of each owner's code, that of what is inlined into it included; 2^64 - 1 where it
-        has none."""
-        frames = self.ranges.frame(np.arange(len(self.ranges)))
-        begins = np.full(len(self._columns.owner_name), np.iinfo(np.uint64).max)
-        np.minimum.at(begins, self._reported_owner(self._columns.frame_owner[frames]), self.starts.all())
-        parent, before = self.around.astype(np.int64), np.zeros(0, np.uint64)
-        while not np.array_equal(begins, before):  # as often as calls are nested
-            before = begins.copy()
-            np.minimum.at(begins, parent, before)
-        return begins
+    def _runs(self) -> tuple[I64, U64]:
+        """(owners, growing, where runs of their code begin, growing for each): those that have the code of a range, and
+        not of the range before it."""
+        after = self._reported_owner(self._columns.frame_owner[self.ranges.frame(np.arange(len(self.ranges)))])
+        after = after.astype(np.int64)
+        before = np.append(np.zeros(1, np.int64), after[:-1])
+        at, around = np.arange(len(after)), self.around.astype(np.int64)
+        owners, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        while len(at):  # what is around an owner comes before it
+            inner = after > before
+            owners.append(after[inner])
+            numbers.append(at[inner])
+            outer = before > after
+            after, before = np.where(inner, around[after], after), np.where(outer, around[before], before)
+            differ = after != before
+            at, after, before = at[differ], after[differ], before[differ]
+        owner, number = np.concatenate(owners), np.concatenate(numbers)
+        order = np.lexsort((number, owner))
+        return owner[order], self.starts.all()[number[order]]
 
     @cached_property
     def rows(self) -> RowTable:

@@ -105,7 +105,8 @@ def parse_query(text: str) -> Query:
     if not plus and _NAME.fullmatch(number) and not re.fullmatch(_BARE, number):
         return ByKernel(number, KernelOffset(0))
     if not _NUMBER.fullmatch(number):
-        raise _bad(text, "not a query", _otherwise_written(text.strip()) or _meant(target, plus, number))
+        hint = _otherwise_written(text.strip()) or _meant(target, plus, number)
+        raise BadQuery(f"cannot parse {_shown(text)!r} as an address", hint=hint, metadata={"query": _shown(text)})
     value = int(number, 16) if number[:2] in ("0x", "0X") else _decimal(number)
     if value >= 1 << 64:
         raise _bad(text, "a number of more than 64 bits")
@@ -126,7 +127,7 @@ def _otherwise_written(text: str) -> str:
     if text.endswith(_DESCRIPTOR) and _NAME.fullmatch(name := text.removesuffix(_DESCRIPTOR)):
         return f"{text} is the descriptor of a kernel, without code: drop {_DESCRIPTOR} and write {name}"
     if _SOURCE_LINE.fullmatch(text):
-        return f"a source line is looked for by symd locate: symd locate FILE {text}"
+        return f"to look up a source line, use: symd locate FILE {text}"
     listed = [each for each in map(str.strip, text.split(",")) if each]
     if listed and "," in text and all(_NUMBER.fullmatch(each.rpartition("+")[2]) for each in listed):
         return f"queries are separated by spaces or lines, not by commas: {' '.join(listed)}"
@@ -217,8 +218,11 @@ def wrong_query(query: object) -> BadQuery:
 
 
 def _bad(text: str, what: str, hint: str = _HINT) -> BadQuery:
-    shown = text if len(text) <= 80 else f"{text[:77]}..."
-    return BadQuery(f"{shown!r}: {what}", hint=hint, metadata={"query": shown})
+    return BadQuery(f"{_shown(text)!r}: {what}", hint=hint, metadata={"query": _shown(text)})
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 LATEST_TIME = (1 << 63) - 2

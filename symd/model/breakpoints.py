@@ -66,7 +66,7 @@ class SourceLine:
 @dataclass(frozen=True, slots=True)
 class FunctionName:
     """Every function of that name, with or without namespaces and template arguments: where its own code begins, and
-    each inlined copy of it. Kernels are functions, too."""
+    each inlined copy of it, or each address range of the copy. Kernels are functions, too."""
 
     name: str
 
@@ -139,7 +139,9 @@ class BreakpointLocation:
     """An address at which a breakpoint can stand. ``line`` is where it really is: that which was asked for, the one it
     slid to, or the first after the prologue of the function that begins there; 0 where that is unknown. ``slid`` says
     that the line, or the column, that was asked for has no code, and this is the next one. ``device_addresses`` are
-    where a load put it, or the loads of a context, where these are meant and say so."""
+    where a load put it, or the loads of a context, where these are meant and say so. ``possible_entry`` says that this
+    is one of several address ranges of an inlined copy of a function, and the debug data does not say at which of them
+    the copy is entered: a breakpoint at each of them stops there."""
 
     path: ObjectPath
     kernel: str | None
@@ -154,6 +156,7 @@ class BreakpointLocation:
     inlined: bool
     slid: bool
     device_addresses: tuple[DeviceAddress, ...] = ()
+    possible_entry: bool = False
 
 
 @dataclass(frozen=True, slots=True)

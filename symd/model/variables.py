@@ -164,10 +164,10 @@ class Variable:
     says in how many lexical blocks of the function it is declared, and ``block`` are the section-offset ranges of the
     innermost of these; 0 and none: in the function itself. ``declared_file`` and ``declared_line`` are where its
     declaration stands (None and 0: not known).
-    ``location`` says where it lives at this address in words; None where it is ``optimized_out``. ``locations`` say the
-    same as structure: one as a rule; several where it lives in several places at once, or where SIMD lanes follow
-    different rules; none where it is optimized out. ``live`` are the section-offset ranges ``(start, end)`` in which it
-    has a location, the end excluded.
+    ``location`` says where it lives at this address in words; None where it is ``optimized_out``: it has no place here,
+    and one elsewhere if ``live`` has ranges. ``locations`` say the same as structure: one as a rule; several where it
+    lives in several places at once, or where SIMD lanes follow different rules; none where it has no place here.
+    ``live`` are the section-offset ranges ``(start, end)`` in which it has a location, the end excluded.
     """
 
     name: str

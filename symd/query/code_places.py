@@ -137,6 +137,7 @@ class CodePlaces:
         self.slid = slid
         self._texts: dict[int, str] = {}
         self._paths: dict[int, str] = {}
+        self._is_possible: NDArray[np.bool_] | None = None
         self.owners = OwnerSpans(index)
         self.section, self.offset = section, offset
         self.position = self.owners.position(section, offset)
@@ -150,10 +151,10 @@ class CodePlaces:
             for at, leaf in enumerate(self.leaf.tolist())
         )
 
-    def entered(self, owner: I64) -> tuple[BreakpointLocation, ...]:
+    def entered(self, owner: I64, is_possible: NDArray[np.bool_]) -> tuple[BreakpointLocation, ...]:
         """Every place, where the code of an ``owner`` begins, with the owner's frame; after the prologue where the
-        place is a function's first."""
-        self.owner = owner
+        place is a function's first. The code may be entered elsewhere where the place only ``is_possible``."""
+        self.owner, self._is_possible = owner, is_possible
         return self.sorted(self.after(at, self.prologue(at)) for at in range(len(self.section)))
 
     def prologue(self, at: int) -> int:
@@ -203,6 +204,7 @@ class CodePlaces:
             column,
             bool(self.locations.inlined[frame]),
             self.slid,
+            possible_entry=self._is_possible is not None and bool(self._is_possible[at]),
         )
 
     def text(self, number: int) -> str:

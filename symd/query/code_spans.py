@@ -104,7 +104,7 @@ def _no_function(index: Index, name: str, path: str | None, budget: QueryBudget)
 
 
 def _unknown(name: str, like: Sequence[str]) -> KernelNotFound:
-    hint = f"did you mean {' or '.join(dict.fromkeys(like))}?" if like else "look for it among the names of the module"
+    hint = f"did you mean {' or '.join(dict.fromkeys(like))}?" if like else "look it up among the names of the module"
     return KernelNotFound(f"there is no function {name!r}", hint=hint, metadata={"function": name[:200]})
 
 

@@ -1,6 +1,6 @@
 """Where a breakpoint for a function, a kernel or a query can go: for a function the first byte of its own code, after
-the prologue if the debug data says where that ends, and the first byte of each inlined copy; for a kernel the same; for
-a query each byte that it means.
+the prologue if the debug data says where that ends, and the first byte of each inlined copy, or of each of its address
+ranges; for a kernel the same; for a query each byte that it means.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from symd.query.symbolize import QueryBudget
 MAX_CANDIDATES = 64
 """The most candidates that a refusal names."""
 _CALLABLE = frozenset((NameKind.KERNEL, NameKind.FUNCTION))
-_NO_CODE = np.iinfo(np.uint64).max
 
 
 class _Begin(NamedTuple):
-    """Where code of a function begins: the number of a text section, the offset in it, and whose code it is."""
+    """Where code of a function begins: the number of a text section, the offset in it, whose code it is, and whether
+    it may be entered elsewhere."""
 
     section: int
     offset: int
     owner: int
+    is_possible: bool = False
 
 
 def locate_named(
@@ -58,9 +59,9 @@ def locate_named(
     begins = [each for each in dict.fromkeys(begins) if each.section in inside and each.offset < sizes[each.section]]
     if not begins:
         return Located(wanted, (), Refusal.NO_SUCH_FUNCTION, _like(index, wanted, path, budget))
-    section, offset, owner = (np.array(column) for column in zip(*begins, strict=True))
+    section, offset, owner, is_possible = (np.array(column) for column in zip(*begins, strict=True))
     places = CodePlaces(index, section.astype(np.int64), offset.astype(np.uint64), rules)
-    return Located(wanted, places.entered(owner.astype(np.int64)))
+    return Located(wanted, places.entered(owner.astype(np.int64), is_possible))
 
 
 def _like(index: Index, wanted: FunctionName | KernelName, path: str | None, budget: QueryBudget) -> tuple[str, ...]:
@@ -90,7 +91,8 @@ def _own(index: Index, items: Sequence[NamedItem]) -> Iterator[_Begin]:
 
 
 def _inlined(index: Index, items: Sequence[NamedItem]) -> Iterator[_Begin]:
-    """Where the inlined copies of functions begin."""
+    """Where the inlined copies of functions begin. A copy in several ranges can be entered at the start of any of them:
+    a compiler that rotates a loop puts its last part first, and none of those that symd reads says DW_AT_entry_pc."""
     columns = index.columns
     names = index.strings.equal_to({text for each in items for text in (each.name, each.linkage_name) if text})
     pairs = {
@@ -104,10 +106,12 @@ def _inlined(index: Index, items: Sequence[NamedItem]) -> Iterator[_Begin]:
     bases = columns.section_base.astype(np.uint64)
     for owner in copies.tolist():
         called = int(columns.owner_name[owner]), int(columns.owner_linkage_name[owner])
-        begin = int(index.derived.owner_begins[owner])
-        if called in pairs and begin != _NO_CODE:
-            section = int(np.searchsorted(bases, np.uint64(begin), side="right")) - 1
-            yield _Begin(section, begin - int(bases[section]), owner)
+        if called not in pairs:
+            continue
+        runs = index.derived.runs_of(owner)
+        for begin in runs:
+            section = int(np.searchsorted(bases, begin, side="right")) - 1
+            yield _Begin(section, int(begin) - int(bases[section]), owner, len(runs) > 1)
 
 
 def _locate_query(

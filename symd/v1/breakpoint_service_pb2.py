@@ -29,7 +29,7 @@ from symd.v1 import module_pb2 as symd_dot_v1_dot_module__pb2
 from symd.v1 import query_pb2 as symd_dot_v1_dot_query__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n symd/v1/breakpoint_service.proto\x12\x07symd.v1\x1a\x17google/rpc/status.proto\x1a\x15symd/v1/context.proto\x1a\x14symd/v1/module.proto\x1a\x13symd/v1/query.proto\"8\n\nSourceLine\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x03 \x01(\r\"/\n\x08PathRule\x12\x0e\n\x06prefix\x18\x01 \x01(\t\x12\x13\n\x0breplacement\x18\x02 \x01(\t\"\xfc\x01\n\nBreakpoint\x12#\n\x04line\x18\x01 \x01(\x0b\x32\x13.symd.v1.SourceLineH\x00\x12\x12\n\x08\x66unction\x18\x02 \x01(\tH\x00\x12\x10\n\x06kernel\x18\x03 \x01(\tH\x00\x12!\n\x07\x61\x64\x64ress\x18\x04 \x01(\x0b\x32\x0e.symd.v1.QueryH\x00\x12\x18\n\x0b\x63ode_object\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x0f\n\x07targets\x18\x06 \x03(\t\x12\x15\n\revery_address\x18\x07 \x01(\x08\x12%\n\npath_rules\x18\x08 \x03(\x0b\x32\x11.symd.v1.PathRuleB\x07\n\x05whereB\x0e\n\x0c_code_object\"\xb4\x02\n\x12\x42reakpointLocation\x12\x13\n\x0b\x63ode_object\x18\x01 \x01(\t\x12\x13\n\x06kernel\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x15\n\x08\x66unction\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x07section\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x15\n\rsection_index\x18\x05 \x01(\r\x12\x16\n\x0esection_offset\x18\x06 \x01(\x04\x12\x0f\n\x07\x61\x64\x64ress\x18\x07 \x01(\x04\x12\x0c\n\x04\x66ile\x18\x08 \x01(\t\x12\x0c\n\x04line\x18\t \x01(\r\x12\x0e\n\x06\x63olumn\x18\n \x01(\r\x12\x0f\n\x07inlined\x18\x0b \x01(\x08\x12\x0c\n\x04slid\x18\x0c \x01(\x08\x12\x18\n\x10\x64\x65vice_addresses\x18\r \x03(\x04\x42\t\n\x07_kernelB\x0b\n\t_functionB\n\n\x08_section\"]\n\x11\x42reakpointRefusal\x12!\n\x07refusal\x18\x01 \x01(\x0e\x32\x10.symd.v1.Refusal\x12\x12\n\ncandidates\x18\x02 \x03(\t\x12\x11\n\tlast_line\x18\x03 \x01(\r\"\x8b\x01\n\x18ResolveBreakpointRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\'\n\nbreakpoint\x18\x02 \x01(\x0b\x32\x13.symd.v1.Breakpoint\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x05 \x01(\t\"\xb1\x01\n\x19ResolveBreakpointResponse\x12.\n\tlocations\x18\x01 \x03(\x0b\x32\x1b.symd.v1.BreakpointLocation\x12+\n\x07refusal\x18\x02 \x01(\x0b\x32\x1a.symd.v1.BreakpointRefusal\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\x12\x13\n\x06module\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\t\n\x07_module\"Z\n\x11PendingBreakpoint\x12\n\n\x02id\x18\x01 \x01(\t\x12\'\n\nbreakpoint\x18\x02 \x01(\x0b\x32\x13.symd.v1.Breakpoint\x12\x10\n\x08\x63ontexts\x18\x03 \x03(\t\"l\n\x0cWatchRequest\x12$\n\x05start\x18\x01 \x01(\x0b\x32\x13.symd.v1.WatchStartH\x00\x12+\n\x06\x63hange\x18\x02 \x01(\x0b\x32\x19.symd.v1.BreakpointChangeH\x00\x42\t\n\x07request\"\x85\x01\n\nWatchStart\x12\x10\n\x08\x63ontexts\x18\x01 \x03(\t\x12\x0c\n\x04\x61pis\x18\x02 \x03(\t\x12\x10\n\x08only_new\x18\x03 \x01(\x08\x12\x14\n\x0cresume_token\x18\x04 \x01(\t\x12/\n\x0b\x62reakpoints\x18\x05 \x03(\x0b\x32\x1a.symd.v1.PendingBreakpoint\"K\n\x10\x42reakpointChange\x12\'\n\x03\x61\x64\x64\x18\x01 \x03(\x0b\x32\x1a.symd.v1.PendingBreakpoint\x12\x0e\n\x06remove\x18\x02 \x03(\t\"\xeb\x02\n\rWatchResponse\x12\x14\n\x0cresume_token\x18\x01 \x01(\t\x12 \n\x05\x61\x64\x64\x65\x64\x18\x02 \x01(\x0b\x32\x0f.symd.v1.ModuleH\x00\x12(\n\x06loaded\x18\x03 \x01(\x0b\x32\x16.symd.v1.LoadInContextH\x00\x12*\n\x08unloaded\x18\x04 \x01(\x0b\x32\x16.symd.v1.LoadInContextH\x00\x12\x11\n\x07removed\x18\x05 \x01(\tH\x00\x12%\n\x08watching\x18\x06 \x01(\x0b\x32\x11.symd.v1.WatchingH\x00\x12\x33\n\x0c\x61\x63knowledged\x18\x07 \x01(\x0b\x32\x1b.symd.v1.ChangeAcknowledgedH\x00\x12*\n\x06\x61nswer\x18\x08 \x01(\x0b\x32\x18.symd.v1.BreakpointEventH\x00\x12(\n\x04gone\x18\t \x01(\x0b\x32\x18.symd.v1.BreakpointEventH\x00\x42\x07\n\x05\x65vent\"\xbe\x01\n\x0f\x42reakpointEvent\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06module\x18\x02 \x01(\t\x12.\n\tlocations\x18\x03 \x03(\x0b\x32\x1b.symd.v1.BreakpointLocation\x12+\n\x07refusal\x18\x04 \x01(\x0b\x32\x1a.symd.v1.BreakpointRefusal\x12\x0c\n\x04more\x18\x05 \x01(\x08\x12$\n\x04load\x18\x06 \x01(\x0b\x32\x16.symd.v1.LoadInContext\"\n\n\x08Watching\"I\n\x12\x43hangeAcknowledged\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12#\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x12.google.rpc.Status*\x95\x02\n\x07Refusal\x12\x17\n\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x18\n\x14REFUSAL_NO_SUCH_FILE\x10\x01\x12\x1a\n\x16REFUSAL_AMBIGUOUS_FILE\x10\x02\x12\x1b\n\x17REFUSAL_NO_CODE_AT_LINE\x10\x03\x12\x14\n\x10REFUSAL_PAST_END\x10\x04\x12\x19\n\x15REFUSAL_CONTRADICTORY\x10\x05\x12\x1c\n\x18REFUSAL_NO_SUCH_FUNCTION\x10\x06\x12\x1b\n\x17REFUSAL_NO_SUCH_SECTION\x10\x07\x12\x18\n\x14REFUSAL_OUTSIDE_TEXT\x10\x08\x12\x18\n\x14REFUSAL_OTHER_TARGET\x10\t2\xab\x01\n\x11\x42reakpointService\x12Z\n\x11ResolveBreakpoint\x12!.symd.v1.ResolveBreakpointRequest\x1a\".symd.v1.ResolveBreakpointResponse\x12:\n\x05Watch\x12\x15.symd.v1.WatchRequest\x1a\x16.symd.v1.WatchResponse(\x01\x30\x01\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n symd/v1/breakpoint_service.proto\x12\x07symd.v1\x1a\x17google/rpc/status.proto\x1a\x15symd/v1/context.proto\x1a\x14symd/v1/module.proto\x1a\x13symd/v1/query.proto\"8\n\nSourceLine\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x03 \x01(\r\"/\n\x08PathRule\x12\x0e\n\x06prefix\x18\x01 \x01(\t\x12\x13\n\x0breplacement\x18\x02 \x01(\t\"\xfc\x01\n\nBreakpoint\x12#\n\x04line\x18\x01 \x01(\x0b\x32\x13.symd.v1.SourceLineH\x00\x12\x12\n\x08\x66unction\x18\x02 \x01(\tH\x00\x12\x10\n\x06kernel\x18\x03 \x01(\tH\x00\x12!\n\x07\x61\x64\x64ress\x18\x04 \x01(\x0b\x32\x0e.symd.v1.QueryH\x00\x12\x18\n\x0b\x63ode_object\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x0f\n\x07targets\x18\x06 \x03(\t\x12\x15\n\revery_address\x18\x07 \x01(\x08\x12%\n\npath_rules\x18\x08 \x03(\x0b\x32\x11.symd.v1.PathRuleB\x07\n\x05whereB\x0e\n\x0c_code_object\"\xcc\x02\n\x12\x42reakpointLocation\x12\x13\n\x0b\x63ode_object\x18\x01 \x01(\t\x12\x13\n\x06kernel\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x15\n\x08\x66unction\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x07section\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x15\n\rsection_index\x18\x05 \x01(\r\x12\x16\n\x0esection_offset\x18\x06 \x01(\x04\x12\x0f\n\x07\x61\x64\x64ress\x18\x07 \x01(\x04\x12\x0c\n\x04\x66ile\x18\x08 \x01(\t\x12\x0c\n\x04line\x18\t \x01(\r\x12\x0e\n\x06\x63olumn\x18\n \x01(\r\x12\x0f\n\x07inlined\x18\x0b \x01(\x08\x12\x0c\n\x04slid\x18\x0c \x01(\x08\x12\x18\n\x10\x64\x65vice_addresses\x18\r \x03(\x04\x12\x16\n\x0epossible_entry\x18\x0e \x01(\x08\x42\t\n\x07_kernelB\x0b\n\t_functionB\n\n\x08_section\"]\n\x11\x42reakpointRefusal\x12!\n\x07refusal\x18\x01 \x01(\x0e\x32\x10.symd.v1.Refusal\x12\x12\n\ncandidates\x18\x02 \x03(\t\x12\x11\n\tlast_line\x18\x03 \x01(\r\"\x8b\x01\n\x18ResolveBreakpointRequest\x12\x0e\n\x06module\x18\x01 \x01(\t\x12\'\n\nbreakpoint\x18\x02 \x01(\x0b\x32\x13.symd.v1.Breakpoint\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x05 \x01(\t\"\xb1\x01\n\x19ResolveBreakpointResponse\x12.\n\tlocations\x18\x01 \x03(\x0b\x32\x1b.symd.v1.BreakpointLocation\x12+\n\x07refusal\x18\x02 \x01(\x0b\x32\x1a.symd.v1.BreakpointRefusal\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\x12\x13\n\x06module\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\t\n\x07_module\"Z\n\x11PendingBreakpoint\x12\n\n\x02id\x18\x01 \x01(\t\x12\'\n\nbreakpoint\x18\x02 \x01(\x0b\x32\x13.symd.v1.Breakpoint\x12\x10\n\x08\x63ontexts\x18\x03 \x03(\t\"l\n\x0cWatchRequest\x12$\n\x05start\x18\x01 \x01(\x0b\x32\x13.symd.v1.WatchStartH\x00\x12+\n\x06\x63hange\x18\x02 \x01(\x0b\x32\x19.symd.v1.BreakpointChangeH\x00\x42\t\n\x07request\"\x85\x01\n\nWatchStart\x12\x10\n\x08\x63ontexts\x18\x01 \x03(\t\x12\x0c\n\x04\x61pis\x18\x02 \x03(\t\x12\x10\n\x08only_new\x18\x03 \x01(\x08\x12\x14\n\x0cresume_token\x18\x04 \x01(\t\x12/\n\x0b\x62reakpoints\x18\x05 \x03(\x0b\x32\x1a.symd.v1.PendingBreakpoint\"K\n\x10\x42reakpointChange\x12\'\n\x03\x61\x64\x64\x18\x01 \x03(\x0b\x32\x1a.symd.v1.PendingBreakpoint\x12\x0e\n\x06remove\x18\x02 \x03(\t\"\xeb\x02\n\rWatchResponse\x12\x14\n\x0cresume_token\x18\x01 \x01(\t\x12 \n\x05\x61\x64\x64\x65\x64\x18\x02 \x01(\x0b\x32\x0f.symd.v1.ModuleH\x00\x12(\n\x06loaded\x18\x03 \x01(\x0b\x32\x16.symd.v1.LoadInContextH\x00\x12*\n\x08unloaded\x18\x04 \x01(\x0b\x32\x16.symd.v1.LoadInContextH\x00\x12\x11\n\x07removed\x18\x05 \x01(\tH\x00\x12%\n\x08watching\x18\x06 \x01(\x0b\x32\x11.symd.v1.WatchingH\x00\x12\x33\n\x0c\x61\x63knowledged\x18\x07 \x01(\x0b\x32\x1b.symd.v1.ChangeAcknowledgedH\x00\x12*\n\x06\x61nswer\x18\x08 \x01(\x0b\x32\x18.symd.v1.BreakpointEventH\x00\x12(\n\x04gone\x18\t \x01(\x0b\x32\x18.symd.v1.BreakpointEventH\x00\x42\x07\n\x05\x65vent\"\xbe\x01\n\x0f\x42reakpointEvent\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06module\x18\x02 \x01(\t\x12.\n\tlocations\x18\x03 \x03(\x0b\x32\x1b.symd.v1.BreakpointLocation\x12+\n\x07refusal\x18\x04 \x01(\x0b\x32\x1a.symd.v1.BreakpointRefusal\x12\x0c\n\x04more\x18\x05 \x01(\x08\x12$\n\x04load\x18\x06 \x01(\x0b\x32\x16.symd.v1.LoadInContext\"\n\n\x08Watching\"I\n\x12\x43hangeAcknowledged\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12#\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x12.google.rpc.Status*\x95\x02\n\x07Refusal\x12\x17\n\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x18\n\x14REFUSAL_NO_SUCH_FILE\x10\x01\x12\x1a\n\x16REFUSAL_AMBIGUOUS_FILE\x10\x02\x12\x1b\n\x17REFUSAL_NO_CODE_AT_LINE\x10\x03\x12\x14\n\x10REFUSAL_PAST_END\x10\x04\x12\x19\n\x15REFUSAL_CONTRADICTORY\x10\x05\x12\x1c\n\x18REFUSAL_NO_SUCH_FUNCTION\x10\x06\x12\x1b\n\x17REFUSAL_NO_SUCH_SECTION\x10\x07\x12\x18\n\x14REFUSAL_OUTSIDE_TEXT\x10\x08\x12\x18\n\x14REFUSAL_OTHER_TARGET\x10\t2\xab\x01\n\x11\x42reakpointService\x12Z\n\x11ResolveBreakpoint\x12!.symd.v1.ResolveBreakpointRequest\x1a\".symd.v1.ResolveBreakpointResponse\x12:\n\x05Watch\x12\x15.symd.v1.WatchRequest\x1a\x16.symd.v1.WatchResponse(\x01\x30\x01\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,8 +37,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.breakpoint_service_
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
-  _globals['_REFUSAL']._serialized_start=2288
-  _globals['_REFUSAL']._serialized_end=2565
+  _globals['_REFUSAL']._serialized_start=2312
+  _globals['_REFUSAL']._serialized_end=2589
   _globals['_SOURCELINE']._serialized_start=136
   _globals['_SOURCELINE']._serialized_end=192
   _globals['_PATHRULE']._serialized_start=194
@@ -46,29 +46,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BREAKPOINT']._serialized_start=244
   _globals['_BREAKPOINT']._serialized_end=496
   _globals['_BREAKPOINTLOCATION']._serialized_start=499
-  _globals['_BREAKPOINTLOCATION']._serialized_end=807
-  _globals['_BREAKPOINTREFUSAL']._serialized_start=809
-  _globals['_BREAKPOINTREFUSAL']._serialized_end=902
-  _globals['_RESOLVEBREAKPOINTREQUEST']._serialized_start=905
-  _globals['_RESOLVEBREAKPOINTREQUEST']._serialized_end=1044
-  _globals['_RESOLVEBREAKPOINTRESPONSE']._serialized_start=1047
-  _globals['_RESOLVEBREAKPOINTRESPONSE']._serialized_end=1224
-  _globals['_PENDINGBREAKPOINT']._serialized_start=1226
-  _globals['_PENDINGBREAKPOINT']._serialized_end=1316
-  _globals['_WATCHREQUEST']._serialized_start=1318
-  _globals['_WATCHREQUEST']._serialized_end=1426
-  _globals['_WATCHSTART']._serialized_start=1429
-  _globals['_WATCHSTART']._serialized_end=1562
-  _globals['_BREAKPOINTCHANGE']._serialized_start=1564
-  _globals['_BREAKPOINTCHANGE']._serialized_end=1639
-  _globals['_WATCHRESPONSE']._serialized_start=1642
-  _globals['_WATCHRESPONSE']._serialized_end=2005
-  _globals['_BREAKPOINTEVENT']._serialized_start=2008
-  _globals['_BREAKPOINTEVENT']._serialized_end=2198
-  _globals['_WATCHING']._serialized_start=2200
-  _globals['_WATCHING']._serialized_end=2210
-  _globals['_CHANGEACKNOWLEDGED']._serialized_start=2212
-  _globals['_CHANGEACKNOWLEDGED']._serialized_end=2285
-  _globals['_BREAKPOINTSERVICE']._serialized_start=2568
-  _globals['_BREAKPOINTSERVICE']._serialized_end=2739
+  _globals['_BREAKPOINTLOCATION']._serialized_end=831
+  _globals['_BREAKPOINTREFUSAL']._serialized_start=833
+  _globals['_BREAKPOINTREFUSAL']._serialized_end=926
+  _globals['_RESOLVEBREAKPOINTREQUEST']._serialized_start=929
+  _globals['_RESOLVEBREAKPOINTREQUEST']._serialized_end=1068
+  _globals['_RESOLVEBREAKPOINTRESPONSE']._serialized_start=1071
+  _globals['_RESOLVEBREAKPOINTRESPONSE']._serialized_end=1248
+  _globals['_PENDINGBREAKPOINT']._serialized_start=1250
+  _globals['_PENDINGBREAKPOINT']._serialized_end=1340
+  _globals['_WATCHREQUEST']._serialized_start=1342
+  _globals['_WATCHREQUEST']._serialized_end=1450
+  _globals['_WATCHSTART']._serialized_start=1453
+  _globals['_WATCHSTART']._serialized_end=1586
+  _globals['_BREAKPOINTCHANGE']._serialized_start=1588
+  _globals['_BREAKPOINTCHANGE']._serialized_end=1663
+  _globals['_WATCHRESPONSE']._serialized_start=1666
+  _globals['_WATCHRESPONSE']._serialized_end=2029
+  _globals['_BREAKPOINTEVENT']._serialized_start=2032
+  _globals['_BREAKPOINTEVENT']._serialized_end=2222
+  _globals['_WATCHING']._serialized_start=2224
+  _globals['_WATCHING']._serialized_end=2234
+  _globals['_CHANGEACKNOWLEDGED']._serialized_start=2236
+  _globals['_CHANGEACKNOWLEDGED']._serialized_end=2309
+  _globals['_BREAKPOINTSERVICE']._serialized_start=2592
+  _globals['_BREAKPOINTSERVICE']._serialized_end=2763
 # @@protoc_insertion_point(module_scope)

@@ -74,7 +74,7 @@ class Breakpoint(_message.Message):
     def __init__(self, line: _Optional[_Union[SourceLine, _Mapping]] = ..., function: _Optional[str] = ..., kernel: _Optional[str] = ..., address: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., code_object: _Optional[str] = ..., targets: _Optional[_Iterable[str]] = ..., every_address: _Optional[bool] = ..., path_rules: _Optional[_Iterable[_Union[PathRule, _Mapping]]] = ...) -> None: ...
 
 class BreakpointLocation(_message.Message):
-    __slots__ = ("code_object", "kernel", "function", "section", "section_index", "section_offset", "address", "file", "line", "column", "inlined", "slid", "device_addresses")
+    __slots__ = ("code_object", "kernel", "function", "section", "section_index", "section_offset", "address", "file", "line", "column", "inlined", "slid", "device_addresses", "possible_entry")
     CODE_OBJECT_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
@@ -88,6 +88,7 @@ class BreakpointLocation(_message.Message):
     INLINED_FIELD_NUMBER: _ClassVar[int]
     SLID_FIELD_NUMBER: _ClassVar[int]
     DEVICE_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    POSSIBLE_ENTRY_FIELD_NUMBER: _ClassVar[int]
     code_object: str
     kernel: str
     function: str
@@ -101,7 +102,8 @@ class BreakpointLocation(_message.Message):
     inlined: bool
     slid: bool
     device_addresses: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, code_object: _Optional[str] = ..., kernel: _Optional[str] = ..., function: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., inlined: _Optional[bool] = ..., slid: _Optional[bool] = ..., device_addresses: _Optional[_Iterable[int]] = ...) -> None: ...
+    possible_entry: bool
+    def __init__(self, code_object: _Optional[str] = ..., kernel: _Optional[str] = ..., function: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., inlined: _Optional[bool] = ..., slid: _Optional[bool] = ..., device_addresses: _Optional[_Iterable[int]] = ..., possible_entry: _Optional[bool] = ...) -> None: ...
 
 class BreakpointRefusal(_message.Message):
     __slots__ = ("refusal", "candidates", "last_line")

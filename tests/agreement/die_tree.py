@@ -45,6 +45,13 @@ class Scope:
             return [(self.low, self.high)]
         return self.ranges
 
+    @property
+    def begins(self) -> list[int]:
+        """Of a function its lowest address, of an inlined copy that of each of its ranges that no other one goes on with."""
+        spans = [(low, high) for low, high in self.spans if low < high]
+        ends = {high for _, high in spans}
+        return [low for low, _ in spans if low not in ends] if self.inlined else [min(low for low, _ in spans)]
+
 
 def of_symbol(name: str, low: int, high: int) -> Scope:
     """A function that only its symbol knows."""
@@ -162,9 +169,9 @@ class Oracle:
         return reached, {row.address for row in own if row.column == reached} if reached else set()
 
     def begins(self, name: str) -> set[Breakpoint]:
-        """Where each function and inlined copy of that name begins."""
+        """Where each function of that name begins, and each range of an inlined copy: of those that touch the first."""
         own = [scope for scope in self.tree if scope.name == name and scope.spans and not scope.is_empty]
-        return {self.entered(min(low for low, _ in scope.spans), scope) for scope in own}
+        return {self.entered(low, scope) for scope in own for low in scope.begins}
 
     def owner(self, row: Row) -> Scope | None:
         """The innermost scope at the row; where another row at the same address covers this one up, the caller whose

@@ -9,13 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from symd.config import Limits
 from symd.index import Index
+from symd.index.module import build_index
 from symd.model.breakpoints import BreakpointLocation, FunctionName, KernelName, Located, Refusal, SourceLine
 from symd.model.code import CodeObject, Function
 from symd.query.breakpoints import locate
+from symd.rpc.wire.breakpoints import from_location, to_location
 from tests.agreement import die_tree, gdb, llvm, oracle_elf, ours
 from tests.agreement.comparison import IGC_LINE
 from tests.agreement.die_tree import Oracle
+from tests.agreement.dwarfdump_dies import Tree
 from tests.agreement.samples import Sample, samples
 from tests.formats.containers.amd import objects
 from tests.golden.cuda import positions
@@ -88,11 +92,12 @@ def compare_columns(
 def compare_functions(
     found: Index, expected: Oracle, path: str | None, where: Callable[[BreakpointLocation], int]
 ) -> None:
-    """Every function and inlined copy by its name. Others may be called the same without their namespaces."""
+    """Every function and inlined copy by its name. Others may be called the same without their namespaces, and begin where
+    they are inlined."""
     for name in sorted({scope.name for scope in expected.tree if scope.name}):
         answer = locate(found, FunctionName(name), path)
-        own = replace(answer, locations=tuple(each for each in answer.locations if each.function == name))
-        assert as_set(own, where) == expected.begins(name), name
+        own = {(where(each), name, each.inlined) for each in answer.locations if each.function == name}
+        assert own == expected.begins(name), name
         assert answer.refusal is (None if answer.locations else Refusal.NO_SUCH_FUNCTION), name
 
 
@@ -241,3 +246,51 @@ def left_the_function(expected: Oracle, mine: list[int], theirs: list[int]) -> b
     owners = [die_tree.innermost(expected.tree, address) for address in (*mine, *theirs)]
     first = owners[0]
     return len(mine) == len(theirs) == 1 and first is not None and mine == [first.low] and owners[1] is not first
+
+
+ROTATED = """static inline float falloff(float d) {
+    return 1.0f / (1.0f + d * d);
+}
+static inline float density(global const float *points, int count, float x, float y) {
+    float sum = 0;
+    for (int i = 0; i < count; i++) {
+        float dx = points[2 * i] - x;
+        float dy = points[2 * i + 1] - y;
+        sum += falloff(dx * dx + dy * dy);
+    }
+    return sum;
+}
+static inline float brighter(float ground) {
+    return ground * 3 + 1;
+}
+kernel void splat(global float *out, global const float *points, int count, float x, float y) {
+    int i = __builtin_amdgcn_workitem_id_x();
+    float ground = out[i];
+    if (ground > 0)
+        out[i] = brighter(ground) + density(points, count, x + i, y);
+}
+"""
+
+
+def test_a_copy_in_several_ranges_has_a_possible_entry_at_each_of_them(tmp_path: Path) -> None:
+    """What stands in one range is entered at its start, as DWARF 5 (2.18) says. A nested copy that begins a range of the
+    copy around it is told as its own."""
+    built = objects.compiled(tmp_path, "splat.cl", ROTATED, "-O2", compiler="clang-14")
+    index = Index(build_index(built.read_bytes(), Limits()))
+    tree = Tree(built)
+    seen: set[bool] = set()
+    for name in ("falloff", "density", "brighter"):
+        copies = [
+            die for die in tree.dies.values() if die.tag == "DW_TAG_inlined_subroutine" and tree.name(die) == name
+        ]
+        assert copies
+        assert not any("DW_AT_entry_pc" in die.attributes for die in copies)
+        expected = [(start, len(die.ranges()) > 1) for die in copies for start, _ in die.ranges()]
+        found = locate(index, FunctionName(name)).locations
+        assert sorted((int(one.address), one.possible_entry) for one in found) == sorted(expected)
+        assert all(one.function == name and one.inlined for one in found)
+        assert [from_location(to_location(one)) for one in found] == list(found)
+        seen.update(possible for _, possible in expected)
+    assert seen == {True, False}
+    (kernel,) = locate(index, FunctionName("splat")).locations
+    assert not kernel.possible_entry

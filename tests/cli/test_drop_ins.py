@@ -139,6 +139,26 @@ def test_where_binutils_names_another_function_llvm_names_ours(name: str, run: R
     assert mine.replace(":?\n", ":0\n") == llvm
 
 
+def test_addr2line_takes_functions_and_offsets_as_binutils_does(run: Run) -> None:
+    """A name alone that begins with a hexadecimal digit is a number there; an offset is decimal, octal or hexadecimal."""
+    path = str(BIN / "v4-gfx900.co")
+    places = ["shade", "shade+0x80", "shade+80", "shade+0100", "shade + 4", " shade+4x", "shade+", "march+12"]
+    numbers = ["clear", "fade", "1978zz", "+4", "nope", "nope+4", ""]
+    theirs = said([require("addr2line"), "-ai", "-e", path, *places, "clear+4", *numbers])
+    assert theirs.count("/src/shade.cl") > len(places)
+    assert run("addr2line", "-ai", "-e", path, *places, "clear+4", *numbers).out == theirs
+    lines = "\n".join(places) + "\n"
+    theirs = said([require("addr2line"), "-ai", "-e", path], lines)
+    assert said([*SYMD, "addr2line", "-ai", "-e", path], lines) == theirs
+
+
+def test_addr2line_finds_a_function_of_a_cubin_where_an_address_alone_means_several_sections(run: Run) -> None:
+    """nvdisasm prints the same line there (tests/golden/cuda/lines.txt)."""
+    cubin = str(BIN.parents[1] / "cuda" / "bin" / "raycast.sm_90.lines.cubin")
+    assert run("addr2line", "-s", "-e", cubin, "raycast+0x100").out == "raycast.cu:29\n"
+    assert run("addr2line", "-s", "-e", cubin, "nosuch+0x100").out == "??:0\n"
+
+
 def test_a_linkage_name_that_is_not_mangled_is_the_name(run: Run, tmp_path: Path) -> None:
     """As Zig's compiler writes them; to symd's own words the function is called as in the source."""
     source, built = tmp_path / "abort.c", str(tmp_path / "abort.o")

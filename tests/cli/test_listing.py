@@ -357,3 +357,29 @@ def test_a_profile_of_something_else_is_said(run: Run, tmp_path: Path) -> None:
 def test_a_rule_that_no_file_needs_is_said(listed, run: Run, module: Path, tmp_path: Path) -> None:
     outcome = run("listing", "--map", f"/nowhere={tmp_path}", "--map", f"/src={tmp_path}", module)
     assert outcome.err == f"symd: --map /nowhere={tmp_path}: no source file of {module} lies in /nowhere\n"
+
+
+def test_around_a_place_instructions_are_in_the_order_of_the_code_and_the_place_is_marked(run: Run) -> None:
+    """The text of each instruction is llvm-objdump's."""
+    sample = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    objdump = output(require("llvm-objdump-22", "llvm-objdump-14"), "-d", sample)
+    code = {
+        int(found[2], 16): found[1] for found in re.finditer(r"^\t(.*?) +// ([0-9A-F]{12}):", objdump, re.MULTILINE)
+    }
+    addresses = sorted(code)
+    at = addresses.index(0x1978)
+    said = run("listing", "--around", "0x1978", "--before", "6", "--after", "6", sample).out
+    shown = re.findall(r"^ +(=>)? *0x([0-9a-f]{6})  (.*)$", said, re.MULTILINE)
+    assert [int(address, 16) for _, address, _ in shown] == addresses[at - 6 : at + 7]
+    assert [text.split() for *_, text in shown] == [code[each].split() for each in addresses[at - 6 : at + 7]]
+    assert [int(address, 16) for mark, address, _ in shown if mark] == [0x1978]
+    lines = [int(line) for line in re.findall(r"^ {1,5}(\d+)\b", said, re.MULTILINE)]
+    assert lines != sorted(lines)
+
+
+def test_a_function_that_is_only_inlined_is_answered_with_where_to_find_its_code(run: Run) -> None:
+    sample = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    outcome = run("listing", "--function", "blend", sample)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert f"symd locate {sample} blend finds one that is only inlined" in outcome.err
+    assert run("locate", sample, "blend").code == 0

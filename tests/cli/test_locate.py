@@ -104,7 +104,7 @@ def test_text_says_where_and_why(run: Run) -> None:
     assert lines[5].endswith("the last line with code is 19 [PAST_END]")
     assert lines[6:] == [
         "x/blur.cl:1: no such source file [NO_SUCH_FILE]",
-        "  could be /tmp/symd-opencl/blur.cl",
+        "  did you mean /tmp/symd-opencl/blur.cl?",
     ]
 
 
@@ -181,3 +181,11 @@ def test_a_source_file_like_no_other_says_how_to_see_the_files(run: Run, sample:
     outcome = run("locate", sample, "zzz.cl:1")
     assert outcome.err == f"symd: symd names --kind file {sample} '*' shows the source files\n"
     assert outcome.code == 1
+
+
+def test_readable_names_are_those_of_kernels_too(run: Run) -> None:
+    """As c++filt writes the name of the kernel's symbol."""
+    cubin = ROOT / "samples" / "cuda" / "bin" / "raycast.sm_90.lines.cubin"
+    assert " in _Z7raycastPfi6float3: _Z7raycastPfi6float3 at " in run("locate", cubin, "raycast.cu:29").out
+    said = run("locate", "-C", cubin, "raycast.cu:29").out
+    assert " in raycast(float*, int, float3): raycast(float*, int, float3) at " in said

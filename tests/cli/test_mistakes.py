@@ -81,6 +81,12 @@ OPTIONS = {
     "the end of a daemon": (("serve", "--stop"), "'--stop'; write symd daemon stop, or symd daemon status (see"),
     "a debugger's process": (("attach", "-p", "4711"), "PID needs no option: write symd attach 4711 (see"),
     "a product to build for": (("grab", "--device", "dg2", SOURCE), "; --simulate PRODUCT builds for a device that is"),
+    "a kernel beside an offset": (
+        ("symbolize", "--kernel", "shade", SHADE, "0x80"),
+        "'--kernel'; write shade+0x80 (see",
+    ),
+    "a section beside an offset": (("variables", "--section=.text", SHADE, "0x80"), "; write '(.text)+0x80' (see"),
+    "a kernel alone": (("symbolize", "--kernel", "shade", SHADE), "; write FUNCTION+OFFSET (see"),
     "versions": (("-v",), "symd itself has no option -v; write symd --version (see"),
 }
 ORDERS = {
@@ -110,6 +116,12 @@ ORDERS = {
     "a query that lacks": (("variables", SHADE), f"; write, for example: symd variables {SHADE} vadd+0x1b0 (see"),
     "no verb, but an address": (("0x1978",), "a verb and a file come before the address: symd symbolize FILE 0x1978 (see"),
     "no verb, but a file": ((SHADE, "0x1978"), f"or symd symbolize {SHADE} 0x1978 (see"),
+    "a query without FILE": (("symbolize", "--server", "default", "shade+0x80"), "(FILE comes first: symd symbolize FILE shade+0x80)"),
+    "a debugger's step": (("step",), "no verb 'step'; a debugger runs the program, and symd answers it: docs/tutorials/debugger.md (see"),
+    "a debugger's code": (("disas",), "did you mean listing? (see"),
+    "a debugger's stack": (("bt",), "did you mean symbolize? (see"),
+    "a debugger": (("setup", "gdb"), "did you mean setup gdb-script? (see"),
+    "an editor": (("vscode",), "; symd setup samples DIR copies the extension (vscode) and the debug adapter"),
     "another start": (("daemon", "restart"), "symd daemon stop ends the daemon, and symd serve starts it (see"),
 }  # fmt: skip
 PLACES = {
@@ -162,7 +174,7 @@ def test_the_call_that_was_meant_is_written_out(run: Run, call: tuple[object, ..
 @pytest.mark.parametrize("verb", ["symbolize", "variables"])
 def test_a_place_as_other_tools_write_it_is_written_anew(run: Run, verb: str, place: str, says: str) -> None:
     done = run(verb, SHADE, place)
-    assert (done.code, done.out, done.err) == (2, "", f"symd: {place!r}: not a query {says}\n")
+    assert (done.code, done.out, done.err) == (2, "", f"symd: cannot parse {place!r} as an address {says}\n")
 
 
 @pytest.mark.parametrize(("place", "says"), LINES.items(), ids=LINES)
@@ -218,3 +230,8 @@ def test_a_function_that_nothing_is_like_is_looked_for_among_the_names(run: Run)
 def test_a_command_line_in_one_word_is_taken_apart(symd: Run) -> None:
     done = symd("run", "--", "./app --fast")
     assert (done.code, "(each argument is a word of its own: symd run -- ./app --fast)" in done.err) == (127, True)
+
+
+def test_a_function_that_is_only_inlined_may_be_meant(run: Run) -> None:
+    done = run("locate", SHADE, "blnd")
+    assert (done.code, done.err) == (1, "symd: did you mean blend?\n")

@@ -107,7 +107,7 @@ def test_a_name_alone_is_where_it_begins(run: Run, sample: Path):
 def test_one_bad_argument_is_refused_before_anything_is_answered(run: Run, fake: FakeSymbolizer, module: Path):
     outcome = run("symbolize", module, "vadd+0", "what?")
     assert (outcome.code, outcome.out, fake.asked) == (2, "", [])
-    assert outcome.err.startswith("symd: 'what?': not a query")
+    assert outcome.err.startswith("symd: cannot parse 'what?' as an address")
 
 
 def test_lines_of_stdin_are_answered_in_place_and_a_bad_one_does_not_end_it(symd: Run, sample: Path):
@@ -212,7 +212,7 @@ def test_what_contradicts_itself_is_said_and_as_written_is_what_is_written(symd:
 def test_a_section_as_info_writes_it_is_told_to_stand_in_parentheses(run: Run, sample: Path):
     outcome = run("symbolize", sample, ".text+0x1b0")
     assert outcome.out == ".text+0x1b0: no answer [UNKNOWN_KERNEL]\n"
-    assert outcome.err == f"symd: sections are written in parentheses: symd symbolize {sample} '(.text)+0x1b0'\n"
+    assert outcome.err == f"symd: put section names in parentheses: symd symbolize {sample} '(.text)+0x1b0'\n"
 
 
 def test_a_name_like_no_other_says_how_to_see_the_names(run: Run, sample: Path):

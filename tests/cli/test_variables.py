@@ -125,6 +125,13 @@ def test_variables_of_one_name_are_told_apart_by_frame_and_block(run: Run, fake:
     assert "live at +0x1b8..+0x1c0  [block +0x1a8..+0x1d0]" in run("variables", module, "0x1b0").out
 
 
+def test_live_ranges_that_touch_are_one(run: Run, fake: Fake, module: Path):
+    """As a compiler writes them where a variable moves from one register to another."""
+    moved = replace(X, location=None, optimized_out=True, live=((8, 12), (12, 20), (24, 28)))
+    fake.answer = InScope(HERE, Visible((moved,)))
+    assert "not here; live at +0x8..+0x14, +0x18..+0x1c" in run("variables", module, "0x1b0").out
+
+
 def test_a_doubtful_place_says_so(run: Run, fake: Fake, module: Path):
     doubt = LocationDoubt("VALUE_NOT_ADDRESS", "v6 has the value")
     fake.answer = InScope(HERE, Visible((replace(X, locations=(VariableLocation((), doubt=doubt),)),)))
@@ -187,3 +194,13 @@ def test_debug_data_without_variables_is_exit_code_1_and_said(run: Run, module: 
     assert (outcome.code, [line["reason"] for line in outcome.json]) == (1, ["NO_DEBUG_INFO"])
     assert why in outcome.err
     assert "[NO_DEBUG_INFO]" in run("variables", ROOT / "samples" / module, query).out
+
+
+def test_lines_alone_are_told_apart_from_no_debug_info_and_names_are_readable_in_a_refusal(run: Run) -> None:
+    cubin = ROOT / "samples" / "cuda" / "bin" / "raycast.sm_90.lines.cubin"
+    outcome = run("variables", "-C", cubin, "raycast+0x100")
+    assert outcome.code == 1
+    assert outcome.out.startswith("raycast+0x100: raycast(float*, int, float3) at ")
+    assert "the debug data has lines and nothing about variables" in outcome.err
+    assert "to have variables, compile with -G" in outcome.err
+    assert "there is no debug info" not in outcome.err

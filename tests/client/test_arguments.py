@@ -52,7 +52,11 @@ def symbolizer(request, symbolizers):
 both = pytest.mark.parametrize("symbolizer", ["engine", "client"], indirect=True)
 SHA = "0" * 64
 WRONG = {
-    "text that is no query": (lambda s, sha: s.symbolize(sha, ["vadd+x"]), BadQuery, "'vadd+x': not a query"),
+    "text that is no query": (
+        lambda s, sha: s.symbolize(sha, ["vadd+x"]),
+        BadQuery,
+        "cannot parse 'vadd+x' as an address",
+    ),
     "no query among queries": (
         lambda s, sha: s.symbolize(sha, ["vadd+1", None]),
         BadQuery,

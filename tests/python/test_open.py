@@ -125,7 +125,7 @@ QUERIES = {
     "nothing": (lambda m: m.symbolize(None), "a NoneType is not a query"),
     "a fraction": (lambda m: m.symbolize(0.5), "a float is not a query"),
     "a flag": (lambda m: m.symbolize(True), "a bool is not a query"),
-    "a text that is none": (lambda m: m.symbolize("vadd?"), "'vadd?': not a query"),
+    "a text that is none": (lambda m: m.symbolize("vadd?"), "cannot parse 'vadd?' as an address"),
     "a text for an offset": (lambda m: m.symbolize("16", kernel="vadd"), "a sequence of 64-bit integers"),
     "fractions": (lambda m: m.symbolize(np.array([0.5])), "a float64 is not a query"),
     "a table": (lambda m: m.symbolize(np.zeros((2, 2), np.uint64)), "an ndarray is not a query"),
@@ -174,6 +174,25 @@ def test_breakpoints_names_variables_and_sources(vadd: symd.Module) -> None:
     assert [each.file for each in vadd.sources("/tmp/symd-opencl/vadd.cl")] == ["/tmp/symd-opencl/vadd.cl"]
     assert [each.name for each in vadd.kernels] == ["vadd"]
     assert vadd.object_data(vadd.objects[0].path)[:4] == b"\x7fELF"
+
+
+def test_a_location_for_a_breakpoint_is_a_place_to_ask_about_and_ranges_say_how_far_an_answer_holds() -> None:
+    """Both code objects of the bundle have a section of this name; the location says which one is meant."""
+    module = symd.open(ROOT / "samples" / "amdgpu" / "bin" / "odd.bundle")
+    found = module.locate("shade.cl:13").locations
+    assert len({each.path for each in found}) > 1
+    for each in found:
+        answer = module.symbolize(each, with_ranges=True)
+        assert (answer.path, answer.section_offset, answer.frames[0].line) == (each.path, each.section_offset, 13)
+        assert answer.ranges is not None
+        assert answer.ranges.row is not None
+        assert answer.ranges.row.start <= each.section_offset < answer.ranges.row.end
+        assert module.symbolize(each) == answer._replace(ranges=None)
+        assert module.variables(each).at == module.symbolize(each)
+    (one,) = module.symbolize(["shade+0x80"], path=found[0].path, with_ranges=True)
+    assert one.ranges is not None
+    with pytest.raises(BadQuery, match="ranges are told of queries"):
+        module.symbolize(8, kernel="shade", with_ranges=True)
 
 
 def test_a_pickled_module_is_opened_again_and_is_the_same_file(tmp_path: Path) -> None:

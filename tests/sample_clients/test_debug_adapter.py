@@ -133,7 +133,8 @@ def test_breakpoints_are_set_where_symd_locates_them(stopped: Editor) -> None:
     for line, shown in zip(lines, set_["breakpoints"], strict=True):
         located = symd("locate", "--json", SHADE, f"{FILE}:{line}")
         if "reason" in located[0]:
-            assert (shown["verified"], shown["message"]) == (False, located[0]["reason"])
+            assert located[0]["reason"] == "PAST_END"
+            assert (shown["verified"], shown["message"]) == (False, "no code at this line, nor behind it in the file")
         else:
             assert (shown["verified"], shown["line"]) == (True, located[0]["line"])
             assert int(shown["instructionReference"], 16) == located[0]["address"]
@@ -157,7 +158,7 @@ def test_variables_are_those_of_each_frame(stopped: Editor) -> None:
             each["name"]
             + (f" (line {each['declared_line']})" if names[each.get("frame"), each["kind"], each["name"]] > 1 else ""),
             each["type"],
-            each["location"] or "<optimized out>",
+            each["location"] or ("<not here>" if each["live"] else "<optimized out>"),
         )
         for each in expected
     }
@@ -234,7 +235,7 @@ def test_files_are_where_the_rules_say(editor: Editor, tmp_path: Path) -> None:
     [unmapped] = editor.ask("setBreakpoints", {"source": {"path": "/other/shade.cl"}, "breakpoints": [{"line": 13}]})[
         "breakpoints"
     ]
-    assert unmapped["message"] == "NO_SUCH_FILE"
+    assert unmapped["message"].startswith("the module has no source file of this path")
 
 
 @pytest.mark.parametrize(
@@ -257,6 +258,15 @@ def test_what_cannot_be_answered_is_said_and_the_session_goes_on(
     assert answer["success"] is False
     assert answer["message"]
     editor.ask("attach", {"module": str(SHADE), "place": PLACE})
+
+
+def test_an_attach_that_fails_says_why_and_later_requests_say_that_nothing_is_open(editor: Editor) -> None:
+    """An editor sends its breakpoints even so."""
+    editor.ask("initialize")
+    refused = editor.answer("attach", {"module": "/nowhere/k.co", "place": "0"})
+    assert refused["message"] == "/nowhere/k.co: cannot read the module: No such file or directory"
+    later = editor.answer("setBreakpoints", {"source": {"path": FILE}, "breakpoints": [{"line": 13}]})
+    assert later["message"].startswith("no module is open: attach comes first")
 
 
 def test_what_is_no_message_ends_the_session(editor: Editor) -> None:
@@ -404,7 +414,7 @@ def test_breakpoints_at_functions_are_inside_them_and_a_run_stops_there(editor: 
     start = attached(editor, NESTED, "twice+0")
     names = [{"name": each} for each in ("f", "twice", "nobody")]
     inlined, kernel, nobody = editor.ask("setFunctionBreakpoints", {"breakpoints": names})["breakpoints"]
-    assert nobody == {"verified": False, "message": "NO_SUCH_FUNCTION"}
+    assert nobody == {"verified": False, "message": "no function of this name has code"}
     around = machine.around(int(inlined["instructionReference"], 16))
     assert around[0].tag == "DW_TAG_inlined_subroutine"
     assert machine.around(int(kernel["instructionReference"], 16))[-1] is machine.around(start)[-1]

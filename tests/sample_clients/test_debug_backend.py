@@ -93,3 +93,27 @@ def test_a_line_without_a_place_is_refused_by_name(server: str) -> None:
     done = run(BLUR, "blur.cl:4000", "--server", server)
     assert done.returncode == 1
     assert "PAST_END" in done.stderr
+
+
+def test_without_a_daemon_there_is_one_sentence(tmp_path: Path) -> None:
+    done = run(BLUR, "blur.cl:8", "--server", f"unix:{tmp_path}/nobody.sock")
+    assert done.returncode == 1
+    assert done.stderr.startswith("debug_backend.py: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_a_disassembler_and_without_sources_a_stop_is_shown_and_what_is_missing_is_said(tmp_path: Path) -> None:
+    """The daemon finds no tools, and may read no folder."""
+    address = f"unix:{tmp_path}/symd.sock"
+    command = [sys.executable, "-m", "symd", "serve", "--address", address, "--store", str(tmp_path / "store")]
+    bare = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=bare) as daemon:
+        assert daemon.stdout is not None
+        assert daemon.stdout.readline().strip() == f"symd serves at {address}"
+        try:
+            done = run(SHADE, "shade.cl:13", "--server", address)
+        finally:
+            daemon.terminate()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "(source not found; start the daemon with --source-root DIR, and --map FROM=TO)" in done.stdout
+    assert re.search(r"instructions\n {4}\(none: .*llvm-objdump", done.stdout)

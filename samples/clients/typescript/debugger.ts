@@ -87,7 +87,7 @@ async function stop(address: bigint, returns: bigint[]) {
   for (const { answer, variables } of places)
     answer!.frames.forEach((frame, depth) => {
       printed.push(`# ${described(frame)}`);
-      for (const each of variables.filter((variable) => variable.frame === depth)) printed.push(`  ${each.type} ${each.name} = ${each.locationText ?? "optimized out"}`);
+      for (const each of variables.filter((variable) => variable.frame === depth)) printed.push(`  ${each.type} ${each.name} = ${each.locationText ?? (each.live.length ? "not here" : "optimized out")}`);
     });
   const around = GetListingRequest.fromPartial({ around: query(address), before: 2, after: 2 });
   for await (const { rows } of listings.getListing(around))

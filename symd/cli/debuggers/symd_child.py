@@ -4,6 +4,8 @@ them.
 Runs in whatever Python the debugger has (3.6 and newer), without symd's packages."""
 
 import json
+import os
+import shlex
 import subprocess
 
 TIMEOUT = 300
@@ -15,9 +17,22 @@ class Refused(Exception):
     """symd said no, or could not be asked; the text says why."""
 
 
-def ask(program, arguments, text=None):
-    """The JSON objects that symd prints. ``program`` is its words; ``text`` goes to its standard input. Raises
-    Refused."""
+def installed_symd():
+    """How symd is run, in a shell's words: the program of the environment that this script lies in, or of the clone's;
+    else the first in PATH."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    while folder != os.path.dirname(folder):
+        for name in ("bin", os.path.join(".venv", "bin")):
+            path = os.path.join(folder, name, "symd")
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return shlex.quote(path)
+        folder = os.path.dirname(folder)
+    return "symd"
+
+
+def ask(program, arguments, setting, text=None):
+    """The JSON objects that symd prints. ``program`` is its words, ``setting`` the command that names another one;
+    ``text`` goes to its standard input. Raises Refused."""
     words = list(program) + list(arguments)
     try:
         done = subprocess.run(
@@ -29,7 +44,8 @@ def ask(program, arguments, text=None):
             check=False,
         )
     except OSError as error:
-        raise Refused("%s cannot be run: %s" % (words[0], str(error.strerror).lower())) from error
+        said = str(error.strerror).lower()
+        raise Refused("%s cannot be run: %s; say where symd is: %s" % (words[0], said, setting)) from error
     except subprocess.TimeoutExpired as error:
         raise Refused("%s did not answer within %d seconds" % (words[0], TIMEOUT)) from error
     lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.startswith("{")]
@@ -39,12 +55,13 @@ def ask(program, arguments, text=None):
     return [json.loads(line) for line in lines]
 
 
-def frame_lines(answer):
-    """An answer of ``symd symbolize --json`` in lines: the innermost frame first, numbered from 0."""
+def frame_lines(answer, outside=""):
+    """An answer of ``symd symbolize --json`` in lines: the innermost frame first, numbered from 0. ``outside`` is added
+    to an address outside the code."""
     frames = answer.get("frames") or []
     reason = answer.get("reason") or answer.get("error") or "no answer"
     if not frames:
-        yield "%s: %s" % (answer["query"], reason)
+        yield "%s: %s%s" % (answer["query"], reason, outside if reason == "OUTSIDE_TEXT" else "")
     for number, frame in enumerate(frames):
         name = frame["function"] or frame["linkage_name"] or "(unnamed)"
         place = " at %s:%d" % (frame["file"], frame["line"]) if frame["file"] else ""

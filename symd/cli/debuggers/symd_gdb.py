@@ -25,7 +25,7 @@ from contextlib import contextmanager
 import gdb
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(os.path.expanduser(__file__))))
-from symd_child import Refused, ask, frame_lines, object_address, printable  # noqa: E402 - beside this file
+from symd_child import Refused, ask, frame_lines, installed_symd, object_address, printable  # noqa: E402 - beside this file
 
 LARGEST_MODULE = 1 << 30
 """Bytes that are read of the program's memory as one module."""
@@ -48,7 +48,7 @@ class Text(gdb.Parameter):
         return value or "(none)"
 
 
-PROGRAM = Text("symd-program", "symd", "How symd is run: its words, as a shell takes them.")
+PROGRAM = Text("symd-program", installed_symd(), "How symd is run: its words, as a shell takes them.")
 MODULE = Text("symd-module", "", "The file of the GPU module that addresses are about.")
 SERVER = Text("symd-server", "", "The daemon to ask: unix:PATH, HOST:PORT or tls:HOST:PORT.")
 CONTEXT = Text("symd-context", "", "The context of a daemon that device addresses are about.")
@@ -88,7 +88,7 @@ class _Asked:
             yield server + [os.path.expanduser(self.module)]
         else:
             raise gdb.GdbError(
-                "whose code is it? set symd-module FILE, -m FILE, -s START SIZE, or set symd-context CONTEXT"
+                "no GPU module selected; use set symd-module FILE, -m FILE, -s START SIZE, or set symd-context CONTEXT"
             )
 
 
@@ -134,7 +134,7 @@ def memory_file(start, size):
 def symd(*words):
     """What symd answers to this command line."""
     try:
-        return ask(shlex.split(PROGRAM.value or "symd"), words)
+        return ask(shlex.split(PROGRAM.value or "symd"), words, "set symd-program PATH")
     except Refused as refused:
         raise gdb.GdbError(str(refused)) from refused
 

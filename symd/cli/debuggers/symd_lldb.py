@@ -22,13 +22,14 @@ import time
 import lldb
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from symd_child import Refused, ask, frame_lines, printable  # noqa: E402 - beside this file
+from symd_child import Refused, ask, frame_lines, installed_symd, printable  # noqa: E402 - beside this file
 
-SETTINGS = {"program": "symd", "server": "", "context": ""}
+SETTINGS = {"program": installed_symd(), "server": "", "context": ""}
 TOLD = {}
 """What was told of each process: a load's key to what the load says, without its time."""
 NAMED = set()
 """Modules that a command named: they are told from then on."""
+OUTSIDE = " (no module of the context has code there: symd context tells what is loaded now)"
 
 
 def __lldb_init_module(debugger, _internal):
@@ -45,7 +46,7 @@ def context_command(debugger, command, context, result, _internal):
     target = context.GetTarget()
     process = context.GetProcess()
     if not process or not process.IsValid() or not process.GetProcessID():
-        result.SetError("no process: modules have addresses only in a process")
+        result.SetError("start the process first: modules have addresses only in a process")
         return
     NAMED.update(shlex.split(command))
     gone = process.GetState() in (lldb.eStateExited, lldb.eStateDetached)
@@ -71,6 +72,24 @@ def context_command(debugger, command, context, result, _internal):
             result.AppendWarning(printable("%s: %s" % (answer["key"], answer["error"])))
         elif "module" in answer:
             result.AppendMessage(printable("%s  %s" % (answer["module"][:12], answer["key"])))
+    for line in () if gone else missing(target, loads):
+        result.AppendWarning(printable(line))
+
+
+def missing(target, loads):
+    """What to type for each module that was named and is not told, or where nothing is told."""
+    listed = set()
+    for module in target.module_iter():
+        listed |= {path_of(module), module.file.GetFilename()}
+    for name in sorted(NAMED - set(loads) - {os.path.basename(path) for path in loads}):
+        placed = "target modules load --file %s SECTION ADDRESS" % shlex.quote(os.path.basename(name))
+        if name in listed:
+            yield "no section of %s is loaded; to say where one is: %s" % (name, placed)
+        else:
+            added = "target modules add %s" % shlex.quote(name)
+            yield "LLDB lists no module %s; to add it: %s, then %s" % (name, added, placed)
+    if not loads and not NAMED:
+        yield "image list shows no loaded module of a GPU; to tell another one: symd context MODULE"
 
 
 def frames_command(debugger, command, context, result, _internal):
@@ -88,7 +107,7 @@ def frames_command(debugger, command, context, result, _internal):
         result.SetError(str(refused))
         return
     for answer in answers:
-        for line in frame_lines(answer):
+        for line in frame_lines(answer, OUTSIDE):
             result.AppendMessage(line)
 
 
@@ -108,7 +127,8 @@ def told(verb, text, *words):
     """What symd answers. Raises Refused."""
     server = ("--server", SETTINGS["server"]) if SETTINGS["server"] else ()
     json_lines = () if verb == "record" else ("--json",)
-    return ask(shlex.split(SETTINGS["program"]), (verb,) + json_lines + server + words, text)
+    arguments = (verb,) + json_lines + server + words
+    return ask(shlex.split(SETTINGS["program"]), arguments, "symd settings program PATH", text)
 
 
 def integer(context, expression):
@@ -129,13 +149,17 @@ def loads_of(target):
     that are loaded nowhere are left out."""
     own = target.GetTriple().split("-")[0]
     for module in target.module_iter():
-        path = os.path.join(module.file.GetDirectory() or "", module.file.GetFilename() or "")
+        path = path_of(module)
         other = (module.GetTriple() or "").split("-")[0] != own
         if not other and not NAMED & {path, module.file.GetFilename()}:
             continue
         sections = dict(loaded_sections(target, module))
         if sections:
             yield path, {"file": path, "sections": sections}
+
+
+def path_of(module):
+    return os.path.join(module.file.GetDirectory() or "", module.file.GetFilename() or "")
 
 
 def loaded_sections(target, module):

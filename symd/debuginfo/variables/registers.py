@@ -87,7 +87,7 @@ class RegisterName(NamedTuple):
         if self.machine_registers is None:
             return self.name
         if not self.machine_registers:
-            return f"{self.name} (in no machine register here)"
+            return f"{self.name} (not in a register here)"
         return f"{':'.join(self.machine_registers)} ({self.name})"
 
 

@@ -98,7 +98,8 @@ def candidate_json(candidate: Candidate) -> dict[str, Any]:
 
 def located_json(requested: str, answer: Located, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """One object a location, or one that says the reason; ``names`` are readable ones for functions that have others. A
-    location has ``device_addresses`` where it is one of a load that says where."""
+    location has ``device_addresses`` where it is one of a load that says where, and ``possible_entry`` where it is one
+    of several."""
     if answer.refusal is not None:
         yield {"requested": requested, "reason": answer.refusal.name, "candidates": list(answer.candidates)}
     for location in answer.locations:
@@ -116,6 +117,7 @@ def located_json(requested: str, answer: Located, names: Mapping[str, str]) -> I
             "inlined": location.inlined,
             "slid": location.slid,
             **({"device_addresses": list(location.device_addresses)} if location.device_addresses else {}),
+            **({"possible_entry": True} if location.possible_entry else {}),
         }
 
 

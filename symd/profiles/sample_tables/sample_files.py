@@ -183,7 +183,9 @@ def check_beginning(path: Path) -> None:
     if stat.S_ISDIR(path.stat().st_mode):
         raise InvalidInput("this is a folder", where=str(path), hint=_ONE_BY_ONE)
     if not path.is_file():
-        raise InvalidInput("this is not a regular file", where=str(path), hint="Parquet is read from its end: give a file")
+        raise InvalidInput(
+            "this is not a regular file", where=str(path), hint="Parquet is read from its end: give a file"
+        )
     with path.open("rb") as stream:
         beginning = stream.read(_HEAD)
     if not beginning:

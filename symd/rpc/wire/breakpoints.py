@@ -188,6 +188,7 @@ def to_location(location: BreakpointLocation) -> pb.BreakpointLocation:
         inlined=location.inlined,
         slid=location.slid,
         device_addresses=location.device_addresses,
+        possible_entry=location.possible_entry,
     )
 
 
@@ -206,6 +207,7 @@ def from_location(message: pb.BreakpointLocation) -> BreakpointLocation:
         message.inlined,
         message.slid,
         tuple(map(DeviceAddress, message.device_addresses)),
+        message.possible_entry,
     )
 
 

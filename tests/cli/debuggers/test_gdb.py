@@ -114,7 +114,7 @@ def test_variables_and_breakpoint_addresses(gdb) -> None:
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("symd frames fault", "whose code is it? set symd-module FILE"),
+        ("symd frames fault", "no GPU module selected; use set symd-module FILE"),
         ("symd frames", "name a place"),
         (f"symd frames -m {SHADE} no_such_name", 'No symbol "no_such_name" in current context'),
         ("symd frames -m /nowhere 0x10", "/nowhere: cannot read the file"),
@@ -131,4 +131,21 @@ def test_what_cannot_be_is_said_in_one_line_without_a_traceback(gdb, command: st
 
 def test_a_symd_that_is_not_there_is_named(gdb) -> None:
     _, complaint = gdb("set symd-program /no/symd", f"symd frames -m {SHADE} 0x10")
-    assert "/no/symd cannot be run: no such file or directory" in complaint
+    sentence = "/no/symd cannot be run: no such file or directory; say where symd is: set symd-program PATH"
+    assert sentence in complaint
+
+
+@pytest.mark.parametrize("folder", ["lib/python3.11/site-packages/symd/cli/debuggers", "clone/symd/cli/debuggers", ""])
+def test_the_symd_that_is_run_is_that_of_the_environment_or_clone_that_the_script_lies_in(
+    folder: str, tmp_path: Path
+) -> None:
+    for name in ("bin", "clone/.venv/bin"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "symd").touch(0o755)
+    beside = tmp_path / folder if folder else Path("/")
+    found = subprocess.run(
+        [sys.executable, "-c", f"import symd_child; symd_child.__file__ = {str(beside / 'x.py')!r}; print(symd_child.installed_symd())"],
+        capture_output=True, text=True, check=True, cwd=ROOT / "symd" / "cli" / "debuggers",
+    ).stdout.strip()  # fmt: skip
+    where = {"lib": tmp_path / "bin" / "symd", "clone": tmp_path / "clone" / ".venv" / "bin" / "symd", "": "symd"}
+    assert found == str(where[folder.partition("/")[0]])

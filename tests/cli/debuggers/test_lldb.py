@@ -100,7 +100,7 @@ def test_the_list_of_modules_becomes_a_context_that_answers_device_addresses(ses
     places = re.findall(r"(\w+) at ([^\s:]+:\d+)", expected)
     assert len(places) >= 2
     assert re.findall(r"#\d+  (\w+) at (\S+:\d+)", said) == places
-    assert "0x10: OUTSIDE_TEXT" in said
+    assert "0x10: OUTSIDE_TEXT (no module of the context has code there: symd context tells" in said
     with Client(daemon) as client:
         record = client.contexts.get(name)
         [(_, load)] = client.contexts.loads(name)
@@ -131,3 +131,13 @@ def test_what_cannot_be_is_said_in_one_line(session) -> None:
     said = session(f"symd context {KERNEL.name}", "symd frames no_such_name")
     assert "error: no_such_name: " in said
     assert "Traceback" not in said
+    said = session("symd settings program /no/symd", "symd context")
+    assert "/no/symd cannot be run: no such file or directory; say where symd is: symd settings program PATH" in said
+
+
+def test_what_is_not_told_is_said_with_what_to_type(session) -> None:
+    assert "to tell another one: symd context MODULE" in session("symd context")
+    said = session("symd context nowhere.co")
+    assert "LLDB lists no module nowhere.co; to add it: target modules add nowhere.co, then target modules load" in said
+    said = session("target modules add /bin/true", "symd context true")
+    assert "no section of true is loaded; to say where one is: target modules load --file true SECTION ADDRESS" in said

@@ -83,7 +83,7 @@ def of_register(register: LocationRegister) -> str:
     machine = register.machine_registers
     name = register.name
     if machine is not None:
-        name = f"{':'.join(machine)} ({name})" if machine else f"{name} (in no machine register here)"
+        name = f"{':'.join(machine)} ({name})" if machine else f"{name} (not in a register here)"
     if register.bits is None:
         return name
     return f"{name}[{register.first_bit}:{register.first_bit + register.bits}]"
