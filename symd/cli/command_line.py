@@ -149,7 +149,6 @@ MEANT = {
 
 _EXPLAINED = {
     "report": "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page",
-    "list": "symd listing FILE --function NAME shows source beside instructions, symd names FILE the names",
     "restart": "symd daemon stop ends the daemon, and symd serve starts it",
     **dict.fromkeys(
         ("step", "next", "stepi", "nexti", "finish", "continue", "c", "s", "n"),
