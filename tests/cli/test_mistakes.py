@@ -63,7 +63,7 @@ OPTIONS = {
     "an option that is like none": (("hot", "--gpu", PPROF), "No such option '--gpu' (see"),
     "an option that is misspelled": (("hot", "--modul", SHADE, PPROF), "'--modul'. Did you mean '--module'? (see"),
     "perf's report": (("report", "-i", PPROF), "; symd hot -m FILE PROFILE prints the hottest lines, and symd view"),
-    "gdb's list": (("list", SHADE, "shade"), "; symd listing FILE --function NAME shows source beside instructions,"),
+    "gdb's list": (("list", SHADE, "shade"), "no verb 'list'; did you mean listing?"),
     "pprof's count": (("hot", "--limit", "5", STALLS), "; -n N shows N places (see"),
     "all places": (("hot", "-n", "-1", STALLS), "; -n 0 shows all (see"),
     "a file of the hottest lines": (("hot", "-o", "out", STALLS), "add > OUT to write it to a file (see"),
