@@ -77,9 +77,8 @@ def write(
 
 
 CLOSING = {
-    "full cold index": "Runs gave 0.66 to 0.76: where the processor is faster, the peer gains more. A sixth of the time makes Python objects of the 4,000 kernels: 8 ms their symbols and descriptors, 5 ms the metadata "
-    "note, 4 ms their facts and the summary; the rest are some 2,500 NumPy calls over columns. A compiled reader of symbols and metadata would save most of the sixth. Tried, and "
-    "no better: the debugging entries read by a second thread while the line programs run (they wait for the interpreter's lock), and the kernels' notes and facts read in fewer calls (1 %).",
+    "full cold index": "Runs gave 0.62 to 0.76: where the processor is faster, the peer gains more. The rest are some 2,500 NumPy calls over columns and the Python objects of 4,000 kernels, whose symbols and metadata are "
+    "read by compiled code. Tried, and no better: the debugging entries read by a second thread while the line programs run (they wait for the interpreter's lock).",
     "200,000 random addresses on standard input, text": "Runs gave 2.79 to 3.31: where the processor is faster, the peer gains more. 137 of 283 ms are the "
     "start and the index, which one line takes too; the rest is 0.7 us for each answer. The second processor does nothing meanwhile: an index made by two processes would save some 50 ms.",
     "ten times the rows: time": "The processor's time in the process itself grows 9.8 times. The rest is the system's, which clears 55,000 pages for it in place of 2,800 (getrusage(2): "
@@ -94,8 +93,8 @@ CLOSING = {
     "them, the rest the block and the frames. The same as a tuple in place of the cache's index: 2.0 us and 1.0 us. What makes answers faster makes the one module faster, too.",
     "peak memory of that cold index": "It is reached in index/portions.py: the tables of all rows, 2.2 million, what ranges follow from them, and the descriptions of 40,000 kernels as Python objects are there together. Positions "
     "written where the starts of rows waited, and ranges let go before tables are packed, were tried and changed nothing in seven turns. An object that is cut into several portions by its units would need a part of the tables at a time; today a code object is one portion at least.",
-    "whole index of the container": "0.35 ms for each kernel, spread over some 300 Python functions of which the largest, the table of sections, takes a tenth. "
-    "Opening, decoding and the index each take a good part. What would close it: one compiled reader of a small unlinked object, from its section table to its rows.",
+    "whole index of the container": "0.3 ms for each kernel, spread over some 300 Python functions. Two thirds of the instructions are Python's own, a tenth NumPy's, and only a fourteenth the core's: what reads bytes is nearly free. "
+    "Compiled as they are, the 15 Python modules that take most changed nothing here and 7 % of the archive, so that one compiled reader of small objects would not close it alone: fewer objects and calls would.",
     "symd collect of": "Half of it is not the index: of 20 ms (on a machine shared by others, where facts and index in one process take 5.9) 6 to 7 are the process that reads, 2.5 the command, and 8 to 10 the daemon: two calls, "
     "three files made and renamed, the index checked, and changes of thread and process. One process that does all of it, its store on the disk, takes 8.8 ms, 4.6 of them facts and index; a transaction of the catalogue takes 0.05, "
     "so that fewer of them would save little. Where threads may run Python for 5 ms instead of 0.5 it takes a tenth less, and a question beside it waits longer. What would close it: modules that come in one call and go to the process that reads together.",
