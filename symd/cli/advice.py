@@ -134,7 +134,6 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "-k --kernel", None, "write --by kernel, or for one kernel symd listing --profile PROFILE --function NAME FILE"),
     _OptionOfOthers("hot info names lines listing symbolize", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
     _OptionOfOthers("symbolize", "-f --functions -i --inlines --inlining -p", "", "functions and inlined calls are always shown, and symd addr2line takes addr2line's options"),
-    _OptionOfOthers("symbolize", "--output-style", None, "write --json, or --style llvm, --style gnu or --style json for the formats of llvm-symbolizer"),
     _OptionOfOthers("listing", "-d -D -S -l --disassemble --disassemble-all --source --line-numbers --dump-sass -sass", "", "instructions and their source lines are always shown"),
     _OptionOfOthers("listing", "--start-address", "--around"),
     _OptionOfOthers("listing", "--stop-address", None, "write --around PLACE --after N"),

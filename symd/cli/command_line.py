@@ -111,17 +111,31 @@ BELOW: dict[str, tuple[str, ...]] = {
 OTHERS = ("slim", "addr2line", "llvm-symbolizer")
 """Verbs that the help only names."""
 
+_SYNONYMS = {
+    "listing": "disas disasm disassemble disassembly objdump nvdisasm",
+    "symbolize": "lookup resolve",
+    "hot": "top hotspots hottest",
+    "info": "readelf cuobjdump inspect",
+    "names": "nm functions symbols",
+    "lines": "line-table linetable",
+    "locate": "break breakpoint",
+    "variables": "vars locals",
+    "view": "web",
+}
+"""Verb to words of other tools that do as it does."""
+SYNONYMS = {word: verb for verb, words in _SYNONYMS.items() for word in words.split()}
 MEANT = {
-    "listing": "disas disasm disassemble disassembly objdump nvdisasm asm sass isa dump source list x",
-    "symbolize": "addr2sym lookup resolve line srcline frames where address bt backtrace stack",
+    "listing": "asm sass isa dump source list x",
+    "symbolize": "addr2sym line srcline frames where address bt backtrace stack",
     "annotate": "decode crash log stacktrace",
-    "hot": "top hotspots hottest annotate-profile report-profile perf stat stats analyze",
+    "hot": "annotate-profile report-profile perf stat stats analyze",
     "profile": "convert export symbolize-profile flamegraph",
-    "info": "file readelf cuobjdump inspect show kernels ls-file",
-    "names": "nm functions symbols search find grep demangle",
-    "locate": "break breakpoint line2addr addresses",
-    "variables": "vars locals scope print p ptype types whatis",
-    "view": "web open browse gui report",
+    "info": "file show kernels ls-file",
+    "names": "search find grep demangle",
+    "lines": "debug-line decodedline",
+    "locate": "line2addr addresses",
+    "variables": "scope print p ptype types whatis",
+    "view": "open browse gui report",
     "extract": "unpack split unbundle",
     "core": "coredump",
     "run": "capture trace exec launch",
@@ -145,7 +159,7 @@ MEANT = {
     "setup gdb-script": "gdb",
     "setup lldb-script": "lldb",
 }
-"""Verb to words of other tools that mean it."""
+"""Verb to words of other tools that may mean it."""
 
 _EXPLAINED = {
     "report": "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page",
@@ -263,6 +277,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        args = [SYNONYMS.get(args[0], args[0]), *args[1:]]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:

@@ -24,6 +24,7 @@ from symd.cli.profile import (
     naming_profile,
     profile_module_options,
     profile_resolver,
+    say_nothing_resolved,
 )
 from symd.cli.unresolved import daemon_hints, profile_notes, unknown_names, unresolved_notes
 from symd.config import Limits
@@ -35,7 +36,6 @@ from symd.profiles.hot import BY, HotProfile, HotRow, hot
 from symd.profiles.placed import AddressPlaces
 from symd.profiles.samples import SampledProfile, Value, shown_name
 from symd.query.demangler import Demangler
-from symd.system.messages import complain
 
 SHOWN = 20
 """Places that are printed where nobody says how many."""
@@ -113,8 +113,8 @@ def command(
         for line in text_lines(source, found, rows):
             write_line(line)
     nothing = all(row.place.reason is not None for row in found.rows)
-    if nothing and found.rows and not modules and server is None:
-        complain("no module was given: -m FILE names the one that ran")
+    if nothing and found.rows and server is None:
+        say_nothing_resolved(modules)
     say_notes(notes)
     if files_of := _source_files(found):
         say_unused_rules(source, unused_rules(rules, files_of))

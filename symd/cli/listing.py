@@ -4,6 +4,7 @@ terminal.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -356,6 +357,7 @@ share (from 0 to 1, of the whole profile). A code object that cannot be disassem
     epilog=f"{_JSON_HELP}\n"
     + example(
         "symd listing program.bin\n"
+        "symd listing program.bin vadd\n"
         "symd listing --function vadd --source-root ~/src program.bin\n"
         "symd listing --around vadd+0x1b0 --before 2 --after 2 program.bin\n"
         "symd listing --profile stalls.csv program.bin\n"
@@ -363,6 +365,7 @@ share (from 0 to 1, of the whole profile). A code object that cannot be disassem
     ),
 )
 @file_verb
+@click.argument("place", required=False)
 @object_option
 @debug_option
 @click.option(
@@ -391,6 +394,7 @@ def command(
     as_json: bool,
     path: str | None,
     debug: str | None,
+    place: str | None,
     function: str | None,
     around: str | None,
     before: int | None,
@@ -403,6 +407,8 @@ def command(
     demangle: bool,
 ) -> int:
     """Show each function of FILE: its source lines with their instructions, then the instructions without a line.
+    PLACE is a function or kernel that is shown alone, as --function NAME has it, or a place in the code that is shown
+    with what is around it, as --around QUERY has it.
 
     Each instruction is shown once, below the line it comes from; if that line was inlined, a note names the function
     it was inlined into. With --around, instructions are in address order, and => marks the place. Disassembly needs
@@ -411,6 +417,8 @@ def command(
     disassembled, for example because time ran out; the last line on standard error says how many.
     """
     allowed = allowed_folders(roots, rules)
+    if place is not None:
+        function, around = _placed(place, function, around)
     part = ListingPart(None if path is None else ObjectPath(path), _within(function, around, before, after), target)
     with open_module(file, server, limits, debug, path) as opened:
         module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
@@ -436,6 +444,13 @@ def command(
             raise NoDebugData("there is nothing to list", where=module.name)
     say_unused_rules(file, unused)
     return _completeness(file, found + 1, problems)
+
+
+def _placed(place: str, function: str | None, around: str | None) -> tuple[str | None, str | None]:
+    """PLACE as the function, or as the query that is meant by it. Raises ``UsageError`` where it can be neither."""
+    if function is not None or around is not None or Path(place).exists() or re.search(r"\.\w+:[0-9]|\.html?$", place):
+        raise click.UsageError(f"Got unexpected extra argument ({place})", click.get_current_context())
+    return (None, place) if re.match(r"[0-9(]|.*\+", place) else (place, None)
 
 
 def _within(function: str | None, around: str | None, before: int | None, after: int | None) -> CodePart | None:

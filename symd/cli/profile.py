@@ -167,6 +167,15 @@ def profile_resolver(
         yield profiles.Resolver(sources, named, read_uri=files.read)
 
 
+def say_nothing_resolved(modules: Sequence[str]) -> None:
+    """Say how the module of a profile is named in which nothing could be resolved with these ``-m``."""
+    files = [each for each in modules if Path(each).exists()]  # ID=FILE has no file of that name
+    if not modules:
+        complain("no module was given: -m FILE names the one that ran")
+    elif len(files) == 1:
+        complain(f"if {files[0]} is what the profile calls NAME, write -m NAME={quote(files[0])}")
+
+
 def check_no_module(data: bytes, source: str, target: str | None = None) -> None:
     """Raises InvalidInput where what should be a profile is a module; ``target`` is the argument behind it, which
     may be the profile."""
@@ -292,8 +301,8 @@ def command(
         zipped = to is not None and target.endswith(".gz")
         written = gzipped.compress(done.data) if zipped else done.data
         write_file_or_stdout(target, written, hint="choose another OUT")
-    if nothing and not modules and server is None and not as_json:
-        complain("no module was given: -m FILE names the one that ran")
+    if nothing and server is None and not as_json:
+        say_nothing_resolved(modules)
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
     return NO if nothing else 0
 

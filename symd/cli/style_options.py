@@ -293,7 +293,12 @@ def style_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         shell_complete=complete_files,
         help="The same as FILE, for compatibility with llvm-symbolizer and addr2line.",
     )
-    @click.option("--style", type=click.Choice(STYLES), help="Write like llvm-symbolizer with this --output-style.")
+    @click.option(
+        "--style",
+        "--output-style",
+        type=click.Choice(STYLES, case_sensitive=False),
+        help="Write like llvm-symbolizer with this --output-style.",
+    )
     @click.option("-s", "--basenames", is_flag=True, help="With --style: leave folders out of file names.")
     @click.option("-p", "--pretty-print", "pretty", is_flag=True, help="With --style: write one line per frame.")
     @click.option("-a", "--addresses", is_flag=True, help="With --style: show each address.")

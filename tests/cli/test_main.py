@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from symd.cli.command_line import BELOW, GROUP, MEANT, OTHERS, SECTIONS, VERBS, ended, full_name
+from symd.cli.command_line import BELOW, GROUP, MEANT, OTHERS, SECTIONS, SYNONYMS, VERBS, ended, full_name
 from symd.cli.process import Terminated
 from symd.client import Client
 from symd.errors import DataLoss, KernelNotFound, LimitExceeded, SymdError
@@ -60,8 +60,13 @@ def test_a_verb_below_another_is_the_same_with_that_word_and_without(run: Run, a
         assert run(above, verb, "--help").out.partition("\n")[2] == run(verb, "--help").out.partition("\n")[2]
 
 
+@pytest.mark.parametrize(("word", "verb"), SYNONYMS.items())
+def test_a_word_of_another_tool_does_as_the_verb_does(run: Run, word: str, verb: str):
+    assert run(word, "--help").out == run(verb, "--help").out
+
+
 def test_words_of_other_tools_mean_verbs_that_there_are(run: Run):
-    words = [word for each in MEANT.values() for word in each.split()]
+    words = [*SYNONYMS, *(word for each in MEANT.values() for word in each.split())]
     assert len(words) == len(set(words))
     assert not set(words) & {verb for verb, _ in VERBS}
     known = {full_name(verb) for verb, _ in VERBS}

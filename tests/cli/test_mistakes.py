@@ -25,10 +25,6 @@ OPTIONS = {
         ("symbolize", "-a", SHADE, "0x1978"),
         "go with --style llvm, gnu or json; symd addr2line takes addr2line's options (see",
     ),
-    "llvm-symbolizer's styles": (
-        ("symbolize", "--output-style=JSON", SHADE, "0x1978"),
-        "No such option '--output-style'; write --json, or --style llvm, --style gnu or --style json",
-    ),
     "addr2line without its name": (("-e", SHADE, "0x1978"), f"after the verb: symd symbolize -e {SHADE} 0x1978 (see"),
     "objdump's disassembly": (("listing", "-d", "-S", SHADE), f"are always shown: write symd listing {SHADE} (see"),
     "objdump's range": (
@@ -118,7 +114,7 @@ ORDERS = {
     "no verb, but a file": ((SHADE, "0x1978"), f"or symd symbolize {SHADE} 0x1978 (see"),
     "a query without FILE": (("symbolize", "--server", "default", "shade+0x80"), "(FILE comes first: symd symbolize FILE shade+0x80)"),
     "a debugger's step": (("step",), "no verb 'step'; a debugger runs the program, and symd answers it: docs/tutorials/debugger.md (see"),
-    "a debugger's code": (("disas",), "did you mean listing? (see"),
+    "a debugger's code": (("disas",), "Missing argument 'FILE'; write, for example: symd listing program.bin"),
     "a debugger's stack": (("bt",), "did you mean symbolize? (see"),
     "a debugger": (("setup", "gdb"), "did you mean setup gdb-script? (see"),
     "an editor": (("vscode",), "; symd setup samples DIR copies the extension (vscode) and the debug adapter"),
