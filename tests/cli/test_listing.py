@@ -36,6 +36,7 @@ TABLE = (
     (Reason.GAP, 1, 0, 0, 0, 0, 0, 0, 0),  # 8
 )
 KINDS = (np.uint8, *([np.uint32] * 6), np.uint8, np.uint32)
+SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
 LOCATIONS = Locations(*(np.array(c, k) for c, k in zip(zip(*TABLE, strict=True), KINDS, strict=True)), STRINGS)
 PLACES = (TextSection("", ".text.vadd", 1, 0x100),)
 WHERE = [1, 3, 2, 5, 1, 6, 7, 8]
@@ -383,3 +384,14 @@ def test_a_function_that_is_only_inlined_is_answered_with_where_to_find_its_code
     assert (outcome.code, outcome.out) == (1, "")
     assert f"symd locate {sample} blend finds one that is only inlined" in outcome.err
     assert run("locate", sample, "blend").code == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "option"),
+    [("shade", "--function"), ("shade+0x80", "--around"), ("0x1978", "--around"), ("(.text)+0x178", "--around")],
+)
+def test_a_place_behind_the_file_is_the_function_or_what_is_around(run: Run, place: str, option: str) -> None:
+    shown = run("listing", SHADE, place)
+    assert shown.code == 0
+    assert (shown.code, shown.out) == (0, run("listing", SHADE, option, place).out)
+    assert "v_cmp" in shown.out

@@ -67,10 +67,6 @@ HINTS = {
     "a file to collect": (("collect", "--once", "--out", "{folder}/out", SHADE), "symd info --server default"),
     "a file behind its address": (("symbolize", "0x1640", SHADE), "FILE comes first"),
     "an address alone": (("symbolize", "0x1640"), "'0x1640' is an address (FILE comes first"),
-    "a kernel behind a file": (
-        ("listing", SHADE, "shade"),
-        f"; write symd listing {SHADE} --function shade (see symd listing",
-    ),
     "a process by name": (("attach", "nosuch"), "'nosuch' is not a process ID"),
     "no process": (("attach", "0"), "'0' is not a process ID"),
     "a process of many digits": (("attach", "9" * 5000), "9' is not a process ID"),
@@ -148,14 +144,6 @@ NEXT = {
     ),
     "a profile behind a page's module": (("view", ZEBIN, STALLS), f"symd view {ZEBIN} --profile {STALLS} (see"),
     "a page behind a module": (("view", ZEBIN, "page.html"), f"symd view {ZEBIN} -o page.html (see"),
-    "a place behind a module": (
-        ("listing", ZEBIN, "smooth+0x80"),
-        f"; write symd listing {ZEBIN} --around smooth+0x80 (see",
-    ),
-    "a function behind a module": (
-        ("listing", ZEBIN, "smooth"),
-        f"; write symd listing {ZEBIN} --function smooth (see",
-    ),
     "an order": (("hot", "--sort", "line", STALLS), f"; write symd hot --by line {STALLS} (see symd hot --help"),
     "a table": (("hot", "--csv", STALLS), f"; write symd hot --json {STALLS} (see"),
     "a kernel of a profile": (("hot", "--kernel", "k", STALLS), "--by kernel, or for one kernel symd listing"),
