@@ -140,6 +140,8 @@ _OPTIONS: Final = (
     _OptionOfOthers("listing", "--disassemble-symbols --symbol --kernels", "--function"),
     _OptionOfOthers("info", "-a --all -l --list-elf -W --wide", "", "everything is shown"),
     _OptionOfOthers("extract", "-o --output --outdir -C --directory", "", "DIR comes after FILE"),
+    _OptionOfOthers("slim", "-g -S -d --strip-debug --strip-all", "", "OUT has the code, and OUT.debug the debug data"),
+    _OptionOfOthers("slim", "-o --output", "", "OUT comes after IN"),
     _OptionOfOthers("view listing", "-p", "--profile"),
     _OptionOfOthers("view", "--port --http", None, "write --address 127.0.0.1:PORT"),
     _OptionOfOthers("serve", "--port", None, "write --address HOST:PORT (gRPC) or --http HOST:PORT (browsers)"),
@@ -163,13 +165,16 @@ def _other_option(option: str, verb: str, typed: Sequence[str]) -> str:
         return ""
     if found.instead is None:
         return found.why
+    instead = {
+        name: each.instead
+        for each in _OPTIONS
+        if verb in each.verbs.split() and each.instead is not None
+        for name in each.options.split()
+    }
     words: list[str] = []
-    for word in typed:
+    for word in typed:  # what is typed next must not be refused for another option
         name, equals, value = word.partition("=")
-        if name in found.options.split():
-            words += filter(None, [found.instead, value if equals else ""])
-        else:
-            words.append(word)
+        words += filter(None, [instead[name], value if equals else ""]) if name in instead else [word]
     called = f"write {_call(words)}"
     return f"{found.why}: {called}" if found.why else called
 
@@ -242,8 +247,10 @@ def _misplaced(message: str, verb: str, context: click.Context) -> str:
     text = extra[1]
     first, second = (
         str(next((context.params[each] for each in names if context.params.get(each)), ""))
-        for names in (("source", "file"), ("target", "query"))
+        for names in (("source", "file", "log"), ("target", "query"))
     )
+    if verb == "serve" and os.path.isfile(text):  # noqa: PTH113 - pathlib is slow to load
+        return f"a daemon takes no file; for a page in the browser write {_call(['view', text])}"
     if verb in _ONE_FILE and (turned := file_first(verb, first, [text])):
         return turned
     if verb == "serve" and text.isdecimal():
@@ -258,6 +265,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> str:
         (is_turned, "modules go after -m:", [verb, "-m", second, first, text]),
         (verb == "profile", "modules go after -m:", [verb, "-m", first, second, text]),
         (verb == "core", "modules go after -m:", [verb, "-m", text, first]),
+        (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", [verb, "-m", first, text]),  # noqa: PTH113 - as above
         (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", first, "-o", text]),
         (first_is_profile and os.path.exists(text), "a profile goes after --profile:", [verb, text, "--profile", first]),  # noqa: PTH110 - pathlib is slow to load
         (shows and os.path.exists(text), "a profile goes after --profile:", [verb, first, "--profile", text]),  # noqa: PTH110 - pathlib is slow to load

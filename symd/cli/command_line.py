@@ -135,7 +135,7 @@ MEANT = {
     "lines": "debug-line decodedline",
     "locate": "line2addr addresses",
     "variables": "scope print p ptype types whatis",
-    "view": "open browse gui report",
+    "view": "open browse gui http report",
     "extract": "unpack split unbundle",
     "core": "coredump",
     "run": "capture trace exec launch",
@@ -155,7 +155,6 @@ MEANT = {
     "daemon store": "backup copy repair gc",
     "doctor": "diagnose devices drivers",
     "setup": "install config configure",
-    "setup samples": "examples",
     "setup gdb-script": "gdb",
     "setup lldb-script": "lldb",
 }
@@ -163,6 +162,7 @@ MEANT = {
 
 _EXPLAINED = {
     "report": "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page",
+    "examples": "symd setup samples . writes them into this folder",
     "restart": "symd daemon stop ends the daemon, and symd serve starts it",
     **dict.fromkeys(
         ("step", "next", "stepi", "nexti", "finish", "continue", "c", "s", "n"),

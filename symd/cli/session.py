@@ -150,6 +150,8 @@ class Session:
         if isinstance(query, ByKernel) and query.kernel.startswith("."):
             place = f"({query.kernel})+{self.unlike.rpartition('+')[2].strip()}"
             return f"put section names in parentheses: symd symbolize {quote(file)} {quote(place)}"
+        if isinstance(query, ByKernel) and " " in query.kernel.split("(")[0].strip():
+            return f"is this a log? symd annotate -m {quote(file)} LOG adds the lines to it"
         said = f"there is no kernel or function of that name; symd names {quote(file)} '*' shows all names"
         if not isinstance(query, ByKernel):
             return said

@@ -59,6 +59,26 @@ OPTIONS = {
     "an option that is like none": (("hot", "--gpu", PPROF), "No such option '--gpu' (see"),
     "an option that is misspelled": (("hot", "--modul", SHADE, PPROF), "'--modul'. Did you mean '--module'? (see"),
     "perf's report": (("report", "-i", PPROF), "; symd hot -m FILE PROFILE prints the hottest lines, and symd view"),
+    "strip's options": (
+        ("slim", "-g", SHADE, "-o", "x.co"),
+        f"OUT has the code, and OUT.debug the debug data: write symd slim {SHADE} x.co (see",
+    ),
+    "the styles of another tool with its frames": (
+        ("symbolize", SHADE, "-i", "--adjust-vma=1", "0x1978"),
+        f"write symd symbolize {SHADE} --adjust-vma=1 0x1978 (see",
+    ),
+    "a daemon of a file": (
+        ("serve", SHADE),
+        f"; a daemon takes no file; for a page in the browser write symd view {SHADE} (see",
+    ),
+    "a module before a log": (
+        ("annotate", SHADE, STALLS),
+        f"; modules go after -m: symd annotate -m {SHADE} {STALLS} (see",
+    ),
+    "samples of the tool": (
+        ("examples",),
+        "no verb 'examples'; symd setup samples . writes them into this folder (see",
+    ),
     "gdb's list": (("list", SHADE, "shade"), "no verb 'list'; did you mean listing?"),
     "pprof's count": (("hot", "--limit", "5", STALLS), "; -n N shows N places (see"),
     "all places": (("hot", "-n", "-1", STALLS), "; -n 0 shows all (see"),

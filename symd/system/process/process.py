@@ -90,8 +90,9 @@ def _environment_block(environment: Mapping[str, str]) -> bytes:
 def _answer(launcher: socket.socket, environment: bytes) -> bytes:
     """What the launcher says until it is the program, or has ended."""
     said = bytearray()
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may be the program already, and have ended
         launcher.sendall(environment, socket.MSG_NOSIGNAL)
+    with contextlib.suppress(ConnectionResetError):
         while piece := launcher.recv(_ANSWER_BYTES):
             said += piece
     return bytes(said)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from symd.model.waiting import waited_for
+from symd.system.process import launcher, process
 from symd.system.process.process import _LAUNCHER, ProcessLimits, signal_name
 from symd.system.process.run import Ended, ExitStatus, Limit, run
 from tests.daemon.processes import children
@@ -322,3 +323,11 @@ def test_a_child_whose_answer_nobody_wants_is_ended(python, tmp_path: Path, aske
         python(f"import os; open('pid', 'w').write(str(os.getpid()))\n{FOREVER}")
     assert (tmp_path / "pid").exists() is bool(asked)
     assert not asked or gone(int((tmp_path / "pid").read_text()))
+
+
+def test_what_a_launcher_said_counts_where_its_program_has_ended_before_it_is_asked() -> None:
+    ours, its = socket.socketpair()
+    with ours:
+        with its:
+            its.sendall(launcher.BEGUN)
+        assert process._answer(ours, b"") == launcher.BEGUN
