@@ -327,8 +327,11 @@ class ModuleStore(ABC):
         return is_first
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
-        """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""
+        """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts. One that was
+        admitted stays as it is: somebody was told that it is there."""
         with self._removing() as removed, self._changing(digest) as connection:
+            if rows.is_admitted(connection, digest):
+                return
             self._take_out(connection, checked_digest(digest), removed.remove)
         self._notify_removed([digest])
         self.remember_failure(digest, version, error)
