@@ -148,9 +148,9 @@ class Late(InProcessReader):
         return super().ask(module, question)
 
 
-def test_a_removal_waits_for_an_attempt_that_takes_too_long_and_does_not_fail_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when a thread waits for the lock of a module."""
     waits, original = threading.Event(), ModuleLocks._holder
 
     def noticed(locks: ModuleLocks, digest: str, mine: Future[None]) -> Future[None]:
@@ -160,6 +160,31 @@ def test_a_removal_waits_for_an_attempt_that_takes_too_long_and_does_not_fail_wi
         return holder
 
     monkeypatch.setattr(ModuleLocks, "_holder", noticed)
+    return waits
+
+
+def test_two_uploads_of_a_module_that_takes_too_long_are_both_told_so(
+    tmp_path: Path, waits: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither is told that there is no such module, which the other had refused."""
+    reader, both, put = Late(), threading.Barrier(2), Store.put
+
+    def put_together(store: Store, *arguments: Any) -> str:
+        both.wait(LONG)  # for neither it is there
+        return put(store, *arguments)
+
+    monkeypatch.setattr(Store, "put", put_together)
+    with Engine(Store(tmp_path), reader=reader) as engine, ThreadPoolExecutor(2) as threads:
+        uploads = [threads.submit(engine.add, RAYCAST) for _ in range(2)]
+        assert waits.wait(LONG)
+        reader.go_on.set()
+        assert [type(upload.exception(LONG)) for upload in uploads] == [DeadlineExceeded] * 2
+        assert list(engine.modules()) == []
+
+
+def test_a_removal_waits_for_an_attempt_that_takes_too_long_and_does_not_fail_with_it(
+    tmp_path: Path, waits: threading.Event
+) -> None:
     reader = Late()
     with Engine(Store(tmp_path), reader=reader) as engine, ThreadPoolExecutor(2) as threads:
         digest = engine.store.put(RAYCAST)
