@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 
 from symd.index.lookup import Index
+
+_LEAST_COMPACTED = 64
+"""A heap of fewer entries is left as it is."""
 
 
 class IndexCache:
@@ -48,7 +51,7 @@ class IndexCache:
             self._forget(digest)
             item.used = self._turn
             self._items[digest] = item
-            heappush(self._oldest, (self._turn, digest))
+            self._note_oldest(digest)
             self._turn += 1
             self._held += item.weight
             self._shrink()
@@ -61,6 +64,14 @@ class IndexCache:
         """Let go of a module's index."""
         with self._lock:
             self._forget(digest)
+
+    def _note_oldest(self, digest: str) -> None:
+        """Add an index to the heap, which is made anew where most of it is of indexes that are gone."""
+        if len(self._oldest) < 2 * len(self._items) + _LEAST_COMPACTED:
+            heappush(self._oldest, (self._turn, digest))
+        else:
+            self._oldest = [(item.used, each) for each, item in self._items.items()]
+            heapify(self._oldest)
 
     def _shrink(self) -> None:
         """What was asked for since it was noted is noted anew, so that the heap's top is in truth the oldest."""

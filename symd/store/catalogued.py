@@ -327,10 +327,16 @@ class ModuleStore(ABC):
         return is_first
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
-        """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""
-        with self._removing() as removed, self._changing(digest) as connection:
-            self._take_out(connection, checked_digest(digest), removed.remove)
-        self._notify_removed([digest])
+        """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts. One that was
+        admitted stays as it is: somebody was told that it is there. One that is gone need not be removed."""
+        with self._removing() as removed, self._catalogue.writing() as connection:
+            if rows.is_admitted(connection, digest):
+                return
+            is_there = rows.exists(connection, digest)
+            if is_there:
+                self._take_out(connection, checked_digest(digest), removed.remove)
+        if is_there:
+            self._notify_removed([digest])
         self.remember_failure(digest, version, error)
 
     def relabel(self, digest: str, label: str) -> None:

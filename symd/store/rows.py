@@ -88,6 +88,12 @@ def exists(connection: Connection, digest: str) -> bool:
     return connection.execute("SELECT 1 FROM modules WHERE sha256 = ?", (digest,)).fetchone() is not None
 
 
+def is_admitted(connection: Connection, digest: str) -> bool:
+    """Whether a module is there and could be opened, so that its row names its format."""
+    query = "SELECT 1 FROM modules WHERE sha256 = ? AND format <> ''"
+    return connection.execute(query, (digest,)).fetchone() is not None
+
+
 def keep_index(connection: Connection, digest: Digest, version: int, size: int) -> None:
     """Note an index file of ``size`` bytes; failures and attempts remembered up to ``version`` are forgotten."""
     connection.execute(

@@ -31,6 +31,21 @@ def test_the_cache_keeps_what_fits_and_always_the_last() -> None:
     assert tiny.get("b") is index
 
 
+def test_what_is_put_and_forgotten_leaves_nothing() -> None:
+    data = build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits())
+    cache = IndexCache(Index(data).weight * 3)
+    for name in "ab":
+        cache.put(name, Index(data))
+    cache.get("a")
+    for number in range(1000):
+        cache.put(str(number), Index(data))
+        cache.forget(str(number))
+    assert len(cache._oldest) < 100
+    for name in "cd":
+        cache.put(name, Index(data))
+    assert sorted(cache.digests()) == ["a", "c", "d"]
+
+
 def test_indexes_that_are_looked_at_once_each_share_a_turn() -> None:
     """A number for each look would be made and freed where the processor has neither."""
     data = build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits())

@@ -352,3 +352,14 @@ def test_a_start_with_two_thousand_modules_opens_none_of_them(tmp_path: Path) ->
     command = [sys.executable, "-c", OPENED, str(tmp_path / "store")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout.split(), done.stderr) == (["0", "0", "True"], "")
+
+
+def test_only_a_module_that_nobody_admitted_is_refused(store: Store):
+    error = Malformed("bad", where="w")
+    admitted, new = store.put(b"admitted"), store.put(b"new")
+    store.admit(admitted, "spirv")
+    for digest in (admitted, new):
+        store.refuse(digest, 1, error)
+    assert store.missing([admitted, new]) == [new]
+    assert store.failure(admitted, 1) is None
+    assert isinstance(store.failure(new, 1), Malformed)

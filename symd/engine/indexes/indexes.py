@@ -107,11 +107,21 @@ class SummaryCache:
     def get(self, digest: str) -> Outlined | None:
         return self._kept.get(digest)
 
+    def digests(self) -> tuple[str, ...]:
+        """The modules that are kept."""
+        return tuple(self._kept)
+
     def keep(self, digest: str, outlined: Outlined) -> None:
         with self._lock:  # another thread's insertion would end the iteration
             while len(self._kept) >= _MOST_OUTLINES and digest not in self._kept:
                 del self._kept[next(iter(self._kept))]
             self._kept[digest] = outlined
+
+    def replace(self, digest: str, known: Outlined, outlined: Outlined) -> None:
+        """Keep ``outlined`` where ``known`` is what is kept of the module still."""
+        with self._lock:
+            if self._kept.get(digest) is known:
+                self._kept[digest] = outlined
 
     def forget(self, digest: str) -> None:
         with self._lock:
@@ -120,7 +130,8 @@ class SummaryCache:
 
 class ModuleLocks:
     """A lock for each module, by digest. Safe to use from several threads. A holder that passes a limit of time
-    passes its error on to all who wait, who do not begin anew: each of them would take as long again."""
+    passes its error on to all who wait for the same work, who do not begin anew: each of them would take as long
+    again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -138,15 +149,16 @@ class ModuleLocks:
             self._thread.never_waits = False
 
     @contextmanager
-    def hold(self, digest: str) -> Iterator[None]:
-        """Hold the lock of a module. Raises ``DeadlineExceeded`` where the holder before passed a limit of time."""
+    def hold(self, digest: str, *, shares_limit: bool = True) -> Iterator[None]:
+        """Hold the lock of a module. Raises ``DeadlineExceeded`` where the holder before passed a limit of time; for
+        work of another kind, which does not take that long, ``shares_limit`` is false, and it begins then."""
         mine: Future[None] = Future()
         mine.set_running_or_notify_cancel()  # nobody who waits for it can cancel it
         while (holder := self._holder(digest, mine)) is not mine:
             if getattr(self._thread, "never_waits", False):
-                raise Pending(holder)
+                raise Pending(holder if shares_limit else _ended(holder))
             late = holder.exception()
-            if late is not None:
+            if late is not None and shares_limit:
                 raise copy(late)
         late = None
         try:
@@ -166,6 +178,14 @@ class ModuleLocks:
         """What the holder of the lock will complete: ``mine`` where the lock was free, and is taken now."""
         with self._lock:
             return self._released.setdefault(digest, mine)
+
+
+def _ended(work: Future[None]) -> Future[None]:
+    """A future that is done when ``work`` is, without its error."""
+    ended: Future[None] = Future()
+    ended.set_running_or_notify_cancel()
+    work.add_done_callback(lambda _: ended.set_result(None))
+    return ended
 
 
 T = TypeVar("T")
@@ -283,7 +303,7 @@ class IndexManager:
     def remove(self, digest: str) -> None:
         """Take a module out of the store and forget its index, also one that is being made. Raises
         ``ModuleNotFound``."""
-        with self._locks.hold(digest):
+        with self._locks.hold(digest, shares_limit=False):
             self._store.remove(digest)
             self._outlined.forget(digest)
             self._cache.forget(digest)
@@ -305,7 +325,7 @@ class IndexManager:
 
     def _forget(self, digests: Sequence[str] | None) -> None:
         """Let go of modules that are gone; None: of all."""
-        for digest in self._cache.digests() if digests is None else digests:
+        for digest in (*self._cache.digests(), *self._outlined.digests()) if digests is None else digests:
             self._outlined.forget(digest)
             self._cache.forget(digest)
 
@@ -340,9 +360,10 @@ class IndexManager:
             return found
 
     def _check_there(self, digest: str) -> None:
-        """A module that another process removed while its index was opened is not kept open: nobody else would say
+        """A module that was removed while its index was opened, or it was outlined, is not kept: nobody else would say
         so."""
         if not self._store.is_catalogued(digest):
+            self._outlined.forget(digest)
             self._cache.forget(digest)
             self._store.record(digest)  # says why, or that it has come back
 
@@ -406,6 +427,10 @@ class IndexManager:
             return None
         made = Outlined(unpack(summary))
         self._outlined.keep(digest, made)
+        if self._store.index(digest, VERSION) is not None:
+            self._outlined.forget(digest)  # the index was made meanwhile
+            return None
+        self._check_there(digest)
         if self._reader.elsewhere:
             threading.Thread(target=self._build_in_background, args=(digest,), daemon=True).start()
         return made
@@ -416,8 +441,9 @@ class IndexManager:
             file = self.ask(digest, IndexFor(tuple(queries)))
             if file is None:
                 return None
-            outlined = outlined._replace(some=Index.checked(file), queries=queries)
-            self._outlined.keep(digest, outlined)
+            known = outlined
+            outlined = known._replace(some=Index.checked(file), queries=queries)
+            self._outlined.replace(digest, known, outlined)
         return outlined.some
 
     def _build_in_background(self, digest: str) -> None:
