@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
+from itertools import pairwise
 
 from symd.config import Limits
 from symd.core import scopes as core
@@ -144,18 +145,36 @@ class _AddressReading:
             raise NotPlain("a function in pieces has a row without a line")
         if any(first < edge < last for _, start, end in self._symbols() for edge in (start, end)):
             raise NotPlain("labels divide a function that has a row without a line")
-        rows, number, steps = self._lines.rows, self._row.number, 0
-        while number > 0 and first < rows.address[number] <= last:
-            number -= 1
-            row = _Row(number, *rows.address[number : number + 2])
-            if row.start == row.stop or row.start < first or row.start > last:
-                continue
+        steps = 0
+        for row in self._rows_before(first, last):
             steps += len(self._scopes.ranges[0])
-            if steps > _MOST_STEPS or self._scopes.divide(row.start, row.stop):
+            if row.start < first or steps > _MOST_STEPS or self._scopes.divide(row.start, row.stop):
                 raise NotPlain("no row near has a line in the same scope")
-            if rows.line[number] and self._scopes.at(row.start)[0] == chain:
+            if self._lines.rows.line[row.number] and self._scopes.at(row.start)[0] == chain:
                 return row
         return None
+
+    def _rows_before(self, first: int, last: int) -> Iterator[_Row]:
+        """The rows before the one at the address that hold any of [first, last), by their addresses, the nearest first.
+        A file has its line sequences in any order. Raises NotPlain where they overlap there."""
+        address = self._lines.rows.address
+        extents = sorted(
+            (address[begin], address[stop - 1], begin, stop)
+            for begin, stop in self._sequences()
+            if address[begin] < last and max(first, address[begin]) < address[stop - 1]
+        )
+        if any(before[1] > after[0] for before, after in pairwise(extents)):
+            raise NotPlain("line sequences overlap")
+        for start, _, begin, stop in reversed(extents):
+            if start > self._row.start:
+                continue
+            is_its_own = begin <= self._row.number < stop
+            for number in range(self._row.number if is_its_own else stop - 1, begin, -1):
+                row = _Row(number - 1, *address[number - 1 : number + 1])
+                if row.stop <= first:
+                    return
+                if row.start < row.stop:
+                    yield row
 
     def _frames_without_row(self) -> tuple[PlainFrame, ...]:
         """The frames of code without a row: the only function symbol that holds it."""

@@ -123,9 +123,11 @@ class Index:
 
     @cached_property
     def _as_written(self) -> Index:
-        if not len(self.columns.written_range) and not self.derived.has_bodies:
-            return self
-        return Index(self.buffer, as_written=True, one_table=self._one_table)
+        return Index(self.buffer, as_written=True, one_table=self._one_table) if self._differs_as_written else self
+
+    @property
+    def _differs_as_written(self) -> bool:
+        return bool(len(self.columns.written_range)) or self.derived.has_bodies
 
     @cached_property
     def strings(self) -> Strings:
@@ -142,12 +144,14 @@ class Index:
 
     @property
     def weight(self) -> int:
-        """Bytes that this index takes while it is open: its file, mapped, what large batches have it work out, the
-        answers that it keeps, and its description once somebody looks at it, which in the file is compressed."""
+        """Bytes that this index takes while it is open: its file, mapped, what large batches have it work out and the
+        answers that it keeps, both a second time where answers as written are others, and its description once
+        somebody looks at it, which in the file is compressed."""
         ranges: int = self._range_count
         kept = min(ranges, KEPT_ANSWERS) * _ANSWER_BYTES + min(ranges * _OPEN_RANGE_BYTES, KEPT_PAGES)
         described = decompressed_size(self.columns.summary) * _SUMMARY_OBJECTS
-        return _OBJECT_BYTES + self.size + ranges * _RANGE_BYTES + kept + described
+        views = 2 if self._differs_as_written else 1
+        return self.size + views * (_OBJECT_BYTES + ranges * _RANGE_BYTES + kept) + described
 
     @cached_property
     def objects(self) -> list[ObjectPath]:

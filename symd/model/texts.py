@@ -34,6 +34,13 @@ def in_utf8(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+def utf8_size(text: str | None) -> int:
+    """Bytes of a text in a message, where three stand for a surrogate; 0 of None."""
+    if text is None:
+        return 0
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def checked_text(text: str, what: str, hint: str) -> str:
     """Raises BadQuery for what is no text, or has surrogates, which no encoding has; ``what`` it is and ``hint`` say
     what to pass."""

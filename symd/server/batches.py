@@ -12,6 +12,7 @@ from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, Tex
 from symd.model.arguments import ColumnQuestion
 from symd.model.columns import U32
 from symd.model.contexts import DeviceAnswers, DeviceCandidate
+from symd.model.texts import utf8_size
 from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, add_device_answer, used_text_sections, write_columns
 from symd.rpc.wire.queries import Batch, from_request
 from symd.server.call import Call
@@ -26,7 +27,7 @@ QUERIES_AT_ONCE = 4
 FRAMES_AT_ONCE = 32
 """Frames of an answer that may be written there."""
 TEXT_AT_ONCE = 64 << 10
-"""Characters of their texts: such an answer is counted nowhere."""
+"""Bytes of their texts: such an answer is counted nowhere."""
 ROW_BYTES, FRAME_BYTES, CANDIDATE_BYTES, SECTION_BYTES, RANGE_BYTES = 32, 16, 8, 8, 16
 """About what an answer, a frame, a candidate, a text section and a range of one take beside their texts."""
 DEVICE_CANDIDATE_BYTES = 96
@@ -154,7 +155,7 @@ class ResponseSizeLimit:
         self._take(ROW_BYTES + FRAME_BYTES * len(answer.frames) + _text_size(answer), "answers")
         self.take_candidates(answer.candidates)
         for each in answer.ranges.frames if answer.ranges is not None else ():
-            self._take(RANGE_BYTES * len(each.code) + len(each.declared_file or ""), "ranges")
+            self._take(RANGE_BYTES * len(each.code) + utf8_size(each.declared_file), "ranges")
         return answer
 
     def take_frames(self, frames: Sequence[Frame]) -> None:
@@ -170,7 +171,7 @@ class ResponseSizeLimit:
         """Count candidates. Raises ``LimitExceeded`` where the response has no room for them."""
         for each in candidates:
             texts = each.path, each.section, each.kernel, each.function
-            self._take(CANDIDATE_BYTES + sum(len(text or "") for text in texts), "candidates")
+            self._take(CANDIDATE_BYTES + sum(map(utf8_size, texts)), "candidates")
 
     def take_texts(self, table: Locations, numbers: U32) -> None:
         """Count the texts of the locations with these numbers, each of which is there once. Raises
@@ -181,15 +182,15 @@ class ResponseSizeLimit:
     def take_text_sections(self, sections: Iterable[TextSection]) -> None:
         """Count the text sections that columns name. Raises ``LimitExceeded`` where there is no room for them."""
         for each in sections:
-            self._take(SECTION_BYTES + len(each.path) + len(each.section or ""), "text sections")
+            self._take(SECTION_BYTES + utf8_size(each.path) + utf8_size(each.section), "text sections")
 
     def take_device_candidates(self, candidates: Iterable[DeviceCandidate]) -> None:
         """Count what device addresses could mean. Raises ``LimitExceeded`` where there is no room for it."""
         for each in candidates:
-            size = DEVICE_CANDIDATE_BYTES + len(each.path or "")
+            size = DEVICE_CANDIDATE_BYTES + utf8_size(each.path)
             match each.query:
                 case ByKernel(name) | BySection(str(name)):
-                    size += len(name)
+                    size += utf8_size(name)
             self._take(size, "candidates")
 
     def _take(self, size: int, what: str) -> None:
@@ -203,16 +204,16 @@ class ResponseSizeLimit:
 
 
 def _text_size(answer: Answer) -> int:
-    """Characters of its texts: a module may make them of any length."""
-    own = len(answer.path or "") + len(answer.kernel or "") + len(answer.section or "")
+    """Bytes of its texts: a module may make them of any length."""
+    own = utf8_size(answer.path) + utf8_size(answer.kernel) + utf8_size(answer.section)
     return own + _frames_text_size(answer.frames)
 
 
 def _frames_text_size(frames: Iterable[Frame]) -> int:
-    """Characters of the texts of frames."""
+    """Bytes of the texts of frames."""
     size = 0
     for frame in frames:
-        size += len(frame.function or "") + len(frame.linkage_name or "") + len(frame.file or "")
+        size += utf8_size(frame.function) + utf8_size(frame.linkage_name) + utf8_size(frame.file)
     return size
 
 

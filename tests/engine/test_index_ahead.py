@@ -160,6 +160,22 @@ def test_nothing_stays_open_or_behind(engine: Engine, reader: Elsewhere, tmp_pat
     assert list((tmp_path / "incoming").iterdir()) == []
 
 
+def test_a_module_is_added_where_no_thread_can_be_started(engine: Engine, reader: Elsewhere, monkeypatch) -> None:
+    """Its index is made afterwards then, and its descriptor is closed."""
+    with engine.receive("") as arriving:
+        arriving.write(DATA)
+        before = _open_files()
+        monkeypatch.setattr(threading.Thread, "start", _no_thread)
+        assert arriving.commit(DIGEST).sha256 == DIGEST
+    assert _open_files() <= before
+    assert reader.begun == [True]
+    assert engine.symbolize_one(DIGEST, PLACE).frames
+
+
+def _no_thread(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def _end_threads() -> None:
     for thread in threading.enumerate():
         if thread.name == "symd-index-ahead":

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from symd.config import Limits
 from symd.engine.engine import Engine
+from symd.engine.indexes.background import BUILD_THREADS
+from symd.engine.reading.questions import InProcessReader, MakeIndex
 from symd.formats import containers
 from symd.index import VERSION, Index
 from symd.index.module import build_index
@@ -61,6 +64,32 @@ def test_who_asks_for_many_kernels_gets_the_whole_index(container: bytes, tmp_pa
             assert engine.store.index(digest, index_version()) is None
             engine.symbolize(digest, queries(number))
         assert engine.store.index(digest, index_version()) is not None
+
+
+class Blocked(InProcessReader):
+    """Says that others read, and makes no whole index before ``let_go`` is set."""
+
+    elsewhere = True
+
+    def __init__(self) -> None:
+        super().__init__(Limits())
+        self.let_go = threading.Event()
+
+    def ask(self, module, question):
+        assert not isinstance(question, MakeIndex) or self.let_go.wait(20)
+        return super().ask(module, question)
+
+
+def test_many_such_modules_are_indexed_by_a_few_threads(container: bytes, tmp_path: Path) -> None:
+    reader = Blocked()
+    with Engine(Store(tmp_path), reader=reader) as engine:
+        digests = [engine.add(container + bytes(4 * number)).sha256 for number in range(BUILD_THREADS + 2)]
+        begun = [thread for thread in threading.enumerate() if thread.name == "symd-build"]
+        reader.let_go.set()
+        assert len(begun) == BUILD_THREADS
+        for thread in begun:
+            thread.join(20)
+        assert all(engine.store.index(digest, index_version()) is not None for digest in digests)
 
 
 def index_version() -> int:

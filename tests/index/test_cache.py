@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import tracemalloc
 from pathlib import Path
 
 from symd.config import Limits
 from symd.index import Index
 from symd.index.cache import IndexCache
 from symd.index.module import build_index
+from tests.query.small import E, Object, S, Scope, index
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
 
@@ -76,6 +78,35 @@ def test_a_description_counts_as_it_is_expanded() -> None:
     notes = sum(map(len, index.summary.notes))
     assert notes > 10 * index.size
     assert index.weight > notes
+
+
+def test_what_is_worked_out_for_answers_as_written_counts() -> None:
+    """They are answered by a second view of the index, which has tables of its own."""
+    sound, contradictory = _many_rows((0x20, 5, S)), _many_rows()
+    assert sound.view(as_written=True) is sound
+    view = contradictory.view(as_written=True)
+    assert view is not contradictory
+    tracemalloc.start()
+    try:
+        assert len(view.derived.locations.reason) > ROWS
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken > 10 * ROWS
+    assert contradictory.weight - contradictory.size - (sound.weight - sound.size) > taken
+
+
+ROWS = 10_000
+
+
+def _many_rows(*of_call: tuple[int, int, int]) -> Index:
+    """A function of lines 20 to 39 with a call of one of lines 1 to 9 inlined into it, whose rows are ``of_call``."""
+    rows = [(0, 21, S), *of_call, *((4 * at, 20 + at % 2, S) for at in range(16, ROWS)), (4 * ROWS, 20, E)]
+    scopes = [
+        Scope("outer", 0, 4 * ROWS, lines=(20, 40)),
+        Scope("inner", 0x20, 0x40, parent=0, call_line=30, lines=(1, 10)),
+    ]
+    return index(Object(rows=rows, scopes=scopes, size=4 * ROWS, kernels=[("k", 0, 4 * ROWS)]))
 
 
 def _bundle(*entries: tuple[str, bytes]) -> bytes:

@@ -17,9 +17,10 @@ from symd.config import Limits
 from symd.errors import DeadlineExceeded, LimitExceeded
 from symd.index.format import Strings
 from symd.model.addresses import ByAddress, SectionOffset
-from symd.model.answers import Answer, Candidate, Reason, TextSection
+from symd.model.answers import Answer, Candidate, Frame, Reason, TextSection
 from symd.model.identities import ObjectPath
 from symd.model.waiting import check_wanted
+from symd.rpc.wire.fields import utf8
 from symd.server import batches, waiting
 from symd.server.call import Call, CallEnded
 from symd.server.config import Config
@@ -494,14 +495,36 @@ def test_candidates_are_counted_before_they_are_written(tmp_path, monkeypatch):
         room.taken_by(ambiguous[1])
 
 
-@pytest.mark.parametrize("text", ["path", "kernel", "section"])
-def test_every_text_of_an_answer_counts(text):
-    """A module's names are as long as whoever made it liked, and each answer spells them out."""
-    answer = Answer(Reason.EXACT, ObjectPath(""), None, None, 1, 0, 0)._replace(**{text: "n" * 70_000})
+@pytest.mark.parametrize("name", ["n" * 70_000, "\u4e00" * (70_000 // 3)], ids=["ascii", "three bytes"])
+@pytest.mark.parametrize("text", ["path", "kernel", "section", "function", "linkage_name", "file"])
+def test_every_text_of_an_answer_counts(text, name):
+    """A module's names are as long as whoever made it liked, in bytes, and each answer spells them out."""
+    answer = Answer(Reason.EXACT, ObjectPath(""), None, None, 1, 0, 0)
+    if text in answer._fields:
+        answer = answer._replace(**{text: name})
+    else:
+        answer = answer._replace(frames=(Frame(None, None, None, 0, 0, False)._replace(**{text: name}),))
     room = batches.ResponseSizeLimit(Limits(response_bytes=100_000))
     room.taken_by(answer)
     with pytest.raises(LimitExceeded):
         room.taken_by(answer)
+
+
+@pytest.mark.parametrize("letter", ["n", "\u00e9", "\u4e00", "\U0001f600", "\udcff"])
+def test_what_is_counted_is_what_a_message_carries(letter):
+    """Names in other scripts take up to four bytes a character."""
+    name = letter * 1000
+    carried = s.SymbolizeRequest(module=utf8(name)).ByteSize() - 3  # a tag, and two bytes of length
+    candidates = (Candidate(ObjectPath(""), None, 1, SectionOffset(0), name),)
+    batches.ResponseSizeLimit(Limits(response_bytes=carried + 100)).take_candidates(candidates)
+    sections = (TextSection(ObjectPath(""), name, 1, 0),)
+    batches.ResponseSizeLimit(Limits(response_bytes=carried + 100)).take_text_sections(sections)
+    room = batches.ResponseSizeLimit(Limits(response_bytes=carried - 1))
+    with pytest.raises(LimitExceeded):
+        room.take_candidates(candidates)
+    room = batches.ResponseSizeLimit(Limits(response_bytes=carried - 1))
+    with pytest.raises(LimitExceeded):
+        room.take_text_sections(sections)
 
 
 @pytest.mark.parametrize("text", ["path", "kernel", "section", "frames"])

@@ -47,6 +47,7 @@ from symd.model.arguments import ColumnQuestion
 from symd.model.columns import I32, I64, U8, U32, U64, in_groups, no_numbers
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, DeviceAnswers, DeviceCandidate, DevicePlace, Origin, Times
 from symd.model.identities import Digest, ObjectPath
+from symd.model.texts import utf8_size
 from symd.model.waiting import check_wanted
 from symd.query.code_ranges import check_ranged, ranged
 from symd.query.symbolize import QueryBudget, symbolize_origins
@@ -77,7 +78,7 @@ class AnswerTableBuilder:
         if isinstance(table.strings, Strings) and table.strings.text_bytes > self._room:  # before they are read
             self._check_room(table.strings.sizes(used_strings(table, answers.location)))
         part, renumbered = subset(table, answers.location)
-        self._room -= sum(map(_bytes, part.strings))
+        self._room -= sum(map(utf8_size, part.strings))
         self._check_room(0)
         self.location[numbers] = sum(map(len, self._tables)) + renumbered[answers.location]
         self._tables.append(part)
@@ -109,10 +110,6 @@ class AnswerTableBuilder:
             self._text_section[numbers] = np.where(answers.text_section != 0, place, 0)
             self._offset[numbers] = answers.offset
             self._text_sections += [answers.text_sections[number - 1] for number in used.tolist()]
-
-
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 OpenIndexOf = Callable[[str], Index]

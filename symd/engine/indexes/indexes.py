@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 from symd.api import Pending
 from symd.config import Limits
 from symd.engine.indexes.attempts import IndexAttempts
+from symd.engine.indexes.background import BackgroundBuilds
 from symd.engine.reading.opened_module import ModuleFile
 from symd.engine.reading.questions import IndexFor, MakeIndex, Outline, Reader, WorkerRequest
 from symd.errors import DataLoss, DeadlineExceeded, SymdError, Unavailable
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
 class IndexAhead:
     """A context manager that begins an index ahead: inside, a thread of its own has ``reader`` make it, in a file that
-    ``scratch`` gives. Leaving does not wait for the thread. The thread closes the descriptor of ``module``.
+    ``scratch`` gives. Leaving does not wait for the thread. The thread closes the descriptor of ``module``. Entering
+    gives None where no thread can be started: then nothing is begun.
 
     ``is_admitted`` says whether the module was admitted with its index."""
 
@@ -54,9 +56,13 @@ class IndexAhead:
         self._file: IncomingFile | None = None
         self._error: SymdError = Unavailable("the index was not made", hint="add the module again")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Self | None:
         run = contextvars.copy_context().run  # log lines and spans of the thread belong to the call served here
-        threading.Thread(target=run, args=(self._make,), name="symd-index-ahead", daemon=True).start()
+        try:
+            threading.Thread(target=run, args=(self._make,), name="symd-index-ahead", daemon=True).start()
+        except RuntimeError:  # the system has no thread left
+            self._close_module()
+            return None
         return self
 
     def __exit__(
@@ -82,8 +88,11 @@ class IndexAhead:
             self._error = error
         finally:
             self._made.set()
-            if self._module.descriptor is not None:
-                os.close(self._module.descriptor)
+            self._close_module()
+
+    def _close_module(self) -> None:
+        if self._module.descriptor is not None:
+            os.close(self._module.descriptor)
 
 
 _MOST_OUTLINES = 4
@@ -215,6 +224,7 @@ class IndexManager:
         store.removals.listen(self._forget)
         self._attempts = IndexAttempts(store, limits)
         self._asked_once: set[str] = set()
+        self._background = BackgroundBuilds(self._build_in_background)
 
     def without_waiting(self) -> AbstractContextManager[None]:
         """A context: inside, in this thread, ``Pending`` is raised where another thread's index would be waited for."""
@@ -320,6 +330,7 @@ class IndexManager:
 
     def close(self) -> None:
         """Forget all. Indexes that are being read stay readable; attempts that this ends are not counted."""
+        self._background.clear()
         self._attempts.forget()
         self._cache.clear()
 
@@ -432,7 +443,7 @@ class IndexManager:
             return None
         self._check_there(digest)
         if self._reader.elsewhere:
-            threading.Thread(target=self._build_in_background, args=(digest,), daemon=True).start()
+            self._background.add(digest)
         return made
 
     def _for_some(self, digest: str, outlined: Outlined, queries: frozenset[Query]) -> Index | None:

@@ -265,14 +265,14 @@ def optional_context_id(name: str, field: str = "context") -> str:
     return context_id(name, field) if name else ""
 
 
-def cuts(lengths: Iterable[int], most: int, characters: int) -> Iterator[tuple[int, int]]:
-    """Where each message's entries begin and end, of entries of these lengths: ``most`` of them, of ``characters``
-    together, give or take one."""
-    start = end = length = 0
-    for each in lengths:
-        end, length = end + 1, length + each
-        if end - start == most or length >= characters:
+def cuts(sizes: Iterable[int], most: int, size: int) -> Iterator[tuple[int, int]]:
+    """Where each message's entries begin and end, of entries of these sizes: ``most`` of them, of ``size`` together,
+    give or take one."""
+    start = end = taken = 0
+    for each in sizes:
+        end, taken = end + 1, taken + each
+        if end - start == most or taken >= size:
             yield start, end
-            start, length = end, 0
+            start, taken = end, 0
     if start < end:
         yield start, end

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from symd.errors import BadQuery, Malformed
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import MOST_AROUND, Around, CodePart, LineLevel, LineTable, RowsInParts
+from symd.model.texts import utf8_size
 from symd.rpc.wire.answers import from_range, from_text_section, to_range, to_text_section
 from symd.rpc.wire.columns import check_below, pack, unpack
 from symd.rpc.wire.fields import by_header, cuts, digest_and_path, module_name, utf8, utf8s, wrong_field
@@ -22,7 +23,7 @@ ROWS = 1 << 14
 SECTIONS = 1 << 12
 """Text sections in a chunk."""
 TEXT = 1 << 20
-"""Characters of strings in a chunk, give or take one string."""
+"""Bytes of strings in a chunk, give or take one string."""
 
 COLUMNS: Mapping[str, type[np.unsignedinteger[Any]]] = {
     "offset": np.uint64,
@@ -78,7 +79,7 @@ def to_chunks(table: RowsInParts) -> Iterator[symbol_service_pb2.GetLineTableRes
     for start in range(0, len(sections), SECTIONS):
         yield symbol_service_pb2.GetLineTableResponse(text_sections=sections[start : start + SECTIONS])
     strings = utf8s(table.strings)  # as they travel: what is escaped is longer
-    for start, end in cuts((len(string) + 4 for string in strings), TEXT, TEXT):
+    for start, end in cuts((utf8_size(string) + 4 for string in strings), TEXT, TEXT):
         yield symbol_service_pb2.GetLineTableResponse(strings=strings[start:end])
     for start in range(0, len(table), ROWS):
         yield symbol_service_pb2.GetLineTableResponse(rows=_rows(table.part(start, start + ROWS)))

@@ -13,6 +13,7 @@ from symd.model.answers import Answers
 from symd.model.arguments import is_in_memory
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import Listing, ListingPart
+from symd.model.texts import utf8_size
 from symd.rpc.wire.answers import from_columns, to_columns
 from symd.rpc.wire.columns import concatenated, pack, unpack
 from symd.rpc.wire.fields import (
@@ -31,7 +32,7 @@ from symd.v1 import listing_service_pb2 as pb
 ROWS = 8192
 """The most instructions in a chunk."""
 TEXT = 1 << 20
-"""The most characters of instructions' text in a chunk, give or take one instruction."""
+"""The most bytes of instructions' text in a chunk, give or take one instruction."""
 
 
 def to_request(digest: str, part: ListingPart) -> pb.GetListingRequest:
@@ -57,7 +58,7 @@ INSTRUCTION_BYTES = 200
 
 def size_of(listing: Listing) -> int:
     """About the bytes of memory that a listing takes."""
-    return sum(map(len, listing.text)) + len(listing.text) * INSTRUCTION_BYTES
+    return sum(map(utf8_size, listing.text)) + len(listing.text) * INSTRUCTION_BYTES
 
 
 def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
@@ -71,7 +72,7 @@ def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
         module=None if listing.module is None else module_name(listing.module),
         section_device_address=listing.section_device_address,
     )
-    for start, end in cuts(map(len, listing.text), ROWS, TEXT):
+    for start, end in cuts(map(utf8_size, listing.text), ROWS, TEXT):
         rows = pb.ListingRows(
             answers=to_columns(_part(listing.answers, slice(start, end))),
             size_bytes=pack(listing.size[start:end]),

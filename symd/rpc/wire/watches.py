@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from symd.errors import LimitExceeded, Malformed
 from symd.model.breakpoints import Breakpoint, BreakpointLocation, Located, LocationSpec
 from symd.model.contexts import LoadInContext
+from symd.model.texts import utf8_size
 from symd.model.watches import (
     BreakpointChange,
     ChangeAcknowledged,
@@ -43,7 +44,7 @@ LOCATIONS = 1000
 """Locations in one message."""
 
 LOCATIONS_TEXT = 1 << 20
-"""Characters of texts in these, give or take one location: a module may make them of any length."""
+"""Bytes of texts in these, give or take one location: a module may make them of any length."""
 
 MAX_CONTEXTS = 1000
 """Contexts that one watch, or one breakpoint, may be about."""
@@ -160,7 +161,7 @@ def _of_module(event: ModuleEvent) -> pb.WatchResponse:
 
 def _parts(name: str, digest: str, answer: Located, load: LoadInContext | None) -> Iterator[pb.BreakpointEvent]:
     locations = answer.locations
-    for start, end in list(cuts(map(_characters, locations), LOCATIONS, LOCATIONS_TEXT)) or [(0, 0)]:
+    for start, end in list(cuts(map(_text_size, locations), LOCATIONS, LOCATIONS_TEXT)) or [(0, 0)]:
         yield pb.BreakpointEvent(
             id=name,
             module=module_name(digest),
@@ -171,9 +172,9 @@ def _parts(name: str, digest: str, answer: Located, load: LoadInContext | None) 
         )
 
 
-def _characters(location: BreakpointLocation) -> int:
+def _text_size(location: BreakpointLocation) -> int:
     texts = location.path, location.kernel, location.function, location.section, location.file
-    return sum(len(text or "") for text in texts)
+    return sum(map(utf8_size, texts))
 
 
 class EventReader:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from symd.model.line_tables import Listing
+from symd.model.texts import utf8_size
 from symd.model.waiting import waited_for
 from symd.rpc.wire.listings import from_request, size_of, to_chunks
 from symd.rpc.wire.sources import from_request as from_sources_request
@@ -42,12 +43,13 @@ def read_sources(service: ServiceContext, request: ReadSourcesRequest, call: Cal
     digest, files, path = from_sources_request(request)
     on_disk = DiskSources(service.config)
     sources = service.work_queues[Work.LARGE].run_for(call, partial(service.engine.sources, digest, files, path))
-    service.flight.keep(call, sum(len(each.text or "") for each in sources))
+    service.flight.keep(call, sum(utf8_size(each.text) for each in sources))
     for source in sources:
         found = on_disk.completed(source)
-        from_disk = 0 if found is source else len(found.text or "")
+        size = utf8_size(found.text)
+        from_disk = 0 if found is source else size
         with service.flight.holding(call.client, from_disk):
-            yield from _in_turn(service, call, len(found.text or ""), to_source_chunks(found))
+            yield from _in_turn(service, call, size, to_source_chunks(found))
 
 
 def _in_turn(service: ServiceContext, call: Call, size: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:

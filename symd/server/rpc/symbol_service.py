@@ -7,6 +7,7 @@ from functools import partial
 
 from symd.errors import SymdError
 from symd.model.line_tables import CodePart, LineLevel, LineTable, RowsInParts
+from symd.model.texts import utf8_size
 from symd.rpc.wire.failures import to_status
 from symd.rpc.wire.line_tables import from_request, to_chunks
 from symd.server.answering import method
@@ -82,5 +83,5 @@ def _ptx(
     """Line tables of PTX, which are made of the module's bytes, and kept until the client has taken them."""
     made = partial(service.engine.lines, digest, path, LineLevel.PTX, within)
     tables = service.work_queues[Work.LARGE].run_for(call, lambda: [*made()])
-    service.flight.keep(call, sum(_ROW_BYTES * len(each) + sum(map(len, each.strings)) for each in tables))
+    service.flight.keep(call, sum(_ROW_BYTES * len(each) + sum(map(utf8_size, each.strings)) for each in tables))
     return tables

@@ -150,10 +150,11 @@ def test_no_match_is_an_exact_one() -> None:
     assert from_request(request) == ("0" * 64, NameQuery("a", Match.EXACT), "")
 
 
-def test_an_event_of_long_texts_takes_several_messages() -> None:
+@pytest.mark.parametrize(("letter", "size"), [("p", 1), ("\u4e00", 3)])
+def test_an_event_of_long_texts_takes_several_messages(letter: str, size: int) -> None:
     """Every location has its code object's path, which is as long as whoever made the module liked."""
     each = BreakpointLocation(
-        ObjectPath("p" * (LOCATIONS_TEXT // 2)),
+        ObjectPath(letter * (LOCATIONS_TEXT // 2 // size)),
         "k",
         "f",
         ".text",

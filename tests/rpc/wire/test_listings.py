@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,14 @@ def test_a_listing_comes_back(count):
     given = listing(count)
     (back,) = listings.from_chunks(sent(listings.to_chunks(given)))
     same(back, given)
+
+
+@pytest.mark.parametrize(("letter", "size"), [("x", 1), ("\u4e00", 3)])
+def test_long_texts_are_cut_by_their_bytes(letter, size):
+    given = listing(8)
+    text = letter * (listings.TEXT // 4 // size + 1)
+    chunks = sent(listings.to_chunks(replace(given, text=[text] * 8)))
+    assert [len(chunk.rows.texts) for chunk in chunks] == [4, 4]
 
 
 def test_a_small_answer_is_one_message():

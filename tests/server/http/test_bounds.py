@@ -361,20 +361,23 @@ def test_requests_are_counted_by_route_and_status(tmp_path, monkeypatch):
     assert DIGEST not in metrics.page().decode()
 
 
-def test_frames_of_long_names_are_not_written(tmp_path):
+@pytest.mark.parametrize("name", ["n" * (1 << 20), "\u4e00" * ((1 << 20) // 3 + 1)], ids=["ascii", "three bytes"])
+def test_frames_of_long_names_are_not_written(tmp_path, name):
     engine = FakeEngine()
     engine.add(GOOD)
-    frame = Frame("n" * (1 << 20), None, "f", 1, 0, False)
+    frame = Frame(name, None, "f", 1, 0, False)
     engine.symbolize_one = lambda *_, **__: Answer(Reason.EXACT, frames=(frame,) * 97)
     with served(tmp_path, engine) as page:
         status, body = page.asked(f"api/modules/{DIGEST}/place?query=0x150")
     assert (status, json.loads(body)["error"]["metadata"]["limit"]) == (429, "response_bytes")
 
 
-@pytest.mark.parametrize(("characters", "count"), [(1, MOST_NAMES), (MOST_TEXT // 4, 4)])
-def test_names_end_where_their_texts_are_long(tmp_path, characters, count):
+@pytest.mark.parametrize(
+    ("path", "count"), [("p", MOST_NAMES), ("p" * (MOST_TEXT // 4), 4), ("\u4e00" * (MOST_TEXT // 12), 4)]
+)
+def test_names_end_where_their_texts_are_long(tmp_path, path, count):
     """Each has its code object's path, which is as long as whoever made the module liked."""
-    item = NamedItem(NameKind.FUNCTION, "f", ObjectPath("p" * characters), "_Z1fv", ".text", 1, 0, 0, 8)
+    item = NamedItem(NameKind.FUNCTION, "f", ObjectPath(path), "_Z1fv", ".text", 1, 0, 0, 8)
     engine = FakeEngine()
     engine.add(GOOD)
     engine.names = lambda *_, **__: [item] * (MOST_NAMES + 1)

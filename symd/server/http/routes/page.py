@@ -21,6 +21,7 @@ from symd.model.names import Match, NameKind, NameQuery
 from symd.model.reasons import KNOWN
 from symd.model.sources import SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
+from symd.model.texts import utf8_size
 from symd.model.waiting import check_wanted
 from symd.profiles.placed import InstructionPlace, PlacedSamples
 from symd.profiles.samples import Value
@@ -136,7 +137,7 @@ def checked(site: Site, asked: HttpRequest) -> str:
 MOST_NAMES: Final = 200
 """Names of one answer."""
 MOST_TEXT: Final = 1 << 20
-"""Characters of their texts, give or take one: a module may make them of any length, and each has its code
+"""Bytes of their texts, give or take one: a module may make them of any length, and each has its code
 object's path."""
 
 
@@ -147,7 +148,7 @@ def _place(site: Site, asked: HttpRequest) -> Reply:
     query = parse_query(text)
     answer = site.symbolizer.symbolize_one(digest, query, path)
     most = site.limits.response_bytes
-    if sum(len(text or "") for frame in answer.frames for text in frame[:3]) > most:
+    if sum(utf8_size(text) for frame in answer.frames for text in frame[:3]) > most:
         what = f"the names of the frames have more than {most} bytes"
         raise LimitExceeded(what, metadata={"limit": "response_bytes", "value": str(most)})
     found: dict[str, Any] = answer_json(text, answer) | {"section_index": answer.section_index}
@@ -176,7 +177,7 @@ def _names(site: Site, asked: HttpRequest) -> Reply:
         if len(found) == MOST_NAMES or room <= 0:
             return json_reply({"names": found, "more": True})
         found.append(named_item_json(each, each.name))
-        room -= sum(len(text or "") for text in (each.name, each.linkage_name, each.path, each.section))
+        room -= sum(map(utf8_size, (each.name, each.linkage_name, each.path, each.section)))
     return json_reply({"names": found, "more": False})
 
 

@@ -1,0 +1,109 @@
+"""What is built before anybody waits for it takes a few threads, however much is added."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from symd.engine.indexes import background
+from symd.engine.indexes.background import BUILD_THREADS, BackgroundBuilds
+
+
+class Builder:
+    """Notes what it builds and in which threads, and ends no build before ``let_go`` is set."""
+
+    def __init__(self) -> None:
+        self.built: list[str] = []
+        self.threads: set[threading.Thread] = set()
+        self.let_go = threading.Event()
+
+    def __call__(self, digest: str) -> None:
+        self.threads.add(threading.current_thread())
+        self.built.append(digest)
+        assert self.let_go.wait(20)
+
+
+def eventually(is_so: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 20
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.01)
+    return is_so()
+
+
+@pytest.fixture
+def builder():
+    builder = Builder()
+    yield builder
+    builder.let_go.set()
+    for thread in builder.threads:
+        thread.join(20)
+
+
+def test_thirty_modules_take_no_more_threads_than_four(builder: Builder) -> None:
+    before = threading.active_count()
+    builds = BackgroundBuilds(builder)
+    for number in range(30):
+        builds.add(f"{number}")
+    assert threading.active_count() - before == BUILD_THREADS == 4
+    builder.let_go.set()
+    assert eventually(lambda: len(builder.built) == 30)
+    assert sorted(builder.built, key=int) == [f"{number}" for number in range(30)]
+    assert len(builder.threads) <= 4
+
+
+def test_a_module_waits_once_and_no_more_than_so_many_wait(builder: Builder, monkeypatch) -> None:
+    builds = BackgroundBuilds(builder)
+    for number in range(BUILD_THREADS):
+        builds.add(f"{number}")
+    assert eventually(lambda: len(builder.built) == BUILD_THREADS)
+    monkeypatch.setattr(background, "_MOST_WAITING", 3)
+    for name in ("a", "a", "b", "c", "too much"):
+        builds.add(name)
+    builder.let_go.set()
+    assert eventually(lambda: all(not thread.is_alive() for thread in builder.threads))
+    assert sorted(builder.built[BUILD_THREADS:]) == ["a", "b", "c"]
+
+
+def test_what_waits_is_forgotten_when_asked(builder: Builder) -> None:
+    builds = BackgroundBuilds(builder)
+    for number in range(BUILD_THREADS):
+        builds.add(f"{number}")
+    assert eventually(lambda: len(builder.built) == BUILD_THREADS)
+    builds.add("late")
+    builds.clear()
+    builder.let_go.set()
+    assert eventually(lambda: all(not thread.is_alive() for thread in builder.threads))
+    assert "late" not in builder.built
+
+
+def test_where_no_thread_can_be_started_nothing_is_raised(builder: Builder, monkeypatch) -> None:
+    builder.let_go.set()
+    builds = BackgroundBuilds(builder)
+    with monkeypatch.context() as without_threads:
+        without_threads.setattr(threading.Thread, "start", _no_thread)
+        builds.add("dropped")
+    builds.add("built")
+    assert eventually(lambda: builder.built == ["built"])
+
+
+def _no_thread(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_build_that_fails_by_a_defect_takes_no_thread_for_good(builder: Builder) -> None:
+    def build(digest: str) -> None:
+        if digest == "defect":
+            raise ZeroDivisionError
+        builder(digest)
+
+    builder.let_go.set()
+    builds = BackgroundBuilds(build)
+    for _ in range(2 * BUILD_THREADS):
+        builds.add("defect")
+        assert eventually(lambda: not builds._running)
+    builds.add("sound")
+    assert eventually(lambda: builder.built == ["sound"])
