@@ -125,6 +125,9 @@ _ASKS_A_DAEMON = "status health stop modules rm fetch contexts watch record symb
 _OPTIONS: Final = (
     _OptionOfOthers("hot", "--sort --sort-by --group-by", "--by"),
     _OptionOfOthers("hot", "--csv", "--json"),
+    _OptionOfOthers("hot", "--lines", "", "lines are shown unless --by says otherwise"),
+    _OptionOfOthers("hot", "--addresses --instructions", "--by=instruction"),
+    _OptionOfOthers("hot", "--functions", "--by=function"),
     _OptionOfOthers("hot profile", "--sample_index --sample-index", "--value"),
     _OptionOfOthers("hot", "-top -text --text", "", "the hottest places are shown as they are"),
     _OptionOfOthers("hot", "-cum --cum", None, "a sample counts where it was taken; symd profile IN OUT.pb.gz writes lines for go tool pprof -top -cum"),
@@ -135,7 +138,7 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot info names lines listing symbolize", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
     _OptionOfOthers("symbolize", "-f --functions -i --inlines --inlining -p", "", "functions and inlined calls are always shown, and symd addr2line takes addr2line's options"),
     _OptionOfOthers("listing", "-d -D -S -l --disassemble --disassemble-all --source --line-numbers --dump-sass -sass", "", "instructions and their source lines are always shown"),
-    _OptionOfOthers("listing", "--start-address", "--around"),
+    _OptionOfOthers("listing", "--start-address --address --addr --pc", "--around"),
     _OptionOfOthers("listing", "--stop-address", None, "write --around PLACE --after N"),
     _OptionOfOthers("listing", "--disassemble-symbols --symbol --kernels", "--function"),
     _OptionOfOthers("info", "-a --all -l --list-elf -W --wide", "", "everything is shown"),

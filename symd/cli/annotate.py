@@ -14,6 +14,7 @@ from typing import BinaryIO, Protocol
 import click
 
 from symd.api import Symbolizer
+from symd.cli.advice import profile_kind
 from symd.cli.answer_lines import answer_text
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
 from symd.cli.output import printable
@@ -114,9 +115,14 @@ def _open_log(log: str) -> Iterator[int]:
 
 
 def _check_text(handle: int, log: str) -> None:
-    """Raises InvalidInput for a module: its bytes would fill the terminal."""
+    """Raises InvalidInput for a module or a profile: their bytes would fill the terminal."""
     beginning = os.pread(handle, READ_BYTES, 0) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
-    if b"\0" in beginning and (found := identify(beginning)) is not None:
+    if b"\0" not in beginning:
+        return
+    if (kind := profile_kind(log)) is not None:
+        hint = f"symd listing MODULE --profile {quote(log)} puts the share of samples in front of each instruction"
+        raise InvalidInput(f"this is a profile ({kind}), not text", where=log, hint=hint)
+    if (found := identify(beginning)) is not None:
         hint = f"symd annotate -m {quote(log)} LOG"
         raise InvalidInput(f"this is {found.NAME}, a module, not text", where=log, hint=hint)
 

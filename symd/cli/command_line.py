@@ -210,7 +210,10 @@ class VerbsBelow(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            raise click.UsageError(_no_verb(args[0]), ctx) from error
+            said = _no_verb(args[0])
+            if self.name == "daemon" and args[0] in ("start", "serve", "run", "up"):
+                said = f"no verb 'daemon {args[0]}'; symd serve starts a daemon, symd serve & in the background"
+            raise click.UsageError(said, ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         summaries = dict(VERBS)

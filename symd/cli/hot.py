@@ -103,8 +103,9 @@ def command(
             notes = [*unresolved_notes(profile, places, resolver, found)]
             if _is_unclear(profile, places):
                 notes += profile_notes(data, resolver, options, name)
+            unknown = unknown_names(profile, places)
             if server is not None:
-                notes += daemon_hints(resolver, unknown_names(profile, places))
+                notes += daemon_hints(resolver, unknown)
     rows = _readable(found.rows[: top or None]) if demangle else found.rows[: top or None]
     if as_json:
         for row in rows:
@@ -114,7 +115,7 @@ def command(
             write_line(line)
     nothing = all(row.place.reason is not None for row in found.rows)
     if nothing and found.rows and server is None:
-        say_nothing_resolved(modules)
+        say_nothing_resolved(modules, unknown)
     say_notes(notes)
     if files_of := _source_files(found):
         say_unused_rules(source, unused_rules(rules, files_of))

@@ -84,6 +84,8 @@ def _nothing(pattern: str, file: str, like: str) -> NotFound:
         hint = "symd info FILE says what it holds; a file may have been stripped of its names"
         return NotFound("it has no names of functions, kernels or source files", where=file, hint=hint)
     plain = pattern.strip("/^$").replace(".*", "*").replace(".+", "?*")
+    if plain.isidentifier() and plain != pattern:  # an end alone is tied
+        plain = f"{'' if '^' in pattern else '*'}{plain}{'' if '$' in pattern else '*'}"
     if plain and plain != pattern and not like:
         like = f"PATTERN is a pattern as shells have it, not a regular expression: {quote(plain)}"
     return NotFound(f"nothing is named {pattern!r}", where=file, hint=like or "'*' shows all names")

@@ -167,13 +167,15 @@ def profile_resolver(
         yield profiles.Resolver(sources, named, read_uri=files.read)
 
 
-def say_nothing_resolved(modules: Sequence[str]) -> None:
-    """Say how the module of a profile is named in which nothing could be resolved with these ``-m``."""
+def say_nothing_resolved(modules: Sequence[str], names: Sequence[str] = ()) -> None:
+    """Say how the module of a profile is named in which nothing could be resolved with these ``-m``; ``names`` are what
+    the profile calls its own."""
     files = [each for each in modules if Path(each).exists()]  # ID=FILE has no file of that name
     if not modules:
         complain("no module was given: -m FILE names the one that ran")
     elif len(files) == 1:
-        complain(f"if {files[0]} is what the profile calls NAME, write -m NAME={quote(files[0])}")
+        name = quote(names[0]) if len(names) == 1 else "NAME"
+        complain(f"if {files[0]} is what the profile calls {name}, write -m {name}={quote(files[0])}")
 
 
 def check_no_module(data: bytes, source: str, target: str | None = None) -> None:

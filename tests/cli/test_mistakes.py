@@ -79,6 +79,17 @@ OPTIONS = {
         ("examples",),
         "no verb 'examples'; symd setup samples . writes them into this folder (see",
     ),
+    "an address that is listed": (
+        ("listing", SHADE, "--address", "0x1978"),
+        f"write symd listing {SHADE} --around 0x1978 (see",
+    ),
+    "a daemon that begins": (
+        ("daemon", "start"),
+        "no verb 'daemon start'; symd serve starts a daemon, symd serve & in the background (see",
+    ),
+    "(PATTERN is a pattern as shells have it, not a regular expression: 'sha*')",
+    ),
+    "pprof's addresses": (("hot", "--addresses", STALLS), f"write symd hot --by=instruction {STALLS} (see"),
     "gdb's list": (("list", SHADE, "shade"), "no verb 'list'; did you mean listing?"),
     "pprof's count": (("hot", "--limit", "5", STALLS), "; -n N shows N places (see"),
     "all places": (("hot", "-n", "-1", STALLS), "; -n 0 shows all (see"),
@@ -251,3 +262,15 @@ def test_a_command_line_in_one_word_is_taken_apart(symd: Run) -> None:
 def test_a_function_that_is_only_inlined_may_be_meant(run: Run) -> None:
     done = run("locate", SHADE, "blnd")
     assert (done.code, done.err) == (1, "symd: did you mean blend?\n")
+
+
+def test_the_beginning_of_a_name_is_a_pattern(run: Run) -> None:
+    outcome = run("names", SHADE, "^sha")
+    assert (outcome.code, "not a regular expression: 'sha*')" in outcome.err) == (1, True)
+    assert run("names", SHADE, "sha*").code == 0
+
+
+def test_a_profile_is_no_log(run: Run) -> None:
+    outcome = run("annotate", PPROF)
+    assert outcome.code == 2
+    assert f"this is a profile (pprof), not text (symd listing MODULE --profile {PPROF} puts" in outcome.err
