@@ -87,8 +87,6 @@ OPTIONS = {
         ("daemon", "start"),
         "no verb 'daemon start'; symd serve starts a daemon, symd serve & in the background (see",
     ),
-    "(PATTERN is a pattern as shells have it, not a regular expression: 'sha*')",
-    ),
     "pprof's addresses": (("hot", "--addresses", STALLS), f"write symd hot --by=instruction {STALLS} (see"),
     "gdb's list": (("list", SHADE, "shade"), "no verb 'list'; did you mean listing?"),
     "pprof's count": (("hot", "--limit", "5", STALLS), "; -n N shows N places (see"),
