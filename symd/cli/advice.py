@@ -112,6 +112,10 @@ def _example(context: click.Context) -> str:
     return " ".join(words)
 
 
+_LAST: Final = "(last)"
+"""In place of an option: its value is the last argument, as what is written comes after what is read."""
+
+
 class _OptionOfOthers(NamedTuple):
     """Options as other tools have them, what is typed instead ("" where nothing is), and why."""
 
@@ -142,9 +146,9 @@ _OPTIONS: Final = (
     _OptionOfOthers("listing", "--stop-address", None, "write --around PLACE --after N"),
     _OptionOfOthers("listing", "--disassemble-symbols --symbol --kernels", "--function"),
     _OptionOfOthers("info", "-a --all -l --list-elf -W --wide", "", "everything is shown"),
-    _OptionOfOthers("extract", "-o --output --outdir -C --directory", "", "DIR comes after FILE"),
+    _OptionOfOthers("extract", "-o --output --outdir -C --directory", _LAST, "DIR comes after FILE"),
     _OptionOfOthers("slim", "-g -S -d --strip-debug --strip-all", "", "OUT has the code, and OUT.debug the debug data"),
-    _OptionOfOthers("slim", "-o --output", "", "OUT comes after IN"),
+    _OptionOfOthers("slim", "-o --output", _LAST, "OUT comes after IN"),
     _OptionOfOthers("view listing", "-p", "--profile"),
     _OptionOfOthers("view", "--port --http", None, "write --address 127.0.0.1:PORT"),
     _OptionOfOthers("serve", "--port", None, "write --address HOST:PORT (gRPC) or --http HOST:PORT (browsers)"),
@@ -175,10 +179,15 @@ def _other_option(option: str, verb: str, typed: Sequence[str]) -> str:
         for name in each.options.split()
     }
     words: list[str] = []
-    for word in typed:  # what is typed next must not be refused for another option
+    last: list[str] = []
+    rest = iter(typed)
+    for word in rest:  # what is typed next must not be refused for another option
         name, equals, value = word.partition("=")
-        words += filter(None, [instead[name], value if equals else ""]) if name in instead else [word]
-    called = f"write {_call(words)}"
+        if instead.get(name) == _LAST:
+            last.append(value if equals else next(rest, ""))
+        else:
+            words += filter(None, [instead[name], value if equals else ""]) if name in instead else [word]
+    called = f"write {_call([*words, *filter(None, last)])}"
     return f"{found.why}: {called}" if found.why else called
 
 

@@ -59,6 +59,9 @@ OPTIONS = {
     "an option that is like none": (("hot", "--gpu", PPROF), "No such option '--gpu' (see"),
     "an option that is misspelled": (("hot", "--modul", SHADE, PPROF), "'--modul'. Did you mean '--module'? (see"),
     "perf's report": (("report", "-i", PPROF), "; symd hot -m FILE PROFILE prints the hottest lines, and symd view"),
+    "strip's order": (("slim", "-g", "-o", "x.co", SHADE), f"write symd slim {SHADE} x.co (see"),
+    "strip's order in one word": (("slim", "--output=x.co", SHADE), f"write symd slim {SHADE} x.co (see"),
+    "a folder before the file": (("extract", "-o", "out", SHADE), f"write symd extract {SHADE} out (see"),
     "strip's options": (
         ("slim", "-g", SHADE, "-o", "x.co"),
         f"OUT has the code, and OUT.debug the debug data: write symd slim {SHADE} x.co (see",
