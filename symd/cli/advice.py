@@ -113,7 +113,7 @@ def _example(context: click.Context) -> str:
 
 
 _LAST: Final = "(last)"
-"""In place of an option: its value is the last argument, as what is written comes after what is read."""
+"""Stands in place of an option whose value is the last argument: what is written comes after what is read."""
 
 
 class _OptionOfOthers(NamedTuple):
