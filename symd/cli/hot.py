@@ -103,7 +103,8 @@ def command(
             notes = [*unresolved_notes(profile, places, resolver, found)]
             if _is_unclear(profile, places):
                 notes += profile_notes(data, resolver, options, name)
-            unknown = unknown_names(profile, places)
+            nothing = bool(found.rows) and all(row.place.reason is not None for row in found.rows)
+            unknown = unknown_names(profile, places) if nothing or server is not None else []
             if server is not None:
                 notes += daemon_hints(resolver, unknown)
     rows = _readable(found.rows[: top or None]) if demangle else found.rows[: top or None]
@@ -113,13 +114,12 @@ def command(
     else:
         for line in text_lines(source, found, rows):
             write_line(line)
-    nothing = all(row.place.reason is not None for row in found.rows)
-    if nothing and found.rows and server is None:
+    if nothing and server is None:
         say_nothing_resolved(modules, unknown)
     say_notes(notes)
     if files_of := _source_files(found):
         say_unused_rules(source, unused_rules(rules, files_of))
-    return NO if nothing and found.rows else 0
+    return NO if nothing else 0
 
 
 def _source_files(found: HotProfile) -> set[str]:

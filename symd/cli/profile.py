@@ -278,7 +278,8 @@ def command(
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
     check_output_is_not_input((target,), (named_file(each)[1] for each in modules))
     data = read_input(source, limits, expand=False)  # profiles stay as they are
-    to = _format_to_write(to, value, target, source, _other_format(data, name, source, target, limits))
+    by_name = None if to is not None else _other_format(data, name, source, target, limits)
+    to = _format_to_write(to, value, target, source, by_name)
     if name is None:
         check_no_module(data, source, target)
     files = ProfileFiles(folders, limits)
@@ -342,7 +343,7 @@ def _format_named(target: str) -> str | None:
 def _format_to_write(to: str | None, value: str | None, target: str, source: str, by_name: str | None) -> str | None:
     """What --to says, or else the name of OUT; None where IN keeps its format. Raises ``UsageError`` where --value has
     nothing to choose for."""
-    if to is None and by_name is not None:
+    if by_name is not None:
         complain(f"{target} is written as {by_name}, as its name says")
     found = to or by_name
     if value is not None and found is None:

@@ -93,7 +93,7 @@ class ModuleNames:
         wanted = checked_name(name)
         found = self._registered_whole(wanted)
         long_enough = len(wanted) >= SHORTEST
-        found += [each for each in self._all() if each.name == wanted or (long_enough and each.name.startswith(wanted))]
+        found += [each for each in self.all() if each.name == wanted or (long_enough and each.name.startswith(wanted))]
         return _of_one_name(found)
 
     def of_debug_id(self, breakpad: str) -> list[NamedObject]:
@@ -102,7 +102,7 @@ class ModuleNames:
         if len(breakpad) == 2 * GUID_DIGITS:
             return self.of_build_id(breakpad)
         beginning = beginning_of(breakpad)
-        own = [each for each in self._all() if _beginning(each.name) == beginning]
+        own = [each for each in self.all() if _beginning(each.name) == beginning]
         return _of_one_name(own or self._registered(beginning))
 
     def _registered(self, beginning: str) -> list[NamedObject]:
@@ -120,7 +120,7 @@ class ModuleNames:
             if (beginning := _wanted_beginning(each)) is not None:
                 wanted.setdefault(beginning, []).append(each)
         found: dict[str, list[NamedObject]] = {beginning: [] for beginning in wanted}
-        for item in self._all() if wanted else ():
+        for item in self.all() if wanted else ():
             for beginning in {_beginning(item.name), item.name[: 2 * GUID_DIGITS]}:
                 if beginning in found:
                     found[beginning].append(item)
@@ -141,7 +141,8 @@ class ModuleNames:
         alias = self._symbolizer.aliases.resolve(ALIAS_KIND, name)
         return [NamedObject(Digest(alias.module), alias.path, name)] if alias is not None else []
 
-    def _all(self) -> Iterator[NamedObject]:
+    def all(self) -> Iterator[NamedObject]:
+        """The digests and build IDs of all modules, and of the code objects in them."""
         with self._lock:
             known = self._known
         there: dict[str, tuple[NamedObject, ...]] = {}

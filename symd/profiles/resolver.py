@@ -190,10 +190,8 @@ class Resolver:
         """The build IDs of all modules that the symbolizer has."""
         found: dict[str, dict[IdentifiedModule, None]] = {}
         with suppress(SymdError):  # who may not list modules knows none
-            for record in self.symbolizer.modules():
-                with suppress(SymdError):  # it may be gone, or cannot be read
-                    for each in debug_ids.names_of(self.symbolizer.module(record.sha256)):
-                        found.setdefault(each.name, {})[IdentifiedModule(each.digest, each.path)] = None
+            for each in debug_ids.ModuleNames(self.symbolizer).all():
+                found.setdefault(each.name, {})[IdentifiedModule(each.digest, each.path)] = None
         return found
 
     def at_uri(self, uri: str) -> IdentifiedModule | None:

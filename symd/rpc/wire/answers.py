@@ -220,7 +220,7 @@ def write_columns(
     if table is not None:
         message.locations.MergeFromString(table)
         message.location = pack(found.location)
-        _write_columns(message, found, placed(found, question, module), np.arange(len(found.locations)))
+        _write_columns(message, found, placed(found, question, module), None)
     elif len(found) <= PLAIN_PYTHON_ANSWERS and module is None:
         _write_few(message, found)
     else:
@@ -231,9 +231,9 @@ def write_columns(
 
 
 def _write_columns(
-    message: answer_pb2.PackedAnswers, answers: Answers, placement: Placement, renumbered: NDArray[Any]
+    message: answer_pb2.PackedAnswers, answers: Answers, placement: Placement, renumbered: U32 | None
 ) -> None:
-    """Everything but the locations, each of which travels as its number in ``renumbered``."""
+    """Everything but the locations, each of which travels as its number in ``renumbered``; None: as its own."""
     message.count = len(answers)
     numbers = placement.text_section
     used = [number for number in dict.fromkeys(numbers) if number]
@@ -247,15 +247,17 @@ def _write_columns(
     message.candidates.extend(_candidates(answers))
 
 
-def _write_place(message: answer_pb2.PackedAnswers, placement: Placement, renumbered: NDArray[Any]) -> None:
+def _write_place(message: answer_pb2.PackedAnswers, placement: Placement, renumbered: U32 | None) -> None:
     """The column of places."""
     if placement.of_answer is not None:
         message.place = pack_taken(placement.number, placement.of_answer)
     elif placement.key is Key.ORIGIN:
         message.place, message.place_by_origin = pack(placement.number), True
     else:
-        of_location = np.ones(message.locations.count or len(renumbered), np.uint32)
-        of_location[renumbered] = placement.number  # those that are left out have 0, the number of no answer's location
+        of_location = placement.number
+        if renumbered is not None:  # those that are left out have 0, the number of no answer's location
+            of_location = np.ones(message.locations.count, np.uint32)
+            of_location[renumbered] = placement.number
         message.place, message.place_by_location = pack(of_location), True
 
 

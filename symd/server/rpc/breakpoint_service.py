@@ -103,7 +103,8 @@ class _Held:
     def change(self, change: BreakpointChange) -> None:
         """Count what comes, and no longer what goes, until it is acknowledged. Raises ``Busy``, and counts as
         before."""
-        kept = {name: size for name, size in self._sizes.items() if name not in set(change.remove)}
+        removed = set(change.remove)
+        kept = {name: size for name, size in self._sizes.items() if name not in removed}
         self._release()
         try:
             self._held = self._flight.hold(self._client, sum(kept.values()) + sum(map(size_of, change.add)))

@@ -52,7 +52,7 @@ def walk(names: ModuleNames, broken_off_after: int | None = None) -> None:
 
     try:
         with waited_for(check):
-            list(names._all())
+            list(names.all())
     except Left:
         return
 
