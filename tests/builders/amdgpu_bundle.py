@@ -1,8 +1,9 @@
-"""Offload bundles of many AMD code objects with debug data, of any size."""
+"""AMD code objects with debug data: a text alone, and offload bundles of many, of any size."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from .dwarf import At, Die, Ref, Unit, build_dwarf
@@ -55,19 +56,26 @@ def _image(functions: int, rows: int, helpers: int) -> bytes:
         if place % 2 == 0
     ]
     symbols.append(Symbol(f"{names[0]}.kd", RODATA, 64, ".rodata", OBJECT, GLOBAL))
-    return build_elf(
-        machine=MACHINE,
-        type=ET_DYN,
-        flags=GFX900,
-        osabi=64,
-        abiversion=1,
-        sections=[
+    return _elf(
+        [
             text,
             Section(".rodata", flags=2, address=RODATA, data=descriptor, align=64),
             *(Section(name, data=data) for name, data in debug.items()),
             Section(".debug_line", data=lines.data),
         ],
-        symbols=symbols,
+        symbols,
+    )
+
+
+def text_alone(address: int, size: int, debug: Mapping[str, bytes]) -> bytes:
+    """A code object that has so many bytes of text, no symbol, and these sections of debug data."""
+    text = Section(".text", flags=AX, address=address, data=bytes(size), align=4)
+    return _elf([text, *(Section(name, data=data) for name, data in debug.items())], [])
+
+
+def _elf(sections: Sequence[Section], symbols: Sequence[Symbol]) -> bytes:
+    return build_elf(
+        machine=MACHINE, type=ET_DYN, flags=GFX900, osabi=64, abiversion=1, sections=sections, symbols=symbols
     )
 
 

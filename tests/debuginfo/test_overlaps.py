@@ -19,11 +19,10 @@ from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.query.symbolize import symbolize
 from tests import tools
+from tests.builders.amdgpu_bundle import text_alone
 from tests.builders.dwarf import At, Die, Ranges, Ref, Unit, build_dwarf
-from tests.builders.elf import AX, ET_DYN, Section, build_elf
 
 BASE, SIZE = 0x1000, 24
-AMDGPU, GFX900 = 224, 0x2C
 SYMBOLIZERS = ("llvm-symbolizer-14", "llvm-symbolizer-19", "llvm-symbolizer-22")
 
 
@@ -69,16 +68,7 @@ def variable(name: str) -> Die:
 def image(root: Die) -> bytes:
     """An AMD code object with that unit."""
     debug = build_dwarf([Unit(root, version=4)]).sections
-    text = Section(".text", flags=AX, address=BASE, data=bytes(SIZE), align=4)
-    return build_elf(
-        machine=AMDGPU,
-        type=ET_DYN,
-        flags=GFX900,
-        osabi=64,
-        abiversion=1,
-        sections=[text, *(Section(name, data=data) for name, data in debug.items())],
-        symbols=[],
-    )
+    return text_alone(BASE, SIZE, debug)
 
 
 def said_by_llvm(tool: str, path: Path) -> list[list[str]]:

@@ -16,12 +16,11 @@ from symd.index import Index
 from symd.index.module import build_index
 from symd.model.answers import Reason
 from symd.model.frame_text import NotPlain
+from tests.builders.amdgpu_bundle import text_alone
 from tests.builders.dwarf import At, Die, Unit, build_dwarf
-from tests.builders.elf import AX, ET_DYN, Section, build_elf
 from tests.builders.line_program import Row, Shape, build_line_program
 
 BASE, SIZE, STEP = 0x1000, 0x100, 8
-AMDGPU, GFX900 = 224, 0x2C
 LineSequence = Sequence[tuple[int, int]]
 """Offsets and lines of rows; the last one ends it."""
 
@@ -37,16 +36,7 @@ def image(sequences: Sequence[LineSequence]) -> bytes:
     root = Die("compile_unit", [At("name", "string", "k.c"), At("stmt_list", "sec_offset", 0), *code], [function])
     debug = build_dwarf([Unit(root, version=4)]).sections
     debug[".debug_line"] = build_line_program(rows, shape=Shape(version=4)).data
-    text = Section(".text", flags=AX, address=BASE, data=bytes(SIZE), align=4)
-    return build_elf(
-        machine=AMDGPU,
-        type=ET_DYN,
-        flags=GFX900,
-        osabi=64,
-        abiversion=1,
-        sections=[text, *(Section(name, data=data) for name, data in debug.items())],
-        symbols=[],
-    )
+    return text_alone(BASE, SIZE, debug)
 
 
 def expected(sequences: Sequence[LineSequence], at: int) -> tuple[Reason, int] | None:
