@@ -16,6 +16,7 @@ from symd.cli.options import (
     demangle_option,
     example,
     json_option,
+    shown_anyway,
 )
 from symd.cli.output import NO, printable, progress_bar, say_notes, say_unused_rules, write_json, write_line
 from symd.cli.profile import (
@@ -67,6 +68,7 @@ _SHOWN_REASONS = 3
 @profile_module_options
 @demangle_option
 @json_option
+@shown_anyway("-top", "-text", "--text", "-lines", "--lines")
 def command(
     source: str,
     modules: tuple[str, ...],
