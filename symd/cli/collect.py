@@ -51,6 +51,7 @@ def destination_options(verb: Verb) -> Verb:
         "Add the modules to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; the default is your own daemon."
     )
     to_folder = click.option(
+        "-o",
         "--out",
         type=click.Path(file_okay=False, path_type=Path),
         help="Write them into this folder instead, as symd run does: modules/SHA256, and captures.jsonl.",

@@ -16,6 +16,7 @@ from symd.cli.options import (
     demangle_option,
     example,
     json_option,
+    shown_anyway,
 )
 from symd.cli.output import NO, printable, progress_bar, say_notes, say_unused_rules, write_json, write_line
 from symd.cli.profile import (
@@ -26,7 +27,7 @@ from symd.cli.profile import (
     profile_resolver,
     say_nothing_resolved,
 )
-from symd.cli.unresolved import daemon_hints, profile_notes, unknown_names, unresolved_notes
+from symd.cli.unresolved import daemon_hints, profile_notes, resolver_meant, unknown_names, unresolved_notes
 from symd.config import Limits
 from symd.engine.files.input import read_input
 from symd.engine.files.listing_sources import unused_rules
@@ -67,6 +68,7 @@ _SHOWN_REASONS = 3
 @profile_module_options
 @demangle_option
 @json_option
+@shown_anyway("-top", "-text", "--text", "-lines", "--lines")
 def command(
     source: str,
     modules: tuple[str, ...],
@@ -99,6 +101,10 @@ def command(
         with naming_profile(source):
             profile = profiles.samples(data, options, name)
             places = AddressPlaces(profile, resolver, options)
+            is_matched = resolver.unmatched() is None
+            if (meant := resolver_meant(resolver)) is not None:
+                resolver = meant  # noqa: PLW2901 - the modules stay open
+                places = AddressPlaces(profile, resolver, options)
             found = hot(profile, places, resolver.summary, by, value)
             notes = [*unresolved_notes(profile, places, resolver, found)]
             if _is_unclear(profile, places):
@@ -114,7 +120,7 @@ def command(
     else:
         for line in text_lines(source, found, rows):
             write_line(line)
-    if nothing and server is None:
+    if nothing and server is None and is_matched:
         say_nothing_resolved(modules, unknown)
     say_notes(notes)
     if files_of := _source_files(found):

@@ -23,6 +23,7 @@ from symd.cli.options import (
     file_verb,
     object_option,
     rules_option,
+    shown_anyway,
     source_root_option,
 )
 from symd.cli.output import NO, is_coloured, printable, say_unused_rules, styled, write_line
@@ -387,6 +388,9 @@ share (from 0 to 1, of the whole profile). A code object that cannot be disassem
 @source_root_option
 @rules_option
 @demangle_option
+@shown_anyway(
+    "-d", "-S", "-l", "-g", "-i", "--disassemble", "--source", "--line-numbers", "--inlines", "--print-line-info"
+)
 def command(
     file: str,
     server: str | None,

@@ -28,7 +28,7 @@ from symd.cli.options import (
     source_root_option,
 )
 from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, write_json
-from symd.cli.unresolved import daemon_hints, unknown_names
+from symd.cli.unresolved import daemon_hints, resolver_meant, unknown_names
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
 from symd.engine.files.input import read_input
@@ -116,10 +116,14 @@ def samples_on(module: OpenModule, profile: str, identity: str | None, limits: L
     options = profiles.Options(limits)
     data = read_input(profile, limits)
     with naming_profile(profile):
-        found = placed(profiles.samples(data, options), profiles.Resolver(module.symbolizer, named), options)
+        read, resolver = profiles.samples(data, options), profiles.Resolver(module.symbolizer, named)
+        found = placed(read, resolver, options)
+        is_matched = resolver.unmatched() is None
+        if (meant := resolver_meant(resolver, "--id")) is not None:
+            found = placed(read, meant, options)
     for each in found.other_builds:
         complain(f"{each} (--id {each.wanted} takes it all the same)")
-    if found.values:
+    if found.values or not is_matched:
         _say_what_lies_elsewhere(profile, module, found)
     else:
         _say_that_nothing_is_shown(profile, module.name, found)
@@ -286,11 +290,11 @@ def command(
     with profile_resolver(server, limits, modules, files, roots, rules) as resolver, progress_bar() as progress:
         options = profiles.Options(limits, progress)
         with naming_profile(source):
-            if to is not None:
-                done = profiles.convert(data, resolver, to, options, name, value)
-            else:
-                kept = profiles.symbolize(data, resolver, options, name)
-                done = Converted(kept.data, kept.report)
+            done = _written(data, resolver, to, options, name, value)
+            is_matched = resolver.unmatched() is None
+            if (meant := resolver_meant(resolver)) is not None:
+                resolver = meant  # noqa: PLW2901 - the modules stay open
+                done = _written(data, resolver, to, options, name, value)
             if done.report.unresolved and not done.report.resolved and server is not None:
                 with suppress(SymdError):
                     read = profiles.samples(data, options, name)
@@ -304,10 +308,25 @@ def command(
         zipped = to is not None and target.endswith(".gz")
         written = gzipped.compress(done.data) if zipped else done.data
         write_file_or_stdout(target, written, hint="choose another OUT")
-    if nothing and server is None and not as_json:
+    if nothing and server is None and not as_json and is_matched:
         say_nothing_resolved(modules)
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
     return NO if nothing else 0
+
+
+def _written(
+    data: bytes,
+    resolver: profiles.Resolver,
+    to: str | None,
+    options: profiles.Options,
+    name: str | None,
+    value: str | None,
+) -> Converted:
+    """The profile with source lines, or converted ``to`` another format."""
+    if to is not None:
+        return profiles.convert(data, resolver, to, options, name, value)
+    kept = profiles.symbolize(data, resolver, options, name)
+    return Converted(kept.data, kept.report)
 
 
 def _named_out(source: str, modules: Sequence[str], target: str | None, output: str | None, to: str | None) -> str:

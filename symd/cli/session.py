@@ -73,6 +73,8 @@ class Session:
     def __init__(self, ask: Ask, lines: AnswerLines, demangler: Demangler | None) -> None:
         self.unlike = ""
         """The first query that asked for a name where nothing has one like it."""
+        self.misspelled: tuple[str, list[str]] | None = None
+        """The name in the first query that asked for a function which nothing is called, and the names like it."""
         self._outside: list[str] = []
         self._beyond: ByKernel | None = None
         self._outside_address: int | None = None
@@ -328,6 +330,9 @@ class Session:
     def _one(self, text: str, answer: Answer) -> str:
         if not self.unlike and answer.reason is Reason.UNKNOWN_KERNEL and not answer.candidates:
             self.unlike = text
+        if self.misspelled is None and answer.reason is Reason.UNKNOWN_KERNEL and answer.candidates:
+            query, meant = _parsed(text), [each.function for each in answer.candidates if each.function]
+            self.misspelled = (query.kernel, meant) if isinstance(query, ByKernel) and meant else None
         self._notice(answer)
         self._unanswered += names_nothing(answer)
         return self._lines.answer(text, answer)

@@ -21,6 +21,7 @@ from symd.cli.options import (
     object_option,
     rules_option,
     server_option,
+    shown_anyway,
     source_root_option,
 )
 from symd.cli.question_lines import arriving_pieces
@@ -80,6 +81,7 @@ _NO_QUERY = "no addresses given: they follow FILE, or come on standard input, on
     metavar="NANOSECONDS",
     help="With --context: the time to answer for, by the context's clock.  [default: now, or when the last module was unloaded]",
 )
+@shown_anyway("-f", "--functions", "-i", "--inlines", "--inlining")
 @style_options
 @click.argument("queries", nargs=-1, metavar="[QUERY... | -]")
 def command(
@@ -141,6 +143,10 @@ def command(
             _follow_input(session, is_asked_for=bool(queries))
         if not as_json and not styled:
             session.say_what_was_meant(file, module.kernels, path)
+            if asked and session.misspelled is not None:
+                from symd.cli.advice import corrected_call  # noqa: PLC0415 - 3 ms: for a misspelled name alone
+
+                complain(f"write {corrected_call(*session.misspelled)}")
     return session.finish()
 
 
@@ -159,9 +165,9 @@ def _queries(file: str, texts: Sequence[str]) -> list[Query]:
         with hints_name(file):
             return [parse_query(text) for text in texts]
     except BadQuery as error:
-        from symd.cli.advice import file_first  # noqa: PLC0415 - 3 ms: for a wrong call alone
+        from symd.cli.advice import file_first, instead_of_a_query  # noqa: PLC0415 - 3 ms: for a wrong call alone
 
-        if hint := file_first("symbolize", file, texts):
+        if hint := file_first("symbolize", file, texts) or instead_of_a_query(file, texts):
             raise BadQuery(error.message, hint=hint) from None
         if _is_query(file):
             raise BadQuery(error.message, hint="FILE comes first: symd symbolize FILE QUERY...") from None

@@ -109,7 +109,7 @@ def test_an_answer_without_a_line_says_what_to_do(run: Run, call: tuple[object, 
 @pytest.mark.parametrize("verb", ["profile", "record"])
 def test_a_program_to_sample_is_told_what_collects_its_modules(symd: Run, verb: str) -> None:
     done = symd(verb, "--", "./app")
-    assert (done.code, "symd does not sample a program: symd run -- PROGRAM" in done.err) == (2, True), done.err
+    assert (done.code, "symd does not sample a program: symd run -- ./app collects" in done.err) == (2, True), done.err
 
 
 @pytest.mark.parametrize("is_person", [True, False])
