@@ -17,7 +17,7 @@ from symd.errors import HashMismatch, Malformed, NoDebugData, SymdError
 from symd.formats.budget import Budget
 from symd.formats.spirv.grammar import Debug, DebugSet, Decoration, FunctionParameterAttribute, Op
 from symd.formats.spirv.words import DebugInstruction, Words, parse, text
-from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
+from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Function, ImageBytes, Kernel, Section
 from symd.model.identities import ObjectPath
 from symd.model.light_typing import Any, NamedTuple
 from symd.model.texts import counted, plural
@@ -63,7 +63,7 @@ def code_object(data: bytes, budget: Budget, name: str = "", *, outline: bool = 
     words, functions, points = parsed.words, parsed.functions, parsed.entries
     _refuse_cut_off(words, points)
     major, minor = words.version
-    whole = Section(0, "", _PROGBITS, _LOADED | _CODE, 0, len(data), lambda begin, end: data[begin:end], end=len(data))
+    whole = Section(0, "", _PROGBITS, _LOADED | _CODE, 0, len(data), ImageBytes(data), end=len(data))
     return CodeObject(
         path=ObjectPath(""),
         format="spirv",
@@ -113,7 +113,7 @@ _DESCRIBED = (
 
 
 def debug_words(code: CodeObject) -> DebugWords:
-    """Those of the module that has a code object's debug data: its own, or the one that it was joined with. Raises
+    """What the debug data of a code object is decoded from: its own module, or the one that it was joined with. Raises
     Malformed."""
     own, section = parsed_module(code), code.section(_SEPARATE)
     module = own if section is None else SpirvModule(parse(section.data))
