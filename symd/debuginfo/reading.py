@@ -150,7 +150,8 @@ def _steps(code: CodeObject, budget: DebugBudget) -> _Steps:
 def _read_spirv(code: CodeObject) -> DebugInfo:
     from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - 4 ms: a fresh process reads one kind of debug data
 
-    info = _doubting_rows_outside(lines.read(code), lambda: sources.every_text(code))
+    words = lines.debug_words(code)
+    info = _doubting_rows_outside(lines.read(code, words), lambda: sources.every_text(words, code.path))
     if not leaves_out_calls(code):
         return info
     from symd.debuginfo.row_scopes import without_told_calls  # noqa: PLC0415 - 2 ms: only for such modules
