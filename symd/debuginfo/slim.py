@@ -18,11 +18,10 @@ Source: System V ABI, chapter 4, "Symbol Table": st_shndx is a section number, o
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from symd.errors import HashMismatch, InvalidInput, Malformed, NoDebugData, Unsu
 from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.amd import amdgpu
+from symd.formats.containers.file_part import hashed
 from symd.formats.containers.format import Element
 from symd.formats.elf.constants import (
     EM_AMDGPU,
@@ -89,11 +89,8 @@ def check(code: CodeObject, debug: CodeObject) -> None:
 
 
 def _digest(sections: Iterable[Section]) -> bytes:
-    digest = hashlib.sha256()
-    for section in sections:
-        if section.executable:
-            digest.update(struct.pack("<QQ", section.address, len(section.data)) + section.data)
-    return digest.digest()
+    parts = ((struct.pack("<QQ", one.address, len(one.data)), one.data) for one in sections if one.executable)
+    return hashed(chain.from_iterable(parts))
 
 
 def _layout(code: CodeObject) -> list[tuple[str, int, int]]:

@@ -14,7 +14,7 @@ from symd.debuginfo import reading
 from symd.errors import SymdError
 from symd.formats import containers
 from symd.formats.containers.code_reloader import read_now, settled, without_bytes
-from symd.formats.containers.file_part import LARGE, forget, sha256_of
+from symd.formats.containers.file_part import LARGE, forget, hashed, sha256_of
 from symd.index.builder import IndexBuilder, check_size
 from symd.index.compressed_columns import Arena, Keeper
 from symd.index.contradiction_notes import noted
@@ -187,6 +187,4 @@ def _digest_aside(data: bytes) -> Callable[[], Digest]:
 
 
 def _digest(data: bytes) -> Digest:
-    import hashlib  # noqa: PLC0415 - 3 ms: one question of one file needs no digest
-
-    return Digest(hashlib.sha256(data).hexdigest())
+    return Digest(hashed([data]).hex())

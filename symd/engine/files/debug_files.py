@@ -220,21 +220,20 @@ class _Search:
             return self._of_its_build(code.data)
         build_id = code.facts.get("build_id")
         is_apart = code.kind is CodeKind.SPIRV and code.debug is DebugScheme.NONE and build_id is not None
-        return self._of_spirv(code.data, f"{build_id}{SEPARATE_SUFFIX}") if is_apart else []
+        return self._of_spirv(code, f"{build_id}{SEPARATE_SUFFIX}") if is_apart else []
 
-    def _of_spirv(self, code: bytes, name: str) -> list[bytes]:
+    def _of_spirv(self, code: CodeObject, name: str) -> list[bytes]:
         """The module that has the debug data of this one; one of other code is told of and left alone."""
-        from symd.formats.spirv.module import check_same_code  # noqa: PLC0415 - 3 ms: the grammar's tables are slow to import
-
         self._named.append(name)
         for path in (each / name for each in self.folders if comes_to_an_end(each / name)):
             try:
-                check_same_code(code, self._content(path))
+                content = self._content(path)
+                with_dwo.with_files(code, [content], self._budget(code.data, content))
             except SymdError as error:
                 complain(f"answered without a debug file: {error.prefix_where(str(path))}")
                 continue
             self._paths.add(path)
-            return [self._content(path)]
+            return [content]
         return []
 
     def _of_its_build(self, code: bytes) -> list[bytes]:

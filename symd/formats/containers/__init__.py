@@ -3,13 +3,13 @@ the only function that opens nesting is here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat, Unsupported
 from symd.formats.budget import Budget
 from symd.formats.containers import spirv
-from symd.formats.containers.format import Element, Format, FormatTable
+from symd.formats.containers.format import Element, Format, FormatTable, Joining
 from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
 from symd.model.light_typing import Final, NamedTuple
@@ -105,7 +105,7 @@ class ContainerUnpacker:
         self._found = False
         self._without_code = 0
         self._notes_room, self._unsaid = MAX_NOTES, 0
-        self._apart: Mapping[str, Sequence[bytes]] = {}
+        self._joining: Joining | None = None
 
     def __iter__(self) -> Iterator[CodeObject]:
         yield from self._open(Element("", self.data), (), 0)
@@ -138,8 +138,8 @@ class ContainerUnpacker:
             head = data[:8].hex(" ") or "none, it is empty"
             raise UnknownFormat(f"no reader knows this format; first bytes: {head}", where=place)
         contents = module.read(element, self._budget)
-        if contents.apart is not None and not path:
-            self._apart = contents.apart
+        if contents.joining is not None and not path:
+            self._joining = contents.joining
             yield from self._open(contents.elements[0], path, depth + 1)
             return
         form = contents.format or module.NAME
@@ -166,11 +166,7 @@ class ContainerUnpacker:
         text = sum([section.size for section in code.sections if section.executable])
         if text > MOST_TEXT:
             raise Malformed(f"its text takes {text} bytes, more than {MOST_TEXT} that any GPU could hold", where=place)
-        if place not in self._apart:
-            return code
-        from symd.formats.containers.with_dwo import with_files  # noqa: PLC0415 - 2 ms: few have files of their own
-
-        return with_files(code, self._apart[place], self._budget)
+        return code if self._joining is None else self._joining(code, place, self._budget)
 
     def _on_the_way(self, path: tuple[str, ...]) -> bool:
         if self._path is None:

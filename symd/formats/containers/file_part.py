@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterable, Iterator
 
 MAPPED = 4 << 20
 """Files of so many bytes are mapped where they are read: shorter ones are copied as fast."""
@@ -67,15 +68,25 @@ def part_of(data: bytes | FilePart) -> FilePart:
 
 def sha256_of(data: bytes) -> str:
     """The SHA-256 of ``data``, lower-case hexadecimal. Of a mapped file no more than a piece is in memory at a time."""
-    import hashlib  # noqa: PLC0415 - 2 ms: one question of one file needs no digest
+    return hashed(_pieces(data)).hex()
 
-    digest = hashlib.sha256()
+
+def _pieces(data: bytes) -> Iterator[memoryview]:
     with memoryview(data) as whole:  # without copies of the pieces
         for at in range(0, len(data), _PIECE):
             with whole[at : at + _PIECE] as piece:
-                digest.update(piece)
+                yield piece
             forget(data)
-    return digest.hexdigest()
+
+
+def hashed(parts: Iterable[bytes | memoryview], algorithm: str = "sha256") -> bytes:
+    """The digest of the parts, one after the other, by an algorithm of ``hashlib``; nobody's secrets are among them."""
+    import hashlib  # noqa: PLC0415 - 4 ms of the 60 to 110 of a question about one file, which needs no digest
+
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
 
 
 def forget(data: bytes) -> None:

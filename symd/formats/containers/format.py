@@ -9,7 +9,7 @@ read(element, budget)    the contents: elements to open further, or one code obj
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from symd.formats.budget import Budget
@@ -41,6 +41,12 @@ class Element(NamedTuple):
         return self.content() if callable(self.content) else self.content
 
 
+class Joining(Protocol):
+    """What joins a code object to its debug data that lies apart. Raises what reading that raises."""
+
+    def __call__(self, code: CodeObject, path: str, budget: Budget) -> CodeObject: ...
+
+
 class Contents(NamedTuple):
     """What a format module found: ``elements`` of a container, or the one ``code_object``. ``notes`` are warnings that
     somebody who reads the answer should see, such as a damaged element that was left out. ``facts``, JSON-ready, are
@@ -50,9 +56,9 @@ class Contents(NamedTuple):
     code_object: CodeObject | None = None
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = NO_FACTS
-    apart: Mapping[str, Sequence[bytes]] | None = None
-    """Files with debug data of code objects inside, by the paths of these; set by a format that holds one file
-    alone, which is opened as if it were the module."""
+    joining: Joining | None = None
+    """Set by a format that holds one file alone, which is opened as if it were the module, beside files with debug data
+    of code objects inside it."""
     format: str | None = None
     """Overrides the module's NAME where one module reads several dialects."""
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from symd.formats import elf
 from symd.formats.budget import Budget
+from symd.formats.containers.llvm.sycl_images import loaded_words
 from symd.formats.containers.recognized import is_ptx
 from symd.formats.elf import Elf
 from symd.formats.elf.constants import EM_AMDGPU, MAGIC, SHF_ALLOC, SHF_COMPRESSED, SHT_PROGBITS
@@ -88,8 +89,6 @@ def _is_data(section: Section) -> bool:
 def _candidates(program: Elf, tables: list[Section], section: Section) -> list[tuple[int, int, int]]:
     """(start, word before, word after) of every word in ``tables`` that points to where an image may begin in
     ``section``, at byte ``start``; in the order of these, each start with its neighbors once."""
-    from symd.formats.containers.llvm.sycl_images import loaded_words  # noqa: PLC0415 - 1 ms: few programs are GCC's
-
     content = np.frombuffer(section.data, np.uint8)
     found: set[tuple[int, int, int]] = set()
     for table in tables:

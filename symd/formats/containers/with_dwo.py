@@ -58,7 +58,11 @@ def read(element: Element, budget: Budget) -> Contents:
         budget.count_elements(NAME, 1 + count)
         path = take(length).decode("utf-8", "surrogateescape")
         files[path] = tuple(take(_SIZE.unpack(take(_SIZE.size))[0]) for _ in range(count))
-    return Contents((Element("", data[at:]),), apart=files)
+
+    def joining(code: CodeObject, path: str, budget: Budget) -> CodeObject:
+        return with_files(code, files[path], budget) if path in files else code
+
+    return Contents((Element("", data[at:]),), joining=joining)
 
 
 def with_files(code: CodeObject, files: Sequence[bytes], budget: Budget) -> CodeObject:

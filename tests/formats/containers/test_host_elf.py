@@ -11,7 +11,7 @@ import pytest
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from symd.formats.budget import Budget
-from symd.formats.containers import ContainerUnpacker, host_elf
+from symd.formats.containers import ContainerUnpacker, host_elf, host_program
 from symd.formats.containers.file_part import FilePart
 from symd.formats.containers.llvm import compressed_bundle, offload_bundle
 from tests import tools
@@ -186,7 +186,7 @@ class Searched(bytes):
 def test_many_bundles_are_found_in_one_walk():
     """Of a kind that is not there the rest of the section was gone through again for each: minutes for 100 KB of a file."""
     data = Searched(packed(BUNDLE) * 200)
-    found = list(host_elf._bundles(".hip_fatbin", FilePart(data, 0, len(data)), [], Budget(Limits())))
+    found = list(host_program._bundles(".hip_fatbin", FilePart(data, 0, len(data)), [], Budget(Limits())))
     assert len(found) == 200
     assert data.looked_at < 4 * len(data)
 
@@ -195,7 +195,7 @@ def test_code_inside_a_bundle_is_not_searched():
     """Of a gigabyte of bundles that say where they end, what lies between them is."""
     first = amd.sample("aligned.bundle")
     data = Searched((first + bytes(-len(first) % 4096)) * 20)
-    found = list(host_elf._bundles(".hip_fatbin", FilePart(data, 0, len(data)), [], Budget(Limits())))
+    found = list(host_program._bundles(".hip_fatbin", FilePart(data, 0, len(data)), [], Budget(Limits())))
     assert len(found) == 20
     assert data.looked_at < len(data) / 4
 
@@ -204,14 +204,14 @@ def test_code_inside_a_bundle_is_not_searched():
 def test_a_bundle_is_found_wherever_a_search_begins_anew(gap):
     for bundle in (BUNDLE, packed(BUNDLE)):
         data = bytes(gap) + bundle
-        (found,) = host_elf._bundles(".hip_fatbin", FilePart(data, 0, len(data)), [], Budget(Limits()))
+        (found,) = host_program._bundles(".hip_fatbin", FilePart(data, 0, len(data)), [], Budget(Limits()))
         assert found.data.startswith(bundle[:24])
 
 
 def test_damaged_bundles_are_counted():
     damaged = offload_bundle.MAGIC + b"\xff" * 8
     with pytest.raises(LimitExceeded, match="object_count"):
-        list(host_elf._bundles(".hip_fatbin", FilePart(damaged * 20, 0, 640), [], Budget(Limits(object_count=10))))
+        list(host_program._bundles(".hip_fatbin", FilePart(damaged * 20, 0, 640), [], Budget(Limits(object_count=10))))
 
 
 class Watched(bytes):

@@ -263,9 +263,26 @@ def target_of_isa(major: int, minor: int, stepping: int) -> str:
     return f"{plain}:xnack+" if plain else name
 
 
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
+_PROCESSOR_LETTERS = _LETTERS | frozenset("0123456789-")
+
+
 def target_of_name(name: str) -> str | None:
     """The target ID at the end of ``amdgcn-amd-amdhsa--gfx90a:xnack+`` or of a bundle entry's ID; None without one."""
-    import re  # noqa: PLC0415 - slow to import, and few objects have one
+    at = name.find("gfx")
+    while at >= 0:
+        if _is_target(name[at:]):
+            return name[at:]
+        at = name.find("gfx", at + 1)
+    return None
 
-    found = re.search(r"gfx[0-9a-z-]+(:[a-z]+[+-])*$", name)
-    return found.group() if found else None
+
+def _is_target(text: str) -> bool:
+    """Whether all of it is a processor ("gfx" and more) and the features that are on or off. Regular expressions are
+    slow to import."""
+    processor, *features = text.split(":")
+    return (
+        len(processor) > 3
+        and _PROCESSOR_LETTERS.issuperset(processor)
+        and all(len(each) > 1 and each[-1] in "+-" and _LETTERS.issuperset(each[:-1]) for each in features)
+    )

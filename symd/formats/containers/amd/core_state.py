@@ -17,18 +17,16 @@ from typing import NamedTuple, Protocol
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
+from symd.formats.containers.amd.amdgpu_core import state_note
 from symd.formats.elf import ElfSegment
 from symd.formats.elf.constants import (
     DT_STRTAB,
     DT_SYMTAB,
     EM_AMDGPU,
     MAGIC,
-    NT_AMDGPU_CORE_STATE,
     PT_DYNAMIC,
     PT_LOAD,
-    PT_NOTE,
 )
-from symd.formats.elf.contents import notes_in
 from symd.formats.elf.reader import FILE_HEADER_64, PROGRAM_HEADER_64
 
 _OVERLAP = 8
@@ -93,7 +91,6 @@ class CoreMemory:
             yield from range(-(-segment.address // size) * size, segment.address + segment.file_size, size)
 
 
-OWNER = "AMDGPU"
 _VERSION = 1
 _HEADER = struct.Struct("<IIQIIII")
 """KFD's version, the size of the runtime's entry, number and size of the agents' and of the queues' entries."""
@@ -158,17 +155,6 @@ class LoadedObject(NamedTuple):
     name: str
     bias: int
     data: bytes | None
-
-
-def state_note(data: bytes, segments: Sequence[ElfSegment]) -> bytes | None:
-    """The content of the note, if there is one. Raises Malformed."""
-    for segment in segments:
-        if segment.type == PT_NOTE:
-            content = data[segment.offset : segment.offset + segment.file_size]
-            for note in notes_in(content, "notes"):
-                if note.owner == OWNER and note.type == NT_AMDGPU_CORE_STATE:
-                    return note.data
-    return None
 
 
 def read_state(note: bytes, budget: Budget) -> CoreState:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
+from symd.formats.containers.file_part import hashed
 from symd.formats.containers.format import Contents, Element
 from symd.formats.containers.llvm import offload_bundle
 from symd.formats.elf.contents import expand_zstd, inflate
@@ -53,10 +54,7 @@ def read(element: Element, budget: Budget) -> Contents:
 
 
 def _hash_notes(raw: bytes, head: BundleHeader) -> tuple[str, ...]:
-    import hashlib  # noqa: PLC0415 - 3 ms: slow to import for what is one format's
-
-    digest = hashlib.md5(raw, usedforsecurity=False).digest()
-    if int.from_bytes(digest[:8], "little") == head.hash:
+    if int.from_bytes(hashed([raw], "md5")[:8], "little") == head.hash:
         return ()
     return ("the compressed bundle's hash does not match what it expands to",)
 

@@ -21,14 +21,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import zstandard
 
-from symd.errors import SymdError
+from symd.errors import Malformed, SymdError
 from symd.formats.budget import Budget
 from symd.formats.containers import spirv
 from symd.formats.elf import Elf
 from symd.formats.elf.constants import EM_AARCH64, EM_X86_64, R_AARCH64_RELATIVE, R_X86_64_RELATIVE
 from symd.formats.elf.constants import MAGIC as ELF_MAGIC
-from symd.formats.elf.contents import expand_zstd, zstd_size
+from symd.formats.elf.contents import expand_zstd
 from symd.model.code import Section
 from symd.model.columns import U64
 
@@ -69,13 +70,24 @@ def device_images(program: Elf, section: Section, budget: Budget) -> DeviceImage
             continue
         where = f"image {number} of {section.name}"
         try:
-            size = zstd_size(stored, where) if extent.size is None else extent.size
+            size = _zstd_size(stored, where) if extent.size is None else extent.size
             images.append(expand_zstd(stored, size, budget, where))
         except SymdError as error:
             if error.status != "INVALID_ARGUMENT":
                 raise
             notes.append(f"left out: {error}")
     return DeviceImages(tuple(images), tuple(notes))
+
+
+def _zstd_size(data: bytes, where: str) -> int:
+    """The bytes to which a zstd frame expands, as it says itself. Raises Malformed."""
+    try:
+        size: int = zstandard.get_frame_parameters(data).content_size
+    except zstandard.ZstdError as error:
+        raise Malformed(f"zstd data is damaged: {error}", where=where) from error
+    if size == zstandard.CONTENTSIZE_UNKNOWN:
+        raise Malformed("zstd data does not say to how many bytes it expands", where=where)
+    return size
 
 
 def _listed(program: Elf, section: Section) -> list[_Extent]:

@@ -20,6 +20,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+import lz4.block
+
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
@@ -311,8 +313,6 @@ def _unpadded(content: bytes) -> bytes:
 
 def _expand_lz4(data: memoryview, size: int, budget: Budget, where: str) -> bytes:
     """An LZ4 block (no frame) that must expand to exactly ``size`` bytes."""
-    import lz4.block  # noqa: PLC0415 - 0.7 ms: few modules have such an element
-
     budget.charge_expansion(size, where)
     try:
         result: bytes = lz4.block.decompress(data, uncompressed_size=size)

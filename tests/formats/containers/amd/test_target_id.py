@@ -6,6 +6,8 @@ import re
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from symd.formats.containers.amd import amdgpu
 from tests import tools
@@ -88,3 +90,12 @@ def test_isa_versions_become_target_ids(isa, target):
 )
 def test_the_target_id_ends_a_full_name(name, target):
     assert amdgpu.target_of_name(name) == target
+
+
+TARGET = re.compile(r"gfx[0-9a-z-]+(?::[a-z]+[+-])*\Z")
+
+
+@given(st.lists(st.sampled_from(["gfx", "gf", "90a", "-", ":", "xnack", "+", "G", "amdgcn--"])).map("".join))
+def test_whatever_a_name_is_made_of_its_target_id_is_what_the_grammar_matches(name):
+    found = TARGET.search(name)
+    assert amdgpu.target_of_name(name) == (found.group() if found else None)
