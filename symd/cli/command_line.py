@@ -125,7 +125,7 @@ class Verbs(click.Group):
             with formatter.section(heading):
                 formatter.write_dl(verbs)
         formatter.write_paragraph()
-        formatter.write_text(f"Also: {', '.join(OTHERS)}. The verbs below daemon and setup work without that word too.")
+        formatter.write_text(f"Also: {', '.join(OTHERS)}. Verbs under daemon and setup also work without that word.")
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

@@ -280,8 +280,8 @@ def _parsed(text: str, default: int | None) -> DeviceQuery:
 @json_option
 @click.argument("context", required=False)
 def command(server: str | None, process: int | None, as_json: bool, context: str | None) -> int:
-    """List the contexts that a daemon knows: a process on a device, how many modules it loaded, when the first was
-    loaded and, if none is loaded now, when the last was unloaded.
+    """List a daemon's contexts, each a process on a device: how many modules it loaded, when the first was loaded and,
+    if none is loaded now, when the last was unloaded.
 
     With CONTEXT (its ID, or the beginning of it), show its loads, each with its module, key, times and device
     addresses. Times are nanoseconds of the context's clock, shown as seconds in text. To ask what is at a device

@@ -64,7 +64,7 @@ _SHOWN_REASONS = 3
 @click.option(
     "-n", "--top", type=click.IntRange(0), default=SHOWN, show_default=True, help="Show this many places; 0 shows all."
 )
-@click.option("--value", metavar="NAME", help="Count only the values of this name (Active, samples, ...).")
+@click.option("--value", metavar="NAME", help="Count only this value (Active, samples, ...).")
 @profile_module_options
 @demangle_option
 @json_option
@@ -86,11 +86,10 @@ def command(
 ) -> int:
     """Show the hottest places in PROFILE, hottest first.
 
-    PROFILE can be anything that symd profile reads, symbolized or not; "-" is standard input. A sample counts at the
-    innermost frame of the place where it was taken; the frames that it was inlined into follow. Samples outside all
-    modules are shown on a line of their own, so the shares of --top 0 add up to 100 %. If a profile counts stall
-    reasons, the largest ones of each place are shown with their shares. Exit code 1: PROFILE has samples, but none in a
-    known module.
+    PROFILE can be anything that symd profile reads, symbolized or not; "-" is standard input. A sample counts for the
+    innermost frame where it was taken; the frames that it was inlined into follow. Samples outside all modules are
+    shown on a line of their own, so the shares of --top 0 add up to 100%. If a profile counts stall reasons, each
+    place's largest ones are shown with their shares. Exit code 1: PROFILE has samples, but none in a known module.
     """
     data = read_input(source, limits, expand=False)
     if name is None:

@@ -374,9 +374,9 @@ share (from 0 to 1, of the whole profile). A code object that cannot be disassem
     "--kernel",
     "function",
     metavar="NAME",
-    help="Show only this kernel or other function, named as for symd symbolize.",
+    help="Show only this kernel or other function, named as in symd symbolize.",
 )
-@click.option("--around", metavar="QUERY", help="Show only what is around this place, given as for symd symbolize.")
+@click.option("--around", metavar="QUERY", help="Show only the code around this QUERY (see symd symbolize).")
 @click.option(
     "--before", type=click.IntRange(0, MOST_AROUND), help="How many instructions to show before it.  [default: 5]"
 )
@@ -411,8 +411,8 @@ def command(
     demangle: bool,
 ) -> int:
     """Show each function of FILE: its source lines with their instructions, then the instructions without a line.
-    PLACE is a function or kernel that is shown alone, as --function NAME has it, or a place in the code that is shown
-    with what is around it, as --around QUERY has it.
+    PLACE is a function or kernel to show alone (as with --function NAME), or a place in the code to show with its
+    surroundings (as with --around QUERY).
 
     Each instruction is shown once, below the line it comes from; if that line was inlined, a note names the function
     it was inlined into. With --around, instructions are in address order, and => marks the place. Disassembly needs

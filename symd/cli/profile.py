@@ -243,7 +243,7 @@ class ProfileFiles:
     help="Convert to another tool's format instead: firefox, folded, perfetto, pprof or speedscope.",
 )
 @click.option("-o", "--output", metavar="OUT", shell_complete=complete_files, help="The same as OUT.")
-@click.option("--value", metavar="NAME", help="With --to: write only the values of this name (Active, samples, ...).")
+@click.option("--value", metavar="NAME", help="With --to: write only this value (Active, samples, ...).")
 @profile_module_options
 @json_option
 def command(
@@ -267,8 +267,7 @@ def command(
     thread trace's code.json, CUPTI PC sampling records as JSON lines, Proton's hatchet JSON, Perfetto traces, and
     folded stacks; any of them can be gzipped. Existing symbols and unknown fields are kept. What cannot be resolved is
     kept too, and counted by reason. IN and OUT can be "-", or the same file, which is then replaced; OUT cannot be any
-    other file that is read. Exit code 1: IN has addresses, but none could be resolved; an existing OUT is left
-    unchanged.
+    other input. Exit code 1: IN has addresses, but none could be resolved; an existing OUT is left unchanged.
 
     With --to, OUT is a new profile for another tool, with the same values and one frame per inlined call. It is written
     even if nothing could be resolved, and gzipped if its name ends in .gz. Without --to, an OUT whose name ends in

@@ -35,7 +35,7 @@ from symd.system.atomic_output import write_file
 @json_option
 @shown_anyway("-g", "-S", "-d", "-s", "--strip-debug", "--strip-all")
 def command(file: str, output: Path, debug_out: Path | None, server: str | None, limits: Limits, as_json: bool) -> None:
-    """Write the AMD code object IN to OUT without what the runtime does not need.
+    """Write IN, an AMD code object, to OUT, keeping only what the runtime needs.
 
     Sections and program headers that the runtime does not read are dropped and the file is packed; code, kernel
     descriptors and all addresses stay the same. Debug data goes to a file of its own. symd finds it next to OUT;

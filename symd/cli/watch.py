@@ -73,10 +73,10 @@ def command(
     """Report what happens to a daemon's modules or, with PLACE, where breakpoints land in them. PLACE is what symd
     locate takes: SOURCE:LINE, a function, kernel:NAME or an address.
 
-    Without PLACE: the modules that are there, then each module that is added, loaded by a process, unloaded or removed.
-    With PLACE: where it lands in each module that is there or is added, and, when a process loads the module, again
-    with device addresses, until it is unloaded. Modules that have no such file or function are skipped. The command
-    runs until you interrupt it. If the connection breaks, the error says how to resume.
+    Without PLACE: the existing modules, then each module that is added, loaded by a process, unloaded or removed.
+    With PLACE: where it lands in each existing or added module, its device addresses whenever a process loads the
+    module, and when they are gone. Modules that have no such file or function are skipped. The command runs until you
+    interrupt it. If the connection breaks, the error says how to resume.
     """
     wanted = [Breakpoint(text, parse_place(text), every_address, None, rules, targets) for text in places]
     demangler = Demangler() if demangle else None
