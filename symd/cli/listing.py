@@ -33,7 +33,7 @@ from symd.engine.files.added_module import OpenModule
 from symd.engine.files.listing_sources import allowed_folders, source_texts, unused_rules, with_python_names
 from symd.engine.files.module import open_module
 from symd.errors import KernelNotFound, NoDebugData, SymdError
-from symd.model.addresses import parse_query
+from symd.model.addresses import is_place, parse_query
 from symd.model.answers import Answers, Frame
 from symd.model.identities import ObjectPath
 from symd.model.json.answers import instruction_lines
@@ -454,7 +454,7 @@ def _placed(place: str, function: str | None, around: str | None) -> tuple[str |
     """PLACE as the function, or as the query that is meant by it. Raises ``UsageError`` where it can be neither."""
     if function is not None or around is not None or Path(place).exists() or re.search(r"\.\w+:[0-9]|\.html?$", place):
         raise click.UsageError(f"Got unexpected extra argument ({place})", click.get_current_context())
-    return (None, place) if re.match(r"[0-9(]|.*\+", place) else (place, None)
+    return (None, place) if is_place(place) else (place, None)
 
 
 def _within(function: str | None, around: str | None, before: int | None, after: int | None) -> CodePart | None:
