@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from operator import attrgetter
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from shlex import quote
 from typing import NamedTuple, TextIO
 
@@ -273,7 +273,18 @@ def missing_text(source: SourceText) -> str:
     """Why there is no text of a source file, and what to add where the file is here."""
     if source.problem.endswith(NOWHERE_ALLOWED) and Path(source.file).is_absolute() and Path(source.file).is_file():
         return f"it exists, and no allowed folder holds it: add --source-root {quote(str(Path(source.file).parent))}"
+    if rule := _rule_for_a_file_here(source.file):
+        return f"{source.problem}; a file of that name is here: add --map {quote(rule)}"
     return f"{source.problem}; --source-root and --map name folders"
+
+
+def _rule_for_a_file_here(file: str) -> str:
+    """The value of --map by which the working directory has a source file; "" where it has none of that name."""
+    *folders, _ = parts = PurePosixPath(file).parts or ("",)
+    for number in range(1, len(parts)):
+        if Path(*parts[number:]).is_file():
+            return f"{PurePosixPath(*folders[:number])}=."
+    return ""
 
 
 def _source_line(number: int, text: Sequence[str]) -> str:
