@@ -39,9 +39,9 @@ _LATER = Digest("")
 
 
 def file_summary(file: str, limits: Limits, *, object_digests: bool) -> tuple[ModuleSummary, SectionAddresses]:
-    """The module in ``file`` described as its index has it, and the addresses of its kernels' sections. The code objects
-    of a large module have their digests or not, and debug data is looked at where Intel's compiler wrote it, whose
-    contradictions are noted: that of large libraries of others takes minutes. Raises what opening it raises."""
+    """The module in ``file`` described as its index has it, and the addresses of its kernels' sections. The code
+    objects of a large module have their digests or not, and debug data is looked at where Intel's compiler wrote it,
+    whose contradictions are noted: that of large libraries of others takes minutes. Raises what opening it raises."""
     with _opened(file, limits) as data:
         if is_long(data, limits):
             return _large_summary(data, limits, object_digests=object_digests)
