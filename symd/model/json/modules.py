@@ -60,7 +60,7 @@ class _KernelTexts:
 
     def __init__(self, addresses: Mapping[int, int] | None) -> None:
         self._addresses = addresses
-        """Those of sections by number, of which all others are at 0; None where kernels are written without."""
+        """The addresses of sections by their numbers; all others are at 0. None: kernels are written without one."""
         self._known: dict[int, tuple[object, str]] = {}
         """What was written by its number (``id``); it stays, so that nothing else gets that."""
 
