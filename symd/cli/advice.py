@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from symd.cli.options import first_example
+from symd.model.addresses import is_place
 
 if TYPE_CHECKING:
     from symd.errors import SymdError
@@ -29,7 +30,6 @@ _HEAD = 1 << 26
 _ALIKE = 0.6
 """How much of an option's name is that of another which it may stand for."""
 _SOURCE_LINE = re.compile(r"[^:]*\.\w+:[0-9]+(:[0-9]+)?", re.ASCII)
-_PLACE = re.compile(r".*\+(0[xX])?[0-9a-fA-F]+|0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII | re.DOTALL)
 
 
 def usage_text(error: click.ClickException) -> str:
@@ -315,13 +315,13 @@ def file_first(verb: str, file: str, words: Sequence[str]) -> str:
 
 def _with_place(verb: str, file: str, words: Sequence[str]) -> list[str]:
     """The words of the call about places in FILE, with the options that name them."""
-    place, is_place = words[0], _PLACE.fullmatch(words[0])
+    place = words[0]
     if verb in _ONE_FILE and _SOURCE_LINE.fullmatch(place):
         return ["locate", *(["--all"] if verb == "lines" else []), file, place]
     if verb == "listing":
-        return [verb, file, "--around" if is_place else "--function", place]
+        return [verb, file, "--around" if is_place(place) else "--function", place]
     if verb == "lines":
-        return ["symbolize", file, place] if is_place else [verb, "--kernel", place, file]
+        return ["symbolize", file, place] if is_place(place) else [verb, "--kernel", place, file]
     return [verb, file, *words]
 
 
@@ -364,7 +364,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> str:
         (verb == "view" and not is_line, "choose a kernel on the page, or write one alone:", [verb, first, "-o", "PAGE", "--kernel", text]),
         (verb == "listing" and is_line, "for the ADDRESS that --around takes, write", _with_place(verb, first, [text])),
         (verb in _ONE_FILE, "write", _with_place(verb, first, [text])),
-        (verb == "variables" and _PLACE.fullmatch(text) is not None, "a place is one word:", [verb, first, f"{second}+{text}"]),
+        (verb == "variables" and is_place(text), "a place is one word:", [verb, first, f"{second}+{text}"]),
         (verb == "annotate" and not os.path.exists(text), "for samples on instructions, write", ["listing", "--profile", "PROFILE", "--function", text, _file_of(context)]),  # noqa: PTH110 - pathlib is slow to load
         ("--server" in options and not first, "a daemon's address goes after --server:", [verb, "--server", text]),
     )  # fmt: skip

@@ -38,6 +38,8 @@ from symd.system.messages import complain
 
 _NAME = "contexts/"
 _DIGITS = 32
+_SHORT = 8
+"""Digits of an id that are typed: few contexts begin with the same."""
 _SHOWN = 4
 """The most contexts that are named where the beginning of an id could mean several, and the most segments of a load."""
 
@@ -65,7 +67,9 @@ def chosen_context(verbs: ContextVerbs, text: str) -> ContextRecord:
         names = ", ".join(record.id for record in found[:_SHOWN])
         raise BadQuery(f"{len(found)} contexts begin with {text!r}", hint=f"give more of {names}")
     if not found:
-        raise ContextNotFound(f"no context begins with {text[:80]!r}", hint="symd contexts lists them")
+        own = [f"--context {each.id[:_SHORT]}" for each in verbs.all() if str(each.context.process) == text]
+        hint = f"for process {text} write {' or '.join(own[:_SHOWN])}" if own else "symd daemon contexts lists them"
+        raise ContextNotFound(f"no context begins with {text[:80]!r}", hint=hint)
     return found[0]
 
 

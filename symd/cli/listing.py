@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from operator import attrgetter
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from shlex import quote
 from typing import NamedTuple, TextIO
 
@@ -33,7 +33,7 @@ from symd.engine.files.added_module import OpenModule
 from symd.engine.files.listing_sources import allowed_folders, source_texts, unused_rules, with_python_names
 from symd.engine.files.module import open_module
 from symd.errors import KernelNotFound, NoDebugData, SymdError
-from symd.model.addresses import parse_query
+from symd.model.addresses import is_place, parse_query
 from symd.model.answers import Answers, Frame
 from symd.model.identities import ObjectPath
 from symd.model.json.answers import instruction_lines
@@ -273,7 +273,18 @@ def missing_text(source: SourceText) -> str:
     """Why there is no text of a source file, and what to add where the file is here."""
     if source.problem.endswith(NOWHERE_ALLOWED) and Path(source.file).is_absolute() and Path(source.file).is_file():
         return f"it exists, and no allowed folder holds it: add --source-root {quote(str(Path(source.file).parent))}"
+    if rule := _rule_for_a_file_here(source.file):
+        return f"{source.problem}; a file of that name is here: add --map {quote(rule)}"
     return f"{source.problem}; --source-root and --map name folders"
+
+
+def _rule_for_a_file_here(file: str) -> str:
+    """The value of --map by which the working directory has a source file; "" where it has none of that name."""
+    *folders, _ = parts = PurePosixPath(file).parts or ("",)
+    for number in range(1, len(parts)):
+        if Path(*parts[number:]).is_file():
+            return f"{PurePosixPath(*folders[:number])}=."
+    return ""
 
 
 def _source_line(number: int, text: Sequence[str]) -> str:
@@ -454,7 +465,7 @@ def _placed(place: str, function: str | None, around: str | None) -> tuple[str |
     """PLACE as the function, or as the query that is meant by it. Raises ``UsageError`` where it can be neither."""
     if function is not None or around is not None or Path(place).exists() or re.search(r"\.\w+:[0-9]|\.html?$", place):
         raise click.UsageError(f"Got unexpected extra argument ({place})", click.get_current_context())
-    return (None, place) if re.match(r"[0-9(]|.*\+", place) else (place, None)
+    return (None, place) if is_place(place) else (place, None)
 
 
 def _within(function: str | None, around: str | None, before: int | None, after: int | None) -> CodePart | None:

@@ -27,12 +27,12 @@ from symd.cli.options import (
     rules_option,
     source_root_option,
 )
-from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, write_json
+from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, say_unused_rules, write_json
 from symd.cli.unresolved import daemon_hints, resolver_meant, unknown_names
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
 from symd.engine.files.input import read_input
-from symd.engine.files.listing_sources import allowed_folders, with_python_names
+from symd.engine.files.listing_sources import allowed_folders, unused_rules, with_python_names
 from symd.engine.files.module import open_symbolizer
 from symd.errors import BadQuery, InvalidInput, SymdError
 from symd.formats.containers import compressed_file, identify
@@ -299,6 +299,7 @@ def command(
                     read = profiles.samples(data, options, name)
                     hints = daemon_hints(resolver, unknown_names(read, AddressPlaces(read, resolver, options)))
                     done = replace(done, notes=(*done.notes, *hints))
+            unused = unused_rules(rules, resolver.source_files()) if rules else []
     nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
     if nothing and to is None and target != "-" and Path(target).exists():
         complain(f"{target} was left unchanged: nothing could be resolved")
@@ -310,6 +311,7 @@ def command(
     if nothing and server is None and not as_json and is_matched:
         say_nothing_resolved(modules)
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
+    say_unused_rules(source, unused)
     return NO if nothing else 0
 
 

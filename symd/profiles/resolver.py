@@ -27,6 +27,7 @@ from symd.model.answers import Answers, Locations, Reason
 from symd.model.code import CodeKind
 from symd.model.columns import I64, U64
 from symd.model.identities import is_digest
+from symd.model.names import Match, NameKind, NameQuery
 from symd.model.summaries import ModuleSummary, ObjectSummary
 from symd.model.texts import file_label
 from symd.query.function_names import SymbolsByWord
@@ -118,6 +119,12 @@ class Resolver:
         if digest not in self._summaries:
             self._summaries[digest] = self.symbolizer.module(digest)
         return self._summaries[digest]
+
+    def source_files(self) -> list[str]:
+        """The source files of the modules that the user named."""
+        wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.FILE}))
+        digests = dict.fromkeys(module.digest for module in self._modules)
+        return [each.name for digest in digests for each in self.symbolizer.names(digest, wanted)]
 
     def file_name(self, digest: str) -> str:
         """The last part of the path that the user gave a module by; "" for one that nobody gave."""

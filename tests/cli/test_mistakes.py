@@ -315,6 +315,18 @@ def test_a_misspelled_name_is_answered_with_the_whole_call(run: Run, call: tuple
     assert f"rite symd {' '.join(map(str, call)).replace('shde', 'shade')}" in said.err
 
 
+@pytest.mark.parametrize("call", [("listing",), ("listing", "--function")])
+def test_a_plus_of_an_operator_is_no_offset(run: Run, call: tuple[str, ...]) -> None:
+    verb, *option = call
+    said = run(verb, SHADE, *option, "operator+")
+    assert (said.code, "there is no function 'operator+'" in said.err) == (1, True), said.err
+
+
+def test_an_operator_before_its_file_is_a_function(run: Run) -> None:
+    said = run("lines", SHADE, "operator+").err
+    assert f"write symd lines --kernel operator+ {SHADE} (see" in said
+
+
 def test_a_misspelled_file_is_answered_with_the_whole_call(run: Run, tmp_path: Path) -> None:
     (tmp_path / "k 1.co").touch()
     said = run("symbolize", tmp_path / "k 2.co", "0x10")
