@@ -12,6 +12,7 @@ from symd.errors import HashMismatch, NoDebugData
 from symd.formats import elf
 from symd.formats.budget import Budget, DebugBudget
 from symd.formats.elf.constants import SHF_COMPRESSED, SHT_PROGBITS
+from symd.formats.elf.writer import OutputSection, with_sections
 
 _DWO_NAME_ATTRIBUTES = (b"\x76", b"\xb0\x42")
 """DW_AT_dwo_name and DW_AT_GNU_dwo_name as abbreviations spell them: where neither stands no unit need be read."""
@@ -53,8 +54,6 @@ def check_same_build(data: bytes, file: bytes, budget: Budget) -> None:
 
 def with_dwo(data: bytes, files: Sequence[bytes], budget: Budget) -> bytes:
     """``data`` with the sections of these files. Raises NoDebugData for a file that has none, Malformed."""
-    from symd.formats.elf.writer import OutputSection, with_sections  # noqa: PLC0415 - 10 ms: few objects have such files
-
     added: list[OutputSection] = []
     for file in files:
         image = elf.parse(file, budget)

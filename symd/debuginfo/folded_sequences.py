@@ -21,7 +21,7 @@ from symd.debuginfo.dwarf.columns import FunctionColumns, LineColumns, ScopeColu
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Units
 from symd.debuginfo.layout import LinearLayout
-from symd.debuginfo.text_ranges import text_spans
+from symd.debuginfo.text_ranges import section_of, text_spans
 from symd.model.columns import I64, U32, U64, distinct
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines, TextSpans
 
@@ -114,7 +114,7 @@ def _shared(lines: LineColumns, layout: LinearLayout) -> _Shared:
     starts = lines.starts
     sequence = np.flatnonzero(begins_again(starts, lines.address[lines.ends - 1] > starts))
     start = starts[sequence]
-    _, _, in_text = layout.section_of(start)
+    _, _, in_text = section_of(layout, start)
     sequence, start = sequence[in_text], start[in_text]
     return _Shared(sequence, start, np.searchsorted(distinct(start), start))
 

@@ -1,5 +1,6 @@
 """One linear address space for all text of a code object. Linked objects have one already; in unlinked ones every text
-section starts at 0, so each gets a base of its own here, and relocation writes addresses of this space."""
+section starts at 0, so each gets a base of its own here, and relocation writes addresses of this space. It does without
+NumPy, as one address is answered."""
 
 from __future__ import annotations
 
@@ -7,17 +8,9 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from symd.core import text_layout
 from symd.errors import Malformed
 from symd.model.code import CodeObject
 from symd.model.light_typing import NamedTuple
-
-TYPE_CHECKING = False  # one address is answered without NumPy, and without ``typing``
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from symd.model.columns import U32, U64
 
 FIRST_BASE = 1 << 40
 """Far above every address an unlinked object can hold, so that what relocation did not touch falls on no section."""
@@ -57,16 +50,6 @@ class LinearLayout(NamedTuple):
             return None
         offset = address - int(self.base[slot])
         return (int(self.section[slot]), offset) if offset <= int(self.size[slot]) + GAP else None
-
-    def section_of(self, addresses: U64) -> tuple[U32, U64, NDArray[np.bool_]]:
-        """Linear addresses as (section number, offset in it, whether a section holds it).
-
-        A section holds the addresses after it too, up to GAP bytes or the next section.
-        """
-        import numpy as np  # noqa: PLC0415 - 66 ms: one address is placed without: its import takes longer than an answer
-
-        section, offset, is_known = text_layout.section_of(self, GAP, np.ascontiguousarray(addresses).data)
-        return np.frombuffer(section, np.uint32), np.frombuffer(offset, np.uint64), np.frombuffer(is_known, np.bool_)
 
 
 def first_base(code: CodeObject) -> int:

@@ -17,17 +17,18 @@ from symd.core import text_layout
 from symd.core.inlined_calls import InlinedCalls
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
+from symd.debuginfo.block_ranges import outside_of_functions
 from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, may_have_texts, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.unit_selection import units_for_addresses
-from symd.debuginfo.dwarf.units import SCOPES, Units, read_rows, read_units
+from symd.debuginfo.dwarf.units import SCOPES, Unit, Units, read_rows, read_units
 from symd.debuginfo.layout import assign
 from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.relocation import relocated
 from symd.formats.budget import DebugBudget
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
 from symd.model.frame_text import APPROXIMATE, EXACT, NO_LINE, NotPlain, PlainAnswer, PlainFrame
-from symd.model.light_typing import NamedTuple
+from symd.model.light_typing import NamedTuple, NoReturn
 
 _NO_PARENT = _NO_FUNCTION = 0xFFFFFFFF
 """The numbers of none, as in ``model.debug_info``."""
@@ -285,9 +286,7 @@ class _Scopes(PlainScopes):
         unit = self._unit[function]
         if sum(of == unit and parent == _NO_PARENT for of, parent in zip(self._unit, self.parent, strict=True)) < 2:
             return
-        from symd.debuginfo.block_ranges import outside_of_functions  # noqa: PLC0415 - 4 ms: few need it
-
-        strays = outside_of_functions(self._sections, self._units, [unit])
+        strays = outside_of_functions(self._sections, self._units, [unit], _not_listed)
         if any(start < last and first < end for start, end in strays):
             raise NotPlain("blocks or variables are outside of their functions")
 
@@ -302,6 +301,11 @@ class _Scopes(PlainScopes):
             return True
         _, _, of_file, first, _ = (column[function] for column in self._functions)
         return bool(file == of_file and first <= line < self._line_ends[function])
+
+
+def _not_listed(_unit: Unit, _place: int, _offset: int | None) -> NoReturn:
+    """Raises NotPlain."""
+    raise NotPlain("a location list may have the code of a variable, and is read with NumPy")
 
 
 def _columns(table: array[int], count: int) -> list[memoryview]:

@@ -15,6 +15,7 @@ import numpy as np
 from symd.debuginfo import ptx_text
 from symd.debuginfo.dwarf.columns import LineColumns, read_lines
 from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.text_ranges import section_of
 from symd.model.code import CodeObject
 from symd.model.columns import U64
 from symd.model.debug_info import LineRows
@@ -75,7 +76,7 @@ def read(code: CodeObject, layout: LinearLayout) -> PtxLines | None:
 
 def _rows(lines: LineColumns, layout: LinearLayout) -> LineRows:
     """Linear addresses as sections and offsets; what lies in no section is dropped."""
-    section, offset, found = layout.section_of(lines.address)
+    section, offset, found = section_of(layout, lines.address)
     return LineRows(
         section=section[found],
         offset=offset[found],

@@ -11,9 +11,7 @@ that is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,33 +27,15 @@ from symd.debuginfo.dwarf.unit_selection import units_for_addresses
 from symd.debuginfo.dwarf.units import Units, read_units
 from symd.debuginfo.folded_sequences import find_folded, function_lines
 from symd.debuginfo.layout import GAP, LinearLayout, assign
+from symd.debuginfo.line_table_texts import doubting_rows_outside, line_table_texts
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.text_ranges import TextRanges, text_spans
-from symd.errors import LimitExceeded, Malformed, SymdError
+from symd.errors import LimitExceeded, SymdError
 from symd.formats.budget import DebugBudget, beyond
 from symd.formats.elf import debug_link
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Kernel, Vendor
 from symd.model.columns import U32
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowCalls, Scopes, TextSpans
-
-
-def stray_ranges(
-    code: CodeObject, sections: DebugSections, units: Units, scopes: ScopeColumns, layout: LinearLayout
-) -> TextSpans:
-    """Text of blocks and variables that lies outside their functions, in the units in which several functions have
-    code or should have. What cannot be read is left out."""
-    if code.vendor is not Vendor.INTEL or not scopes.shared_units:
-        return TextSpans.empty()
-    from symd.debuginfo.block_ranges import outside_of_functions  # noqa: PLC0415 - 0.2 ms: few need it
-
-    found: list[tuple[int, int]] = []
-    with suppress(Malformed, LimitExceeded):  # who asks for these variables is told
-        found = outside_of_functions(sections, units, scopes.shared_units)
-    if not found:
-        return TextSpans.empty()
-    start, end = np.array(found, np.uint64).reshape(-1, 2).T
-    return text_spans(layout, start, end)
-
 
 INLINE_DEPTH = 1000
 """Functions and inlined calls inside each other in one code object's debug data: as many frames an address may have."""
@@ -148,15 +128,22 @@ def _steps(code: CodeObject, budget: DebugBudget) -> _Steps:
 
 
 def _read_spirv(code: CodeObject) -> DebugInfo:
-    from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - 4 ms: a fresh process reads one kind of debug data
+    from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - 8 of the 110 ms of a question about machine code
 
     words = lines.debug_words(code)
-    info = _doubting_rows_outside(lines.read(code, words), lambda: sources.every_text(words, code.path))
-    if not leaves_out_calls(code):
-        return info
-    from symd.debuginfo.row_scopes import without_told_calls  # noqa: PLC0415 - 2 ms: only for such modules
+    info = doubting_rows_outside(lines.read(code, words), lambda: sources.every_text(words, code.path))
+    return _with_scopes_of_rows(code, info) if leaves_out_calls(code) else info
 
-    return without_told_calls(code, info)
+
+def _with_scopes_of_rows(
+    code: CodeObject, info: DebugInfo, linear: tuple[LinearLayout, DebugSections] | None = None
+) -> DebugInfo:
+    """What was decoded, with the scopes that the rows of NVIDIA's image in this layout tell of, or those of SPIR-V."""
+    from symd.debuginfo import row_scopes  # noqa: PLC0415 - 5 of the 110 ms of a question about an image with scopes
+
+    if linear is None:
+        return row_scopes.without_told_calls(code, info)
+    return row_scopes.with_inlined_rows(code, info, *linear)
 
 
 def _debug_file(code: CodeObject) -> tuple[str, ...]:
@@ -295,35 +282,24 @@ def _decoded(
         (*lines.warnings, *scopes.warnings, *missing),
         functions,
         _elsewhere(layout, sections, units),
-        stray_ranges(code, sections, units, scopes, layout),
+        _strays(code, sections, units, scopes, layout),
         folded.doubted,
     )
     if not len(info.scopes) and code.vendor is Vendor.NVIDIA:
-        from symd.debuginfo.row_scopes import with_inlined_rows  # noqa: PLC0415 - 2 ms: only for NVIDIA's images with lines alone
-
-        info = with_inlined_rows(code, info, layout, sections)
+        info = _with_scopes_of_rows(code, info, (layout, sections))
     if not may_have_texts(sections.lines.data):
         return info
-    from symd.debuginfo.embedded_sources import line_table_texts  # noqa: PLC0415 - 5 ms: few tables have texts
-
-    return _doubting_rows_outside(info, lambda: list(line_table_texts(sections)))
+    return doubting_rows_outside(info, lambda: list(line_table_texts(sections)))
 
 
-def _doubting_rows_outside(info: DebugInfo, read_texts: Callable[[], Sequence[tuple[str, str]]]) -> DebugInfo:
-    """What was decoded, with the rows doubted that lie outside of the texts that the code object carries of their
-    files, where those can be read."""
-    try:
-        texts = read_texts()
-    except SymdError:
-        return info
-    if not texts:
-        return info
-    from symd.debuginfo.embedded_sources import outside_of_texts  # noqa: PLC0415 - 5 ms: few objects carry source texts
+def _strays(
+    code: CodeObject, sections: DebugSections, units: Units, scopes: ScopeColumns, layout: LinearLayout
+) -> TextSpans:
+    if code.vendor is not Vendor.INTEL or not scopes.shared_units:
+        return TextSpans.empty()
+    from symd.debuginfo.variables.stray_code import stray_ranges  # noqa: PLC0415 - 8 of the 110 ms of a question about another unit
 
-    outside, notes = outside_of_texts(info.rows, info.files, texts)
-    both = info.doubted, outside
-    doubted = TextSpans(*(np.concatenate([getattr(each, name) for each in both]) for name in TextSpans._fields))
-    return replace(info, doubted=doubted, warnings=(*info.warnings, *notes))
+    return stray_ranges(sections, units, scopes, layout)
 
 
 def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> TextSpans:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, pairwise
 
 import numpy as np
@@ -141,8 +141,8 @@ def without_lost(
     local = int(np.count_nonzero(rows["info"] >> 4 == STB_LOCAL))
     content = rows.tobytes()
     return (
-        replace(table, content=content, size=len(content), info=local),
-        replace(strings, content=names, size=len(names)),
+        table._replace(content=content, size=len(content), info=local),
+        strings._replace(content=names, size=len(names)),
     )
 
 
@@ -244,8 +244,8 @@ def _debug_image(
     symbols = [number for number in kept if stored[number].type == SHT_SYMTAB]
     strings = sorted({stored[number].link for number in symbols})
     sections = _chosen(stored, [*loaded, *symbols, *strings])
-    sections[: len(loaded)] = [replace(one, type=SHT_NOBITS, content=b"") for one in sections[: len(loaded)]]
-    sections += [replace(one, link=0, info=0) for one in debug]
+    sections[: len(loaded)] = [one._replace(type=SHT_NOBITS, content=b"") for one in sections[: len(loaded)]]
+    sections += [one._replace(link=0, info=0) for one in debug]
     return image_of(image.header, [*sections, note(image.sections), SECTION_NAMES])
 
 
@@ -257,19 +257,19 @@ def _chosen(stored: Sequence[OutputSection], numbers: Sequence[int]) -> list[Out
     sections = [_renumbered(stored[old], number) for old in numbers]
     for place, section in enumerate(sections):
         if section.type == SHT_DYNSYM:
-            sections[place] = replace(section, content=renumbered(section.content, number).tobytes())
+            sections[place] = section._replace(content=renumbered(section.content, number).tobytes())
         elif section.type == SHT_SYMTAB:
             strings = section.link - 1
             if not 0 <= strings < len(sections):
                 raise Malformed(f"{section.name} has no string table")
             sections[place], sections[strings] = without_lost(section, sections[strings], number)
     # some linkers keep section names and symbol names in one .shstrtab: here it holds symbol names alone
-    return [replace(one, name=".strtab") if one.name == SECTION_NAMES.name else one for one in sections]
+    return [one._replace(name=".strtab") if one.name == SECTION_NAMES.name else one for one in sections]
 
 
 def _renumbered(section: OutputSection, number: Mapping[int, int]) -> OutputSection:
     info = number.get(section.info, 0) if section.type == SHT_RELA else section.info
-    return replace(section, link=number.get(section.link, 0), info=info)
+    return section._replace(link=number.get(section.link, 0), info=info)
 
 
 def _segments(image: elf.Elf, sections: Sequence[OutputSection]) -> list[OutputSegment]:
@@ -317,7 +317,7 @@ def joined(data: bytes, debug: bytes, budget: Budget) -> bytes:
     if any(section.name.startswith(DEBUG_SECTIONS) for section in image.sections):
         raise InvalidInput("the code object has debug sections of its own", hint="leave out --debug")
     stored = stored_sections(debug)
-    added = [replace(one, link=0, info=0) for one in stored if one.name.startswith(DEBUG_SECTIONS)]
+    added = [one._replace(link=0, info=0) for one in stored if one.name.startswith(DEBUG_SECTIONS)]
     if not added:
         raise NoDebugData("the debug file has no debug sections")
     if ".symtab" not in image.by_name:
@@ -348,6 +348,6 @@ def _symbols(image: elf.Elf, other: elf.Elf, stored: list[OutputSection], first:
     mapping = {0: 0, **{one.index: number.get((one.name, one.address), 0) for one in other.sections}}
     rows = renumbered(stored[table.index].content, mapping)
     return [
-        replace(stored[table.index], content=rows.tobytes(), link=first + 1),
-        replace(stored[table.link], name=".strtab"),
+        stored[table.index]._replace(content=rows.tobytes(), link=first + 1),
+        stored[table.link]._replace(name=".strtab"),
     ]

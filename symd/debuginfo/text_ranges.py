@@ -27,7 +27,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.debuginfo.layout import LinearLayout
+from symd.core import text_layout
+from symd.debuginfo.layout import GAP, LinearLayout
 from symd.model.code import CodeObject, Function, Kernel
 from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes, TextSpans
@@ -221,9 +222,18 @@ def _scopes(scopes: Scopes, text: TextRanges) -> Scopes:
     )
 
 
+def section_of(layout: LinearLayout, addresses: U64) -> tuple[U32, U64, NDArray[np.bool_]]:
+    """Linear addresses as (section number, offset in it, whether a section holds it).
+
+    A section holds the addresses after it too, up to GAP bytes or the next section.
+    """
+    section, offset, is_known = text_layout.section_of(layout, GAP, np.ascontiguousarray(addresses).data)
+    return np.frombuffer(section, np.uint32), np.frombuffer(offset, np.uint64), np.frombuffer(is_known, np.bool_)
+
+
 def text_spans(layout: LinearLayout, start: U64, end: U64) -> TextSpans:
     """The text in those of the linear ranges [start, end) that begin in a section, as sections and offsets."""
     if not len(start):
         return TextSpans.empty()
-    section, offset, found = layout.section_of(start)
+    section, offset, found = section_of(layout, start)
     return TextSpans(section[found], offset[found], (offset + (end - start))[found])

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from symd.debuginfo.embedded_sources import EmbeddedSource, embedded_sources
+from symd.debuginfo.embedded_sources import embedded_sources
+from symd.debuginfo.line_table_texts import EmbeddedSource
 from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.model.code import CodeObject

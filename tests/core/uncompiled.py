@@ -15,15 +15,15 @@ from unittest.mock import patch
 import symd.core
 from symd.debuginfo import (
     block_ranges,
-    embedded_sources,
     folded_sequences,
-    layout,
+    line_table_texts,
     one_address,
     plain_scopes,
     ptx_assembly,
     reading,
     relocation,
     rows_alone,
+    text_ranges,
 )
 from symd.debuginfo.dwarf import columns, forms, lines, units
 from symd.debuginfo.spirv import decoded
@@ -77,14 +77,14 @@ def without_compiled_core() -> Iterator[None]:
         (units, "CoreRanges", read.range_lists.RangeRows),
         (units, "UnitParameters", read.range_lists.UnitParameters),
         (units, "UnitReader", core["unit_headers"].UnitReader),
-        *((module, "LineHeaderReader", core["line_header"].LineHeaderReader) for module in (lines, embedded_sources)),
+        *((module, "LineHeaderReader", core["line_header"].LineHeaderReader) for module in (lines, line_table_texts)),
         (block_ranges, "core", core["block_ranges"]),
         (block_ranges, "RangeRows", read.range_lists.RangeRows),
         (columns, "core", core["scopes"]),
         *((module, "core", core["function_lines"]) for module in (folded_sequences, lines)),
         *(
             (module, "text_layout", core["text_layout"])
-            for module in (reading, folded_sequences, layout, one_address, plain_scopes, ptx_assembly)
+            for module in (reading, folded_sequences, one_address, plain_scopes, ptx_assembly, text_ranges)
         ),
         *(
             (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))

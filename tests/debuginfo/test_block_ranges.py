@@ -8,9 +8,10 @@ from contextlib import nullcontext
 
 import pytest
 
-from symd.debuginfo import block_ranges
+from symd.debuginfo.block_ranges import outside_of_functions
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import read_units
+from symd.debuginfo.variables.stray_code import listed_ranges
 from symd.errors import Malformed
 from tests.builders.dwarf import At, Base, Die, Locations, Ranges, Unit, build_dwarf
 from tests.core.uncompiled import without_compiled_core
@@ -96,11 +97,16 @@ class _Maker:
                 self.expected += [span for span in outside if span[0] < span[1]]
 
 
+def outside(sections):
+    units = read_units(sections)
+    return outside_of_functions(sections, units, {0}, listed_ranges(sections, units))
+
+
 @pytest.mark.parametrize("seed", range(120))
 def test_what_lies_outside_is_what_was_put_there(seed):
     maker = _Maker(seed)
     sections = DebugSections.of(build_dwarf([maker.unit()]).sections)
-    assert block_ranges.outside_of_functions(sections, read_units(sections), {0}) == sorted(maker.expected)
+    assert outside(sections) == sorted(maker.expected)
 
 
 def test_some_of_it_lies_outside():
@@ -115,4 +121,4 @@ def test_a_location_list_without_an_end_is_refused():
     contents = build_dwarf([Unit(Die("compile_unit", [At("low_pc", "addr", BASE)], [function]), 4)]).sections
     sections = DebugSections.of({**contents, ".debug_loc": contents[".debug_loc"][:-1]})
     with pytest.raises(Malformed):
-        block_ranges.outside_of_functions(sections, read_units(sections), {0})
+        outside(sections)

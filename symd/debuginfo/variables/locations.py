@@ -18,6 +18,7 @@ from symd.debuginfo.dwarf.constants import At, Form
 from symd.debuginfo.dwarf.units import Unit
 from symd.debuginfo.dwarf.variable_constants import Op
 from symd.debuginfo.layout import LinearLayout, first_base
+from symd.debuginfo.text_ranges import section_of
 from symd.debuginfo.variables.dies import Die, DieReader, Value
 from symd.debuginfo.variables.expression import Evaluations, LaneLocation, is_one_constant
 from symd.debuginfo.variables.lanes import OperandNames
@@ -207,7 +208,7 @@ class Locator:
         """A linear address of an unlinked object's text as section and offset: the number itself means nothing."""
         if self._code.linked or value < first_base(self._code):
             return None
-        number, offset, found = self._layout.section_of(np.array([value], np.uint64))
+        number, offset, found = section_of(self._layout, np.array([value], np.uint64))
         names = {section.index: section.name for section in self._code.sections}
         return f"({names[int(number[0])] if found[0] else '?'})+{int(offset[0]):#x}"
 

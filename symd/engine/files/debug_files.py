@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symd.config import Limits
-from symd.debuginfo import dwo
+from symd.debuginfo import dwo, slim
 from symd.engine.files.input import AllowedFiles, comes_to_an_end, is_below, read_input, say_left_out
 from symd.errors import HashMismatch, NoDebugData, SymdError, Unsupported
 from symd.formats import containers, elf
@@ -117,8 +117,6 @@ def _candidates(image: elf.Elf, file: str) -> Iterator[tuple[str, int | None]]:
 def _joined(data: bytes, path: str, checksum: int | None, limits: Limits, allowed: AllowedFiles | None) -> bytes | None:
     """The two as one image; None where the file is another build's, or something else, or cannot be joined to such an
     object: its name alone says nothing. Of a file to which the object links that is raised."""
-    from symd.debuginfo import slim  # noqa: PLC0415 - 4 ms: few objects have such a file
-
     debug = read_input(path, limits, allowed=allowed)
     found = zlib.crc32(debug)
     if checksum not in (None, found):

@@ -5,7 +5,6 @@ Source: System V ABI, chapters 4 and 5."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 from symd.errors import Malformed, Unsupported
 from symd.formats.elf.constants import (
@@ -28,13 +27,13 @@ from symd.formats.elf.reader import (
     section_headers,
     section_names,
 )
+from symd.model.light_typing import NamedTuple
 
 _FILE_HEADER_SIZE = 16 + FILE_HEADER_64.size
 _LARGEST_ALIGNMENT = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class OutputSection:
+class OutputSection(NamedTuple):
     """A section to write. ``size`` counts for SHT_NOBITS, which has no content."""
 
     name: str
@@ -42,7 +41,7 @@ class OutputSection:
     flags: int = 0
     address: int = 0
     size: int = 0
-    content: bytes = field(default=b"", repr=False)
+    content: bytes = b""
     link: int = 0
     info: int = 0
     align: int = 1
@@ -61,8 +60,7 @@ SECTION_NAMES = OutputSection(".shstrtab", SHT_STRTAB)
 """Stands for the table of section names, whose content the writer makes."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputSegment:
+class OutputSegment(NamedTuple):
     """A program header over ``sections`` (numbers, from 1, in order of address); it begins ``lead`` bytes early."""
 
     type: int
@@ -95,7 +93,7 @@ def image_of(header: Header, sections: Sequence[OutputSection], segments: Sequen
     segment between which there is less room than what is there takes."""
     table, starts = _names(sections)
     sections = [
-        replace(one, content=table, size=len(table)) if one.name == SECTION_NAMES.name else one for one in sections
+        one._replace(content=table, size=len(table)) if one.name == SECTION_NAMES.name else one for one in sections
     ]
     body, offsets = _packed(_FILE_HEADER_SIZE + PROGRAM_HEADER_64.size * len(segments), sections, segments)
     body += bytes(-len(body) % 8)
@@ -125,7 +123,7 @@ def with_sections(data: bytes, added: Sequence[OutputSection]) -> bytes:
     body, offsets = bytearray(data), [each.offset for each in section_headers(data, header)]
     sections = [*kept, *added, SECTION_NAMES]
     table, starts = _names(sections)
-    sections[-1] = replace(SECTION_NAMES, content=table, size=len(table))
+    sections[-1] = SECTION_NAMES._replace(content=table, size=len(table))
     for section in sections[len(kept) :]:
         body += bytes(-len(body) % max(section.align, 1))
         offsets.append(len(body))

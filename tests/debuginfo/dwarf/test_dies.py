@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from symd.config import DEFAULT_LIMITS
-from symd.debuginfo import block_ranges
+from symd.debuginfo.block_ranges import outside_of_functions
 from symd.debuginfo.dwarf.columns import read_lines, read_scopes, unit_ranges
 from symd.debuginfo.dwarf.forms import AbbreviationTables, Widths
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
 from symd.debuginfo.dwarf.unit_selection import units_for_addresses
 from symd.debuginfo.dwarf.units import external_functions, read_units
+from symd.debuginfo.variables.stray_code import listed_ranges
 from symd.errors import LimitExceeded
 from symd.formats.budget import DebugBudget
 
@@ -62,7 +63,8 @@ def test_a_block_without_children_has_its_own_code():
     functions = b"\x02" + code(0x10, 64) + b"\x03" + code(0x100, 8) + b"\0" + b"\x02" + code(0x1000, 16) + b"\0"
     tags = b"\x01\x11\x01\0\0\x02\x2e\x01\x11\x01\x12\x06\0\0\x03\x0b\0\x11\x01\x12\x06\0\0"
     data = sections(unit(b"\x01" + functions + b"\0"), tags)
-    assert block_ranges.outside_of_functions(data, read_units(data), {0}) == [(0x100, 0x108)]
+    units = read_units(data)
+    assert outside_of_functions(data, units, {0}, listed_ranges(data, units)) == [(0x100, 0x108)]
 
 
 @pytest.mark.parametrize("is_external", [0, 1])
