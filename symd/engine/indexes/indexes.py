@@ -351,12 +351,12 @@ class IndexManager:
         return summary
 
     def _open_or_build(self, digest: str, fresh: ModuleFile | None, ahead: IndexAhead | None = None) -> Index:
-        """Open the stored index or build one, one thread at a time. ``fresh`` are the bytes of a module of which
-        nothing is stored or remembered yet."""
+        """Open the stored index or build one, one thread at a time. ``fresh`` are the bytes, and ``ahead`` is the
+        index, of a module of which nothing is stored or remembered yet."""
         with self._locks.hold(digest):
             found = self.get_open(digest)
             if found is None:
-                stored = None if fresh else self._try_open(digest, self._store.index(digest, VERSION))
+                stored = None if fresh or ahead else self._try_open(digest, self._store.index(digest, VERSION))
                 found = stored or self._build_once(digest, fresh, ahead)
                 self._cache.put(digest, found)
                 self._outlined.forget(digest)
@@ -384,7 +384,7 @@ class IndexManager:
 
     def _build_once(self, digest: str, fresh: ModuleFile | None, ahead: IndexAhead | None = None) -> Index:
         """Build the index as a counted attempt, or take what another process has built. Raises a remembered failure."""
-        if fresh is None:
+        if fresh is None and ahead is None:
             self._store.raise_failure(digest, VERSION)
         with self._attempts.one(digest, partial(self._built_by_other_process, digest)) as attempt:
             if attempt.made is not None:
