@@ -26,6 +26,7 @@ from symd.cli.start import INTERRUPTED, end, version_text
 from symd.engine.files.gc_control import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError, UnknownFormat
 from symd.model.addresses import is_number
+from symd.model.texts import alike
 from symd.system.messages import complain, os_error_text
 
 VERBS: tuple[tuple[str, str], ...] = (
@@ -227,9 +228,7 @@ def _no_verb(typed: str) -> str:
     if typed in _EXPLAINED:
         return f"no verb {typed!r}; {_EXPLAINED[typed]}"
     if not meant:
-        from difflib import get_close_matches  # noqa: PLC0415 - 2 ms: a mistyped verb
-
-        meant = [full_name(verb) for verb in get_close_matches(typed, [verb for verb, _ in VERBS], 3)]
+        meant = [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
     return f"no verb {typed!r}; did you mean {' or '.join(meant)}?" if meant else f"no verb {typed!r}"
 
 
