@@ -54,7 +54,7 @@ class Addr2lineOptions(NamedTuple):
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
-    """Answer like binutils' addr2line: addresses are hexadecimal, FUNCTION+OFFSET is accepted too. For anything that is
+    """Answer like binutils' addr2line: addresses are hexadecimal; FUNCTION+OFFSET is accepted too. For anything that is
     not a GPU module, run addr2line itself.
 
     \b

@@ -7,17 +7,21 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import click
 
 from symd.cli.options import first_example
 from symd.errors import SymdError
+from symd.model.addresses import is_place
 from symd.model.texts import alike
 
 _PROFILE_VERBS = ("profile", "hot", "record")
 """Verbs of which other tools have some that start a program and sample it."""
-_NO_SAMPLES = "symd does not sample a program: symd run -- PROGRAM collects its modules, and symd profile and symd hot read what a profiler wrote"
+_NO_SAMPLES = (
+    "symd does not sample a program: {} collects its modules, and symd profile and symd hot read what a profiler wrote"
+)
 _ONE_FILE = ("listing", "lines", "view")
 """Verbs that take FILE alone, and places in it by options."""
 _HEAD = 1 << 26
@@ -25,7 +29,6 @@ _HEAD = 1 << 26
 _ALIKE = 0.6000001
 """The least part of an option's name that is that of another which it may stand for: more than six letters of ten."""
 _SOURCE_LINE = re.compile(r"[^:]*\.\w+:[0-9]+(:[0-9]+)?", re.ASCII)
-_PLACE = re.compile(r".*\+(0[xX])?[0-9a-fA-F]+|0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII | re.DOTALL)
 
 
 def usage_text(error: click.ClickException) -> str:
@@ -37,9 +40,60 @@ def usage_text(error: click.ClickException) -> str:
     verb = context.command_path if context else "symd"
     said = error.format_message().rstrip(".")
     advice = _advice(error, said, context) if context is not None else ""
+    if (
+        context is not None
+        and not advice
+        and isinstance(error, click.NoSuchOption)
+        and len(error.possibilities or ()) == 1
+    ):
+        called = corrected(_typed(context), error.option_name, error.possibilities or ())
+        return f"{said} Write {called} (see {verb} --help)" if called else f"{said} (see {verb} --help)"
     if advice and isinstance(error, click.NoSuchOption):
         said = f"No such option {error.option_name!r}"  # without the options that are spelled like it
     return f"{said}{f'; {advice}' if advice else ''} (see {verb} --help)"
+
+
+def corrected(words: Sequence[str], wrong: str, meant: Sequence[str]) -> str:
+    """The whole call with what may be ``meant`` by ``wrong``, the first two of these; "" where no word of the call has
+    it. A word may have an option in front of it, and an offset or a value behind it."""
+    parts = re.compile(rf"(|--?[\w-]+=)({re.escape(wrong)})([+=].*|)", re.DOTALL)
+    found = [parts.fullmatch(word) for word in words]
+    if not any(found):
+        return ""
+    calls = (
+        _call([f"{each[1]}{right}{each[3]}" if each else word for word, each in zip(words, found, strict=True)])
+        for right in [*dict.fromkeys(meant)][:2]
+    )
+    return " or ".join(calls)
+
+
+def corrected_call(wrong: str, meant: Sequence[str]) -> str:
+    """``corrected`` for the call under way."""
+    return corrected(_typed(click.get_current_context()), wrong, meant)
+
+
+_DID_YOU_MEAN = re.compile(r"did you mean (.+)\?", re.DOTALL)
+
+
+def with_call(error: SymdError, words: Sequence[str]) -> str:
+    """The hint of an error. Where it says what may be meant by a word of the call, the whole call follows."""
+    hint = _DID_YOU_MEAN.fullmatch(error.hint)
+    if hint is None:
+        return error.hint
+    meant = [shlex.split(each)[0] if each.startswith("'") else each for each in hint[1].split(" or ")]
+    quoted = re.search(r"'(.+?)'$", error.message)
+    called = corrected(words, quoted[1] if quoted else error.where, meant)
+    return f"{error.hint} Write {called}" if called else error.hint
+
+
+def instead_of_a_query(file: str, words: Sequence[str]) -> str:
+    """What to type where one of the words for places in FILE is a file: a profile, or else a log; "" elsewhere."""
+    meant = next((each for each in words if os.path.isfile(each)), None)  # noqa: PTH113 - pathlib is slow to load
+    if meant is None:
+        return ""
+    if profile_kind(meant) is not None:
+        return f"it is a profile: {_call(['hot', '-m', file, meant])} prints its hottest lines"
+    return f"it is a file; if it is a log, {_call(['annotate', '-m', file, meant])} adds source lines to it"
 
 
 def _near(option: str, others: Sequence[str]) -> list[str]:
@@ -75,7 +129,7 @@ def _advice(error: click.ClickException, said: str, context: click.Context) -> s
     """What to write instead, where that is known."""
     verb, typed = str(context.info_name), _typed(context)
     if verb in _PROFILE_VERBS and "--" in typed:
-        return _NO_SAMPLES
+        return _NO_SAMPLES.format(_run_of(typed))
     if isinstance(error, click.NoSuchOption):
         return _other_option(error.option_name, verb, typed)
     if isinstance(error, click.BadParameter) and error.param is not None and not said.startswith("Missing "):
@@ -83,6 +137,13 @@ def _advice(error: click.ClickException, said: str, context: click.Context) -> s
     if said.startswith("Missing ") and "write, for example" not in said:
         return f"write, for example: {shown}" if (shown := _example(context)) else ""
     return _misplaced(error.message, verb, context)
+
+
+def _run_of(typed: Sequence[str]) -> str:
+    """The call that captures the modules of a program which is to be sampled."""
+    at = typed.index("--")
+    folder = next((typed[number + 1] for number in range(at - 1) if typed[number] in ("-o", "--out", "--output")), "")
+    return _call(["run", *(["--out", folder] if folder else []), *typed[at:]])
 
 
 def _typed(context: click.Context) -> Sequence[str]:
@@ -104,12 +165,9 @@ def _example(context: click.Context) -> str:
     return " ".join(words)
 
 
-_LAST: Final = "(last)"
-"""Stands in place of an option whose value is the last argument: what is written comes after what is read."""
-
-
 class _OptionOfOthers(NamedTuple):
-    """Options as other tools have them, what is typed instead ("" where nothing is), and why."""
+    """Options as other tools have them, what is typed instead ("" where nothing is), and why. What ``instead`` has
+    after a space begins the value."""
 
     verbs: str
     options: str
@@ -121,34 +179,32 @@ _ASKS_A_DAEMON = "status health stop modules rm fetch contexts watch record symb
 _OPTIONS: Final = (
     _OptionOfOthers("hot", "--sort --sort-by --group-by", "--by"),
     _OptionOfOthers("hot", "--csv", "--json"),
-    _OptionOfOthers("hot", "--lines", "", "lines are shown unless --by says otherwise"),
-    _OptionOfOthers("hot", "--addresses --instructions", "--by=instruction"),
-    _OptionOfOthers("hot", "--functions", "--by=function"),
+    _OptionOfOthers("hot", "-addresses --addresses -instructions --instructions", "--by=instruction"),
+    _OptionOfOthers("hot", "-functions --functions", "--by=function"),
+    _OptionOfOthers("hot", "-files --files", "--by=file"),
+    _OptionOfOthers("hot", "--nodecount", "-n"),
     _OptionOfOthers("hot profile", "--sample_index --sample-index", "--value"),
-    _OptionOfOthers("hot", "-top -text --text", "", "the hottest places are shown as they are"),
     _OptionOfOthers("hot", "-cum --cum", None, "a sample counts where it was taken; symd profile IN OUT.pb.gz writes lines for go tool pprof -top -cum"),
     _OptionOfOthers("hot", "-focus --focus --ignore --show", None, "--json prints an object per place to choose from, and symd listing --profile PROFILE --function NAME FILE shows one kernel"),
     _OptionOfOthers("hot", "-http --http --port", None, "symd view FILE --profile PROFILE opens a page"),
     _OptionOfOthers("hot", "--sum --total", "", "values are summed by place, and the first line has their total"),
     _OptionOfOthers("hot", "-k --kernel", None, "write --by kernel, or for one kernel symd listing --profile PROFILE --function NAME FILE"),
     _OptionOfOthers("hot info names lines listing symbolize", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
-    _OptionOfOthers("symbolize", "-f --functions -i --inlines --inlining -p", "", "functions and inlined calls are always shown, and symd addr2line takes addr2line's options"),
-    _OptionOfOthers("listing", "-d -D -S -l --disassemble --disassemble-all --source --line-numbers --dump-sass -sass", "", "instructions and their source lines are always shown"),
+    _OptionOfOthers("listing", "-D -c --disassemble-all --dump-sass -sass", "", "instructions and their source lines are always shown"),
     _OptionOfOthers("listing", "--start-address --address --addr --pc", "--around"),
     _OptionOfOthers("listing", "--stop-address", None, "write --around PLACE --after N"),
     _OptionOfOthers("listing", "--disassemble-symbols --symbol --kernels", "--function"),
     _OptionOfOthers("info", "-a --all -l --list-elf -W --wide", "", "everything is shown"),
-    _OptionOfOthers("extract", "-o --output --outdir -C --directory", _LAST, "DIR comes after FILE"),
-    _OptionOfOthers("slim", "-g -S -d --strip-debug --strip-all", "", "OUT has the code, and OUT.debug the debug data"),
-    _OptionOfOthers("slim", "-o --output", _LAST, "OUT comes after IN"),
     _OptionOfOthers("view listing", "-p", "--profile"),
     _OptionOfOthers("view", "--port --http", None, "write --address 127.0.0.1:PORT"),
     _OptionOfOthers("serve", "--port", None, "write --address HOST:PORT (gRPC) or --http HOST:PORT (browsers)"),
     _OptionOfOthers("serve", "-d -D --daemon --daemonize --detach --background", None, "symd serve & runs it in the background; docs/operations.md has a service for systemd"),
     _OptionOfOthers("serve", "--stop --restart --status", None, "write symd daemon stop, or symd daemon status"),
     _OptionOfOthers("attach", "-p --pid", "", "PID needs no option"),
-    _OptionOfOthers("core", "-e --exe --symbols", "-m"),
-    _OptionOfOthers(_ASKS_A_DAEMON, "--host --port --url --socket", None, "write --server HOST:PORT or --server unix:PATH"),
+    _OptionOfOthers("core annotate hot profile batch", "-e --exe --obj --symbols", "-m"),
+    _OptionOfOthers("run attach collect", "--output --outdir", "--out"),
+    _OptionOfOthers(_ASKS_A_DAEMON, "--socket", "--server unix:"),
+    _OptionOfOthers(_ASKS_A_DAEMON, "--host --port --url", None, "write --server HOST:PORT or --server unix:PATH"),
 )  # fmt: skip
 
 
@@ -156,6 +212,8 @@ def _other_option(option: str, verb: str, typed: Sequence[str]) -> str:
     """What to write instead of an option that the verb does not have."""
     if re.fullmatch(r"-[0-9]", option):
         return "addresses are not negative"
+    if verb == "hot" and option in ("-l", "-list", "--list") and (called := _one_function(option, typed)):
+        return called
     if verb in ("symbolize", "variables") and option in ("--kernel", "-k", "--function", "--section", "-j"):
         return _in_the_query(option, typed)
     long = {option, *(word.partition("=")[0] for word in typed if len(option) == len("-x") and word.startswith(option))}
@@ -171,16 +229,34 @@ def _other_option(option: str, verb: str, typed: Sequence[str]) -> str:
         for name in each.options.split()
     }
     words: list[str] = []
-    last: list[str] = []
     rest = iter(typed)
     for word in rest:  # what is typed next must not be refused for another option
         name, equals, value = word.partition("=")
-        if instead.get(name) == _LAST:
-            last.append(value if equals else next(rest, ""))
+        if name in instead:
+            meant, begins, prefix = instead[name].partition(" ")
+            if begins:
+                equals, value = "=", prefix + (value if equals else next(rest, ""))
+            words += filter(None, [meant, value if equals else ""])
+        elif re.fullmatch(r"-[A-Za-z]{2,}", word):  # several options of one letter
+            letters = "".join(letter for letter in word[1:] if instead.get(f"-{letter}") != "")
+            words += [f"-{letters}"] if letters else []
         else:
-            words += filter(None, [instead[name], value if equals else ""]) if name in instead else [word]
-    called = f"write {_call([*words, *filter(None, last)])}"
+            words.append(word)
+    called = f"write {_call(words)}"
     return f"{found.why}: {called}" if found.why else called
+
+
+def _one_function(option: str, typed: Sequence[str]) -> str:
+    """The call that lists a function with its samples, as ``pprof -list=FUNCTION`` does."""
+    words = [part for word in typed for part in (word.split("=", 1) if word.startswith("-") else [word])]
+    if option not in words and "-list" not in words:
+        return ""
+    after = dict(pairwise(words))
+    name = after.get("-list") or after.get("--list") or "NAME"
+    module = after.get("-m") or after.get("--module") or "FILE"
+    files = [each for each in words if each not in (name, module) and os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
+    called = ["listing", "--function", name, "--profile", *(files[:1] or ["PROFILE"]), module]
+    return f"write {_call(called)}"
 
 
 def _in_the_query(option: str, typed: Sequence[str]) -> str:
@@ -210,6 +286,7 @@ _VALUES: Final = (
     _ValueOfOthers("profile", "--to", "'(chrome|trace|json|ctf)'", "--to perfetto opens in ui.perfetto.dev, --to speedscope in www.speedscope.app"),
     _ValueOfOthers("profile", "--to", "'(gecko|collapsed|perf|pb|proto)'", "--to firefox, --to folded and --to pprof are these formats' names"),
     _ValueOfOthers("hot", "--limit", "'[0-9]+'", "-n N shows N places"),
+    _ValueOfOthers("hot", "--top", "'odecount", "-n N shows N places"),
     _ValueOfOthers("hot", "--top", "-", "-n 0 shows all"),
     _ValueOfOthers("grab", "--device", "'", "--simulate PRODUCT builds for a device that is not here"),
 )  # fmt: skip
@@ -227,13 +304,13 @@ def file_first(verb: str, file: str, words: Sequence[str]) -> str:
 
 def _with_place(verb: str, file: str, words: Sequence[str]) -> list[str]:
     """The words of the call about places in FILE, with the options that name them."""
-    place, is_place = words[0], _PLACE.fullmatch(words[0])
+    place = words[0]
     if verb in _ONE_FILE and _SOURCE_LINE.fullmatch(place):
         return ["locate", *(["--all"] if verb == "lines" else []), file, place]
     if verb == "listing":
-        return [verb, file, "--around" if is_place else "--function", place]
+        return [verb, file, "--around" if is_place(place) else "--function", place]
     if verb == "lines":
-        return ["symbolize", file, place] if is_place else [verb, "--kernel", place, file]
+        return ["symbolize", file, place] if is_place(place) else [verb, "--kernel", place, file]
     return [verb, file, *words]
 
 
@@ -276,7 +353,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> str:
         (verb == "view" and not is_line, "choose a kernel on the page, or write one alone:", [verb, first, "-o", "PAGE", "--kernel", text]),
         (verb == "listing" and is_line, "for the ADDRESS that --around takes, write", _with_place(verb, first, [text])),
         (verb in _ONE_FILE, "write", _with_place(verb, first, [text])),
-        (verb == "variables" and _PLACE.fullmatch(text) is not None, "a place is one word:", [verb, first, f"{second}+{text}"]),
+        (verb == "variables" and is_place(text), "a place is one word:", [verb, first, f"{second}+{text}"]),
         (verb == "annotate" and not os.path.exists(text), "for samples on instructions, write", ["listing", "--profile", "PROFILE", "--function", text, _file_of(context)]),  # noqa: PTH110 - pathlib is slow to load
         ("--server" in options and not first, "a daemon's address goes after --server:", [verb, "--server", text]),
     )  # fmt: skip

@@ -34,9 +34,9 @@ _COMPILE_HINT = "clang --target=spirv64 -c, ocloc compile and llvm-spirv write S
     "properties",
     default="",
     metavar="[PRODUCT,]KEY=VALUE,...",
-    help="The device: a product as its driver describes it, such as 22.43:dg2 or 26.27:bmg (without the generation: the older one that has it), and what it has: images, fp16_module,"
-    " fp64_module, int64_atomics (true or false; all true), fp16, fp32, fp64 (atomic flags such as"
-    " GLOBAL_ADD+LOCAL_MIN_MAX; none) and spirv_max (1.4).",
+    help="A product as its driver describes it, such as 22.43:dg2 or 26.27:bmg (without a generation: the older one that has it), and features: images, fp16_module,"
+    " fp64_module, int64_atomics (booleans, default true), fp16, fp32, fp64 (atomic flags such as"
+    " GLOBAL_ADD+LOCAL_MIN_MAX, default none) and spirv_max (default 1.4).",
 )
 @click.option("--strict", is_flag=True, help="Also exit with 1 if the module breaks rules that drivers do not enforce.")
 def command(file: str, server: str | None, limits: Limits, as_json: bool, properties: str, strict: bool) -> int:

@@ -51,6 +51,7 @@ def destination_options(verb: Verb) -> Verb:
         "Add the modules to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; the default is your own daemon."
     )
     to_folder = click.option(
+        "-o",
         "--out",
         type=click.Path(file_okay=False, path_type=Path),
         help="Write them into this folder instead, as symd run does: modules/SHA256, and captures.jsonl.",
@@ -153,7 +154,7 @@ _TRIES = 5
     epilog=example(
         "symd collect --caches                              # until Ctrl-C\n"
         "symd collect --once --out modules ~/.triton/cache  # once, into a folder\n"
-        "symd collect --once captures                       # of symd run"
+        "symd collect --once captures                       # by symd run"
     ),
 )
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...", shell_complete=complete_files)
@@ -179,7 +180,7 @@ def command(
     later.
 
     Each file is read once, however many names it has, and only when it is complete. Other files are skipped, and links
-    are not followed. A FOLDER can also be one that does not exist yet. If symd run --out wrote FOLDER, the daemon
+    are not followed. A FOLDER need not exist yet. If symd run --out wrote FOLDER, the daemon
     also gets the processes and loads recorded there when the command starts. The command runs until you interrupt it,
     unless --once is given.
     """

@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shlex
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -18,65 +17,16 @@ from typing import NoReturn, TextIO
 import click
 from click.shell_completion import shell_complete
 
-from symd.cli.advice import profile_for_a_module, usage_text
+from symd.cli.advice import profile_for_a_module, usage_text, with_call
 from symd.cli.options import documented, example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start import INTERRUPTED, end, version_text
+from symd.cli.verbs import BELOW, OTHERS, VERBS, in_order, no_option, no_verb, verb_of, verb_sections, without_verb
 from symd.engine.files.gc_control import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError, UnknownFormat
-from symd.model.addresses import is_number
-from symd.model.texts import alike
 from symd.system.messages import complain, os_error_text
 
-VERBS: tuple[tuple[str, str], ...] = (
-    ("info", "Show what is inside files, at any depth of nesting."),
-    ("symbolize", "Turn addresses into source lines."),
-    ("lines", "Print the decoded line table."),
-    ("locate", "Turn a source line into addresses for breakpoints."),
-    ("variables", "Show which variables are in scope at an address, and where they live."),
-    ("names", "Find functions, kernels and source files by name."),
-    ("listing", "Show source beside instructions (disassembly)."),
-    ("view", "Show source beside instructions in the browser, or write it as a page."),
-    ("extract", "Write each code object to a file of its own."),
-    ("hot", "Show the hottest lines, instructions or kernels of a profile."),
-    ("profile", "Add source lines to a profile, or convert it for a viewer."),
-    ("batch", "Add source lines to samples in a Parquet file."),
-    ("annotate", "Add source lines to a crash log or other text."),
-    ("core", "Show every stopped warp or wave in a GPU core dump."),
-    ("run", "Run a program and capture the modules that it builds."),
-    ("attach", "Capture the modules of a process that is already running."),
-    ("collect", "Take modules from compiler caches and dump folders."),
-    ("grab", "Build a module with a real driver and take its debug data."),
-    ("check", "Check SPIR-V against the rules of the Level Zero environment."),
-    ("verify", "Compare symd's reading of the debug data with pyelftools'."),
-    ("serve", "Run the daemon: gRPC on a Unix socket, or on TCP if you ask for it."),
-    ("daemon", "Manage a daemon: status, modules, health, token, store, stop, ..."),
-    ("setup", "Set up a shell, a debugger or an assistant; copy the samples."),
-    ("doctor", "Show which drivers, devices and tools are here, and what to install."),
-    ("slim", "Strip an AMD code object, keeping its debug data in a second file."),
-    ("addr2line", "Answer in the format of binutils' addr2line."),
-    ("llvm-symbolizer", "Answer in the format of llvm-symbolizer."),
-    ("status", "Show how a daemon is doing."),
-    ("health", "Ask whether a daemon is serving."),
-    ("stop", "Stop your daemon."),
-    ("modules", "List the modules that a daemon has."),
-    ("rm", "Remove modules from a daemon."),
-    ("fetch", "Get a module, or one of its source files, from debuginfod servers."),
-    ("contexts", "List the processes that loaded modules, and what each loaded when."),
-    ("watch", "Follow what happens to modules, and where breakpoints land in them."),
-    ("record", "Tell a daemon what a debugger or profiler sees loaded, and where."),
-    ("token", "Make a token for a client that connects over TCP."),
-    ("store", "Check, repair, clean up or copy the folder of modules and indexes."),
-    ("completion", "Print a script that completes verbs, options and files in your shell."),
-    ("install-shim", "Let programs that run addr2line or llvm-symbolizer ask symd instead."),
-    ("gdb-script", "Print the path of a script that adds GPU source lines to gdb."),
-    ("lldb-script", "Print the path of a script that connects LLDB to a daemon."),
-    ("mcp", "Answer an assistant over the Model Context Protocol."),
-    ("samples", "Copy modules, sources and clients to try symd with."),
-)
-"""Verb and summary. The verb's module, of the same name with "_" for "-", has a click command of the
-name ``command``, but for those of ``_SHARED``."""
 _SHARED = {
     "status": ("status", "status"),
     "health": ("status", "health"),
@@ -89,103 +39,8 @@ _SHARED = {
     "gdb-script": ("setup", "gdb_script"),
     "lldb-script": ("setup", "lldb_script"),
 }
-"""Module and name of commands that share a module with others."""
-
-SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (
-        "Ask about a file",
-        ("info", "symbolize", "lines", "locate", "variables", "names", "listing", "view", "extract"),
-    ),
-    ("Profiles, logs, core dumps", ("hot", "profile", "batch", "annotate", "core")),
-    ("Get modules", ("run", "attach", "collect", "grab")),
-    ("Check", ("check", "verify")),
-    ("Daemon", ("serve", "daemon")),
-    ("Setup", ("setup", "doctor")),
-)
-"""Headings of the help with their verbs."""
-
-BELOW: dict[str, tuple[str, ...]] = {
-    "daemon": ("status", "health", "stop", "modules", "rm", "fetch", "contexts", "watch", "record", "token", "store"),
-    "setup": ("completion", "install-shim", "gdb-script", "lldb-script", "mcp", "samples"),
-}
-"""Verbs that the help shows below another one. They can be typed without it too."""
-OTHERS = ("slim", "addr2line", "llvm-symbolizer")
-"""Verbs that the help only names."""
-
-_SYNONYMS = {
-    "listing": "disas disasm disassemble disassembly objdump nvdisasm",
-    "symbolize": "lookup resolve",
-    "hot": "top hotspots hottest",
-    "info": "readelf cuobjdump inspect",
-    "names": "nm functions symbols",
-    "lines": "line-table linetable",
-    "locate": "break breakpoint",
-    "variables": "vars locals",
-    "view": "web",
-}
-"""Verb to words of other tools that do as it does."""
-SYNONYMS = {word: verb for verb, words in _SYNONYMS.items() for word in words.split()}
-MEANT = {
-    "listing": "asm sass isa dump source list x",
-    "symbolize": "addr2sym line srcline frames where address bt backtrace stack",
-    "annotate": "decode crash log stacktrace",
-    "hot": "annotate-profile report-profile perf stat stats analyze",
-    "profile": "convert export symbolize-profile flamegraph",
-    "info": "file show kernels ls-file",
-    "names": "search find grep demangle",
-    "lines": "debug-line decodedline",
-    "locate": "line2addr addresses",
-    "variables": "scope print p ptype types whatis",
-    "view": "open browse gui http report",
-    "extract": "unpack split unbundle",
-    "core": "coredump",
-    "run": "capture trace exec launch",
-    "collect": "import add ingest cache",
-    "grab": "build compile ocloc",
-    "check": "spirv-val lint",
-    "verify": "compare diff validate",
-    "slim": "strip shrink",
-    "serve": "start server listen",
-    "daemon": "load",
-    "daemon modules": "ls",
-    "daemon rm": "remove delete forget",
-    "daemon contexts": "ps processes",
-    "daemon watch": "events follow",
-    "daemon status": "ping",
-    "daemon stop": "kill shutdown quit",
-    "daemon store": "backup copy repair gc",
-    "doctor": "diagnose devices drivers",
-    "setup": "install config configure",
-    "setup gdb-script": "gdb",
-    "setup lldb-script": "lldb",
-}
-"""Verb to words of other tools that may mean it."""
-
-_EXPLAINED = {
-    "report": "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page",
-    "examples": "symd setup samples . writes them into this folder",
-    "restart": "symd daemon stop ends the daemon, and symd serve starts it",
-    **dict.fromkeys(
-        ("step", "next", "stepi", "nexti", "finish", "continue", "c", "s", "n"),
-        "a debugger runs the program, and symd answers it: docs/tutorials/debugger.md",
-    ),
-    **dict.fromkeys(
-        ("vscode", "code", "editor", "dap"),
-        "symd setup samples DIR copies the extension (vscode) and the debug adapter (clients/debug_adapter.py): docs/integrations.md",
-    ),
-}
-"""Words that mean no verb, and what to do."""
-
-
-def verb_sections() -> list[tuple[str, list[tuple[str, str]]]]:
-    """Each heading with its verbs and their summaries."""
-    summaries = dict(VERBS)
-    return [(heading, [(verb, summaries[verb]) for verb in verbs]) for heading, verbs in SECTIONS]
-
-
-def full_name(verb: str) -> str:
-    """The verb as it is shown: behind the one that the help lists it below."""
-    return next((f"{above} {verb}" for above, verbs in BELOW.items() if verb in verbs), verb)
+"""Module and name of commands that share a module with others. The module of any other verb has the verb's name, with
+"_" for "-", and its command the name ``command``."""
 
 
 def load_verb(name: str) -> click.Command:
@@ -211,7 +66,7 @@ class VerbsBelow(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            said = _no_verb(args[0])
+            said = no_verb(args[0], args[1:])
             if self.name == "daemon" and args[0] in ("start", "serve", "run", "up"):
                 said = f"no verb 'daemon {args[0]}'; symd serve starts a daemon, symd serve & in the background"
             raise click.UsageError(said, ctx) from error
@@ -220,36 +75,6 @@ class VerbsBelow(click.Group):
         summaries = dict(VERBS)
         with formatter.section("Verbs"):
             formatter.write_dl([(verb, summaries[verb]) for verb in self.list_commands(ctx)])
-
-
-def _no_verb(typed: str) -> str:
-    """What to type instead of a word that is no verb, by its meaning or its spelling."""
-    meant = [verb for verb, words in MEANT.items() if typed.lower() in words.split()]
-    if typed in _EXPLAINED:
-        return f"no verb {typed!r}; {_EXPLAINED[typed]}"
-    if not meant:
-        meant = [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
-    return f"no verb {typed!r}; did you mean {' or '.join(meant)}?" if meant else f"no verb {typed!r}"
-
-
-def _without_verb(words: Sequence[str]) -> str:
-    """What to type where a file or an address stands in the place of a verb; "" elsewhere."""
-    first, rest = shlex.quote(words[0]), " ".join(map(shlex.quote, words[1:]))
-    if os.path.exists(words[0]):  # noqa: PTH110 - pathlib is slow to load
-        return f"a verb comes before the file, as in symd info {first} or symd symbolize {first} {rest or 'ADDRESS'}"
-    if is_number(words[0]):
-        return f"a verb and a file come before the address: symd symbolize {rest or 'FILE'} {first}"
-    return ""
-
-
-def _no_option(option: str, words: Sequence[str]) -> str:
-    """What to type instead of an option in front of the verb."""
-    if option in ("-v", "-V"):
-        return f"symd itself has no option {option}; write symd --version"
-    called = f"symd VERB {option}"
-    if option in ("-e", "--exe", "--obj"):  # of addr2line and llvm-symbolizer
-        called = f"symd symbolize {' '.join(map(shlex.quote, words))}"
-    return f"symd itself has no option {option}; a verb's options come after the verb: {called}"
 
 
 DEFECT = 3
@@ -274,19 +99,20 @@ class Verbs(click.Group):
         except click.NoSuchOption as error:
             if error.possibilities and not has_verb:
                 raise
-            raise click.UsageError(_no_option(error.option_name, ctx.obj or ()), ctx) from error
+            raise click.UsageError(no_option(error.option_name, ctx.obj or ()), ctx) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        args = [SYNONYMS.get(args[0], args[0]), *args[1:]]
+        verb = verb_of(args)
+        args = [verb, *in_order(verb, args[1:])]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             if args[0] == "version":
                 raise click.UsageError("no verb 'version'; write symd --version", ctx) from error
-            said = _no_verb(args[0])
-            raise click.UsageError(said if said.endswith("?") else _without_verb(args) or said, ctx) from error
+            said = no_verb(args[0], args[1:])
+            raise click.UsageError(said if "?" in said else without_verb(args) or said, ctx) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [verb for verb, _ in VERBS]
@@ -299,7 +125,7 @@ class Verbs(click.Group):
             with formatter.section(heading):
                 formatter.write_dl(verbs)
         formatter.write_paragraph()
-        formatter.write_text(f"Also: {', '.join(OTHERS)}. The verbs below daemon and setup work without that word too.")
+        formatter.write_text(f"Also: {', '.join(OTHERS)}. Verbs under daemon and setup also work without that word.")
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -417,6 +243,9 @@ def _invoke(arguments: Sequence[str]) -> int:
         if file is None:
             raise
         raise click.UsageError(f"{error.format_message().rstrip('.')}; the file is named ./{file}", error.ctx) from None
+    except SymdError as error:
+        error.hint = with_call(error, arguments)
+        raise
     except UnicodeEncodeError as error:  # names of files may be any bytes; messages over gRPC and URLs hold UTF-8
         bad = error.object[error.start : error.end]
         written = next((argument for argument in arguments if bad in argument), None)

@@ -27,8 +27,8 @@ VARIABLE = "_SYMD_COMPLETE"
 )
 @click.argument("shell", required=False, type=click.Choice(SHELLS))
 def command(shell: str | None) -> None:
-    """Print the script that makes SHELL complete symd's verbs, options, choices and file names; by default for the
-    shell that $SHELL names. Save it where the example says, or run it: eval "$(symd setup completion bash)".
+    """Print the script that completes symd's verbs, options, choices and file names in a shell; by default the one
+    that $SHELL names. Save it where the example says, or run it: eval "$(symd setup completion bash)".
     """
     click.echo(script(shell or _own_shell()))
 

@@ -38,6 +38,8 @@ from symd.system.messages import complain
 
 _NAME = "contexts/"
 _DIGITS = 32
+_SHORT = 8
+"""Digits of an id that are typed: few contexts begin with the same."""
 _SHOWN = 4
 """The most contexts that are named where the beginning of an id could mean several, and the most segments of a load."""
 
@@ -65,7 +67,9 @@ def chosen_context(verbs: ContextVerbs, text: str) -> ContextRecord:
         names = ", ".join(record.id for record in found[:_SHOWN])
         raise BadQuery(f"{len(found)} contexts begin with {text!r}", hint=f"give more of {names}")
     if not found:
-        raise ContextNotFound(f"no context begins with {text[:80]!r}", hint="symd contexts lists them")
+        own = [f"--context {each.id[:_SHORT]}" for each in verbs.all() if str(each.context.process) == text]
+        hint = f"for process {text} write {' or '.join(own[:_SHOWN])}" if own else "symd daemon contexts lists them"
+        raise ContextNotFound(f"no context begins with {text[:80]!r}", hint=hint)
     return found[0]
 
 
@@ -280,8 +284,8 @@ def _parsed(text: str, default: int | None) -> DeviceQuery:
 @json_option
 @click.argument("context", required=False)
 def command(server: str | None, process: int | None, as_json: bool, context: str | None) -> int:
-    """List the contexts that a daemon knows: a process on a device, how many modules it loaded, when the first was
-    loaded and, if none is loaded now, when the last was unloaded.
+    """List a daemon's contexts, each a process on a device: how many modules it loaded, when the first was loaded and,
+    if none is loaded now, when the last was unloaded.
 
     With CONTEXT (its ID, or the beginning of it), show its loads, each with its module, key, times and device
     addresses. Times are nanoseconds of the context's clock, shown as seconds in text. To ask what is at a device

@@ -86,7 +86,9 @@ def _write(path: Path, data: bytes, file: str, *, force: bool) -> None:
 
 
 def _check_same(path: Path, data: bytes) -> None:
-    if not path.is_file() or path.read_bytes() != data:
+    with memoryview(data) as found:  # of a file that is mapped, which compares as an object
+        is_same = path.is_file() and path.read_bytes() == found
+    if not is_same:
         raise InvalidInput("there is another file of that name", where=str(path), hint="--force replaces it")
 
 

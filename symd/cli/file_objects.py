@@ -25,7 +25,7 @@ from symd.index.module_tables import DecodedObject
 from symd.model.code import CodeObject, Vendor
 from symd.model.frame_text import printable
 from symd.model.identities import Digest
-from symd.model.summaries import ModuleSummary, ObjectSummary, code_summary
+from symd.model.summaries import ModuleSummary, ObjectSummary, SectionAddresses, code_summary, section_addresses
 from symd.system.process.resources import tune_malloc_for_command
 
 if TYPE_CHECKING:
@@ -38,14 +38,15 @@ _LATER = Digest("")
 """Stands for the digest of a code object that is still being hashed, or not asked for."""
 
 
-def file_summary(file: str, limits: Limits, *, object_digests: bool) -> ModuleSummary:
-    """The module in ``file`` described as its index has it; of a large one the code objects have their digests or not,
-    and debug data is looked at where Intel's compiler wrote it, whose contradictions are noted: that of large libraries
-    of others takes minutes. Raises what opening it raises."""
+def file_summary(file: str, limits: Limits, *, object_digests: bool) -> tuple[ModuleSummary, SectionAddresses]:
+    """The module in ``file`` described as its index has it, and the addresses of its kernels' sections. The code
+    objects of a large module have their digests or not, and debug data is looked at where Intel's compiler wrote it,
+    whose contradictions are noted: that of large libraries of others takes minutes. Raises what opening it raises."""
     with _opened(file, limits) as data:
         if is_long(data, limits):
             return _large_summary(data, limits, object_digests=object_digests)
-        return Index(build_index(data, limits)).summary
+        index = Index(build_index(data, limits))
+        return index.summary, _addresses_in(index)
 
 
 def file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:
@@ -72,24 +73,42 @@ def _opened(file: str, limits: Limits) -> Iterator[bytes]:
             raise error.prefix_where(called(file)) from None
 
 
-def _large_summary(data: bytes, limits: Limits, *, object_digests: bool) -> ModuleSummary:
+def _addresses_in(index: Index) -> SectionAddresses:
+    found: dict[str, dict[int, int]] = {}
+    columns = index.columns
+    rows = zip(
+        columns.section_object.tolist(), columns.section_number.tolist(), columns.section_address.tolist(), strict=True
+    )
+    for number, section, address in rows:
+        if address:
+            found.setdefault(index.objects[number], {})[section] = address
+    return found
+
+
+def _large_summary(data: bytes, limits: Limits, *, object_digests: bool) -> tuple[ModuleSummary, SectionAddresses]:
     opening, budget = ContainerUnpacker(data, limits), DebugBudget(limits, len(data))
     tune_malloc_for_command()
     with ThreadPoolExecutor(_HASHING) as pool:
         digest = pool.submit(sha256_of, data)
-        objects = tuple(_summaries(opening, budget, pool if object_digests else None))
+        addresses: dict[str, dict[int, int]] = {}
+        objects = tuple(_summaries(opening, budget, pool if object_digests else None, addresses))
         notes, opened = tuple(opening.notes), tuple(opening.containers)
-        return ModuleSummary(Digest(digest.result()), len(data), opening.format, objects, notes, opened)
+        return ModuleSummary(Digest(digest.result()), len(data), opening.format, objects, notes, opened), addresses
 
 
 def _summaries(
-    opening: ContainerUnpacker, budget: DebugBudget, pool: ThreadPoolExecutor | None
+    opening: ContainerUnpacker,
+    budget: DebugBudget,
+    pool: ThreadPoolExecutor | None,
+    addresses: dict[str, dict[int, int]],
 ) -> Iterator[ObjectSummary]:
-    """Every code object described. The digest of each is made while the next one is opened: no more than two are in
-    memory, without digests one."""
+    """Every code object described; ``addresses`` takes those of its sections. The digest of each is made while the next
+    one is opened: no more than two are in memory, without digests one."""
     pending: tuple[ObjectSummary, Future[str]] | None = None
     for code in opening:
         described = read_now(_described(code, budget))
+        if found := section_addresses(code):
+            addresses[code.path] = found
         if pool is None:
             yield described
         else:

@@ -63,7 +63,7 @@ PRINTED_WARNINGS = 10
 @click.option(
     "--driver",
     metavar="NAME",
-    help="Use the driver generation that the daemon or, without --server, $SYMD_DRIVERS calls NAME.",
+    help="Use the driver generation NAME of the daemon or, without --server, of $SYMD_DRIVERS.",
 )
 @click.option("--driver-root", metavar="DIR", help="A folder with another driver generation; not with --server.")
 @click.option("--timeout", default=60.0, show_default=True, metavar="SECONDS", help="How long the driver may take.")

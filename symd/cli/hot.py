@@ -16,6 +16,7 @@ from symd.cli.options import (
     demangle_option,
     example,
     json_option,
+    shown_anyway,
 )
 from symd.cli.output import NO, printable, progress_bar, say_notes, say_unused_rules, write_json, write_line
 from symd.cli.profile import (
@@ -26,7 +27,7 @@ from symd.cli.profile import (
     profile_resolver,
     say_nothing_resolved,
 )
-from symd.cli.unresolved import daemon_hints, profile_notes, unknown_names, unresolved_notes
+from symd.cli.unresolved import daemon_hints, profile_notes, resolver_meant, unknown_names, unresolved_notes
 from symd.config import Limits
 from symd.engine.files.input import read_input
 from symd.engine.files.listing_sources import unused_rules
@@ -63,10 +64,11 @@ _SHOWN_REASONS = 3
 @click.option(
     "-n", "--top", type=click.IntRange(0), default=SHOWN, show_default=True, help="Show this many places; 0 shows all."
 )
-@click.option("--value", metavar="NAME", help="Count only the values of this name (Active, samples, ...).")
+@click.option("--value", metavar="NAME", help="Count only this value (Active, samples, ...).")
 @profile_module_options
 @demangle_option
 @json_option
+@shown_anyway("-top", "-text", "--text", "-lines", "--lines")
 def command(
     source: str,
     modules: tuple[str, ...],
@@ -84,11 +86,10 @@ def command(
 ) -> int:
     """Show the hottest places in PROFILE, hottest first.
 
-    PROFILE can be anything that symd profile reads, symbolized or not; "-" is standard input. A sample counts at the
-    innermost frame of the place where it was taken; the frames that it was inlined into follow. Samples outside all
-    modules are shown on a line of their own, so the shares of --top 0 add up to 100 %. If a profile counts stall
-    reasons, the largest ones of each place are shown with their shares. Exit code 1: PROFILE has samples, but none in a
-    known module.
+    PROFILE can be anything that symd profile reads, symbolized or not; "-" is standard input. A sample counts for the
+    innermost frame where it was taken; the frames that it was inlined into follow. Samples outside all modules are
+    shown on a line of their own, so the shares of --top 0 add up to 100%. If a profile counts stall reasons, each
+    place's largest ones are shown with their shares. Exit code 1: PROFILE has samples, but none in a known module.
     """
     data = read_input(source, limits, expand=False)
     if name is None:
@@ -99,6 +100,10 @@ def command(
         with naming_profile(source):
             profile = profiles.samples(data, options, name)
             places = AddressPlaces(profile, resolver, options)
+            is_matched = resolver.unmatched() is None
+            if (meant := resolver_meant(resolver)) is not None:
+                resolver = meant  # noqa: PLW2901 - the modules stay open
+                places = AddressPlaces(profile, resolver, options)
             found = hot(profile, places, resolver.summary, by, value)
             notes = [*unresolved_notes(profile, places, resolver, found)]
             if _is_unclear(profile, places):
@@ -114,7 +119,7 @@ def command(
     else:
         for line in text_lines(source, found, rows):
             write_line(line)
-    if nothing and server is None:
+    if nothing and server is None and is_matched:
         say_nothing_resolved(modules, unknown)
     say_notes(notes)
     if files_of := _source_files(found):

@@ -14,12 +14,13 @@ from symd.cli.file_objects import file_summary
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option
 from symd.cli.output import Branch, Style, printable, style_of, write_line, write_tree
 from symd.config import Limits
-from symd.engine.files.added_module import open_daemon_module
+from symd.engine.files.added_module import OpenModule, open_daemon_module
 from symd.errors import SymdError
 from symd.formats.containers.lazy import LazyMapping, PackedMapping, PackedRecords
 from symd.model.json import to_json
 from symd.model.json.modules import module_pieces
-from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
+from symd.model.names import Match, NameKind, NameQuery
+from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary, SectionAddresses
 from symd.system.messages import complain
 
 _KEPT_TEXTS = 1 << 12
@@ -118,28 +119,37 @@ def command(files: tuple[str, ...], server: str | None, limits: Limits, as_json:
 
 def _show(file: str, server: str | None, limits: Limits, *, as_json: bool) -> None:
     if server is None:
-        summary = file_summary(file, limits, object_digests=as_json)
+        summary, addresses = file_summary(file, limits, object_digests=as_json)
     else:
         with open_daemon_module(file, server, limits) as module:
-            summary = module.summary()
+            summary, addresses = module.summary(), _addresses_of(module)
     if as_json:
-        sys.stdout.writelines(module_pieces(file, summary))
+        sys.stdout.writelines(module_pieces(file, summary, addresses))
         write_line()
     else:
-        write_tree(_tree(file, summary))
+        write_tree(_tree(file, summary, addresses))
 
 
-def _tree(file: str, module: ModuleSummary) -> Branch:
-    return Branch(((file, "bold"), f"{module.format}, {module.size} bytes"), _of_module(module))
+def _addresses_of(module: OpenModule) -> SectionAddresses:
+    """The addresses of the sections of a daemon's module that have kernels."""
+    found: dict[str, dict[int, int]] = {}
+    for each in module.symbolizer.names(module.digest, NameQuery("*", Match.GLOB, frozenset({NameKind.KERNEL}))):
+        if each.section_index is not None and (begin := (each.address or 0) - (each.section_offset or 0)) > 0:
+            found.setdefault(each.path, {})[each.section_index] = begin
+    return found
 
 
-def _of_module(module: ModuleSummary) -> Iterator[Branch]:
+def _tree(file: str, module: ModuleSummary, addresses: SectionAddresses) -> Branch:
+    return Branch(((file, "bold"), f"{module.format}, {module.size} bytes"), _of_module(module, addresses))
+
+
+def _of_module(module: ModuleSummary, addresses: SectionAddresses) -> Iterator[Branch]:
     yield Branch((("sha256", "dim"), module.sha256))
     yield from _notes(module.notes)
     for container in module.containers:
         yield from _of_container(container)
     texts, style = FactsText(), style_of(sys.stdout)
-    yield from (_object(item, texts, style) for item in module.objects)
+    yield from (_object(item, addresses.get(item.path, {}), texts, style) for item in module.objects)
 
 
 def _of_container(container: ContainerSummary) -> Iterator[Branch]:
@@ -165,22 +175,26 @@ def _said(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if value not in ("", None, False)}
 
 
-def _object(item: ObjectSummary, texts: FactsText, style: Style) -> Branch:
+def _object(item: ObjectSummary, addresses: Mapping[int, int], texts: FactsText, style: Style) -> Branch:
     target = f" for {item.target}" if item.target else ""
     about = f"{item.format}{target}, {item.size} bytes, debug {item.debug}"
-    return Branch(((item.path or "(the file itself)", "cyan"), about), _of_object(item, texts, style))
+    return Branch(((item.path or "(the file itself)", "cyan"), about), _of_object(item, addresses, texts, style))
 
 
-def _of_object(item: ObjectSummary, texts: FactsText, style: Style) -> Iterator[Branch | tuple[str, str]]:
+def _of_object(
+    item: ObjectSummary, addresses: Mapping[int, int], texts: FactsText, style: Style
+) -> Iterator[Branch | tuple[str, str]]:
     if item.facts:
         yield Branch((texts.of(item.facts),))
     yield from _notes(item.notes)
-    yield from (_kernel(kernel, texts, style) for kernel in item.kernels)
+    yield from (_kernel(kernel, addresses, texts, style) for kernel in item.kernels)
 
 
-def _kernel(kernel: KernelSummary, texts: FactsText, style: Style) -> tuple[str, str]:
+def _kernel(kernel: KernelSummary, addresses: Mapping[int, int], texts: FactsText, style: Style) -> tuple[str, str]:
     name, section, number, offset, size, facts = kernel
-    place = printable(f"{section or f'#{number}'}+{offset:#x}, {size} bytes")
+    begin = addresses.get(number, 0)
+    at = f" at {begin + offset:#x}" if begin else ""
+    place = printable(f"{section or f'#{number}'}+{offset:#x}{at}, {size} bytes")
     return f"kernel  {style(printable(name), 'green')}  {place}", texts.of(facts) if facts else ""
 
 

@@ -39,7 +39,7 @@ from symd.model.line_tables import LineLevel, LineTable
     type=click.Choice([level.value for level in LineLevel]),
     default=LineLevel.SOURCE.value,
     show_default=True,
-    help="Show lines of the source, or of the PTX that an NVIDIA code object was compiled through, with their text.",
+    help="Show lines of the source, or of the PTX that an NVIDIA code object was compiled from, with their text.",
 )
 def command(
     file: str,
@@ -54,7 +54,7 @@ def command(
     """Print the decoded line table of FILE, one row per line.
 
     FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. Exit code 1: FILE has no
-    line table, or no kernel has the name that was given.
+    line table, or no kernel has that name.
     """
     chosen = LineLevel(level)
     with open_module(file, server, limits, debug, path) as module:

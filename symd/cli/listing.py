@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from operator import attrgetter
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from shlex import quote
 from typing import NamedTuple, TextIO
 
@@ -23,6 +23,7 @@ from symd.cli.options import (
     file_verb,
     object_option,
     rules_option,
+    shown_anyway,
     source_root_option,
 )
 from symd.cli.output import NO, is_coloured, printable, say_unused_rules, styled, write_line
@@ -32,7 +33,7 @@ from symd.engine.files.added_module import OpenModule
 from symd.engine.files.listing_sources import allowed_folders, source_texts, unused_rules, with_python_names
 from symd.engine.files.module import open_module
 from symd.errors import KernelNotFound, NoDebugData, SymdError
-from symd.model.addresses import parse_query
+from symd.model.addresses import is_place, parse_query
 from symd.model.answers import Answers, Frame
 from symd.model.identities import ObjectPath
 from symd.model.json.answers import instruction_lines
@@ -272,7 +273,18 @@ def missing_text(source: SourceText) -> str:
     """Why there is no text of a source file, and what to add where the file is here."""
     if source.problem.endswith(NOWHERE_ALLOWED) and Path(source.file).is_absolute() and Path(source.file).is_file():
         return f"it exists, and no allowed folder holds it: add --source-root {quote(str(Path(source.file).parent))}"
+    if rule := _rule_for_a_file_here(source.file):
+        return f"{source.problem}; a file of that name is here: add --map {quote(rule)}"
     return f"{source.problem}; --source-root and --map name folders"
+
+
+def _rule_for_a_file_here(file: str) -> str:
+    """The value of --map by which the working directory has a source file; "" where it has none of that name."""
+    *folders, _ = parts = PurePosixPath(file).parts or ("",)
+    for number in range(1, len(parts)):
+        if Path(*parts[number:]).is_file():
+            return f"{PurePosixPath(*folders[:number])}=."
+    return ""
 
 
 def _source_line(number: int, text: Sequence[str]) -> str:
@@ -373,9 +385,9 @@ share (from 0 to 1, of the whole profile). A code object that cannot be disassem
     "--kernel",
     "function",
     metavar="NAME",
-    help="Show only this kernel or other function, named as for symd symbolize.",
+    help="Show only this kernel or other function, named as in symd symbolize.",
 )
-@click.option("--around", metavar="QUERY", help="Show only what is around this place, given as for symd symbolize.")
+@click.option("--around", metavar="QUERY", help="Show only the code around this QUERY (see symd symbolize).")
 @click.option(
     "--before", type=click.IntRange(0, MOST_AROUND), help="How many instructions to show before it.  [default: 5]"
 )
@@ -387,6 +399,9 @@ share (from 0 to 1, of the whole profile). A code object that cannot be disassem
 @source_root_option
 @rules_option
 @demangle_option
+@shown_anyway(
+    "-d", "-S", "-l", "-g", "-i", "--disassemble", "--source", "--line-numbers", "--inlines", "--print-line-info"
+)
 def command(
     file: str,
     server: str | None,
@@ -407,8 +422,8 @@ def command(
     demangle: bool,
 ) -> int:
     """Show each function of FILE: its source lines with their instructions, then the instructions without a line.
-    PLACE is a function or kernel that is shown alone, as --function NAME has it, or a place in the code that is shown
-    with what is around it, as --around QUERY has it.
+    PLACE is a function or kernel to show alone (as with --function NAME), or a place in the code to show with its
+    surroundings (as with --around QUERY).
 
     Each instruction is shown once, below the line it comes from; if that line was inlined, a note names the function
     it was inlined into. With --around, instructions are in address order, and => marks the place. Disassembly needs
@@ -450,7 +465,7 @@ def _placed(place: str, function: str | None, around: str | None) -> tuple[str |
     """PLACE as the function, or as the query that is meant by it. Raises ``UsageError`` where it can be neither."""
     if function is not None or around is not None or Path(place).exists() or re.search(r"\.\w+:[0-9]|\.html?$", place):
         raise click.UsageError(f"Got unexpected extra argument ({place})", click.get_current_context())
-    return (None, place) if re.match(r"[0-9(]|.*\+", place) else (place, None)
+    return (None, place) if is_place(place) else (place, None)
 
 
 def _within(function: str | None, around: str | None, before: int | None, after: int | None) -> CodePart | None:

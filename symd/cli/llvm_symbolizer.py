@@ -68,7 +68,7 @@ def command(arguments: tuple[str, ...]) -> int:
     \b
     -e, --obj FILE          the module; without it, each input line names one
     -a, -p, -s              show addresses; one line per frame; no folders
-    -f=none|short|linkage   which names of functions to show
+    -f=none|short|linkage   which function names to show
     -i, --no-inlines        with or without inlined frames
     -C, --no-demangle       show names as in the source, or mangled
     --adjust-vma=N          subtract N from each address

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from symd.cli.advice import corrected_call
 from symd.cli.options import (
     debug_option,
     demangle_option,
@@ -99,7 +100,7 @@ def command(
     names = readable(answers, Demangler() if demangle else None)
     for text, answer in zip(places, answers, strict=True):
         write_answer(text, answer, names, as_json=as_json)
-    if hint:
+    if hint or (hint := "" if as_json else _whole_call(answers)):
         complain(hint)
     say_unused_rules(file, unused)
     return NO if any(answer.refusal for answer in answers) else 0
@@ -155,7 +156,15 @@ def _about_functions(module: OpenModule, path: str | None, answers: Sequence[Loc
     functions = NameQuery("*", Match.GLOB, frozenset({NameKind.FUNCTION}))
     names = {each.name for each in module.symbolizer.names(module.digest, functions, path) if each.name}
     like = alike(wanted, sorted(names)[:_COMPARED])
-    return f"did you mean {' or '.join(like)}?" if like else ""
+    return f"did you mean {' or '.join(like)}? Write {corrected_call(wanted, like)}" if like else ""
+
+
+def _whole_call(answers: Sequence[Located]) -> str:
+    """The call with the function that the first misspelled name may mean."""
+    for each in answers:
+        if each.refusal is Refusal.NO_SUCH_FUNCTION and each.candidates and isinstance(each.requested, FunctionName):
+            return f"write {corrected_call(each.requested.name, each.candidates)}"
+    return ""
 
 
 def _source_files(module: OpenModule, path: str | None) -> Iterator[str]:

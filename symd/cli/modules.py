@@ -31,8 +31,8 @@ HEADING = f"{'SHA-256':<{SHORT}}  {'format':<14}  {'bytes':>12}  {'came (UTC)':<
 @json_option
 @click.argument("pattern", required=False)
 def modules(server: str | None, as_json: bool, pattern: str | None) -> int:
-    """List the modules of a daemon, oldest first: the beginning of their SHA-256, format, size, when they were added,
-    and their label.
+    """List the modules of a daemon, oldest first: the start of each one's SHA-256, its format, size, time added,
+    and label.
 
     PATTERN selects modules whose label matches it (with "*", "?" or "[...]"), or whose SHA-256 begins with it. Wherever
     you name a module, the beginning of its SHA-256 is enough if no other module shares it. Exit code 1: PATTERN matches
@@ -73,8 +73,8 @@ def record_text(record: ModuleRecord) -> str:
 def remove(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
     """Remove modules from a daemon, with their indexes and aliases. Contexts still show when they were loaded.
 
-    MODULE is a SHA-256 as symd daemon modules shows it, with or without modules/ in front, or the beginning of one. A
-    beginning that several modules share removes none. Exit code 1: there is no such module; the others are removed.
+    MODULE is a SHA-256 as symd daemon modules shows it, with or without modules/ in front, or a prefix of one. A
+    prefix that several modules share removes none. Exit code 1: there is no such module; the others are removed.
     """
     gone = 0
     with Client(server) as client:

@@ -113,6 +113,12 @@ def timeout_option(seconds: float, does: str) -> Callable[[Verb], Verb]:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 
+
+def shown_anyway(*names: str) -> Callable[[Verb], Verb]:
+    """Flags by which other tools show what a verb always shows: taken, and not in its help."""
+    return click.option(*names, "shown_anyway", is_flag=True, hidden=True, expose_value=False)
+
+
 object_option = click.option("--object", "path", metavar="PATH", help="Use only the code object at this nesting path.")
 
 debug_option = click.option(

@@ -27,12 +27,12 @@ from symd.cli.options import (
     rules_option,
     source_root_option,
 )
-from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, write_json
-from symd.cli.unresolved import daemon_hints, unknown_names
+from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, say_unused_rules, write_json
+from symd.cli.unresolved import daemon_hints, resolver_meant, unknown_names
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
 from symd.engine.files.input import read_input
-from symd.engine.files.listing_sources import allowed_folders, with_python_names
+from symd.engine.files.listing_sources import allowed_folders, unused_rules, with_python_names
 from symd.engine.files.module import open_symbolizer
 from symd.errors import BadQuery, InvalidInput, SymdError
 from symd.formats.containers import compressed_file, identify
@@ -116,10 +116,14 @@ def samples_on(module: OpenModule, profile: str, identity: str | None, limits: L
     options = profiles.Options(limits)
     data = read_input(profile, limits)
     with naming_profile(profile):
-        found = placed(profiles.samples(data, options), profiles.Resolver(module.symbolizer, named), options)
+        read, resolver = profiles.samples(data, options), profiles.Resolver(module.symbolizer, named)
+        found = placed(read, resolver, options)
+        is_matched = resolver.unmatched() is None
+        if (meant := resolver_meant(resolver, "--id")) is not None:
+            found = placed(read, meant, options)
     for each in found.other_builds:
         complain(f"{each} (--id {each.wanted} takes it all the same)")
-    if found.values:
+    if found.values or not is_matched:
         _say_what_lies_elsewhere(profile, module, found)
     else:
         _say_that_nothing_is_shown(profile, module.name, found)
@@ -239,7 +243,7 @@ class ProfileFiles:
     help="Convert to another tool's format instead: firefox, folded, perfetto, pprof or speedscope.",
 )
 @click.option("-o", "--output", metavar="OUT", shell_complete=complete_files, help="The same as OUT.")
-@click.option("--value", metavar="NAME", help="With --to: write only the values of this name (Active, samples, ...).")
+@click.option("--value", metavar="NAME", help="With --to: write only this value (Active, samples, ...).")
 @profile_module_options
 @json_option
 def command(
@@ -263,8 +267,7 @@ def command(
     thread trace's code.json, CUPTI PC sampling records as JSON lines, Proton's hatchet JSON, Perfetto traces, and
     folded stacks; any of them can be gzipped. Existing symbols and unknown fields are kept. What cannot be resolved is
     kept too, and counted by reason. IN and OUT can be "-", or the same file, which is then replaced; OUT cannot be any
-    other file that is read. Exit code 1: IN has addresses, but none could be resolved; an existing OUT is left
-    unchanged.
+    other input. Exit code 1: IN has addresses, but none could be resolved; an existing OUT is left unchanged.
 
     With --to, OUT is a new profile for another tool, with the same values and one frame per inlined call. It is written
     even if nothing could be resolved, and gzipped if its name ends in .gz. Without --to, an OUT whose name ends in
@@ -286,16 +289,17 @@ def command(
     with profile_resolver(server, limits, modules, files, roots, rules) as resolver, progress_bar() as progress:
         options = profiles.Options(limits, progress)
         with naming_profile(source):
-            if to is not None:
-                done = profiles.convert(data, resolver, to, options, name, value)
-            else:
-                kept = profiles.symbolize(data, resolver, options, name)
-                done = Converted(kept.data, kept.report)
+            done = _written(data, resolver, to, options, name, value)
+            is_matched = resolver.unmatched() is None
+            if (meant := resolver_meant(resolver)) is not None:
+                resolver = meant  # noqa: PLW2901 - the modules stay open
+                done = _written(data, resolver, to, options, name, value)
             if done.report.unresolved and not done.report.resolved and server is not None:
                 with suppress(SymdError):
                     read = profiles.samples(data, options, name)
                     hints = daemon_hints(resolver, unknown_names(read, AddressPlaces(read, resolver, options)))
                     done = replace(done, notes=(*done.notes, *hints))
+            unused = unused_rules(rules, resolver.source_files()) if rules else []
     nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
     if nothing and to is None and target != "-" and Path(target).exists():
         complain(f"{target} was left unchanged: nothing could be resolved")
@@ -304,10 +308,26 @@ def command(
         zipped = to is not None and target.endswith(".gz")
         written = gzipped.compress(done.data) if zipped else done.data
         write_file_or_stdout(target, written, hint="choose another OUT")
-    if nothing and server is None and not as_json:
+    if nothing and server is None and not as_json and is_matched:
         say_nothing_resolved(modules)
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
+    say_unused_rules(source, unused)
     return NO if nothing else 0
+
+
+def _written(
+    data: bytes,
+    resolver: profiles.Resolver,
+    to: str | None,
+    options: profiles.Options,
+    name: str | None,
+    value: str | None,
+) -> Converted:
+    """The profile with source lines, or converted ``to`` another format."""
+    if to is not None:
+        return profiles.convert(data, resolver, to, options, name, value)
+    kept = profiles.symbolize(data, resolver, options, name)
+    return Converted(kept.data, kept.report)
 
 
 def _named_out(source: str, modules: Sequence[str], target: str | None, output: str | None, to: str | None) -> str:

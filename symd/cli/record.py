@@ -47,7 +47,7 @@ be modules/SHA256. A number can also be a string, decimal or "0x7f0012345678": p
 as floating point lose digits above 2^53. Times are nanoseconds of the context's clock.
 
 \b
-Each line gets one line as an answer:
+Each line is answered by one line:
   {"context": "3f2a..."}
   {"key": "1", "module": "9b74..."}
   {"key": "1", "unloaded": 5678}

@@ -71,6 +71,7 @@ class ProgramNotStarted(Exception):
     "Send what is captured to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; by default to yours, if it is running."
 )
 @click.option(
+    "-o",
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep what is captured in this folder. Without --out, --server or a running daemon, symd creates a folder in its cache, or a temporary one if it cannot write there.",

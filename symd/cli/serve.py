@@ -141,13 +141,13 @@ GROUPS = {
     "--http",
     default=_DEFAULTS.http,
     metavar="HOST:PORT",
-    help="Also serve the page (docs/page.md) at this address, such as 127.0.0.1:8080. Without --access, TLS or --insecure it must be on loopback, and the address that is printed contains a secret.",
+    help="Also serve the page (docs/page.md) at this address, such as 127.0.0.1:8080. Without --access, TLS or --insecure it must be on loopback, and the printed address contains a secret.",
 )
 @click.option(
     "--debuginfod",
     multiple=True,
     metavar="URL",
-    help="Ask this debuginfod server for modules that someone requests over HTTP by an unknown build ID, and keep them; can be given several times.",
+    help="Ask this debuginfod server for modules requested over HTTP by an unknown build ID, and keep them; can be given several times.",
 )
 @click.option(
     "--http-name",

@@ -73,6 +73,10 @@ class Session:
     def __init__(self, ask: Ask, lines: AnswerLines, demangler: Demangler | None) -> None:
         self.unlike = ""
         """The first query that asked for a name where nothing has one like it."""
+        self.misspelled: tuple[str, list[str]] | None = None
+        """The name in the first query that asked for a function which nothing is called, and the names like it."""
+        self._decimal = ""
+        """The first query of the command line with a decimal offset that may be meant as a hexadecimal one."""
         self._outside: list[str] = []
         self._beyond: ByKernel | None = None
         self._outside_address: int | None = None
@@ -90,7 +94,11 @@ class Session:
 
     def answer(self, texts: Sequence[str], queries: Sequence[Query]) -> None:
         """Write the answers to queries."""
-        written = self._rendered(texts, self._ask(queries))
+        answers = self._ask(queries)
+        for text, query, answer in zip(texts, queries, answers, strict=True) if len(texts) <= SINGLE_LINES else ():
+            if not self._decimal and isinstance(query, ByKernel) and has_decimal(text) and answer.frames:
+                self._decimal = text
+        written = self._rendered(texts, answers)
         sys.stdout.write(written.text(0, len(written)).decode())
 
     def follow(self, batches: Iterator[Sequence[bytes]]) -> bool:
@@ -126,6 +134,7 @@ class Session:
             self._unread_hint(kernels),
             self._unlike_hint(file, kernels, path),
             self._decimal_hint() or self._beyond_hint(kernels, path) or self._small_hint(kernels, path),
+            self._either_hint() if _is_read_by_a_person() else "",
         ]
         for hint in filter(None, hints):
             complain(hint)
@@ -174,6 +183,14 @@ class Session:
 
         number = meant.rpartition("0x")[2]
         return f"{number} is decimal and lies outside the text; did you mean {quote(meant)}?"
+
+    def _either_hint(self) -> str:
+        """What a decimal offset would be in hexadecimal, where the function has that too."""
+        if not self._decimal:
+            return ""
+        other = as_hexadecimal(self._decimal)
+        (answer,) = self._ask([parse_query(other)])
+        return f"{self._decimal} is decimal; {quote(other)} is another place" if answer.frames else ""
 
     def _small_hint(self, kernels: Callable[[], AskedKernels], path: str | None) -> str:
         """Where an address outside every text may be an offset, as the tools of some vendors print them."""
@@ -328,6 +345,9 @@ class Session:
     def _one(self, text: str, answer: Answer) -> str:
         if not self.unlike and answer.reason is Reason.UNKNOWN_KERNEL and not answer.candidates:
             self.unlike = text
+        if self.misspelled is None and answer.reason is Reason.UNKNOWN_KERNEL and answer.candidates:
+            query, meant = _parsed(text), [each.function for each in answer.candidates if each.function]
+            self.misspelled = (query.kernel, meant) if isinstance(query, ByKernel) and meant else None
         self._notice(answer)
         self._unanswered += names_nothing(answer)
         return self._lines.answer(text, answer)

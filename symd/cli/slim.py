@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from symd.cli.module_objects import daemon_object, fetching_server_option, is_of_daemon
-from symd.cli.options import complete_files, example, json_option, limit_option
+from symd.cli.options import complete_files, example, json_option, limit_option, shown_anyway
 from symd.cli.output import check_output_is_not_input, write_json, write_line
 from symd.config import Limits
 from symd.debuginfo.slim import Slimmed, slim
@@ -33,8 +33,9 @@ from symd.system.atomic_output import write_file
 @fetching_server_option
 @limit_option
 @json_option
+@shown_anyway("-g", "-S", "-d", "-s", "--strip-debug", "--strip-all")
 def command(file: str, output: Path, debug_out: Path | None, server: str | None, limits: Limits, as_json: bool) -> None:
-    """Write the AMD code object IN to OUT without what the runtime does not need.
+    """Write IN, an AMD code object, to OUT, keeping only what the runtime needs.
 
     Sections and program headers that the runtime does not read are dropped and the file is packed; code, kernel
     descriptors and all addresses stay the same. Debug data goes to a file of its own. symd finds it next to OUT;

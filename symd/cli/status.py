@@ -71,7 +71,7 @@ def _store(client: Client) -> str:
 @json_option
 def status(server: str | None, as_json: bool) -> None:
     """Show how a daemon is doing: where it listens, its version, whether it serves, where its store is (shown only to
-    the user who runs it), how many modules it has and their size, and what it can grab and disassemble with. Exit code
+    the user who runs it), how many modules it has and their size, and its drivers and disassemblers. Exit code
     3: no daemon answers. To probe a daemon from scripts, use symd daemon health.
     """
     with Client(server) as client:
@@ -130,7 +130,7 @@ def _amount(limit: Limit) -> float:
     "--service",
     default="",
     metavar="NAME",
-    help="Ask about one service, such as ModuleService, which writes, instead of the whole daemon.",
+    help="Ask about one service (such as ModuleService, which writes) instead of the whole daemon.",
 )
 @timeout_option(5.0, "How long to wait for the answer.")
 @click.option(
@@ -183,7 +183,7 @@ MILLISECONDS = 1000
 @daemon_option
 @timeout_option(30.0, "How long to wait for the daemon to end.")
 def stop(server: str | None, timeout: float) -> None:
-    """Stop the daemon at a Unix socket on this machine, and wait until it has ended.
+    """Stop the daemon at a Unix socket on this machine, and wait until it exits.
 
     Running requests get the time that symd serve --grace allows. If a daemon listens only on TCP, stop it where it
     runs; if systemd started it, use systemctl stop. Exit code 3: no daemon answers, or it does not end in time.

@@ -225,7 +225,7 @@ def gc_command(context: click.Context, root: str, catalogue: str, limits: Limits
     """Remove leftovers of interrupted uploads and indexes of older formats; with --limit store_size=SIZE, also the
     least recently used modules beyond that size.
 
-    Without that limit, no module is removed: it is up to the store's daemons how much it may hold.
+    Without that limit, no module is removed: the store's daemons decide how much it may hold.
     """
     if not names_limit(context, "store_size"):
         limits = limits._replace(store_size=UNBOUNDED_STORE)

@@ -327,8 +327,14 @@ def style_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         help="Write like llvm-symbolizer with this --output-style.",
     )
     @click.option("-s", "--basenames", is_flag=True, help="With --style: leave folders out of file names.")
-    @click.option("-p", "--pretty-print", "pretty", is_flag=True, help="With --style: write one line per frame.")
-    @click.option("-a", "--addresses", is_flag=True, help="With --style: show each address.")
+    @click.option(
+        "-p",
+        "--pretty-print",
+        "pretty",
+        is_flag=True,
+        help="With --style: write one line per frame, as symd's own format does.",
+    )
+    @click.option("-a", "--addresses", is_flag=True, help="With --style: show each address, as symd's own format does.")
     @click.option(
         "--adjust-vma",
         "adjust",
@@ -350,8 +356,8 @@ def style_options(verb: Callable[..., Any]) -> Callable[..., Any]:
         name, rest = _named(file, obj, queries)
         kept = {key: given.pop(key) for key in ("basenames", "pretty", "addresses", "adjust", "context_lines")}
         if style is None:
-            if any(kept.values()):
-                said = "-a, -p, -s, --adjust-vma and --print-source-context-lines go with --style llvm, gnu or json"
+            if any(kept[key] for key in ("basenames", "adjust", "context_lines")):
+                said = "-s, --adjust-vma and --print-source-context-lines go with --style llvm, gnu or json"
                 raise click.UsageError(f"{said}; symd addr2line takes addr2line's options")
             return verb(file=name, queries=rest, styled=None, **given)
         if given["as_json"]:

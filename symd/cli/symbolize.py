@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from symd.cli.advice import file_first
+from symd.cli.advice import corrected_call, file_first, instead_of_a_query
 from symd.cli.answer_lines import AnswerLines, TextLines
 from symd.cli.options import (
     debug_option,
@@ -22,6 +22,7 @@ from symd.cli.options import (
     object_option,
     rules_option,
     server_option,
+    shown_anyway,
     source_root_option,
 )
 from symd.cli.question_lines import arriving_pieces
@@ -81,6 +82,7 @@ _NO_QUERY = "no addresses given: they follow FILE, or come on standard input, on
     metavar="NANOSECONDS",
     help="With --context: the time to answer for, by the context's clock.  [default: now, or when the last module was unloaded]",
 )
+@shown_anyway("-f", "--functions", "-i", "--inlines", "--inlining")
 @style_options
 @click.argument("queries", nargs=-1, metavar="[QUERY... | -]")
 def command(
@@ -142,6 +144,8 @@ def command(
             _follow_input(session, is_asked_for=bool(queries))
         if not as_json and not styled:
             session.say_what_was_meant(file, module.kernels, path)
+            if asked and session.misspelled is not None:
+                complain(f"write {corrected_call(*session.misspelled)}")
     return session.finish()
 
 
@@ -160,7 +164,7 @@ def _queries(file: str, texts: Sequence[str]) -> list[Query]:
         with hints_name(file):
             return [parse_query(text) for text in texts]
     except BadQuery as error:
-        if hint := file_first("symbolize", file, texts):
+        if hint := file_first("symbolize", file, texts) or instead_of_a_query(file, texts):
             raise BadQuery(error.message, hint=hint) from None
         if _is_query(file):
             raise BadQuery(error.message, hint="FILE comes first: symd symbolize FILE QUERY...") from None

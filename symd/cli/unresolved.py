@@ -16,9 +16,10 @@ from symd.model.answers import Reason
 from symd.model.compile_advice import compile_advice
 from symd.profiles.hot import HotProfile
 from symd.profiles.placed import AddressPlaces, InstructionPlace
-from symd.profiles.resolver import LookupTarget, Resolver, machine_objects
+from symd.profiles.resolver import LookupTarget, NamedModule, Resolver, machine_objects
 from symd.profiles.samples import FILE_OFFSET, SampledAddress, SampledProfile, Value
 from symd.query.disasm.nvidia import instruction_bytes
+from symd.system.messages import complain
 
 _SEARCHED = 100
 """The most modules of a daemon that are searched for a kernel."""
@@ -114,6 +115,26 @@ def unknown_names(profile: SampledProfile, places: AddressPlaces) -> list[str]:
     """What the profile calls the kernels and modules that no given module has, each once."""
     unknown = (profile.addresses[number] for number, place in places.places.items() if place in _UNKNOWN)
     return [name for name in dict.fromkeys(map(called, unknown)) if name]
+
+
+def resolver_meant(resolver: Resolver, option: str = "-m") -> Resolver | None:
+    """The resolver in which the one file that matched nothing stands for the profile's one module without a file, which
+    is said on standard error. None in all other cases; where the file could be one of several modules, standard error
+    says how ``option`` names each."""
+    found = resolver.unmatched()
+    if found is None:
+        return None
+    file = found.module.name
+    calls = [f"{option} {quote(name if option == '--id' else f'{name}={file}')}" for name in found.names]
+    if len(calls) > 1:
+        more = f" (and {len(calls) - _NAMED} more)" if len(calls) > _NAMED else ""
+        complain(
+            f"no module in the profile is called {file}; if it is one of these, write {' or '.join(calls[:_NAMED])}{more}"
+        )
+        return None
+    name = found.names[0]
+    complain(f"{file} is taken for {name}, the only module in the profile without a file ({calls[0]} says the same)")
+    return resolver.with_module(NamedModule(found.module.digest, file, name))
 
 
 def daemon_hints(resolver: Resolver, names: Iterable[str]) -> Iterator[str]:

@@ -10,9 +10,9 @@ from shlex import quote
 
 import click
 
-from symd.cli.advice import file_first
+from symd.cli.advice import corrected_call, file_first, instead_of_a_query
 from symd.cli.answer_lines import answer_text
-from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option
+from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, shown_anyway
 from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
 from symd.engine.files.file_notices import hints_name
@@ -45,6 +45,7 @@ _SHOWN_RANGES = 4
 @object_option
 @debug_option
 @demangle_option
+@shown_anyway("-f", "--functions", "-i", "--inlines")
 @click.option("--types", is_flag=True, help="With --json: also show the structure of each variable's type.")
 @click.argument("query")
 def command(
@@ -96,7 +97,7 @@ def _asked(file: str, text: str) -> Query:
         with hints_name(file):
             return parse_query(text)
     except BadQuery as error:
-        error.hint = file_first("variables", file, [text]) or error.hint
+        error.hint = file_first("variables", file, [text]) or instead_of_a_query(file, [text]) or error.hint
         raise
 
 
@@ -113,7 +114,12 @@ def _refuse(file: str, query: str, found: InScope, objects: Sequence[ObjectSumma
             complain(f"to have variables, compile with {_NVIDIA_VARIABLES if is_nvidia else '-g'}")
         elif found.at.reason is Reason.NO_DEBUG_INFO:
             complain(f"there is no debug info: {'; '.join(compile_advice(objects, found.at.path))}")
-        if found.at.reason is Reason.UNKNOWN_KERNEL and not found.at.candidates:
+        if found.at.reason is Reason.UNKNOWN_KERNEL and found.at.candidates:
+            asked = parse_query(query)
+            if isinstance(asked, ByKernel):
+                like = [each.function for each in found.at.candidates if each.function]
+                complain(f"write {corrected_call(asked.kernel, like)}")
+        elif found.at.reason is Reason.UNKNOWN_KERNEL:
             complain(f"QUERY is a place in the code, not a variable; symd names {quote(file)} '*' shows the functions")
 
 

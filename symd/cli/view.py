@@ -170,7 +170,7 @@ def command(
 ) -> None:
     """Show FILE in the browser: source beside instructions, inlined calls, variables, and the samples of a profile.
 
-    The page is served on loopback, to anyone who has the address that is printed. The command ends when you close the
+    The page is served on loopback, to anyone who has the printed address. The command ends when you close the
     page or press Ctrl-C. With -o, it writes a single, self-contained HTML file instead. If the module has many kernels,
     the file has those with the most samples, or the first ones. Showing instructions needs the vendor's disassembler
     (see symd doctor).

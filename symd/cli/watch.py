@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
 
+from symd.capture.process import is_running
 from symd.cli.contexts import chosen_context, event_text, process_text
 from symd.cli.locate import readable, write_answer
 from symd.cli.options import (
@@ -22,10 +24,12 @@ from symd.client import Client
 from symd.errors import Unavailable
 from symd.model.breakpoints import Breakpoint, parse_place
 from symd.model.captures import CaptureApi
+from symd.model.contexts import Context
 from symd.model.json.modules import event_json, loaded_json
 from symd.model.sources import PathRule
 from symd.model.watches import ChangeAcknowledged, PlacesGone, Resolved, Watch, WatchEvent
 from symd.query.demangler import Demangler
+from symd.system.messages import complain
 
 
 @click.command(
@@ -73,17 +77,31 @@ def command(
     """Report what happens to a daemon's modules or, with PLACE, where breakpoints land in them. PLACE is what symd
     locate takes: SOURCE:LINE, a function, kernel:NAME or an address.
 
-    Without PLACE: the modules that are there, then each module that is added, loaded by a process, unloaded or removed.
-    With PLACE: where it lands in each module that is there or is added, and, when a process loads the module, again
-    with device addresses, until it is unloaded. Modules that have no such file or function are skipped. The command
-    runs until you interrupt it. If the connection breaks, the error says how to resume.
+    Without PLACE: the existing modules, then each module that is added, loaded by a process, unloaded or removed.
+    With PLACE: where it lands in each existing or added module, its device addresses whenever a process loads the
+    module, and when they are gone. Modules that have no such file or function are skipped. The command runs until you
+    interrupt it. If the connection breaks, the error says how to resume.
     """
     wanted = [Breakpoint(text, parse_place(text), every_address, None, rules, targets) for text in places]
     demangler = Demangler() if demangle else None
     with Client(server) as client:
-        chosen = [chosen_context(client.contexts, each).id for each in contexts]
+        records = [chosen_context(client.contexts, each) for each in contexts]
+        for each in records:
+            if _is_gone(each.context):
+                complain(
+                    f"process {each.context.process} is gone: it loads nothing more (symd daemon contexts lists others)"
+                )
+        chosen = [each.id for each in records]
         watch = client.watch(wanted, contexts=chosen, apis=apis, only_new=only_new, resume_token=resume_token)
         _write(watch, resume_token, demangler, as_json=as_json, answers=bool(places))
+
+
+def _is_gone(context: Context) -> bool:
+    """Whether the process of a context was one of this machine, and has ended."""
+    started = context.attributes.get("start_time", "")
+    if context.host != os.uname().nodename or not started.isdecimal():
+        return False
+    return not is_running(context.process, int(started))
 
 
 def _write(watch: Watch, token: str, demangler: Demangler | None, *, as_json: bool, answers: bool) -> None:

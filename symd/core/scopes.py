@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import cython
 
-from symd.core.dies import IS_DECLARATION, STATES_CODE
+from symd.core.dies import IS_DECLARATION, NO_FILE, STATES_CODE
 from symd.core.strings import KERNEL_BODY
 
 if cython.compiled:
@@ -24,6 +24,7 @@ else:
 
 _NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)
 _NO_FUNCTION = cython.declare(cython.uint, 0xFFFFFFFF)
+_NO_FILE = cython.declare(cython.uint, NO_FILE)
 _INLINED_CALL = cython.declare(cython.uint, 0x1D)
 """DW_TAG_inlined_subroutine (7.5.3)."""
 _DECLARATION = cython.declare(cython.uint, IS_DECLARATION)
@@ -183,24 +184,25 @@ def _add_functions(
     rows: dies.DieRows,
     units: Sequence[int],
     file_maps: Sequence[array[int]],
-    specified: cython.int[::1],
-    whole: cython.int[::1],
+    specification: cython.int[::1],
+    origin: cython.int[::1],
     name: cython.uint[::1],
     linkage_name: cython.uint[::1],
     numbers: cython.uint[::1],
 ) -> cython.int:
     """Add the functions that DIEs define and that have a line. ``numbers`` tells then for each DIE that of the one that
     it is a piece of, or NO_FUNCTION: abstract instances, inlined calls and bodies out of line lead to one function
-    each. A definition that says nothing itself is declared where its DW_AT_specification is."""
+    each. A line or a file that a definition does not state is that of its DW_AT_specification (DWARF 5, 2.13.2):
+    compilers leave the file out where both have the same one."""
     count: cython.Py_ssize_t = rows.count
     row: cython.Py_ssize_t
-    said: cython.Py_ssize_t  # the row that says where it is declared
+    said: cython.Py_ssize_t  # the row that states its line, then the one that states its file
     column: cython.Py_ssize_t
     of: cython.int
     step: cython.int
     defined: cython.uint = 0
     for row in range(count):
-        said = _declared(rows, row, whole, specified)
+        said = _declared(rows, row, specification, origin)
         numbers[row] = _NO_FUNCTION
         if said >= 0:
             numbers[row] = defined
@@ -215,22 +217,25 @@ def _add_functions(
     for row in range(count):
         of = cython.cast(cython.int, row)
         step = 0
-        while step < _MOST_STEPS and whole[of] >= 0:
-            of = whole[of]
+        while step < _MOST_STEPS and origin[of] >= 0:
+            of = origin[of]
             step += 1
-        if whole[of] >= 0 and whole[of] != of:
+        if origin[of] >= 0 and origin[of] != of:
             continue
         numbers[row] = numbers[of]
         if of != row or numbers[row] == _NO_FUNCTION:
             continue
-        said = _declared(rows, row, whole, specified)
+        of = cython.cast(cython.int, numbers[row])
+        table[of], table[column + of] = name[row], linkage_name[row]
+        said = _declared(rows, row, specification, origin)
+        table[3 * column + of] = rows.narrow_view[dies.NARROW * said + dies.DECL_LINE]
+        said = row
+        if rows.narrow_view[dies.NARROW * row + dies.DECL_FILE] == _NO_FILE and specification[row] >= 0:
+            said = specification[row]
         if place != cython.cast(cython.int, rows.narrow_view[dies.NARROW * said + dies.UNIT]):
             place = cython.cast(cython.int, rows.narrow_view[dies.NARROW * said + dies.UNIT])
             files = file_maps[place]
-        of = cython.cast(cython.int, numbers[row])
-        table[of], table[column + of] = name[row], linkage_name[row]
         table[2 * column + of] = _file(files, rows.narrow_view[dies.NARROW * said + dies.DECL_FILE])
-        table[3 * column + of] = rows.narrow_view[dies.NARROW * said + dies.DECL_LINE]
         table[4 * column + of] = units[rows.narrow_view[dies.NARROW * row + dies.UNIT]]
     return 0
 
@@ -240,18 +245,18 @@ def _add_functions(
 def _declared(
     rows: dies.DieRows,
     row: cython.Py_ssize_t,
-    whole: cython.int[::1],
-    specified: cython.int[::1],
+    specification: cython.int[::1],
+    origin: cython.int[::1],
 ) -> cython.Py_ssize_t:
-    """The DIE that says where the function is declared that a DIE defines; -1 where it defines none, or none with a
+    """The DIE that states the line of the function that a DIE defines; -1 where it defines none, or none with a
     line."""
     at: cython.Py_ssize_t = dies.NARROW * row
-    if whole[row] >= 0 and whole[row] != row:
+    if origin[row] >= 0 and origin[row] != row:
         return -1
     if rows.narrow_view[at + dies.TAG] == _INLINED_CALL or rows.narrow_view[at + dies.FLAGS] & _DECLARATION:
         return -1
     if not rows.narrow_view[at + dies.DECL_LINE]:
-        row = specified[row]
+        row = specification[row]
     return row if row >= 0 and rows.narrow_view[dies.NARROW * row + dies.DECL_LINE] else -1
 
 

@@ -110,6 +110,56 @@ def upper_bounds(numbers: Any, wanted: Any, found: Any) -> None:
         count_of[at] = first
 
 
+_SLOTS = 18
+"""Bits of the number of a slot."""
+_MIX = cython.declare(cython.ulonglong, 0x9E37_79B9_7F4A_7C15)
+"""2^64 divided by the golden ratio, made odd: the high bits of products with it spread what lies close together."""
+_ALL_BITS = cython.declare(cython.ulonglong, 0xFFFF_FFFF_FFFF_FFFF)
+MOST_DISTINCT = 1 << _SLOTS - 1
+"""The most different numbers that ``distinct`` tells apart."""
+_TRIED = 1 << 16
+"""Numbers after which ``distinct`` ends if most of them were new, and steps it may take beside four for each."""
+
+
+def distinct(keys: Any, number: Any) -> array[int] | None:
+    """The different numbers among ``keys`` (u64) in the order in which they come first, and in ``number`` (u32, as long
+    as ``keys``) for each which of them it is. None where they are more than ``MOST_DISTINCT``, where three quarters of
+    the first 65,536 differ, so that nothing is gained, or where they were chosen to make this take long."""
+    wanted = cython.declare(cython.const[cython.ulonglong][::1])
+    which = cython.declare(cython.uint[::1])
+    known = cython.declare(cython.ulonglong[::1])
+    taken = cython.declare(cython.uint[::1])
+    wanted, which = keys, number
+    table = array("I", bytes(4 << _SLOTS))
+    found = array("Q", bytes(8 * MOST_DISTINCT))
+    known, taken = found, table
+    value: cython.ulonglong
+    at: cython.Py_ssize_t
+    slot: cython.Py_ssize_t
+    count: cython.Py_ssize_t = 0
+    steps: cython.Py_ssize_t = 0
+    mask: cython.Py_ssize_t = (1 << _SLOTS) - 1
+    shift: cython.int = 64 - _SLOTS
+    most: cython.Py_ssize_t = MOST_DISTINCT
+    tried: cython.Py_ssize_t = _TRIED
+    for at in range(len(wanted)):
+        value = wanted[at]
+        slot = ((value * _MIX) & _ALL_BITS) >> shift
+        while taken[slot] and known[taken[slot] - 1] != value:
+            slot = (slot + 1) & mask
+            steps += 1
+        if steps > 4 * at + tried or (at == tried and 4 * count > 3 * tried):
+            return None
+        if not taken[slot]:
+            if count == most:
+                return None
+            known[count] = value
+            count += 1
+            taken[slot] = cython.cast(cython.uint, count)
+        which[at] = taken[slot] - 1
+    return found[:count]
+
+
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def upper_bound(numbers: cython.const[cython.ulonglong][::1], wanted: cython.ulonglong) -> cython.Py_ssize_t:  # type: ignore[valid-type] # a view, to Cython

@@ -130,7 +130,8 @@ def _steps(code: CodeObject, budget: DebugBudget) -> _Steps:
 def _read_spirv(code: CodeObject) -> DebugInfo:
     from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - 8 of the 110 ms of a question about machine code
 
-    info = doubting_rows_outside(lines.read(code), lambda: sources.every_text(code))
+    words = lines.debug_words(code)
+    info = doubting_rows_outside(lines.read(code, words), lambda: sources.every_text(words, code.path))
     return _with_scopes_of_rows(code, info) if leaves_out_calls(code) else info
 
 

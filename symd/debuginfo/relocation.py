@@ -6,14 +6,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from symd.core import section_table
 from symd.core.relocations import RelocationTable, SymbolValues
 from symd.debuginfo.dwarf.sections import DWO_NAMES, DebugSections, split_contents, with_split
 from symd.debuginfo.dwarf.units import Unit, external_functions, read_units
 from symd.debuginfo.layout import FIRST_BASE, LinearLayout
 from symd.errors import Malformed
 from symd.formats.budget import DebugBudget
-from symd.formats.elf import symbol_names
 from symd.formats.elf.constants import SHN_LORESERVE, SHT_REL, SHT_RELA, SHT_SYMTAB
+from symd.formats.elf.contents import overlapping
 from symd.model.code import CodeObject, RelocationScheme, Section
 
 Contents = Mapping[str, bytes]
@@ -258,7 +259,7 @@ def _unit_bases(
     bases = layout.bases()
     result = []
     for number, symbols in enumerate(named):
-        names = symbol_names(symtab, code.sections, sorted(symbols)) if symtab else []
+        names = _symbol_names(code, symtab, sorted(symbols)) if symtab else []
         candidates = [*names, *(f".text.{name}" for name in functions[number])]
         section = next((by_name[name] for name in candidates if name in by_name), None)
         if section is None and len(found) == len(texts):
@@ -267,3 +268,18 @@ def _unit_bases(
             raise Malformed(f"unit {number} of {len(found)} belongs to no text section", where=".debug_info")
         result.append(bases.get(section, 0))
     return result
+
+
+_SYMBOL_BYTES = 24
+"""An entry of a 64-bit symbol table."""
+
+
+def _symbol_names(code: CodeObject, table: Section, numbers: Sequence[int]) -> list[str]:
+    """The names of some of the symbols of a 64-bit table; those that it does not have are left out. Raises
+    Malformed."""
+    rows, strings = table.data, code.sections[table.link].data if table.link < len(code.sections) else b""
+    starts = [_SYMBOL_BYTES * number for number in numbers if number < len(rows) // _SYMBOL_BYTES]
+    names = section_table.strings_at(strings, [int.from_bytes(rows[at : at + 4], "little") for at in starts])
+    if names is None:
+        raise overlapping(table.name)
+    return names

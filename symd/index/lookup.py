@@ -79,10 +79,13 @@ class Index:
     """Columns of one module, mapped or in memory. Immutable, and safe to use from several threads.
 
     ``columns`` are those of the file, ``derived`` is what follows from them. ``used`` is the turn of an ``IndexCache``
-    at which it was last asked for, and changes nothing of what it answers.
+    at which it was last asked for, and changes nothing of what it answers. ``weight`` of a ``checked`` one is the bytes
+    that it takes while it is open: its file, mapped, what large batches have it work out and the answers that it keeps,
+    both a second time where answers as written are others, and its description once somebody looks at it, which in the
+    file is compressed.
     """
 
-    __slots__ = ("__dict__", "_has_few_sections", "_lookup", "used")
+    __slots__ = ("__dict__", "_has_few_sections", "_lookup", "used", "weight")
 
     def __init__(self, buffer: memoryview | bytes, *, as_written: bool = False, one_table: bool = False) -> None:
         """``one_table``: where the table of all locations was worked out for one batch, small ones share it too. That
@@ -92,7 +95,7 @@ class Index:
         self.buffer = buffer
         self.columns = Columns(decode(buffer))
         self.derived = DerivedColumns(self.columns, as_written=as_written)
-        self.used = 0
+        self.used = self.weight = 0
         self._digest: Digest | None = None
         try:
             self._lookup = _lookup(memoryview(buffer), is_sound=True, as_written=as_written)
@@ -114,6 +117,15 @@ class Index:
         if digest is not None and found.columns.module_sha256.tobytes() != bytes.fromhex(digest):
             raise DataLoss("is the index of another module", where="index file")
         found._digest = None if digest is None else Digest(digest)
+        found.weight = found._weight()
+        return found
+
+    @classmethod
+    def described(cls, buffer: memoryview | bytes, digest: str) -> Self:
+        """A ``checked`` index of a module that is being added: its description, with which that is answered, is read
+        at once. Raises DataLoss."""
+        found = cls.checked(buffer, digest)
+        _ = found.summary
         return found
 
     def view(self, *, as_written: bool) -> Index:
@@ -142,11 +154,7 @@ class Index:
             found = unpack(decompress(self.columns.summary))
         return found if self._digest is None else found._replace(sha256=self._digest)
 
-    @property
-    def weight(self) -> int:
-        """Bytes that this index takes while it is open: its file, mapped, what large batches have it work out and the
-        answers that it keeps, both a second time where answers as written are others, and its description once
-        somebody looks at it, which in the file is compressed."""
+    def _weight(self) -> int:
         ranges: int = self._range_count
         kept = min(ranges, KEPT_ANSWERS) * _ANSWER_BYTES + min(ranges * _OPEN_RANGE_BYTES, KEPT_PAGES)
         described = decompressed_size(self.columns.summary) * _SUMMARY_OBJECTS

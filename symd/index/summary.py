@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgpack
 
 from symd.errors import DataLoss
-from symd.formats.containers.lazy import LazyMapping, LazySequence
+from symd.formats.containers.lazy import Lazy, LazyMapping
 from symd.model.code import NO_FACTS
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
 from symd.model.texts import counted, plural
@@ -245,7 +245,7 @@ def _plain(value: object) -> Any:
     """What msgpack does not know, in terms of what it does."""
     if value is NO_FACTS:  # which takes ten times as long to be told below
         return {}
-    if isinstance(value, LazyMapping | LazySequence):
+    if isinstance(value, Lazy):
         return value.plain()
     if isinstance(value, Mapping):
         return dict(value)
@@ -263,11 +263,12 @@ class PackedFacts(LazyMapping):
     def __init__(self, data: bytes) -> None:
         super().__init__(partial(_unpacked, data))
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Any:
         return self._read()
 
     def items(self) -> ItemsView[str, Any]:
-        return self.plain().items()
+        facts: dict[str, Any] = self.plain()
+        return facts.items()
 
 
 def _unpacked(data: bytes) -> Any:

@@ -89,6 +89,8 @@ _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII)
 _BARE = r"(?=.*[0-9])[0-9a-fA-F]{1,16}"
 """What addr2line would take for a number, and symd does not."""
 _NAME = re.compile(r"[^\W\d][\w$]*")
+_OPERATOR = re.compile(r"\boperator\+?$")
+"""What is in front of the last plus of ``operator+``, ``operator++`` and ``operator+=``."""
 _LONGEST_SHOWN = 40
 _DESCRIPTOR = ".kd"
 """What the symbols of AMD's kernel descriptors end with, which rocprof shows for kernels."""
@@ -105,6 +107,8 @@ def parse_query(text: str) -> Query:
     if not plus and _NAME.fullmatch(number) and not re.fullmatch(_BARE, number):
         return ByKernel(number, KernelOffset(0))
     if not _NUMBER.fullmatch(number):
+        if plus and not is_place(text):
+            return ByKernel(text.strip(), KernelOffset(0))
         hint = _otherwise_written(text.strip()) or _meant(target, plus, number)
         raise BadQuery(f"cannot parse {_shown(text)!r} as an address", hint=hint, metadata={"query": _shown(text)})
     value = int(number, 16) if number[:2] in ("0x", "0X") else _decimal(number)
@@ -163,6 +167,16 @@ def _meant(target: str, plus: str, number: str) -> str:
         named = f"; {number}+0 is where {number} begins" if not plus and _NAME.fullmatch(number) else ""
         return f"hexadecimal numbers begin with 0x: {target}{plus}0x{number}{named}"
     return _HINT
+
+
+def is_place(text: str) -> bool:
+    """Whether a text means a place in the code by a number, well written or not, and not a function by its name alone:
+    the plus of ``operator+`` is the name's."""
+    text = text.strip()
+    if text[:1].isdecimal() or _section(text) is not None:
+        return True
+    target, plus, number = text.rpartition("+")
+    return bool(plus) and (not _OPERATOR.search(target) or number[:1].isdecimal())
 
 
 def is_number(text: str) -> bool:

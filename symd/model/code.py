@@ -3,8 +3,9 @@ down asks for a format by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from mmap import MADV_DONTNEED, PAGESIZE, mmap
 from types import MappingProxyType
 
 from symd.model.identities import ObjectPath
@@ -68,10 +69,33 @@ class RelocationScheme(StrEnum):
     CUDA = "cuda"
 
 
+_MANY_BYTES = 256 << 10
+"""Bytes of a section in a mapped file from which on its pages are given back; smaller ones share their pages with other
+sections, which are looked at next."""
+
+
+class ImageBytes:
+    """The bytes of an image, perhaps of a mapped file, out of which its sections are cut when somebody looks: most
+    questions need few of them."""
+
+    __slots__ = ("_image",)
+
+    def __init__(self, image: bytes) -> None:
+        self._image = image
+
+    def cut(self, begin: int, end: int) -> bytes:
+        """A copy of a part. Many pages of a mapped file are given back, as the copy takes their place."""
+        mapped: object = self._image
+        found = self._image[begin:end]
+        if len(found) >= _MANY_BYTES and isinstance(mapped, mmap):
+            start = begin // PAGESIZE * PAGESIZE
+            mapped.madvise(MADV_DONTNEED, start, end - start)
+        return found
+
+
 class Section:
     """One ELF section, which nobody changes; ``content`` is what is in the file (empty for NOBITS), already
-    decompressed, or reads it when somebody looks, from ``begin`` to ``end``, where the file has it as it is stored:
-    most questions need few of an object's sections."""
+    decompressed, or the image that has it, as it is stored, from ``begin`` to ``end``."""
 
     _fields = (
         "index", "name", "type", "flags", "address", "size", "content", "link", "info", "entry_size", "begin", "end"
@@ -86,7 +110,7 @@ class Section:
         flags: int,
         address: int,
         size: int,
-        content: bytes | Callable[[int, int], bytes],
+        content: bytes | ImageBytes,
         link: int = 0,
         info: int = 0,
         entry_size: int = 0,
@@ -119,7 +143,7 @@ class Section:
         found = self._data
         if found is None:
             content = self.content
-            found = self._data = content if isinstance(content, bytes) else content(self.begin, self.end)
+            found = self._data = content if isinstance(content, bytes) else content.cut(self.begin, self.end)
         return found
 
     def head(self, size: int) -> bytes:
@@ -127,7 +151,7 @@ class Section:
         content = self.content
         if self._data is not None or isinstance(content, bytes):
             return self.data[:size]
-        return content(self.begin, min(self.end, self.begin + size))
+        return content.cut(self.begin, min(self.end, self.begin + size))
 
     def forget(self) -> None:
         """Keep no bytes that can be read again when somebody looks again."""

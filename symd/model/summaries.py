@@ -77,6 +77,17 @@ def code_summary(code: CodeObject, digest: Digest, notes: Sequence[str] = ()) ->
     )
 
 
+SectionAddresses = Mapping[str, Mapping[int, int]]
+"""The addresses of a module's text sections by the paths of their code objects and their numbers there; one that is
+missing has the address 0."""
+
+
+def section_addresses(code: CodeObject) -> dict[int, int]:
+    """The addresses of the sections that the kernels of a code object are in, but for those at 0."""
+    numbers = {kernel.section_index for kernel in code.kernels}
+    return {each.index: each.address for each in code.sections if each.index in numbers and each.address}
+
+
 UNREAD = "debug data cannot be read: "
 """How the note begins that says why."""
 NO_SECTIONS = "the section table cannot be used"

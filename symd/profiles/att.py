@@ -202,7 +202,7 @@ class _CodeObjects:
         if type(owner) is not int or type(address) is not int:
             return self._batch.add(Reason.MALFORMED)
         if owner not in self._targets:
-            found = self._resolver.identified(str(owner)) if owner else Reason.UNKNOWN_MODULE
+            found = self._resolver.module_of(str(owner)) if owner else Reason.UNKNOWN_MODULE
             if found is Reason.UNKNOWN_MODULE and owner:
                 self.notes.append(f"no module was given for code object {owner}")
             self._targets[owner] = found if isinstance(found, Reason) else LookupTarget(found.digest, path=found.path)

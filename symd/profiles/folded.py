@@ -126,7 +126,7 @@ def _handle(found: re.Match[str], resolver: Resolver, batch: AddressBatch, place
 
 def _in_file(name: str, offset: int, resolver: Resolver, batch: AddressBatch, placer: MappingPlacer) -> int:
     """The handle in ``batch`` of a byte of a module's file, by a mapping of that byte alone."""
-    found = resolver.identified(name)
+    found = resolver.module_of(name)
     if isinstance(found, IdentifiedModule):
         return batch.add(placer.place(MappedRange(offset, offset + 1, offset), found), offset)
     return batch.add(found)

@@ -302,7 +302,7 @@ class _Dictionary(OtlpDictionary):
             mapped = MappedRange(*(numbers.get(one, 0) for one in extent))
             names = self._identities(item, numbers)
             build_id = names[0] if len(names) > 1 else ""
-            found = resolver.identified(*names, build_id=build_id)
+            found = resolver.module_of(*names, build_id=build_id)
             if found is Reason.UNKNOWN_MODULE:
                 self.notes.append(
                     resolver.not_given(*names[bool(build_id) :], build_id=build_id, otherwise=f"mapping {number}")

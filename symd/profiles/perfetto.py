@@ -129,7 +129,7 @@ class _Asked:
     def add(self, mapping: TracedMapping, addresses: list[int]) -> None:
         """``rel_pc`` counts load_bias in; the segment that holds the mapping's file offset says what it ought to be."""
         build_id, *names = identities(mapping) if mapping.build_id else ("", *identities(mapping))
-        found = self._resolver.identified(*names, build_id=build_id)
+        found = self._resolver.module_of(*names, build_id=build_id)
         # The file's own offsets: what the placer adds to them is the load bias of the segment, or the text section's
         # place.
         ranged = MappedRange(mapping.exact_offset, 0, mapping.exact_offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -187,7 +187,7 @@ class AddressPlaces:
         self._profile, self._resolver = profile, resolver
         self._placer = MappingPlacer(resolver, options.limits)
         self._named: dict[str, LookupTarget | Reason] = {}
-        self._mapped: dict[int, PlacedMapping | Reason] = {}
+        self._mapped: dict[tuple[int, bool], PlacedMapping | Reason] = {}
         self.other_builds: dict[OtherBuild, None] = {}
         """Modules that have a mapping's name and are not the build that the profile names."""
         self._answers: dict[int, tuple[Answers, int]] = {}
@@ -239,7 +239,7 @@ class AddressPlaces:
         if module is not None and (module.limit or module.start):
             return self._in_mapping(address, address.module or 0)
         if module is not None and module.identity:
-            known = self._resolver.identified(module.identity)
+            known = self._asked(address)(module.identity)
             return (
                 (LookupTarget(known.digest, path=known.path), address.address)
                 if isinstance(known, IdentifiedModule)
@@ -255,20 +255,25 @@ class AddressPlaces:
 
     def _in_mapping(self, address: SampledAddress, number: int) -> tuple[LookupTarget, int] | Reason:
         module = self._profile.modules[number]
-        if number not in self._mapped:
+        key = number, not address.frames
+        if key not in self._mapped:
             names = tuple(filter(None, (module.identity, module.name)))
-            identified = self._resolver.identified(*names, build_id=module.build_id)
+            identified = self._asked(address)(*names, build_id=module.build_id)
             if identified is Reason.UNKNOWN_MODULE:
                 self.other_builds |= dict.fromkeys(self._resolver.other_builds(names, module.build_id))
             mapped = MappedRange(module.start, module.limit, module.offset)
-            self._mapped[number] = (
+            self._mapped[key] = (
                 self._placer.place(mapped, identified) if isinstance(identified, IdentifiedModule) else identified
             )
-        placed_mapping = self._mapped[number]
+        placed_mapping = self._mapped[key]
         if isinstance(placed_mapping, Reason):
             return placed_mapping
         value = (address.address or 0) + placed_mapping.bias
         return (placed_mapping.target, value) if 0 <= value < 1 << 64 else Reason.OUTSIDE_TEXT
+
+    def _asked(self, address: SampledAddress) -> Callable[..., IdentifiedModule | Reason]:
+        """What knows the module of an address: of one that has frames, nobody needs a module."""
+        return self._resolver.identified if address.frames else self._resolver.module_of
 
     def _of_name(self, name: str, cubin: str | None) -> LookupTarget | Reason:
         """A kernel, or a module in which offsets are object addresses; ``cubin`` is the CRC of a CUDA module, where

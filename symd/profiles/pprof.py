@@ -223,7 +223,7 @@ class _Profile:
         if mapping is None:
             return batch.add(Reason.UNKNOWN_MODULE)
         if mapping.placed is None:
-            found = resolver.identified(mapping.name, build_id=mapping.build_id)
+            found = resolver.module_of(mapping.name, build_id=mapping.build_id)
             mapping.placed = placer.place(mapping.range, found) if isinstance(found, IdentifiedModule) else found
         is_outside = isinstance(mapping.placed, PlacedMapping) and not mapping.range.holds(location.address)
         return batch.add(Reason.OUTSIDE_TEXT if is_outside else mapping.placed, location.address)

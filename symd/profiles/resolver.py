@@ -27,6 +27,7 @@ from symd.model.answers import Answers, Locations, Reason
 from symd.model.code import CodeKind
 from symd.model.columns import I64, U64
 from symd.model.identities import is_digest
+from symd.model.names import Match, NameKind, NameQuery
 from symd.model.summaries import ModuleSummary, ObjectSummary
 from symd.model.texts import file_label
 from symd.query.function_names import SymbolsByWord
@@ -83,6 +84,14 @@ class LookupTarget:
     path: str | None = None
 
 
+class Unmatched(NamedTuple):
+    """A module in which nothing that a profile names was found, and what the profile calls the unknown modules that may
+    be it."""
+
+    module: NamedModule
+    names: tuple[str, ...]
+
+
 class Resolver:
     """Modules and what they answer to, over a symbolizer. ``read_uri`` is needed where a profile has URIs; without it
     such names are not found."""
@@ -100,12 +109,22 @@ class Resolver:
         self._read_uri = read_uri
         self._summaries: dict[str, ModuleSummary] = {}
         self._loaded: dict[str, str] = {}
+        self._found: set[str] = set()
+        """Modules that something was found in."""
+        self._unknown: dict[tuple[str, ...], str] = {}
+        """The names of modules that are not known, with the build ID of each."""
 
     def summary(self, digest: str) -> ModuleSummary:
         """What is inside a module; the symbolizer is asked once."""
         if digest not in self._summaries:
             self._summaries[digest] = self.symbolizer.module(digest)
         return self._summaries[digest]
+
+    def source_files(self) -> list[str]:
+        """The source files of the modules that the user named."""
+        wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.FILE}))
+        digests = dict.fromkeys(module.digest for module in self._modules)
+        return [each.name for digest in digests for each in self.symbolizer.names(digest, wanted)]
 
     def file_name(self, digest: str) -> str:
         """The last part of the path that the user gave a module by; "" for one that nobody gave."""
@@ -115,6 +134,43 @@ class Resolver:
         """The module of ``build_id``, or else of the first of these identities that is known: UNKNOWN_MODULE when none
         is, AMBIGUOUS when one stands for several modules. Known are what the user gave, and the SHA-256 and the build
         ID of any module that the symbolizer has. A file's name stands for no module that has another build ID."""
+        found = self._identified(identities, build_id)
+        if isinstance(found, IdentifiedModule):
+            self._found.add(found.digest)
+        return found
+
+    def module_of(self, *identities: str, build_id: str = "") -> IdentifiedModule | Reason:
+        """``identified`` for what can only be a module, such as a mapping. ``unmatched`` looks at those that are not
+        known."""
+        found = self.identified(*identities, build_id=build_id)
+        if found is Reason.UNKNOWN_MODULE:
+            self._unknown[tuple(filter(None, (build_id, *identities)))] = build_id
+        return found
+
+    def unmatched(self) -> Unmatched | None:
+        """The only module without an identity that nothing was found in, with the names that it may have; None where
+        there are several such modules, or no such name. It has no name whose build ID or SHA-256 is another's."""
+        modules = [each for each in self._without_identity if each.digest not in self._found]
+        if len(modules) != 1:
+            return None
+        names = dict.fromkeys(
+            min(each, key=lambda name: ("=" in name, len(name)))
+            for each, build_id in self._unknown.items()
+            if each and self._may_be(modules[0].digest, each, build_id)
+        )
+        return Unmatched(modules[0], tuple(names)) if names else None
+
+    def _may_be(self, digest: str, names: tuple[str, ...], build_id: str) -> bool:
+        """Whether a module can be the one of these names, none of which it is known by. Memory such as [jit] is no
+        file."""
+        is_memory = all(each.startswith("[") for each in names)
+        return not (is_memory or any(map(is_digest, names)) or self._another_build(digest, _as_build_id(build_id)))
+
+    def with_module(self, module: NamedModule) -> Resolver:
+        """A resolver that has this module too."""
+        return Resolver(self.symbolizer, [*self._modules, module], read_uri=self._read_uri)
+
+    def _identified(self, identities: tuple[str, ...], build_id: str) -> IdentifiedModule | Reason:
         names = tuple(filter(None, (build_id, *identities)))
         for identity in names:
             found = self._identities.get(identity) or self._identities.get(identity.lower()) or self._stored(identity)
@@ -201,11 +257,13 @@ class Resolver:
             return None
         if uri not in self._loaded:
             self._loaded[uri] = self.symbolizer.add(self._read_uri(uri), file_label(uri)).sha256
+        self._unknown = {names: build_id for names, build_id in self._unknown.items() if uri not in names}
         return IdentifiedModule(self._loaded[uri])
 
     def kernel(self, name: str) -> LookupTarget | Reason:
         """The kernel of that name, mangled or readable, in a module that no identity was given to."""
         found = self._kernels.get(name) or self._kernels_called(name)
+        self._found.update(each.digest for each in found)
         if len(found) == 1:
             return found[0]
         return Reason.AMBIGUOUS if found else Reason.UNKNOWN_KERNEL
@@ -233,6 +291,7 @@ class Resolver:
         holding = [
             target for target, answer in answers if answer.text_section[0] or answer[0].reason is Reason.AMBIGUOUS
         ]
+        self._found.update(each.digest for each in holding)
         if len(holding) == 1:
             return holding[0]
         return Reason.AMBIGUOUS if holding else Reason.UNKNOWN_KERNEL

@@ -210,7 +210,7 @@ class _CodeObjectTargets:
         item = self._process.objects.get(owner, {})
         base, delta, uri = _hashable(item.get("load_base")), _hashable(item.get("load_delta")), item.get("uri")
         uri = uri if isinstance(uri, str) else ""
-        found = self._resolver.identified(f"{self._process.pid}/{owner}", str(owner), *filter(None, [uri]))
+        found = self._resolver.module_of(f"{self._process.pid}/{owner}", str(owner), *filter(None, [uri]))
         if found is Reason.UNKNOWN_MODULE:
             found = self._at_uri(owner, uri) or found
         if isinstance(found, Reason):

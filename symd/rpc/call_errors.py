@@ -49,7 +49,7 @@ _BROKEN_OFF: Final = "RST_STREAM"
 """What gRPC says by itself of a message that is none, and of a stream that HTTP/2 ended without an answer (RFC 9113,
 6.4)."""
 _TCP_HINT: Final = "TCP takes --access, TLS or --insecure, docs/security.md says which"
-_LIKE_A_FULL_DAEMON: Final = ", as a daemon does that has as many as it takes, its limit connections"
+_LIKE_A_FULL_DAEMON: Final = ", as a daemon does once it reaches its limit connections"
 _LOST_IN_THE_MIDDLE: Final = "the daemon ended, or closed the connection, in the middle of the call"
 _ENDED_DAEMON_HINT: Final = "try again when `symd health` says SERVING; the daemon's log says why, or the kernel's (journalctl -k) where it was killed for memory"
 _EACH_DAEMON_HINT: Final = (

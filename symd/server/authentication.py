@@ -226,7 +226,7 @@ class Authenticator:
         if right not in principal.rights:
             self.refusals.warn(f"{principal.name} at {peer} has no right to {right.value}")
             raise PermissionDenied(
-                f"{principal.name} may not do that: it takes the right {right.value!r}",
+                f"{principal.name} may not do that: it needs the right {right.value!r}",
                 hint=f"{principal.name} has {_having(principal.rights)}; the operator of the daemon gives rights",
                 metadata={"right": right.value, "client": principal.name, "method": call.method},
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from symd.config import Limits
+from symd.engine.contexts.device import without_repeats
 from symd.errors import LimitExceeded
 from symd.index.format import Strings
 from symd.model.addresses import ByAddress, ByDevice, ByKernel, BySection, Query
@@ -115,6 +116,8 @@ def _answer_several(
     """Answer what is in device memory, or in several modules."""
     if not batch.as_columns:
         check_rows(batch)
+    elif _wrote_each_place_once(service, batch, column, response, sent):
+        return
     answers = service.engine.answers(column, batch.digest, as_written=batch.as_written, with_ranges=batch.with_ranges)
     if batch.as_columns:
         check_device_candidates(answers, service.config.limits)
@@ -128,6 +131,22 @@ def _answer_several(
             add_answer(response.answers, each.answer)
         else:
             add_device_answer(response.answers, each)
+
+
+def _wrote_each_place_once(
+    service: ServiceContext, batch: Batch, column: ColumnQuestion, response: SymbolizeResponse, sent: set[bytes]
+) -> bool:
+    """Whether the question has few enough places to answer each once, and none has candidates, which are counted by
+    query; the answers are written then."""
+    once = None if batch.asked else without_repeats(column)
+    if once is None:
+        return False
+    question, number = once
+    answers = service.engine.answers(question, batch.digest, as_written=batch.as_written)
+    if answers.candidates or answers.answers.candidates:
+        return False
+    _write_columns(service, batch._replace(column=question), response, answers, sent, number)
+    return True
 
 
 def _answers(service: ServiceContext, batch: Batch) -> Answers:
@@ -268,10 +287,13 @@ def _write_columns(
     response: SymbolizeResponse,
     answers: Answers | DeviceAnswers,
     sent: set[bytes],
+    number: U32 | None = None,
 ) -> None:
+    """Write answers as columns; ``number`` has for each query that of its answer, where those are fewer."""
     found = answers.answers if isinstance(answers, DeviceAnswers) else answers
     check_columns(found, service.config.limits)
     table, known = None, batch.known_tables
     if known is not None and not _is_long(found.locations, service.config.limits):
-        table = service.tables.message(found.locations, len(found), known, sent)
-    write_columns(response.packed_answers, answers, None if batch.asked else batch.column, table)
+        count = len(found) if number is None else len(number)
+        table = service.tables.message(found.locations, count, known, sent)
+    write_columns(response.packed_answers, answers, None if batch.asked else batch.column, table, number)

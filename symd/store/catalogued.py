@@ -8,7 +8,7 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -27,7 +27,7 @@ from symd.store.folder import digest_of, not_found
 from symd.store.module_log import ADDED, ModuleLog, Removals, append_to_log
 from symd.store.removed_files import RemovedFiles, removing
 from symd.store.rows import CatalogueQueries
-from symd.store.upload import Upload
+from symd.store.upload import Arrival, Upload
 from symd.store.writability import Writability
 
 LASTING = (InvalidInput, Unsupported, LimitExceeded)
@@ -67,14 +67,6 @@ log = logging.getLogger("symd.store")
 OLDEST = (float("-inf"), "")
 
 
-class ModuleState(NamedTuple):
-    """What is known of a module before its bytes are looked at."""
-
-    present: bool
-    failure: SymdError | None
-    """What indexing it ends with, where that is remembered."""
-
-
 class Figures(NamedTuple):
     """How many modules there are, the bytes of their files and of their indexes, free bytes of the disk, and what was
     set aside in ``damaged/``."""
@@ -86,14 +78,15 @@ class Figures(NamedTuple):
     damaged: int
 
 
-class EarlierAttempts(NamedTuple):
-    """What is known of earlier attempts to index a module: ``begun`` attempts to index a module that have no answer;
-    ``ending`` says of the last one how it ended ("": with its process). ``waited``: another one was under way until
-    now, and may have left an answer."""
+class Attempt(NamedTuple):
+    """An attempt to index a module. ``begun`` earlier ones have no answer; ``ending`` says of the last one how it ended
+    ("": with its process). ``waited``: another one was under way until now, and may have left an answer. ``file`` is
+    for the index: empty, and gone when the attempt ends, unless it was kept by then (``ModuleStore.keep_index``)."""
 
     begun: int
     ending: str
     waited: bool
+    file: IncomingFile
 
 
 class ModuleStore(ABC):
@@ -214,22 +207,15 @@ class ModuleStore(ABC):
     def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None:
         """Keep an index, in place of an older one, and give it back as ``index`` does: None where the store has no room
         for it. Failures and attempts remembered up to ``version`` are forgotten."""
-        with self.new_index(digest, version) as file:
-            file.write(data)
-        return self.index(digest, version)
-
-    @contextmanager
-    def new_index(self, digest: str, version: int) -> Iterator[IncomingFile]:
-        """Keep an index that is written inside, into the empty file that this gives, as ``put_index`` does; after an
-        error inside nothing has changed."""
         with self.scratch() as file:
-            yield file
+            file.write(data)
             self.keep_index(file, digest, version)
+        return self.index(digest, version)
 
     @abstractmethod
     def keep_index(self, file: IncomingFile, digest: str, version: int, format: str = "") -> bool:  # noqa: A002 - the word of ModuleRecord
-        """Keep the index in a file of ``scratch``, if there is room for it; whether it is kept. With ``format`` the
-        module is admitted by the same transaction, as ``admit`` does it."""
+        """Keep the index in a file of ``scratch`` or an attempt, if there is room for it; whether it is kept. With
+        ``format`` the module is admitted by the same transaction, as ``admit`` does it."""
 
     @abstractmethod
     def _take_out(self, connection: Connection, digest: Digest, remove_file: RemoveFile) -> None:
@@ -240,9 +226,31 @@ class ModuleStore(ABC):
         """A context for a transaction that takes modules out."""
         return removing(self._incoming_folder)
 
-    def state(self, digest: str, version: int) -> ModuleState:
-        """Whether the module is in the store, and how indexing it under ``version`` failed."""
-        return ModuleState(self.is_stored(digest), self.failure(digest, version))
+    @contextmanager
+    def adding(self, digest: str, version: int, data: bytes | None = None, label: str = "") -> Iterator[Arrival]:
+        """Add a module, which is indexed under ``version`` inside and not evicted meanwhile. A new one whose ``data``
+        are at hand is put into the store; of another one the upload is committed inside. At the end the module is
+        admitted; a new one for which an error ends it is refused. Raises what is remembered of a new one
+        (``raise_failure``)."""
+        with self.usage.pin(digest):
+            arrival = Arrival(is_new=not self.is_stored(digest))
+            if arrival.is_new:
+                self.raise_failure(digest, version)
+                if data is not None:
+                    with self.writer() as upload:
+                        upload.write(data)
+                        arrival.commit(upload, digest, label)
+            try:
+                with ExitStack() as stack:
+                    if arrival.is_new and arrival.is_stored:
+                        arrival.path = stack.enter_context(self.file(digest))
+                    yield arrival
+                if arrival.format:
+                    self.admit(digest, arrival.format)
+            except SymdError as error:
+                if arrival.is_new and arrival.is_stored:
+                    self.refuse(digest, version, error)
+                raise
 
     def outdated(self, version: int) -> list[Digest]:
         """The modules that have indexes of formats older than ``version`` only, the least recently used first: so the
@@ -250,7 +258,7 @@ class ModuleStore(ABC):
         return self._catalogue.outdated(version)
 
     @abstractmethod
-    def attempt(self, digest: str, version: int) -> AbstractContextManager[EarlierAttempts]:
+    def attempt(self, digest: str, version: int) -> AbstractContextManager[Attempt]:
         """An attempt to index the module, at which all threads and processes take turns. It is counted before it
         begins: should it end this process, or the one that does the work, the count is what is left of it. An index or
         a failure that is kept forgets the count. Raises ``DeadlineExceeded`` where another process holds the turn for
@@ -274,6 +282,13 @@ class ModuleStore(ABC):
         if text and error is None:
             log.warning("what was remembered of indexing %s cannot be read: it is found out anew", digest)
         return error
+
+    def raise_failure(self, digest: str, version: int) -> None:
+        """Raise the error that indexing this module under ``version`` ends with, if one is remembered, unless the limit
+        that it names has been raised since."""
+        failure = self.failure(digest, version)
+        if failure is not None and not _was_raised(failure, self._limits):
+            raise failure
 
     def remember_failure(self, digest: str, version: int, error: SymdError) -> bool:
         """Keep ``error`` as the outcome of indexing; False when it is of a kind that may not last (``failures``).
@@ -386,6 +401,15 @@ class ModuleStore(ABC):
             if not rows.exists(connection, digest):
                 raise _absent(digest, rows.eviction(connection, digest))
             yield connection
+
+
+def _was_raised(failure: SymdError, limits: Limits) -> bool:
+    """Whether a failure names a limit and the value that it had, and the limit is higher by now."""
+    name, value = failure.metadata.get("limit", ""), failure.metadata.get("value", "")
+    try:
+        return float(getattr(limits, name)) > float(value)
+    except (AttributeError, ValueError):
+        return False
 
 
 def _absent(digest: str, eviction: rows.Eviction | None) -> ModuleNotFound:

@@ -24,7 +24,7 @@ from symd.store import rows
 from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogue import Catalogue, is_locked, newest
 from symd.store.catalogue_repair import check, finish_replacing, replace_catalogue
-from symd.store.catalogued import EarlierAttempts, Figures, ModuleStore
+from symd.store.catalogued import Attempt, Figures, ModuleStore
 from symd.store.connection import Connection
 from symd.store.eviction import NOTHING, Evicted, RemoveFile, make_room, remove_indexes, remove_modules, unlink
 from symd.store.files import (
@@ -382,14 +382,15 @@ class Store(ModuleStore):
             )
 
     @contextmanager
-    def attempt(self, digest: str, version: int) -> Iterator[EarlierAttempts]:
+    def attempt(self, digest: str, version: int) -> Iterator[Attempt]:
         name, seconds = f"index-{checked_digest(digest)}", self._limits.build_seconds
         with ExitStack() as stack:
             self._catalogue.check_in_place()
             with disk(self._paths.incoming):
                 waited = stack.enter_context(turn(self._paths.incoming, name, seconds, partial(_held, digest, seconds)))
             stack.callback(self._uncounted.discard, digest)
-            yield EarlierAttempts(*self._count_attempt(checked_digest(digest), version), waited)
+            file = stack.enter_context(self.scratch())
+            yield Attempt(*self._count_attempt(checked_digest(digest), version), waited, file)
 
     def _count_attempt(self, digest: Digest, version: int) -> tuple[int, str]:
         """Count an attempt; how many were counted before, and how the last ended. Where the catalogue's lock is not to

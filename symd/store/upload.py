@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -14,6 +15,24 @@ from symd.errors import HashMismatch
 from symd.model.identities import Digest, checked_digest
 from symd.store.budgets import check_label, check_size
 from symd.store.files import IncomingFile, disk
+
+
+class Arrival:
+    """A module that is being added. ``is_new``: it was not in the store before; ``is_stored``: it is there now.
+    ``path`` is where the bytes of a new one stand that was put there at once. Whoever adds the module sets ``format``,
+    with which it is admitted at the end."""
+
+    def __init__(self, *, is_new: bool) -> None:
+        self.is_new = is_new
+        self.is_stored = not is_new
+        self.path: Path | None = None
+        self.format = ""
+
+    def commit(self, upload: Upload, digest: str, label: str) -> None:
+        """Take the bytes of the module into the store. Raises as ``Upload.commit``."""
+        upload.commit(digest, label)
+        self.is_stored = True
+
 
 Accept = Callable[[IncomingFile, Digest, int, str, str], None]
 """Takes a whole, synced file with its digest, size, label and format into the store."""
@@ -58,6 +77,11 @@ class Upload:
         self._hash.update(chunk)
         self.size = size
 
+    def check_digest(self, expected_digest: str) -> None:
+        """Raises ``HashMismatch`` where what was written so far has another digest."""
+        if self.digest != checked_digest(expected_digest):
+            raise _mismatch(self.digest, expected_digest)
+
     def commit(self, expected_digest: str = "", label: str = "", format: str = "") -> Digest:  # noqa: A002 - the word of ModuleRecord
         """Take the module into the store and return its digest. Where that is not ``expected_digest`` (when one is
         given) raises ``HashMismatch``; ``LimitExceeded`` for a label that is too long or where the store has no room;
@@ -65,8 +89,8 @@ class Upload:
         digest = self.digest
         try:
             check_label(label)
-            if expected_digest and digest != checked_digest(expected_digest):
-                raise _mismatch(digest, expected_digest)
+            if expected_digest:
+                self.check_digest(expected_digest)
             with self._noticing():
                 with disk(self._file.path):
                     self._file.sync()

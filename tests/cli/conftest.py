@@ -63,7 +63,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSymbolizer:
     """The engine that the verbs get instead of a real one."""
     symbolizer = FakeSymbolizer()
     monkeypatch.setattr("symd.engine.files.module.open_symbolizer", lambda *_: nullcontext(symbolizer))
-    monkeypatch.setattr("symd.cli.info.file_summary", lambda *_, **__: symbolizer.summary)
+    monkeypatch.setattr("symd.cli.info.file_summary", lambda *_, **__: (symbolizer.summary, {}))
     monkeypatch.setattr("symd.cli.extract.file_objects", lambda *_: symbolizer.objects())
     monkeypatch.setattr(
         "symd.engine.files.opened_file.opened_file", lambda file, limits, store=None: FakeFile(symbolizer)

@@ -114,6 +114,49 @@ def test_another_build_of_that_name_is_not_believed(run: Run, builds: Builds, tm
     assert wrong in page.err
 
 
+@pytest.mark.parametrize("build_id", ["", "gpu-shade"])
+def test_the_only_file_is_the_only_module_without_one(run: Run, builds: Builds, tmp_path: Path, build_id: str) -> None:
+    """Whatever the profile calls it, if no build ID says that it is another."""
+    raw = profile_of(builds, tmp_path / "raw.pb", build_id, "/opt/render/app.co")
+    name = build_id or "/opt/render/app.co"
+    taken = f"symd: {builds.right} is taken for {name}, the only module in the profile without a file"
+    assert hot_lines(run, "-m", builds.right, raw) == (
+        lines_of(builds, tmp_path),
+        f"{taken} (-m {name}={builds.right} says the same)\n",
+    )
+    assert hot_lines(run, "-m", f"{name}={builds.right}", raw) == (lines_of(builds, tmp_path), "")
+    done = run("profile", "-m", builds.right, raw, tmp_path / "out.pb")
+    assert (done.code, taken in done.err) == (0, True)
+    done = run("profile", "-m", builds.right, raw, "--to", "folded", "-o", tmp_path / "out")
+    assert (done.code, taken in done.err) == (0, True)
+    for verb, *more in (("listing",), ("view", "-o", tmp_path / "page.html")):
+        shown = run(verb, builds.right, "--profile", raw, *more)
+        assert f"{taken} (--id {name} says the same)" in shown.err
+        assert "lies in" not in shown.err
+
+
+def test_a_file_of_another_build_is_no_module_of_the_profile(run: Run, builds: Builds, tmp_path: Path) -> None:
+    raw = profile_of(builds, tmp_path / "raw.pb", name="/opt/render/app.co")
+    found, said = hot_lines(run, "-m", builds.other, raw)
+    assert (found, "is taken for" in said) == (set(), False)
+    digest = profile_of(builds, tmp_path / "digest.pb", "ab" * 32, "app.co")
+    assert "is taken for" not in hot_lines(run, "-m", builds.right, digest)[1]
+
+
+def test_a_file_that_matched_is_no_other_module_too(run: Run, builds: Builds, tmp_path: Path) -> None:
+    raw = profile_of(builds, tmp_path / "raw.pb")
+    both = Profile.FromString(raw.read_bytes())
+    both.string_table.append(b"/usr/lib/other.so")
+    both.mapping.add(id=2, memory_start=2 * LOAD, memory_limit=3 * LOAD, filename=len(both.string_table) - 1)
+    both.location.add(id=9, mapping_id=2, address=2 * LOAD + builds.addresses[0])
+    both.sample.add(location_id=[9], value=[1])
+    raw.write_bytes(both.SerializeToString())
+    found, said = hot_lines(run, "-m", builds.right, raw)
+    assert (found, "is taken for" in said) == (lines_of(builds, tmp_path), False)
+    taken = hot_lines(run, "-m", builds.right, "-m", builds.other, raw)[1]
+    assert f"{builds.other} is taken for /usr/lib/other.so" in taken
+
+
 @pytest.mark.parametrize("called", ["build_id", "name"])
 def test_another_build_is_taken_where_the_user_says_so(run: Run, builds: Builds, tmp_path: Path, called: str) -> None:
     raw = profile_of(builds, tmp_path / "raw.pb")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from symd.capture.daemon_sink import DaemonSink
+from symd.capture.process import start_time
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.model.captures import (
@@ -42,10 +44,18 @@ class Served:
     engine: Engine
     sink: DaemonSink
 
-    def load(self, process: int, data: bytes, kernel: str, time: int, handle: int = 1) -> None:
+    def load(
+        self,
+        number: int,
+        data: bytes,
+        kernel: str,
+        time: int,
+        handle: int = 1,
+        process: CapturedProcess | None = None,
+    ) -> None:
         self.sink.take(
             ModuleLoaded(
-                process=who(process), api=CaptureApi.LEVEL_ZERO, way=CaptureWay.PRELOAD, handle=handle, time=time,
+                process=process or who(number), api=CaptureApi.LEVEL_ZERO, way=CaptureWay.PRELOAD, handle=handle, time=time,
                 form=ModuleForm.DEBUG_DATA, data=data, device="gpu 0", kernels=(kernel,), addresses={kernel: HEAP},
             )
         )  # fmt: skip
@@ -214,6 +224,32 @@ def test_a_watch_without_a_line_tells_what_happens_and_goes_on_after_a_token(run
     outcome = run("watch", "--server", served.address, "--resume-token", "0" * 16 + "-1")
     assert outcome.code == 1
     assert "another store" in outcome.err
+
+
+def test_a_process_that_has_ended_is_gone(served: Served) -> None:
+    """One with the number of this process that began at another time, such as before its number was used again."""
+    own = os.getpid()
+    for began in (start_time(own), 1):
+        process = CapturedProcess(os.uname().nodename, own, began, ("app",))
+        served.load(own, VADD, "vadd", SECOND, process=process)
+    told = {}
+    for record in served.engine.contexts.all():
+        command = [*SYMD, "watch", "--server", served.address, "--context", record.id]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+            assert watching.stdout is not None
+            assert watching.stderr is not None
+            watching.stdout.readline()
+            watching.terminate()
+            told[record.context.attributes["start_time"]] = watching.stderr.read()
+    assert told["1"].startswith(f"symd: process {own} is gone: it loads nothing more")
+    assert told[str(start_time(own))] == ""
+
+
+def test_a_process_is_no_context_and_is_told_with_its_own(run: Run, programs: Served) -> None:
+    outcome = run("watch", "--server", programs.address, "--context", "11")
+    meant = context(programs, 11)[:8]
+    assert (outcome.code, f"for process 11 write --context {meant})" in outcome.err) == (1, True), outcome.err
+    assert run("contexts", "--server", programs.address, meant).code == 0
 
 
 def test_watches_of_lines_go_on_after_a_token_too(run: Run, served: Served) -> None:

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from symd.cli.command_line import GROUP, VERBS
+from symd.cli.command_line import GROUP
+from symd.cli.verbs import VERBS
 from symd.store import Store
 from tests.cli.conftest import ROOT, server  # noqa: F401 - a fixture
 from tests.docs.test_calls import refusal

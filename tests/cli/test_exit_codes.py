@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.command_line import VERBS
+from symd.cli.verbs import VERBS
 from tests.cli.conftest import ROOT, Run
 
 SAMPLES = ROOT / "samples"
@@ -166,7 +166,8 @@ def test_a_mistyped_verb_is_told_which_is_like_it(run: Run, typed: str, meant: s
     outcome = run(typed, "x")
     assert (outcome.code, outcome.out) == (WRONG, "")
     assert re.fullmatch(
-        rf"symd: no verb '{typed}'; did you mean {meant}( or [\w -]+)*\? \(see symd --help\)\n", outcome.err
+        rf"symd: no verb '{typed}'; did you mean {meant}( or [\w -]+)*\? Write symd {meant} x( or symd [\w -]+)* \(see symd --help\)\n",
+        outcome.err,
     )
 
 

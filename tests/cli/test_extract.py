@@ -8,7 +8,7 @@ import pytest
 from symd.cli.extract import FileNames
 from symd.debuginfo import reading
 from symd.model.summaries import ObjectSummary
-from tests.cli.conftest import Run
+from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer
 from tests.hostile.growth import steps
 
@@ -59,6 +59,13 @@ def test_a_file_of_other_contents_is_not_replaced_unless_told(
     assert "--force" in outcome.err
     assert run("extract", "--force", module, folder).code == 0
     assert path.read_bytes() == b"\x7fELF"
+
+
+def test_a_file_that_is_there_with_the_same_contents_stays(run: Run, tmp_path: Path):
+    """Also of a real file, which is mapped."""
+    code = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    assert run("extract", code, tmp_path / "out").code == 0
+    assert run("extract", code, tmp_path / "out").code == 0
 
 
 def test_a_link_in_the_folder_is_not_followed(run: Run, fake: FakeSymbolizer, module: Path, tmp_path: Path):

@@ -202,6 +202,14 @@ def test_without_a_module_it_says_what_to_type(run: Run) -> None:
     assert "symd: no module was given: -m FILE names the one that ran" in outcome.err
 
 
+@pytest.mark.parametrize("verb", ["hot", "profile"])
+def test_a_file_that_may_be_several_modules_is_named_by_the_user(run: Run, tmp_path: Path, verb: str) -> None:
+    """The samples lie in the code objects 1, 2 and 3."""
+    outcome = run(verb, "-m", AMD, SAMPLES / "pc_sampling.json", *([tmp_path / "out"] if verb == "profile" else []))
+    assert f"if it is one of these, write -m 2={AMD} or -m 3={AMD} or -m 1={AMD}" in outcome.err
+    assert "NAME=" not in outcome.err
+
+
 def test_a_value_that_is_not_there_names_those_that_are(run: Run) -> None:
     outcome = run("hot", "--value", "Stalled", "-m", ZEBIN, SAMPLES / "stalls.csv")
     assert outcome.code == 2

@@ -1,5 +1,6 @@
 """symd info, and facts on one line."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from symd.cli.info import facts_text
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import DIGEST, FakeSymbolizer
+from tests.tools import output, require
 
 CUDA = ROOT / "samples" / "cuda" / "bin"
 
@@ -21,7 +23,7 @@ def test_json_has_the_contracts_keys_in_its_order(run: Run, fake: FakeSymbolizer
     [item] = described["objects"]
     assert list(item) == ["object", "format", "target", "size", "sha256", "debug", "kernels", "notes", "facts"]
     [kernel] = item["kernels"]
-    assert list(kernel) == ["name", "section", "section_index", "offset", "size", "simd_width"]
+    assert list(kernel) == ["name", "section", "section_index", "offset", "size", "address", "simd_width"]
     assert described["file"] == str(module)
     assert described["sha256"] == DIGEST
     assert kernel["size"] == 640
@@ -43,6 +45,36 @@ def test_text_is_plain_outside_a_terminal_and_says_everything(run: Run, fake: Fa
     ):
         assert word in outcome.out
     assert not [line for line in outcome.out.splitlines() if line != line.rstrip()]
+
+
+def kernels_as_readelf_has_them(file: Path) -> dict[str, int]:
+    """The addresses of an AMD code object's kernels, whose descriptors have their names with .kd."""
+    symbols = output(require("readelf"), "-sW", file)
+    functions = re.findall(r": ([0-9a-f]{16}) +\d+ FUNC .* (\S+)$", symbols, re.MULTILINE)
+    return {name: int(value, 16) for value, name in functions if f"{name}.kd" in symbols}
+
+
+@pytest.mark.parametrize("way", ["here", "daemon", "large"])
+def test_a_kernel_has_the_address_that_other_tools_print(
+    run: Run, server: str, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    file = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    monkeypatch.setattr("symd.cli.file_objects.is_long", lambda *_: way == "large")
+    more = ["--server", server] if way == "daemon" else []
+    expected = kernels_as_readelf_has_them(file)
+    assert set(expected) == {"shade", "clear"}
+    [described] = run("info", "--json", *more, file).json
+    assert {each["name"]: each["address"] for each in described["objects"][0]["kernels"]} == expected
+    text = run("info", *more, file).out
+    for name, address in expected.items():
+        assert re.search(rf"kernel  {name}  \.text\+0x[0-9a-f]+ at {address:#x}, ", text)
+
+
+def test_a_kernel_in_a_section_at_0_has_its_offset_as_its_address(run: Run) -> None:
+    file = CUDA / "raycast.sm_90.lines.cubin"
+    [described] = run("info", "--json", file).json
+    assert [(each["offset"], each["address"]) for each in described["objects"][0]["kernels"]] == [(0, 0), (0, 0)]
+    assert " at 0x" not in run("info", file).out
 
 
 def test_control_characters_of_a_module_do_not_reach_the_terminal(run: Run, fake: FakeSymbolizer, module: Path):

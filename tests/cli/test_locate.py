@@ -128,7 +128,8 @@ def test_a_kernel_has_its_place_and_its_facts(run: Run) -> None:
 def test_a_name_nobody_has_is_a_no(run: Run) -> None:
     outcome = run("names", FILTERS, "--exact", "march*")
     assert (outcome.code, outcome.out) == (1, "")
-    said = "nothing is named 'march*' (did you mean march<float> or march<double>?)"
+    calls = (f"symd names {FILTERS} --exact '{name}'" for name in ("march<float>", "march<double>"))
+    said = f"nothing is named 'march*' (did you mean march<float> or march<double>? Write {' or '.join(calls)})"
     assert outcome.err == f"symd: {FILTERS}: {said}\n"
     assert run("names", FILTERS, "").code == 2
 

@@ -206,11 +206,28 @@ def test_a_source_that_is_where_the_compiler_saw_it_is_named(tmp_path: Path) -> 
     assert missing_text(source).endswith(f"add --source-root {tmp_path}")
 
 
+def test_a_source_below_the_working_directory_is_told_with_its_rule(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lib").mkdir()
+    source = SourceText("/build/app/lib/a.hip", problem="the module has none, and no allowed folder holds it")
+    assert missing_text(source).endswith("; --source-root and --map name folders")
+    (tmp_path / "a.hip").touch()
+    assert missing_text(source).endswith("; a file of that name is here: add --map /build/app/lib=.")
+    (tmp_path / "lib" / "a.hip").touch()
+    assert missing_text(source).endswith("; a file of that name is here: add --map /build/app=.")
+    (tmp_path / "shade.cl").write_bytes((ROOT / "samples" / "amdgpu" / "src" / "shade.cl").read_bytes())
+    assert "add --map /src=.)" in run("listing", SHADE, "shade").out
+    assert "    13      float half_way = (a + b) * 0.5f;\n" in run("listing", SHADE, "shade", "--map", "/src=.").out
+
+
 RULED = {
     "listing": (("listing", SHADE, "--function", "shade"), SHADE),
     "a page": (("view", SHADE, "--variables", "0", "-o", "page.html"), SHADE),
     "a line": (("locate", SHADE, "nosuch.cl:3"), SHADE),
     "a profile": (("hot", "-m", ZEBIN, STALLS), STALLS),
+    "a profile with lines": (("profile", "-m", ZEBIN, STALLS, "out.csv"), STALLS),
 }
 
 

@@ -17,33 +17,50 @@ DUMP = ROOT / "samples" / "cores" / "bin" / "illegal_address.nvcudmp"
 FORMATS = "'firefox', 'folded', 'perfetto', 'pprof', 'speedscope'"
 
 OPTIONS = {
-    "addr2line's options": (
-        ("symbolize", "-f", "-i", "-C", "-p", SHADE, "0x1978"),
-        f"No such option '-f'; functions and inlined calls are always shown, and symd addr2line takes addr2line's options: write symd symbolize -C {SHADE} 0x1978 (see",
-    ),
-    "addresses as addr2line shows them": (
-        ("symbolize", "-a", SHADE, "0x1978"),
+    "folders that addr2line leaves out": (
+        ("symbolize", "-s", SHADE, "0x1978"),
         "go with --style llvm, gnu or json; symd addr2line takes addr2line's options (see",
     ),
     "addr2line without its name": (("-e", SHADE, "0x1978"), f"after the verb: symd symbolize -e {SHADE} 0x1978 (see"),
-    "objdump's disassembly": (("listing", "-d", "-S", SHADE), f"are always shown: write symd listing {SHADE} (see"),
+    "objdump's disassembly of everything": (
+        ("listing", "-D", "-S", SHADE),
+        f"are always shown: write symd listing -S {SHADE} (see",
+    ),
+    "several letters": (("info", "-aW", SHADE), f"everything is shown: write symd info {SHADE} (see"),
     "objdump's range": (
         ("listing", "--start-address=0x1978", SHADE),
         f"No such option '--start-address'; write symd listing --around 0x1978 {SHADE} (see",
     ),
     "readelf's everything": (("info", "-a", SHADE), f"everything is shown: write symd info {SHADE} (see"),
-    "a folder for extracts": (
-        ("extract", SHADE, "-o", "out"),
-        f"DIR comes after FILE: write symd extract {SHADE} out (see",
-    ),
     "perf's sorting": (
         ("hot", "--sort=line", "-m", ZEBIN, STALLS),
         f"write symd hot --by line -m {ZEBIN} {STALLS} (see",
     ),
     "pprof's value": (("hot", "--sample_index=gpu", PPROF), f"; write symd hot --value gpu {PPROF} (see"),
-    "pprof's report": (
-        ("hot", "-top", PPROF),
-        f"; the hottest places are shown as they are: write symd hot {PPROF} (see",
+    "pprof's list": (
+        ("hot", "-list=shade", "-m", SHADE, PPROF),
+        f"write symd listing --function shade --profile {PPROF} {SHADE} (see",
+    ),
+    "pprof's list in two words": (
+        ("hot", "-list", "shade", PPROF),
+        f"write symd listing --function shade --profile {PPROF} FILE (see",
+    ),
+    "pprof's nodes": (("hot", "-nodecount=3", PPROF), "; -n N shows N places (see"),
+    "a program in place of a module": (
+        ("annotate", "-e", SHADE, "crash.log"),
+        f"No such option '-e'; write symd annotate -m {SHADE} crash.log (see",
+    ),
+    "a program to sample": (
+        ("record", "-o", "mods", "--", "./app", "a b"),
+        "symd run --out mods -- ./app 'a b' collects its modules",
+    ),
+    "a daemon's socket": (
+        ("status", "--socket=/tmp/s"),
+        "No such option '--socket'; write symd status --server unix:/tmp/s (see",
+    ),
+    "a socket behind its option": (
+        ("daemon", "status", "--socket", "/tmp/s"),
+        "write symd daemon status --server unix:/tmp/s (see",
     ),
     "pprof's callees": (
         ("hot", "--cum", PPROF),
@@ -57,19 +74,15 @@ OPTIONS = {
     ),
     "a table": (("hot", "--csv", PPROF), f"No such option '--csv'; write symd hot --json {PPROF} (see"),
     "an option that is like none": (("hot", "--gpu", PPROF), "No such option '--gpu' (see"),
-    "an option that is misspelled": (("hot", "--modul", SHADE, PPROF), "'--modul'. Did you mean '--module'? (see"),
+    "an option that is misspelled": (
+        ("hot", "--modul", SHADE, PPROF),
+        f"'--modul'. Did you mean '--module'? Write symd hot --module {SHADE} {PPROF} (see",
+    ),
+    "one that is misspelled before its value": (
+        ("lines", "--kernal=shade", SHADE),
+        f"'--kernal'. Did you mean '--kernel'? Write symd lines --kernel=shade {SHADE} (see",
+    ),
     "perf's report": (("report", "-i", PPROF), "; symd hot -m FILE PROFILE prints the hottest lines, and symd view"),
-    "strip's order": (("slim", "-g", "-o", "x.co", SHADE), f"write symd slim {SHADE} x.co (see"),
-    "strip's order in one word": (("slim", "--output=x.co", SHADE), f"write symd slim {SHADE} x.co (see"),
-    "a folder before the file": (("extract", "-o", "out", SHADE), f"write symd extract {SHADE} out (see"),
-    "strip's options": (
-        ("slim", "-g", SHADE, "-o", "x.co"),
-        f"OUT has the code, and OUT.debug the debug data: write symd slim {SHADE} x.co (see",
-    ),
-    "the styles of another tool with its frames": (
-        ("symbolize", SHADE, "-i", "--adjust-vma=1", "0x1978"),
-        f"write symd symbolize {SHADE} --adjust-vma=1 0x1978 (see",
-    ),
     "a daemon of a file": (
         ("serve", SHADE),
         f"; a daemon takes no file; for a page in the browser write symd view {SHADE} (see",
@@ -90,8 +103,19 @@ OPTIONS = {
         ("daemon", "start"),
         "no verb 'daemon start'; symd serve starts a daemon, symd serve & in the background (see",
     ),
-    "pprof's addresses": (("hot", "--addresses", STALLS), f"write symd hot --by=instruction {STALLS} (see"),
-    "gdb's list": (("list", SHADE, "shade"), "no verb 'list'; did you mean listing?"),
+    "pprof's addresses": (("hot", "-addresses", STALLS), f"write symd hot --by=instruction {STALLS} (see"),
+    "gdb's list": (
+        ("list", SHADE, "shade"),
+        f"no verb 'list'; did you mean listing? Write symd listing {SHADE} shade (see",
+    ),
+    "a verb that is like two": (
+        ("symbolise", SHADE, "0x1978"),
+        f"? Write symd symbolize {SHADE} 0x1978 or symd llvm-symbolizer {SHADE} 0x1978 (see",
+    ),
+    "a verb below another": (
+        ("daemon", "modls", "a b"),
+        "did you mean daemon modules? Write symd daemon modules 'a b' (see",
+    ),
     "pprof's count": (("hot", "--limit", "5", STALLS), "; -n N shows N places (see"),
     "all places": (("hot", "-n", "-1", STALLS), "; -n 0 shows all (see"),
     "a file of the hottest lines": (("hot", "-o", "out", STALLS), "add > OUT to write it to a file (see"),
@@ -175,8 +199,8 @@ PATHS = {
     "https://example.org/k.co": "(symd reads files: download it first)",
     r"C:\kernels\k.co": "(this is a path of Windows; in WSL that drive is below /mnt)",
     "kernel*.co": "(no file of this folder fits the pattern, so the shell left it as it is)",
-    "kernel.cc": "(did you mean kernel.co or 'my kernel.co'?)",
-    "my": "(did you mean 'my kernel.co'?)",
+    "kernel.cc": "(did you mean kernel.co or 'my kernel.co'? Write symd info kernel.co or symd info 'my kernel.co')",
+    "my": "(did you mean 'my kernel.co'? Write symd info 'my kernel.co')",
     "none/kernel.co": "(there is no folder none)",
 }
 FILES = {
@@ -189,6 +213,128 @@ FILES = {
         "a program database (PDB) (it is about a Windows program;",
     ),
 }
+
+
+TAKEN = {
+    "addr2line's options": ("symbolize", "-fiCpae", SHADE, "0x1978"),
+    "addr2line's long options": ("symbolize", "--functions", "--inlines", "--exe", SHADE, "0x1978"),
+    "llvm-symbolizer's options": ("symbolize", "--inlining", f"--obj={SHADE}", "0x1978"),
+    "a module's variables": ("variables", "-fie", SHADE, "0x1978"),
+    "a module's lines": ("lines", "--exe", SHADE),
+    "a module's places": ("locate", "shade.cl:13", "-e", SHADE),
+    "objdump's disassembly": ("listing", "-d", "-S", SHADE),
+    "objdump's disassembly in one word": ("objdump", "-dSlC", SHADE),
+    "llvm-objdump's disassembly": ("disasm", "--disassemble", "--source", "--line-numbers", "--inlines", SHADE, "-C"),
+    "nvdisasm's lines": ("nvdisasm", "-g", "--print-line-info", SHADE),
+    "a function of a module": ("listing", "-e", SHADE, "shade"),
+    "pprof's report": ("hot", "-top", "-lines", "-m", f"shade.co={SHADE}", PPROF),
+    "pprof's report as text": ("hot", "-text", "--lines", "-m", f"shade.co={SHADE}", PPROF),
+}
+AS_SYMD_HAS_THEM = {
+    "symbolize": ("symbolize", SHADE, "0x1978"),
+    "variables": ("variables", SHADE, "0x1978"),
+    "lines": ("lines", SHADE),
+    "locate": ("locate", SHADE, "shade.cl:13"),
+    "listing": ("listing", SHADE),
+    "hot": ("hot", "-m", f"shade.co={SHADE}", PPROF),
+    "a function of a module": ("listing", SHADE, "shade"),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_an_option_for_what_is_shown_anyway_is_taken(run: Run, name: str) -> None:
+    call = TAKEN[name]
+    verb = {"objdump": "listing", "disasm": "listing", "nvdisasm": "listing"}.get(str(call[0]), str(call[0]))
+    assert run(*call) == run(*AS_SYMD_HAS_THEM.get(name, AS_SYMD_HAS_THEM[verb]))
+
+
+@pytest.mark.parametrize(
+    "words", [(SHADE, "-o", "out"), ("-o", "out", SHADE), ("--outdir=out", SHADE), ("-C", "out", "-e", SHADE)]
+)
+def test_a_folder_for_extracts_may_come_as_an_option(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("extract", *words).out == f"out/{SHADE.name}.elf\n"
+    assert (tmp_path / "out" / f"{SHADE.name}.elf").read_bytes() == SHADE.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("strip", "-g", "-o", "x.co", SHADE),
+        ("strip", "--strip-debug", SHADE, "-o", "x.co"),
+        ("slim", "--output=x.co", SHADE),
+    ],
+)
+def test_a_file_is_stripped_as_by_strip(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(*words).code == 0
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["x.co", "x.co.debug"]
+    assert run("symbolize", "x.co", "0x1978").out == run("symbolize", SHADE, "0x1978").out
+
+
+@pytest.mark.parametrize("verb", ["html", "page", "web", "report"])
+def test_a_page_is_written_by_words_for_it(run: Run, tmp_path: Path, verb: str) -> None:
+    page = tmp_path / "page.html"
+    assert run(verb, SHADE, "-o", page).code == 0
+    assert page.read_bytes().startswith(b"<!doctype html>")
+
+
+@pytest.mark.parametrize("option", ["-e", "--exe"])
+def test_an_option_without_its_value_is_no_module(run: Run, option: str) -> None:
+    assert "Missing argument 'FILE'; write, for example: symd variables" in run("variables", option).err
+
+
+@pytest.mark.parametrize("verb", ["symbolize", "variables"])
+def test_a_log_in_the_place_of_a_query_is_annotated(run: Run, tmp_path: Path, verb: str) -> None:
+    log = tmp_path / "crash.log"
+    log.write_text("fault at shade+0x80\n")
+    said = run(verb, SHADE, log)
+    assert (said.code, f"(it is a file; if it is a log, symd annotate -m {SHADE} {log} adds" in said.err) == (2, True)
+    assert "blend at /src/shade.cl:13" in run("annotate", "-m", SHADE, log).out
+    assert f"(it is a profile: symd hot -m {SHADE} {PPROF} prints" in run(verb, SHADE, PPROF).err
+
+
+MISSPELLED = {
+    "a function to list": ("listing", SHADE, "shde"),
+    "a function of a pattern": ("names", SHADE, "shde"),
+    "the kernel of lines": ("lines", "--kernel=shde", SHADE),
+    "a place": ("symbolize", "-C", SHADE, "shde+0x80", "march"),
+    "a place of variables": ("variables", SHADE, "shde+0x80"),
+    "a function for a breakpoint": ("locate", SHADE, "march", "shde"),
+}
+
+
+@pytest.mark.parametrize("call", MISSPELLED.values(), ids=MISSPELLED)
+def test_a_misspelled_name_is_answered_with_the_whole_call(run: Run, call: tuple[object, ...]) -> None:
+    said = run(*call)
+    assert said.code == 1
+    assert f"rite symd {' '.join(map(str, call)).replace('shde', 'shade')}" in said.err
+
+
+@pytest.mark.parametrize("call", [("listing",), ("listing", "--function")])
+def test_a_plus_of_an_operator_is_no_offset(run: Run, call: tuple[str, ...]) -> None:
+    verb, *option = call
+    said = run(verb, SHADE, *option, "operator+")
+    assert (said.code, "there is no function 'operator+'" in said.err) == (1, True), said.err
+
+
+def test_an_operator_before_its_file_is_a_function(run: Run) -> None:
+    said = run("lines", SHADE, "operator+").err
+    assert f"write symd lines --kernel operator+ {SHADE} (see" in said
+
+
+def test_a_misspelled_file_is_answered_with_the_whole_call(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "k 1.co").touch()
+    said = run("symbolize", tmp_path / "k 2.co", "0x10")
+    assert f"? Write symd symbolize '{tmp_path}/k 1.co' 0x10)" in said.err
+
+
+def test_a_misspelled_name_on_standard_input_is_no_call(symd: Run) -> None:
+    assert symd("symbolize", SHADE, stdin=b"shde+0x80\n").err == ""
 
 
 @pytest.mark.parametrize(("call", "says"), [*OPTIONS.values(), *ORDERS.values()], ids=[*OPTIONS, *ORDERS])
@@ -252,7 +398,6 @@ def test_a_variable_in_the_place_of_a_query_is_told(run: Run) -> None:
 
 def test_a_function_that_nothing_is_like_is_looked_for_among_the_names(run: Run) -> None:
     assert run("locate", SHADE, "zzzz").err == f"symd: symd names {SHADE} '*' shows all names\n"
-    assert run("locate", SHADE, "shde").err == ""
 
 
 def test_a_command_line_in_one_word_is_taken_apart(symd: Run) -> None:
@@ -262,7 +407,7 @@ def test_a_command_line_in_one_word_is_taken_apart(symd: Run) -> None:
 
 def test_a_function_that_is_only_inlined_may_be_meant(run: Run) -> None:
     done = run("locate", SHADE, "blnd")
-    assert (done.code, done.err) == (1, "symd: did you mean blend?\n")
+    assert (done.code, done.err) == (1, f"symd: did you mean blend? Write symd locate {SHADE} blend\n")
 
 
 def test_the_beginning_of_a_name_is_a_pattern(run: Run) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import symd as symd_library
+from symd.cli.start import plain_questions
 from symd.errors import InvalidInput, StoreUnavailable
 from symd.store import Store
 from symd.store.files import disk_error, make_folder
@@ -109,7 +110,7 @@ def test_an_answer_without_a_line_says_what_to_do(run: Run, call: tuple[object, 
 @pytest.mark.parametrize("verb", ["profile", "record"])
 def test_a_program_to_sample_is_told_what_collects_its_modules(symd: Run, verb: str) -> None:
     done = symd(verb, "--", "./app")
-    assert (done.code, "symd does not sample a program: symd run -- PROGRAM" in done.err) == (2, True), done.err
+    assert (done.code, "symd does not sample a program: symd run -- ./app collects" in done.err) == (2, True), done.err
 
 
 @pytest.mark.parametrize("is_person", [True, False])
@@ -120,6 +121,25 @@ def test_a_person_is_told_what_to_compile_with(run: Run, monkeypatch: pytest.Mon
     assert (
         "symd: there is no debug info: compile with -g, or with -gline-tables-only for lines alone (hipcc" in done.err
     ) == is_person
+
+
+@pytest.mark.parametrize(("query", "is_told"), [("shade+80", True), ("shade+8", False), ("shade+170", False)])
+def test_a_person_is_told_of_a_decimal_offset_that_could_be_hexadecimal(
+    run: Run, monkeypatch: pytest.MonkeyPatch, query: str, is_told: bool
+) -> None:
+    """shade has 180 bytes: 0x80 is one of its offsets and 0x170 is not; 8 is both."""
+    assert run("symbolize", SHADE, query).err == ""
+    monkeypatch.setattr("symd.cli.session._is_read_by_a_person", lambda: True)
+    told = f"symd: {query} is decimal; {query.replace('+', '+0x')} is another place\n"
+    assert run("symbolize", SHADE, query).err == (told if is_told else "")
+
+
+def test_a_decimal_offset_is_no_plain_question_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["k.co", "shade+80"]
+    assert plain_questions(words) == ("k.co", [("shade+80", "shade", 80)])
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert plain_questions(words) is None
+    assert plain_questions(["k.co", "shade+0x80"]) is not None
 
 
 def test_an_address_beyond_every_kernel_is_no_offset_in_one(run: Run) -> None:

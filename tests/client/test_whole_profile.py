@@ -119,6 +119,52 @@ def test_each_answer_of_a_profile_over_several_modules_is_that_of_its_address_al
     assert {Reason.EXACT, Reason.OUTSIDE_TEXT, Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE} <= reasons
 
 
+@pytest.mark.parametrize(
+    ("kinds", "places", "samples"), [("kernels", 300, 40_000), ("whatever", 300, 40_000), ("kernels", 200_000, 70_000)]
+)
+def test_samples_at_the_same_places_are_answered_as_each_alone(parts, modules, monkeypatch, kinds, places, samples):
+    """Few places are found by the daemon once each; where names have candidates, which count by query, or where most
+    places differ, each sample is."""
+    engine, client, sizes = parts["engine"], parts["client"], []
+    whole = engine.answers
+    monkeypatch.setattr(
+        engine, "answers", lambda question, *a, **k: sizes.append(len(question.values)) or whole(question, *a, **k)
+    )
+    origins = [each for module in modules for each in origins_of(module)]
+    if kinds == "kernels":
+        origins = [each for each in origins if each.kernel not in (None, "nobody")]
+    chance = np.random.default_rng(places)
+    origin = chance.integers(0, len(origins), places)
+    values = chance.integers(0, 1 << (11 if places < samples else 20), places).astype(np.uint64)
+    some = chance.integers(0, places, samples)
+    found = client.symbolize_origins(values[some], origins, origin[some])
+    check(found, engine, origins, origin[some], values[some])
+    distinct = len({*zip(origin[some].tolist(), values[some].tolist(), strict=True)})
+    if places > samples:
+        assert sizes == [samples]
+    else:
+        assert sizes == [distinct] + [samples] * (kinds == "whatever")
+
+
+def test_device_addresses_that_are_the_same_are_answered_as_each_alone(parts, modules, stopped):
+    engine, client = parts["engine"], parts["client"]
+    chance = np.random.default_rng(7)
+    places = np.concatenate([HEAP + chance.integers(0, 0x300, 100), HEAP + 0x10000 + chance.integers(0, 0x900, 100)])
+    values = np.append(places, [5, HEAP + 0x20000, 1 << 63]).astype(np.uint64)[chance.integers(0, 203, 50_000)]
+    context = stopped.removeprefix("contexts/")
+    for form in AddressForm(), AddressForm(4, 64):
+        asked = values >> np.uint64(form.shift)
+        origins = [Origin(context=context, form=form)]
+        for times in None, 5, 20:
+            found = client.symbolize_origins(asked, origins, None, times)
+            wanted = engine.symbolize_origins(asked, origins, None, times)
+            assert found.address.tolist() == wanted.address.tolist()
+            assert [found.modules[each - 1] if each else None for each in found.module.tolist()] == [
+                wanted.modules[each - 1] if each else None for each in wanted.module.tolist()
+            ]
+            assert [found[at] for at in range(0, 50_000, 97)] == [wanted[at] for at in range(0, 50_000, 97)]
+
+
 @pytest.mark.parametrize("count", [0, 1, 7, 5000])
 def test_a_profile_of_the_kernels_of_one_module_is_answered_as_each_alone(symd, parts, modules, count):
     module = modules[2]

@@ -36,6 +36,46 @@ def test_how_many_numbers_are_not_above_each(core: ModuleType, count: int) -> No
 
 
 @both("sorting")
+@pytest.mark.parametrize("count", [0, 1, 2, 64, 5000])
+def test_different_numbers_are_told_in_the_order_in_which_they_come_first(core: ModuleType, count: int) -> None:
+    dice = random.Random(count)
+    keys = [dice.choice((0, (1 << 64) - 1, dice.randrange(50), dice.randrange(1 << 64))) for _ in range(count)]
+    number = array("I", bytes(4 * count))
+    found = core.distinct(array("Q", keys), number)
+    assert found.tolist() == [*dict.fromkeys(keys)]
+    assert [found[each] for each in number] == keys
+
+
+@both("sorting")
+def test_numbers_that_mostly_differ_are_not_told_apart(core: ModuleType) -> None:
+    count = (1 << 16) + 1
+    number = array("I", bytes(4 * count))
+    assert core.distinct(array("Q", range(count)), number) is None
+    assert len(core.distinct(array("Q", [each % 1000 for each in range(count)]), number)) == 1000
+
+
+@both("sorting")
+def test_no_more_numbers_are_told_apart_than_there_is_room_for(core: ModuleType) -> None:
+    most = core.MOST_DISTINCT
+    keys = array("Q", bytes(8 * (1 << 16)))
+    keys.extend(range(most - 1))
+    number = array("I", bytes(4 * (len(keys) + 2)))
+    keys.extend((most, 0))
+    assert len(core.distinct(keys, number)) == most
+    keys[-1] = most + 1
+    assert core.distinct(keys, number) is None
+
+
+@both("sorting")
+def test_numbers_chosen_to_fall_into_one_slot_are_given_up_early(core: ModuleType) -> None:
+    """What is multiplied by the inverse of the factor of the table keeps its high bits, which say the slot."""
+    inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
+    keys = array("Q", [each * inverse % (1 << 64) for each in range(4000)])
+    number = array("I", bytes(4 * len(keys)))
+    assert core.distinct(keys, number) is None
+
+
+@both("sorting")
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 64, 1000])
 def test_numbers_of_all_64_bits_are_put_in_order(core: ModuleType, count: int) -> None:
     dice = random.Random(count)

@@ -97,6 +97,7 @@ def without_compiled_core() -> Iterator[None]:
         (decoded, "core", core["spirv_lines"]),
         (words, "core", core["spirv_words"]),
         *((module, "core", core["section_table"]) for module in (contents, reader)),
+        (relocation, "section_table", core["section_table"]),
         *((relocation, name, getattr(core["relocations"], name)) for name in ("RelocationTable", "SymbolValues")),
         *((module, "Names", _strings().Names) for module in (columns, units)),
         *((module, "StringReader", _strings().StringReader) for module in (lines, columns, units)),

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from symd.cli.command_line import BELOW, GROUP, full_name
+from symd.cli.command_line import GROUP
+from symd.cli.verbs import BELOW, full_name
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [

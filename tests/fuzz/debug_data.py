@@ -255,7 +255,7 @@ def read_location_list(data: bytes) -> None:
     with fitting():
         location_lists.read(sections, unit, 0, location_lists.ListEntryBudget())
     with fitting():
-        location_lists.offset_of(sections, unit, 0, data[3])
+        location_lists.offset_of(sections, unit, 4, data[3])
 
 
 def _address(index: int) -> int | None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import BadQuery
-from symd.model.addresses import ByAddress, ByKernel, BySection, parse_query
+from symd.model.addresses import ByAddress, ByKernel, BySection, is_place, parse_query
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,10 @@ from symd.model.addresses import ByAddress, ByKernel, BySection, parse_query
         ("vadd+432", ByKernel("vadd", 432)),
         ("operator++0x10", ByKernel("operator+", 16)),
         ("operator+++8", ByKernel("operator++", 8)),
+        ("operator+", ByKernel("operator+", 0)),
+        ("operator++", ByKernel("operator++", 0)),
+        ("Vec::operator+=(Vec const&)", ByKernel("Vec::operator+=(Vec const&)", 0)),
+        ("operator+(Vec, Vec)+0x10", ByKernel("operator+(Vec, Vec)", 16)),
         ("a+b+c+3", ByKernel("a+b+c", 3)),
         ("1+2", ByKernel("1", 2)),
         ("void f<(int)3>(float)+0x20", ByKernel("void f<(int)3>(float)", 32)),
@@ -42,6 +46,28 @@ from symd.model.addresses import ByAddress, ByKernel, BySection, parse_query
 )
 def test_a_query_reads_as_it_is_written(text: str, query: object):
     assert parse_query(text) == query
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("operator+", False),
+        ("operator+(Vec, Vec)", False),
+        ("ns::operator++", False),
+        ("operator+=", False),
+        ("vadd", False),
+        ("(anonymous namespace)::sum(int)", False),
+        ("operator++0x10", True),
+        ("operator+(Vec, Vec)+16", True),
+        ("vadd+0x1b0", True),
+        ("vadd+x", True),
+        ("(.text)+0x10", True),
+        ("0x1978", True),
+        ("1978h", True),
+    ],
+)
+def test_a_place_is_told_from_a_function(text: str, place: bool):
+    assert is_place(text) is place
 
 
 @pytest.mark.parametrize(

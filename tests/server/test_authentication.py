@@ -641,7 +641,7 @@ def test_a_token_that_is_none_or_wrong_is_told_with_the_daemon_and_where_it_was_
         monkeypatch.setenv("SYMD_TOKEN", "read")
         with Client(address, timeout=20) as it, pytest.raises(PermissionDenied) as missed:
             it.remove("0" * 64)
-        assert str(missed.value).startswith(f"{address}, the token of $SYMD_TOKEN: read may not do that: it takes")
+        assert str(missed.value).startswith(f"{address}, the token of $SYMD_TOKEN: read may not do that: it needs")
         assert missed.value.metadata["method"] == "symd.v1.ModuleService.DeleteModule"
         monkeypatch.delenv("SYMD_TOKEN")
         file.write_text("two\nlines")
@@ -705,7 +705,7 @@ def test_a_daemon_that_is_full_is_not_said_to_refuse_a_certificate(tls, authorit
         with client(address, **mine) as first:
             first.server_info()
             for shown in (mine, {"ca": authority.certificate}):
-                assert "took no TLS connection from you, as a daemon does that has as many" in str(
+                assert "took no TLS connection from you, as a daemon does once it reaches its limit" in str(
                     refused(address, **shown)
                 )
         daemon.stop(0.2)
@@ -801,7 +801,7 @@ def test_health_is_asked_from_a_shell_with_a_token_over_tls(
             outcomes[token] = command_line.invoke(ask), *capsys.readouterr()
     assert outcomes["read"] == (0, "SERVING\n", "")
     assert [code for code, _, _ in outcomes.values()] == [0, 1, 1, 1]
-    assert "it takes the right 'read'" in outcomes["write"][2]
+    assert "it needs the right 'read'" in outcomes["write"][2]
     assert "wrong, revoked or another daemon" in outcomes["wrong"][2]
 
 

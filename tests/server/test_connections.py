@@ -173,7 +173,7 @@ def test_what_a_client_reads_where_the_daemon_has_as_many_connections_as_it_take
             stack.enter_context(Connection(address, speak=False))
         assert eventually(lambda: refused(address) is not None)
         error = refused(address)
-        assert "has as many as it takes, its limit connections" in error.message
+        assert "once it reaches its limit connections" in error.message
         assert "has not let you" not in error.message
 
 

@@ -140,6 +140,8 @@ def plain_questions(words: Sequence[str]) -> Asked | None:
         value = _number(number)
         if value is None or kernel.startswith("(") or kernel != kernel.strip() or query.startswith("+"):
             return None
+        if kernel and number.isdecimal() and len(number) > 1 and sys.stderr is not None and sys.stderr.isatty():
+            return None  # a person is told of the place that the digits are in hexadecimal
         queries.append((query, kernel, value))
     return file, queries
 

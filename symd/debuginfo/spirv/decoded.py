@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from symd.core import spirv_lines as core
 from symd.formats.spirv.grammar import Debug
-from symd.formats.spirv.module import Body, SpirvModule
-from symd.formats.spirv.words import DebugInstruction, Words
+from symd.formats.spirv.module import Body, DebugWords
+from symd.formats.spirv.words import DebugInstruction
 from symd.model.light_typing import NamedTuple
 
 _PARENT = {Debug.TypeTemplate: 0, Debug.LexicalBlock: 3, Debug.LexicalBlockDiscriminator: 2}
@@ -27,7 +27,6 @@ _PARENT = {Debug.TypeTemplate: 0, Debug.LexicalBlock: 3, Debug.LexicalBlockDiscr
 _LINE = 3
 """Where a DebugFunction has the line of its declaration."""
 _SOURCE = {Debug.Function: 2, Debug.LexicalBlock: 0, Debug.LexicalBlockDiscriminator: 0}
-_DESCRIBING = (*_PARENT, Debug.Function, Debug.FunctionDefinition, Debug.InlinedAt, Debug.Source)
 
 
 class InlinedAt(NamedTuple):
@@ -44,13 +43,13 @@ class DebugData:
     """``by_id`` holds the instructions that describe files, functions and scopes; ``definitions`` maps a function's id
     to the id of its DebugFunction."""
 
-    def __init__(self, words: Words) -> None:
-        self.words = words
+    def __init__(self, words: DebugWords) -> None:
+        self._strings, self._constants = words.strings, words.constants
         self.by_id: dict[int, DebugInstruction] = {}
         self.definitions: dict[int, int] = {}
         self._function_of: dict[int, int | None] = {}
         self._depth: dict[int, int | None] = {}
-        for item in words.debug_instructions(*_DESCRIBING):
+        for item in words.described:
             if item.id:
                 self.by_id.setdefault(item.id, item)
             self._note_definition(item)
@@ -88,7 +87,7 @@ class DebugData:
         item = self.by_id.get(source)
         if item is not None and item.opcode == Debug.Source and item.operands:
             source = item.operands[0]
-        return self.words.strings.get(source, "")
+        return self._strings.get(source, "")
 
     def scope_file(self, scope: int) -> str:
         """The file in which a function or a block stands."""
@@ -103,19 +102,21 @@ class DebugData:
         item = self.by_id.get(function) if function is not None else None
         if item is None or not item.operands:
             return "", ""
-        name = self.words.strings.get(item.operands[0], "")
-        linkage = self.words.strings.get(item.operands[6], "") if len(item.operands) > 6 else ""
+        name = self._strings.get(item.operands[0], "")
+        linkage = self._strings.get(item.operands[6], "") if len(item.operands) > 6 else ""
         return name, "" if linkage == name else linkage
 
     def declared_line(self, function: int | None) -> int:
         """The line where a DebugFunction is declared; 0 where it does not say."""
         item = self.by_id.get(function) if function is not None else None
-        if item is None or item.opcode != Debug.Function or len(item.operands) <= _LINE:
-            return 0
-        return self._number(item, _LINE)
+        return self._number(item, _LINE) if item is not None and item.opcode == Debug.Function else 0
 
     def _number(self, item: DebugInstruction, operand: int) -> int:
-        return self.words.value(item.operands, operand, item.layout.numbers_are_ids)
+        """A number among the operands of an instruction; 0 where it is missing or is no plain constant."""
+        if operand >= len(item.operands):
+            return 0
+        value = item.operands[operand]
+        return self._constants.get(value, 0) if item.layout.numbers_are_ids else value
 
     def inlined_at(self, number: int) -> InlinedAt | None:
         """What a DebugInlinedAt says; None for any other id."""
@@ -209,8 +210,10 @@ class SpirvScopes(NamedTuple):
 
 
 class ScopeBuilder:
-    def __init__(self, data: DebugData, files: StringNumbers, names: StringNumbers) -> None:
-        self.data, self.files, self.names, self._words = data, files, names, data.words
+    def __init__(self, words: DebugWords, data: DebugData, files: StringNumbers, names: StringNumbers) -> None:
+        self.data, self.files, self.names = data, files, names
+        _, self._start, _, _ = words.columns
+        self._end = words.end
         self.warnings: list[str] = []
         self.declared: dict[tuple[int, int], int] = {}
         """Where functions are declared, file and line: their numbers; which other lines they have cannot be told."""
@@ -222,7 +225,7 @@ class ScopeBuilder:
         self._segments: list[tuple[int, int, int]] = []
         self._ends: dict[int, int] = {}
 
-    def build(self, functions: dict[int, Body], changes: tuple[array[int], array[int], array[int]]) -> SpirvScopes:
+    def build(self, functions: Mapping[int, Body], changes: tuple[array[int], array[int], array[int]]) -> SpirvScopes:
         """``changes`` are as ``core.spirv_lines`` finds them."""
         numbers = changes[0]
         for body in functions.values():
@@ -316,7 +319,7 @@ class ScopeBuilder:
 
     def _add(self, numbers: list[int], first: int, end: int) -> None:
         """Give [first, end) to the scopes with these numbers."""
-        start, stop = self._words.offset(first), self._words.offset(end)
+        start, stop = 4 * self._start[first], 4 * self._start[end] if end < len(self._start) else self._end
         self._pieces += len(numbers)
         for number in numbers:
             last = self._last_range.get(number)
@@ -392,23 +395,22 @@ class DecodedSpirv(NamedTuple):
     declared: list[tuple[int, int]]
 
 
-def decode(module: SpirvModule) -> DecodedSpirv:
+def decode(words: DebugWords) -> DecodedSpirv:
     """Whatever is wrong with debug operands only leaves out what they would have said."""
-    words, files, names = module.words, StringNumbers(), StringNumbers()
-    data = DebugData(words)
-    sets = {number: layout.numbers_are_ids for number, layout in words.debug_sets.items()}
+    data, files, names = DebugData(words), StringNumbers(), StringNumbers()
+    _, start, opcode, _ = words.columns
+    sets = {number: layout.numbers_are_ids for number, layout in words.sets.items()}
     kinds, of_lines, of_debug_lines = core.kinds(words.columns, sets)
     line_files = {each: files(words.strings.get(each, "")) for each in sorted(of_lines)}
     debug_files = {each: files(data.file_of(each)) for each in sorted(of_debug_lines)}
     places, statements, are_scopes = core.in_force(kinds)
-    constants = words.constants if of_debug_lines else {}
-    location = core.locations(words.columns, kinds, statements, (line_files, debug_files), constants)
-    builder = ScopeBuilder(data, files, names)
-    scopes = builder.build(module.functions, core.scope_changes(words.columns, kinds))
+    location = core.locations(words.columns, kinds, statements, (line_files, debug_files), words.constants)
+    builder = ScopeBuilder(words, data, files, names)
+    scopes = builder.build(words.functions, core.scope_changes(words.columns, kinds))
 
     def stated_places() -> Iterator[tuple[int, int, int]]:
         return ((function, files(file), line) for function, file, line in data.stated_places())
 
-    core.leave_out_foreign(words.opcode, (places, statements), location[:2], builder.segments(), stated_places)
-    rows = core.rows(words.start, words.end // 4, (places, statements, are_scopes), location)
+    core.leave_out_foreign(opcode, (places, statements), location[:2], builder.segments(), stated_places)
+    rows = core.rows(start, words.end // 4, (places, statements, are_scopes), location)
     return DecodedSpirv(SpirvRows(*rows), scopes, files.strings, names.strings, builder.warnings, [*builder.declared])

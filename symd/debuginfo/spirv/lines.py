@@ -4,43 +4,41 @@ it."""
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from symd.debuginfo.spirv.decoded import SCOPE_COLUMNS, decode
-from symd.formats.spirv.module import SpirvModule, code_numbers, own_and_described, parsed_module
-from symd.formats.spirv.words import Words
+from symd.formats.spirv.module import Body, DebugWords, debug_words
 from symd.model.code import SEPARATE_SUFFIX, CodeObject, DebugScheme
 from symd.model.columns import U32, U64
 from symd.model.debug_info import DebugInfo, FunctionLines, LineRows, Scopes, TextSpans
 
-__all__ = ("read",)
+__all__ = ("debug_words", "read")
 
 
-def read(code: CodeObject) -> DebugInfo:
-    """Rows and scopes of a SPIR-V module, section 0. Raises Malformed where the module does not split into
-    instructions; whatever is wrong with debug operands only leaves out what they would have said."""
+def read(code: CodeObject, words: DebugWords) -> DebugInfo:
+    """Rows and scopes of a SPIR-V module, section 0, of which ``words`` are the ``debug_words``. Whatever is wrong with
+    debug operands only leaves out what they would have said."""
     if code.debug is DebugScheme.NONE and "build_id" in code.facts:
-        return _debug_data_elsewhere(code)
-    own, described = own_and_described(code)
-    info = _read(described)
-    return info if described is own else _moved(info, described.words, own.words)
+        return _debug_data_elsewhere(code, words.functions)
+    info = _read(words)
+    return info if words.moved is None else _moved(info, *words.moved)
 
 
-def _debug_data_elsewhere(code: CodeObject) -> DebugInfo:
+def _debug_data_elsewhere(code: CodeObject, functions: Mapping[int, Body]) -> DebugInfo:
     """What a module says that has an identifier instead of debug data."""
-    bodies = [body for body in parsed_module(code).functions.values() if not body.declared]
+    bodies = [body for body in functions.values() if not body.declared]
     start, end = (np.array([getattr(body, name) for body in bodies], np.uint64) for name in ("offset", "end"))
     note = f"debug data is in {code.facts['build_id']}{SEPARATE_SUFFIX}, which is not here"
     nowhere = TextSpans(np.zeros(len(bodies), np.uint32), start, end)
     return DebugInfo(LineRows.empty(), Scopes.empty(), warnings=(note,), elsewhere=nowhere)
 
 
-def _moved(info: DebugInfo, there: Words, here: Words) -> DebugInfo:
+def _moved(info: DebugInfo, there: array[int], here: array[int]) -> DebugInfo:
     """What was decoded of one module for another with the same code, instruction by instruction."""
-    known, own = _offsets(there, code_numbers(there)), code_numbers(here)
-    offsets = np.append(_offsets(here, own), np.array([here.offset(number + 1) for number in own[-1:]], np.uint64))
+    known, offsets = np.frombuffer(there, np.uint64), np.frombuffer(here, np.uint64)
 
     def moved(column: U64) -> U64:
         place: U64 = offsets[np.minimum(np.searchsorted(known, column), len(offsets) - 1)]
@@ -71,14 +69,8 @@ def _moved(info: DebugInfo, there: Words, here: Words) -> DebugInfo:
     )
 
 
-def _offsets(words: Words, numbers: array[int]) -> U64:
-    """The byte offsets of these instructions."""
-    offsets: U64 = _u32(words.start)[_u32(numbers)].astype(np.uint64) * np.uint64(4)
-    return offsets
-
-
-def _read(module: SpirvModule) -> DebugInfo:
-    rows, scopes, files, names, warnings, declared = decode(module)
+def _read(words: DebugWords) -> DebugInfo:
+    rows, scopes, files, names, warnings, declared = decode(words)
     table = _u32(scopes.table).reshape(-1, len(SCOPE_COLUMNS)).T.copy()
     parent, name, linkage_name, inlined, call_file, call_line, call_column, function = table
     of_declared, line = np.array(declared, np.uint32).reshape(-1, 2).T

@@ -13,7 +13,7 @@ from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.spirv.decoded import NO_PARENT, SCOPE_COLUMNS, decode
 from symd.debuginfo.spirv.sources import every_text
 from symd.debuginfo.text_widths import widths_by_file
-from symd.formats.spirv.module import parsed_module
+from symd.formats.spirv.module import debug_words
 from symd.model.code import CodeObject, DebugScheme, Function
 from symd.model.frame_text import (
     APPROXIMATE,
@@ -43,7 +43,8 @@ class _AddressReading:
 
     def __init__(self, code: CodeObject, offset: int) -> None:
         self._code, self._address = code, offset
-        self._rows, scopes, self._files, names, _, _ = decode(parsed_module(code))
+        self._words = debug_words(code)
+        self._rows, scopes, self._files, names, _, _ = decode(self._words)
         count = len(SCOPE_COLUMNS)
         parent, name, linkage_name, inlined, *call, function = (
             memoryview(scopes.table)[number::count] for number in range(count)
@@ -104,7 +105,7 @@ class _AddressReading:
         return ((symbol.name, None, *position),)
 
     def _is_outside(self, file: str, line: int, column: int) -> bool:
-        texts = every_text(self._code)
+        texts = every_text(self._words, self._code.path)
         if not texts:
             return False
         widths = widths_by_file(texts).get(file)

@@ -76,9 +76,12 @@ def read(sections: DebugSections, unit: ListUnit, offset: int, budget: ListEntry
 
 def offset_of(sections: DebugSections, unit: ListUnit, base: int, index: int) -> int:
     """The place of list number ``index`` (DW_FORM_loclistx) in ``.debug_loclists``, where the unit's offsets of lists
-    begin at ``base``."""
+    begin at ``base``. Raises Malformed for a number that the table does not have."""
     section = sections.location_lists
     data = section.data
+    count = Cursor(data, section.name, base - 4, len(data)).unsigned(4) if base >= 4 else 0  # (DWARF 5, 7.29)
+    if index >= count:
+        raise Cursor(data, section.name, base, len(data)).fail(f"location list {index} of {count} is not there")
     at = base + index * unit.offset_size
     return base + Cursor(data, section.name, at, len(data)).unsigned(unit.offset_size)
 

@@ -157,16 +157,21 @@ def constant(size: int, signed: bool, machine: Machine) -> None:
 
 
 def _address(machine: Machine) -> None:
-    value = machine.cursor.address(machine.size)
-    text = machine.context.text_at(value)
-    machine.push(Constant(value, machine.size, linked=True) if text is None else TermSymbol(text))
+    machine.push(_addressed(machine, machine.cursor.address(machine.size)))
 
 
 def _indexed(machine: Machine) -> None:
+    """DW_OP_addr whose operand is in ``.debug_addr``, and constants that are there because they are relocated."""
     index = machine.cursor.uleb()
     value = machine.context.address(index)
-    known = None if value is None else Constant(value, machine.size, linked=True)
+    known = None if value is None else _addressed(machine, value)
     machine.push(known or TermSymbol(f"address #{index}, which is not there"))
+
+
+def _addressed(machine: Machine, value: int) -> Term:
+    """An address; one of code by its name, because the addresses of the linear layout are nobody else's."""
+    text = machine.context.text_at(value)
+    return Constant(value, machine.size, linked=True) if text is None else TermSymbol(text)
 
 
 def _deref(machine: Machine) -> None:

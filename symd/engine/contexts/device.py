@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.core.sorting import distinct
 from symd.engine.contexts.placement import checked_form, extended, reduced, shifted
 from symd.engine.contexts.timeline import MAX_EXPLAINED, MAX_NAMED, NONE, FoundSegment, Timeline
 from symd.errors import OF_ONE_MODULE, BadQuery, LimitExceeded, ModuleNotFound, ObjectNotFound
@@ -115,6 +116,9 @@ class AnswerTableBuilder:
 OpenIndexOf = Callable[[str], Index]
 """Opens the index of a module by its digest."""
 _UINT64_BITS = 64
+_ORIGIN_SHIFT = 32
+MANY = 1 << 14
+"""Values from which on it is worth while to find those that are the same."""
 WORK = 1 << 26
 """Truncated addresses of a batch, times the places each could stand for."""
 
@@ -160,6 +164,31 @@ def symbolize_question(
         check_ranged(len(question.values))
     meant = _meaning_of(question, context)
     return _answered(meant, opener, own, with_ranges=with_ranges)
+
+
+def without_repeats(question: ColumnQuestion) -> tuple[ColumnQuestion, U32] | None:
+    """The question about each place once, and for each value the number of its place in that: the samples of a profile
+    lie at few places. None where that would gain nothing, and for values of more than 32 bits that have several
+    origins."""
+    values, origin = question.values, question.origin
+    if len(values) < MANY or isinstance(question.times, np.ndarray):
+        return None
+    key = values
+    if origin is not None:
+        if int(values.max()) >> _ORIGIN_SHIFT:
+            return None
+        key = origin.astype(np.uint64)
+        key <<= np.uint64(_ORIGIN_SHIFT)
+        key |= values
+    number = np.empty(len(values), np.uint32)
+    found = distinct(np.ascontiguousarray(key), number)
+    if found is None:
+        return None
+    once = np.frombuffer(found, np.uint64)
+    if origin is None:
+        return question._replace(values=once), number
+    low = once & np.uint64((1 << _ORIGIN_SHIFT) - 1)
+    return question._replace(values=low, origin=(once >> np.uint64(_ORIGIN_SHIFT)).astype(np.uint32)), number
 
 
 def _meaning_of(question: ColumnQuestion, context: Callable[[str], ContextMap]) -> _Meant:

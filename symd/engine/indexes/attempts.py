@@ -15,6 +15,7 @@ from symd.index import VERSION, Index
 
 if TYPE_CHECKING:
     from symd.store import ModuleStore
+    from symd.store.files import IncomingFile
 
 
 class SharedLock:
@@ -63,10 +64,11 @@ _LEAST_MEMORY = 512 * MIB
 
 
 class BuildAttempt(NamedTuple):
-    """An attempt to index a module: the index that another process has made meanwhile, or None; ``memory`` is how much
-    it may take, where it is made alone."""
+    """An attempt to index a module: the index that another process has made meanwhile, or None, and the ``file`` to
+    make one in; ``memory`` is how much it may take, where it is made alone."""
 
     made: Index | None
+    file: IncomingFile
     memory: int | None = None
 
 
@@ -88,16 +90,16 @@ class IndexAttempts:
             found = made_meanwhile() if before.waited else None
             if found is not None:
                 self._store.forget_attempts(digest, VERSION)
-                yield BuildAttempt(found)
+                yield BuildAttempt(found, before.file)
             elif before.begun < MAX_ATTEMPTS:
                 with self._lock.shared():
-                    yield BuildAttempt(None)
+                    yield BuildAttempt(None, before.file)
             elif before.begun > MAX_ATTEMPTS or before.ending:
                 raise _given_up(before.begun, before.ending)
             else:
                 with self._lock.exclusive(), self._small_enough():
                     memory = self._limits.build_memory
-                    yield BuildAttempt(None, max(memory // 4, min(memory, _LEAST_MEMORY)))
+                    yield BuildAttempt(None, before.file, max(memory // 4, min(memory, _LEAST_MEMORY)))
 
     def forget(self) -> None:
         """Take back the attempts that are running, which end now with this process: none of them counts."""

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from symd.api import Pending
 from symd.config import Limits
-from symd.engine.indexes.attempts import IndexAttempts
+from symd.engine.indexes.attempts import BuildAttempt, IndexAttempts
 from symd.engine.indexes.background import BackgroundBuilds
+from symd.engine.indexes.cache import IndexCache
 from symd.engine.reading.opened_module import ModuleFile
 from symd.engine.reading.questions import IndexFor, MakeIndex, Outline, Reader, WorkerRequest
 from symd.errors import DataLoss, DeadlineExceeded, SymdError, Unavailable
 from symd.formats.containers.file_part import LARGE
 from symd.formats.elf.constants import MAGIC
 from symd.index import VERSION, Index
-from symd.index.cache import IndexCache
 from symd.index.lookup import search_index_file
 from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, Query
@@ -38,6 +38,7 @@ from symd.model.summaries import ModuleSummary
 if TYPE_CHECKING:
     from symd.store import ModuleStore, Upload
     from symd.store.files import IncomingFile
+    from symd.store.upload import Arrival
 
 
 class IndexAhead:
@@ -259,25 +260,20 @@ class IndexManager:
 
     def add(self, digest: str, data: bytes, label: str) -> ModuleSummary:
         """Put a module into the store and index it. Where it is there already nothing changes."""
-        with self._store.usage.pin(digest):
-            state = self._store.state(digest, VERSION)
-            if not state.present:
-                self._raise_remembered(state.failure)
-                self._store.put(data, label)
-            return self._admit(digest, data, new=not state.present)
+        with self._store.adding(digest, VERSION, data, label) as arrival:
+            fresh = None if arrival.path is None else ModuleFile(digest, str(arrival.path), data)
+            return self._indexed(arrival, digest, fresh)
 
     def keep(self, upload: Upload, digest: str, label: str) -> ModuleSummary:
         """Put a module whose bytes came piece by piece into the store and index it. ``digest`` is the SHA-256 that
         the bytes should have. Where the module is there already nothing changes."""
-        with self._store.usage.pin(digest):
-            state = self._store.state(digest, VERSION)
-            if state.present or upload.digest != digest:
-                upload.commit(digest, label)
-                return self._admit(digest, None, new=not state.present)
-            self._raise_remembered(state.failure)
-            with self._begin_index(upload, digest) as ahead:
-                upload.commit(digest, label)
-                return self._admit(digest, None, new=True, ahead=ahead)
+        upload.check_digest(digest)
+        with (
+            self._store.adding(digest, VERSION) as arrival,
+            self._begin_index(upload, digest) if arrival.is_new else nullcontext() as ahead,
+        ):
+            arrival.commit(upload, digest, label)
+            return self._indexed(arrival, digest, ahead=ahead)
 
     def _begin_index(self, upload: Upload, digest: str) -> AbstractContextManager[IndexAhead | None]:
         """The index of a module that is whole and hashed, begun while the disk takes it in: where somebody else makes
@@ -318,12 +314,14 @@ class IndexManager:
             self._outlined.forget(digest)
             self._cache.forget(digest)
 
-    def ask(self, digest: str, question: WorkerRequest[T], data: bytes | None = None) -> T:
-        """A question about the bytes themselves; ``data`` are they, where they are at hand. Where the stored ones turn
+    def ask(self, digest: str, question: WorkerRequest[T], fresh: ModuleFile | None = None) -> T:
+        """A question about the bytes themselves; ``fresh`` are they, where they are at hand. Where the stored ones turn
         out to be damaged they are set aside, and ``DataLoss`` is raised."""
         try:
+            if fresh is not None:
+                return self._reader.ask(fresh, question)
             with self._store.file(digest) as path:
-                return self._reader.ask(ModuleFile(digest, str(path), data), question)
+                return self._reader.ask(ModuleFile(digest, str(path)), question)
         except DataLoss:
             self._store.set_aside(digest)
             raise
@@ -340,23 +338,19 @@ class IndexManager:
             self._outlined.forget(digest)
             self._cache.forget(digest)
 
-    def _admit(self, digest: str, data: bytes | None, *, new: bool, ahead: IndexAhead | None = None) -> ModuleSummary:
-        """Index a module that was just added and note its format; a ``new`` one that cannot be indexed is refused.
-        ``data``: its bytes, where they are in memory; ``ahead``: its index, where that was begun."""
-        fresh = data if new else None
-        try:
-            known = None if new else self.get_open(digest)
-            outline = None if known or ahead else self._outline(digest, fresh)
-            summary = (known or outline or self._open_or_build(digest, fresh, ahead)).summary
-            if ahead is None or not ahead.is_admitted:
-                self._store.admit(digest, summary.format)
-        except SymdError as error:
-            if new:
-                self._store.refuse(digest, VERSION, error)
-            raise
+    def _indexed(
+        self, arrival: Arrival, digest: str, fresh: ModuleFile | None = None, ahead: IndexAhead | None = None
+    ) -> ModuleSummary:
+        """Index a module that is being added, and say with which format it is admitted. ``fresh``: its bytes, where
+        they are in memory; ``ahead``: its index, where that was begun."""
+        known = None if arrival.is_new else self.get_open(digest)
+        outline = None if known or ahead else self._outline(digest, fresh)
+        summary = (known or outline or self._open_or_build(digest, fresh, ahead)).summary
+        if ahead is None or not ahead.is_admitted:
+            arrival.format = summary.format
         return summary
 
-    def _open_or_build(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
+    def _open_or_build(self, digest: str, fresh: ModuleFile | None, ahead: IndexAhead | None = None) -> Index:
         """Open the stored index or build one, one thread at a time. ``fresh`` are the bytes of a module of which
         nothing is stored or remembered yet."""
         with self._locks.hold(digest):
@@ -388,51 +382,50 @@ class IndexManager:
         except DataLoss:
             return None
 
-    def _build_once(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
+    def _build_once(self, digest: str, fresh: ModuleFile | None, ahead: IndexAhead | None = None) -> Index:
         """Build the index as a counted attempt, or take what another process has built. Raises a remembered failure."""
         if fresh is None:
-            self._raise_remembered(self._store.failure(digest, VERSION))
+            self._store.raise_failure(digest, VERSION)
         with self._attempts.one(digest, partial(self._built_by_other_process, digest)) as attempt:
             if attempt.made is not None:
                 return attempt.made
-            return self._build(digest, fresh, ahead if attempt.memory is None else None, attempt.memory)
+            return self._build(digest, fresh, ahead, attempt)
 
-    def _build(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None, memory: int | None = None) -> Index:
-        """Build the index and write it into the store, or keep that of ``ahead``. ``memory``: bytes of address space
-        for the reader."""
-        if ahead is not None:
+    def _build(self, digest: str, fresh: ModuleFile | None, ahead: IndexAhead | None, attempt: BuildAttempt) -> Index:
+        """Build the index, or take that of ``ahead``, and keep it in the store."""
+        file = attempt.file
+        if ahead is not None and attempt.memory is None:
             file = ahead.index()
-            found = self._open_new(digest, file)
-            ahead.is_admitted = self._store.keep_index(file, digest, VERSION, found.summary.format)
-            return found
-        with self._store.new_index(digest, VERSION) as file:
-            self.ask(digest, MakeIndex(str(file.path), memory=memory), fresh)
-            return self._open_new(digest, file)
-
-    def _open_new(self, digest: str, file: IncomingFile) -> Index:
-        """Open an index file that was just written. Raises ``DataLoss`` where it does not read."""
-        found = self._try_open(digest, file.mapped())
-        if found is None:
-            raise DataLoss("the index that was just written does not read", where=digest, hint="try again")
+        else:
+            self.ask(digest, MakeIndex(str(file.path), memory=attempt.memory), fresh)
+        opened = Index.checked if fresh is None and ahead is None else Index.described
+        try:
+            found = opened(_stored(file), digest)
+        except DataLoss:
+            message = "the index that was just written does not read"
+            raise DataLoss(message, where=digest, hint="try again") from None
+        is_kept = self._store.keep_index(file, digest, VERSION, "" if ahead is None else found.summary.format)
+        if ahead is not None:
+            ahead.is_admitted = is_kept
         return found
 
     def _built_by_other_process(self, digest: str) -> Index | None:
         """The stored index, if another process has built it; raises the failure that it remembered instead."""
-        self._raise_remembered(self._store.failure(digest, VERSION))
+        self._store.raise_failure(digest, VERSION)
         return self._try_open(digest, self._store.index(digest, VERSION))
 
-    def _outline(self, digest: str, fresh: bytes | None) -> Outlined | None:
+    def _outline(self, digest: str, fresh: ModuleFile | None) -> Outlined | None:
         """The module opened and not decoded; None when it has an index, or is of few code objects."""
         known = self._outlined.get(digest)
         if known is not None:
             return known
         if fresh is None and self._store.index(digest, VERSION) is not None:
             return None
-        data = fresh or self._store.data(digest)
+        data = (fresh and fresh.data) or self._store.data(digest)
         if len(data) <= _SMALL_MODULE_BYTES or data[:4] == MAGIC:
             return None
         if fresh is None:
-            self._raise_remembered(self._store.failure(digest, VERSION))
+            self._store.raise_failure(digest, VERSION)
         summary = self.ask(digest, Outline(), fresh)
         if summary is None:
             return None
@@ -462,16 +455,8 @@ class IndexManager:
         with suppress(SymdError):
             self.whole(digest)
 
-    def _raise_remembered(self, failure: SymdError | None) -> None:
-        """Raise the failure, where one is remembered, unless the limit that it names has been raised since."""
-        if failure is not None and not _was_raised(failure, self._limits):
-            raise failure
 
-
-def _was_raised(failure: SymdError, limits: Limits) -> bool:
-    """Whether a failure names a limit and the value that it had, and the limit is higher by now."""
-    name, value = failure.metadata.get("limit", ""), failure.metadata.get("value", "")
-    try:
-        return float(getattr(limits, name)) > float(value)
-    except (AttributeError, ValueError):
-        return False
+def _stored(file: IncomingFile) -> memoryview | bytes:
+    """What was written into the file of an index."""
+    path = file.path
+    return path.read_bytes() if path.stat().st_size <= MAX_COPIED_INDEX else file.mapped()

@@ -9,33 +9,38 @@ from symd.model.light_typing import Any, TypeVar, overload
 _Item = TypeVar("_Item")
 
 
-class LazyMapping(Mapping[str, "Any"]):
-    """A mapping that ``read`` returns, called when the mapping is first used. Equal to any mapping that holds the
-    same."""
+class Lazy:
+    """What ``read`` returns, called when somebody first looks."""
 
     __slots__ = ("_known", "_read")
 
-    def __init__(self, read: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, read: Callable[[], Any]) -> None:
         self._read = read
-        self._known: dict[str, Any] | None = None
+        self._known: Any = None
 
-    def plain(self) -> dict[str, Any]:
-        """The dictionary itself."""
+    def plain(self) -> Any:
+        """The dictionary or the tuple itself."""
         if self._known is None:
             self._known = self._read()
         return self._known
-
-    def __getitem__(self, name: str) -> Any:
-        return self.plain()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.plain())
 
     def __len__(self) -> int:
         return len(self.plain())
 
     def __repr__(self) -> str:
         return repr(self.plain())
+
+
+class LazyMapping(Lazy, Mapping[str, "Any"]):
+    """A mapping that is read when it is first used. Equal to any mapping that holds the same."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Any:
+        return self.plain()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.plain())
 
 
 class PackedRecords:
@@ -62,7 +67,7 @@ class PackedMapping(LazyMapping):
 
     def packed(self) -> dict[str, Any]:
         """What was read. ``read``, and whatever it knows, is forgotten."""
-        known = super().plain()
+        known: dict[str, Any] = super().plain()
         self._read = _nothing
         return known
 
@@ -90,37 +95,21 @@ def _nothing() -> dict[str, Any]:
     return {}
 
 
-class LazySequence(Sequence["_Item"]):
-    """A sequence that ``read`` returns, called when the first of its items is asked for. Equal to any sequence that
-    holds the same."""
+class LazySequence(Lazy, Sequence["_Item"]):
+    """A sequence that is read when the first of its items is asked for. Equal to any sequence that holds the same."""
 
-    __slots__ = ("_known", "_read")
-
-    def __init__(self, read: Callable[[], tuple[_Item, ...]]) -> None:
-        self._read = read
-        self._known: tuple[_Item, ...] | None = None
-
-    def plain(self) -> tuple[_Item, ...]:
-        """The items themselves."""
-        if self._known is None:
-            self._known = self._read()
-        return self._known
+    __slots__ = ()
 
     @overload
     def __getitem__(self, at: int) -> _Item: ...
     @overload
     def __getitem__(self, at: slice) -> Sequence[_Item]: ...
     def __getitem__(self, at: int | slice) -> _Item | Sequence[_Item]:
-        return self.plain()[at]
-
-    def __len__(self) -> int:
-        return len(self.plain())
+        found: _Item | Sequence[_Item] = self.plain()[at]
+        return found
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self.plain() == tuple(other)
+        return isinstance(other, Sequence) and bool(self.plain() == tuple(other))
 
     def __hash__(self) -> int:
         return hash(self.plain())
-
-    def __repr__(self) -> str:
-        return repr(self.plain())

@@ -2,7 +2,7 @@
 numbers under their own names."""
 
 from symd.formats.elf.constants import MAGIC
-from symd.formats.elf.contents import DebugLink, Note, Symbol, debug_link, notes_of, string_at, symbol_names
+from symd.formats.elf.contents import DebugLink, Note, Symbol, debug_link, notes_of, string_at
 from symd.formats.elf.reader import (
     Elf,
     ElfSegment,
@@ -34,5 +34,4 @@ __all__ = (
     "section_headers",
     "section_names",
     "string_at",
-    "symbol_names",
 )

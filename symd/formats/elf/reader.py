@@ -5,7 +5,6 @@ Source: System V ABI, gABI 4.1/draft, chapters 4 and 5."""
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
@@ -40,7 +39,7 @@ from symd.formats.elf.constants import (
     SHT_ZEBIN_ZEINFO,
 )
 from symd.formats.elf.contents import Note, Symbol, decompressed, notes_in, strings_at
-from symd.model.code import Section
+from symd.model.code import ImageBytes, Section
 from symd.model.light_typing import Any, NamedTuple
 
 SECTION_HEADER_64 = struct.Struct("<IIQQQQIIQQ")
@@ -59,9 +58,6 @@ _EMPTY_OF_MACHINE = {EM_CUDA: _EMPTY | {SHT_CUDA_GLOBAL, SHT_CUDA_SHARED}}
 _ADDRESS_SPACE_BYTES = 1 << 64
 _SYMBOL: Callable[[tuple[Any, ...]], Symbol] = partial(tuple.__new__, Symbol)
 """Makes a symbol of its fields, in half of the time."""
-_MANY_BYTES = 256 << 10
-"""Bytes of a section in a mapped file from which on its pages are given back; smaller ones share their pages with other
-sections, which are looked at next."""
 _HEADER_STEPS = 8
 """Work units charged per section header."""
 _STEPS = {SHT_SYMTAB: 1, SHT_DYNSYM: 1, SHT_NOTE: 6, SHT_CUDA_INFO: 12, SHT_ZEBIN_ZEINFO: 12}
@@ -305,22 +301,12 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
     steps = sum([_STEPS[fields[1]] * fields[5] // 6 for fields in headers if fields[1] in _STEPS])
     budget.spend(_HEADER_STEPS * len(headers) + steps, where)
     empty = _EMPTY_OF_MACHINE.get(header.machine, _EMPTY)
-    found, are_sound, packed = core.sections(headers, names, empty, len(data), partial(_content, data), Section)
+    found, are_sound, packed = core.sections(headers, names, empty, len(data), ImageBytes(data), Section)
     if not are_sound:
         _check_sections(data, headers, names, empty, where)
     for number in packed:
         found[number] = decompressed(found[number], header.bits, budget, _place(where, number, names[number]))
     return tuple(found)
-
-
-def _content(data: bytes, begin: int, end: int) -> bytes:
-    """A copy of ``data[begin:end]``. Many pages of a mapped file are given back, as the copy takes their place."""
-    mapped: object = data
-    found = data[begin:end]
-    if len(found) >= _MANY_BYTES and isinstance(mapped, mmap.mmap):
-        start = begin // mmap.PAGESIZE * mmap.PAGESIZE
-        mapped.madvise(mmap.MADV_DONTNEED, start, end - start)
-    return found
 
 
 def _place(where: str, number: int, name: str) -> str:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import compress, pairwise
 
 from symd.errors import HashMismatch, Malformed, NoDebugData, SymdError
 from symd.formats.budget import Budget
-from symd.formats.spirv.grammar import Debug, Decoration, FunctionParameterAttribute, Op
-from symd.formats.spirv.words import Words, parse, text
-from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
+from symd.formats.spirv.grammar import Debug, DebugSet, Decoration, FunctionParameterAttribute, Op
+from symd.formats.spirv.words import DebugInstruction, Words, parse, text
+from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Function, ImageBytes, Kernel, Section
 from symd.model.identities import ObjectPath
 from symd.model.light_typing import Any, NamedTuple
 from symd.model.texts import counted, plural
@@ -63,7 +63,7 @@ def code_object(data: bytes, budget: Budget, name: str = "", *, outline: bool = 
     words, functions, points = parsed.words, parsed.functions, parsed.entries
     _refuse_cut_off(words, points)
     major, minor = words.version
-    whole = Section(0, "", _PROGBITS, _LOADED | _CODE, 0, len(data), lambda begin, end: data[begin:end], end=len(data))
+    whole = Section(0, "", _PROGBITS, _LOADED | _CODE, 0, len(data), ImageBytes(data), end=len(data))
     return CodeObject(
         path=ObjectPath(""),
         format="spirv",
@@ -85,11 +85,71 @@ def parsed_module(code: CodeObject) -> SpirvModule:
     return code.parsed if isinstance(code.parsed, SpirvModule) else SpirvModule(parse(code.data))
 
 
-def own_and_described(code: CodeObject) -> tuple[SpirvModule, SpirvModule]:
-    """The module behind a code object, and that which has its debug data: itself, or the one that it was joined with.
-    Raises Malformed."""
+class DebugWords(NamedTuple):
+    """What the debug data of a code object is decoded from, as plain values."""
+
+    columns: tuple[array[int], array[int], array[int], array[int]]
+    """The module's instructions, as ``Words`` has them."""
+    end: int
+    """The byte offset after the last of them."""
+    functions: Mapping[int, Body]
+    sets: Mapping[int, DebugSet]
+    strings: Mapping[int, str]
+    constants: Mapping[int, int]
+    """Empty where no set refers to constants."""
+    described: Sequence[DebugInstruction]
+    """The debug instructions that describe files, functions and scopes."""
+    sources: Sequence[tuple[str, list[str]]]
+    """The files that OpSource has texts of, each with the pieces of one."""
+    moved: tuple[array[int], array[int]] | None
+    """Where the module was joined with the code object: the byte offsets (u64) of the instructions of its functions,
+    and those of the same in the code object; behind the last its end."""
+
+
+_DESCRIBED = (
+    Debug.TypeTemplate, Debug.Function, Debug.LexicalBlock, Debug.LexicalBlockDiscriminator, Debug.InlinedAt,
+    Debug.Source, Debug.FunctionDefinition, Debug.SourceContinued,
+)  # fmt: skip
+
+
+def debug_words(code: CodeObject) -> DebugWords:
+    """What the debug data of a code object is decoded from: its own module, or the one that it was joined with. Raises
+    Malformed."""
     own, section = parsed_module(code), code.section(_SEPARATE)
-    return own, own if section is None else SpirvModule(parse(section.data))
+    module = own if section is None else SpirvModule(parse(section.data))
+    words = module.words
+    return DebugWords(
+        columns=words.columns,
+        end=words.end,
+        functions=module.functions,
+        sets=words.debug_sets,
+        strings=words.strings,
+        constants=words.constants if any(each.numbers_are_ids for each in words.debug_sets.values()) else {},
+        described=[*words.debug_instructions(*_DESCRIBED)],
+        sources=_sources(words),
+        moved=None if section is None else (_code_offsets(words), _code_offsets(own.words)),
+    )
+
+
+def _sources(words: Words) -> list[tuple[str, list[str]]]:
+    """OpSource: language, version, file, text; each OpSourceContinued after it goes on."""
+    found: list[tuple[str, list[str]]] = []
+    pieces: list[str] = []
+    for number, ops in words.each(Op.Source, Op.SourceContinued):
+        if words.opcode[number] == Op.SourceContinued:
+            pieces.append(text(ops)[0])
+        elif len(ops) > 3:
+            pieces = [text(ops[3:])[0]]
+            found.append((words.strings.get(ops[2], ""), pieces))
+        else:
+            pieces = []
+    return [(file, parts) for file, parts in found if file]
+
+
+def _code_offsets(words: Words) -> array[int]:
+    """The byte offsets (u64) of the instructions of all functions, and of their end."""
+    numbers = code_numbers(words)
+    return array("Q", map(words.offset, (*numbers, *(number + 1 for number in numbers[-1:]))))
 
 
 def with_debug(code: CodeObject, data: bytes) -> CodeObject:

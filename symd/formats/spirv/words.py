@@ -30,16 +30,15 @@ class Words:
         """``rest`` is how many bytes of another word there are."""
         self.words, self.swapped = words, swapped
         self.start, self.opcode, self.count, stop = core.split(words, HEADER_WORDS)
+        self.columns = words, self.start, self.opcode, self.count
+        """The instructions as the core takes them: words, and where each begins and how long it is."""
+        self.end = (self.start[-1] + self.count[-1]) * 4 if self.start else HEADER_WORDS * 4
+        """The byte offset after the last whole instruction."""
         self.problem, self.problem_at = "", 0
         if stop < len(words):
             self.problem, self.problem_at = _why(words[stop] >> 16, len(words) - stop), 4 * stop
         elif rest:
             self.problem, self.problem_at = f"the file ends with {counted(rest, 'byte')} of a word", 4 * len(words)
-
-    @property
-    def columns(self) -> tuple[array[int], array[int], array[int], array[int]]:
-        """The instructions as the core takes them: words, and where each begins and how long it is."""
-        return self.words, self.start, self.opcode, self.count
 
     @property
     def version(self) -> tuple[int, int]:
@@ -56,11 +55,6 @@ class Words:
     def offset(self, number: int) -> int:
         """The instruction's byte offset; the end of the module for the number after the last."""
         return self.start[number] * 4 if number < len(self.start) else self.end
-
-    @property
-    def end(self) -> int:
-        """The byte offset after the last whole instruction."""
-        return (self.start[-1] + self.count[-1]) * 4 if self.start else HEADER_WORDS * 4
 
     def operands(self, number: int) -> list[int]:
         start = self.start[number]
@@ -133,12 +127,6 @@ class Words:
         return core.of_sets(
             self.words, self.start, self.count, self._numbers_of(Op.ExtInst), self.debug_sets, bytes(table)
         )
-
-    def value(self, operands: tuple[int, ...], at: int, by_id: bool) -> int:
-        """A number among the operands of a debug instruction; 0 where it is missing or is no plain constant."""
-        if at >= len(operands):
-            return 0
-        return self.constants.get(operands[at], 0) if by_id else operands[at]
 
 
 class DebugInstruction(NamedTuple):

@@ -9,13 +9,21 @@ from typing import Any
 from symd.model.addresses import ByAddress, ByKernel, BySection, Query
 from symd.model.contexts import ContextRecord, Load, LoadInContext
 from symd.model.json import to_json
-from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.model.summaries import (
+    ContainerSummary,
+    KernelSummary,
+    ModuleRecord,
+    ModuleSummary,
+    ObjectSummary,
+    SectionAddresses,
+)
 from symd.model.watches import LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved, Watching
 
 _FACTS = KernelSummary._fields.index("facts")
 _PLACE = (*KernelSummary._fields[:_FACTS], *KernelSummary._fields[_FACTS + 1 :])
 """What is in front of a kernel's facts: the other fields of the record, by their names. A fact of such a name is
 not shown."""
+_TAKEN = frozenset((*_PLACE, "address"))
 _KEPT_TEXTS = 1024
 """Some hundred bytes to some thousand each."""
 
@@ -33,15 +41,16 @@ def module_json(file: str, module: ModuleSummary) -> dict[str, Any]:
     }
 
 
-def module_pieces(file: str, module: ModuleSummary) -> Iterator[str]:
+def module_pieces(file: str, module: ModuleSummary, addresses: SectionAddresses | None = None) -> Iterator[str]:
     """The text of ``module_json`` in pieces, one a kernel: of a library with tens of thousands no more is made at a
-    time."""
+    time. With the ``addresses`` of sections kernels have their object addresses too."""
     without = module_json(file, module._replace(objects=()))
-    yield from _with_array(without, "objects", (_object_pieces(item) for item in module.objects))
+    yield from _with_array(without, "objects", (_object_pieces(item, addresses) for item in module.objects))
 
 
-def _object_pieces(item: ObjectSummary) -> Iterator[str]:
-    return _with_array(object_json(item._replace(kernels=())), "kernels", zip(map(_KernelTexts().text, item.kernels)))
+def _object_pieces(item: ObjectSummary, addresses: SectionAddresses | None) -> Iterator[str]:
+    texts = _KernelTexts(None if addresses is None else addresses.get(item.path, {}))
+    return _with_array(object_json(item._replace(kernels=())), "kernels", zip(map(texts.text, item.kernels)))
 
 
 class _KernelTexts:
@@ -49,18 +58,25 @@ class _KernelTexts:
     dictionary, or the same list of arguments in several: each is written once, as long as not too many different ones
     come."""
 
-    def __init__(self) -> None:
+    def __init__(self, addresses: Mapping[int, int] | None) -> None:
+        self._addresses = addresses
+        """The addresses of sections by their numbers; all others are at 0. None: kernels are written without one."""
         self._known: dict[int, tuple[object, str]] = {}
         """What was written by its number (``id``); it stays, so that nothing else gets that."""
 
     def text(self, kernel: KernelSummary) -> str:
         facts = kernel.facts
-        if type(facts) is not dict or not facts or not facts.keys().isdisjoint(_PLACE):
-            return to_json(kernel_json(kernel))
+        if type(facts) is not dict or not facts or not facts.keys().isdisjoint(_TAKEN):
+            return to_json(kernel_json(kernel, self._address(kernel)))
         values = zip(_PLACE, (*kernel[:_FACTS], *kernel[_FACTS + 1 :]), strict=True)
         place = [f'"{name}": {value if type(value) is int else to_json(value)}' for name, value in values]
+        if self._addresses is not None:
+            place.append(f'"address": {self._address(kernel)}')
         known = self._known.get(id(facts)) or self._remember(facts, self._facts(facts))
         return f"{{{', '.join(place)}, {known[1]}}}"
+
+    def _address(self, kernel: KernelSummary) -> int | None:
+        return None if self._addresses is None else self._addresses.get(kernel.section_index, 0) + kernel.offset
 
     def _facts(self, facts: dict[str, Any]) -> str:
         """What is between the braces. A list that comes last, as arguments do, is written by itself once it came
@@ -118,10 +134,13 @@ def object_json(item: ObjectSummary) -> dict[str, Any]:
     }
 
 
-def kernel_json(kernel: KernelSummary) -> dict[str, Any]:
-    """The kernel's name and place, then whatever its format says of it; a fact never hides a field of the record."""
+def kernel_json(kernel: KernelSummary, address: int | None = None) -> dict[str, Any]:
+    """The kernel's name and place, with its object address where that is given, then whatever its format says of it; a
+    fact never hides what is before it."""
     fields = kernel._asdict()
     facts = fields.pop("facts")
+    if address is not None:
+        fields["address"] = address
     return {**fields, **{name: value for name, value in facts.items() if name not in fields}}
 
 

@@ -45,12 +45,12 @@ class Placement(NamedTuple):
     base: Sequence[int] | None
 
 
-def placed(answers: Answers, question: ColumnQuestion | None, module: U32 | None) -> Placement:
+def placed(answers: Answers, question: ColumnQuestion | None, module: U32 | None, queries: int) -> Placement:
     """The places of answers to ``question``, where that was a column; ``module`` has the number of each one's, where
-    there are several."""
+    there are several. They answer so many ``queries``: those that are the same have one answer."""
     if question is not None and len(answers):
         origins = len(question.origins) or 1
-        for numbers, count, key in _groupings(answers, question, module, origins):
+        for numbers, count, key in _groupings(answers, question, module, origins, queries):
             found = _in_groups(answers, question, module, numbers, count)
             if found is not None:
                 return Placement(found[0], key, numbers if key is Key.OWN else None, *found[1:])
@@ -58,7 +58,7 @@ def placed(answers: Answers, question: ColumnQuestion | None, module: U32 | None
 
 
 def _groupings(
-    answers: Answers, question: ColumnQuestion, module: U32 | None, origins: int
+    answers: Answers, question: ColumnQuestion, module: U32 | None, origins: int, queries: int
 ) -> Iterator[tuple[U32 | None, int, Key]]:
     """Ways to number the answers, so that all of one number may lie in one place: by origin (None: all have one), by
     what they lie in, by both, and by location, where there are many more answers than locations."""
@@ -70,7 +70,7 @@ def _groupings(
     if question.origin is not None and count * origins <= DENSE:
         yield lies * origins + question.origin, count * origins, Key.OWN
     count = len(answers.locations)
-    if count <= DENSE and len(answers) > ANSWERS_A_LOCATION * count:
+    if count <= DENSE and queries > ANSWERS_A_LOCATION * count:
         yield answers.location, count, Key.LOCATION
 
 

@@ -206,51 +206,68 @@ def write_columns(
     answers: Answers | DeviceAnswers,
     question: ColumnQuestion | None = None,
     table: bytes | None = None,
+    number: U32 | None = None,
 ) -> None:
     """Write the answers as columns into an empty message. ``question`` is the column that was asked, where one was.
     ``table`` is a message that stands for the whole table of locations; without it those that answers point to are
-    gathered into one of their own."""
+    gathered into one of their own. ``number`` has for each of more queries the number of its answer, where none has
+    candidates."""
     message.SetInParent()
     found = answers.answers if isinstance(answers, DeviceAnswers) else answers
     module = None
     if isinstance(answers, DeviceAnswers):
         module = answers.module
         message.modules.extend(["", *map(module_name, answers.modules)])
-        _write_device(message, answers, question)
+        _write_device(message, answers, question, number)
+    count = len(found) if number is None else len(number)
     if table is not None:
         message.locations.MergeFromString(table)
-        message.location = pack(found.location)
-        _write_columns(message, found, placed(found, question, module), None)
+        message.location = _column(found.location, number)
+        _write_columns(message, found, placed(found, question, module, count), None, number)
     elif len(found) <= PLAIN_PYTHON_ANSWERS and module is None:
         _write_few(message, found)
     else:
         part, renumbered = subset(found.locations, found.location)
         write_table(message.locations, part)
-        message.location = pack_taken(renumbered, found.location)
-        _write_columns(message, found, placed(found, question, module), renumbered)
+        if number is None:
+            message.location = pack_taken(renumbered, found.location)
+        else:
+            message.location = pack_taken(renumbered[found.location], number)
+        _write_columns(message, found, placed(found, question, module, count), renumbered, number)
+
+
+def _column(values: NDArray[Any], number: U32 | None) -> bytes:
+    """A column of one value an answer, or of that of the answer that each query has the ``number`` of."""
+    return pack(values) if number is None else pack_taken(values, number)
 
 
 def _write_columns(
-    message: answer_pb2.PackedAnswers, answers: Answers, placement: Placement, renumbered: U32 | None
+    message: answer_pb2.PackedAnswers,
+    answers: Answers,
+    placement: Placement,
+    renumbered: U32 | None,
+    number: U32 | None,
 ) -> None:
     """Everything but the locations, each of which travels as its number in ``renumbered``; None: as its own."""
-    message.count = len(answers)
+    message.count = len(answers) if number is None else len(number)
     numbers = placement.text_section
     used = [number for number in dict.fromkeys(numbers) if number]
     _write_sections(message, [answers.text_sections[number - 1] for number in used])
     sent = {number: at for at, number in enumerate(used, 1)}
     _write_places(message, [sent.get(number, 0) for number in numbers], placement.module, placement.base)
-    _write_place(message, placement, renumbered)
+    _write_place(message, placement, renumbered, number)
     if placement.base is None:
         offset = answers.offset if all(numbers) else np.where(answers.text_section, answers.offset, np.uint64(0))
-        message.offset = pack(offset) or bytes(len(offset))  # none at all would mean that places say them
+        message.offset = _column(offset, number) or bytes(message.count)  # none at all would mean that places say them
     message.candidates.extend(_candidates(answers))
 
 
-def _write_place(message: answer_pb2.PackedAnswers, placement: Placement, renumbered: U32 | None) -> None:
+def _write_place(
+    message: answer_pb2.PackedAnswers, placement: Placement, renumbered: U32 | None, number: U32 | None
+) -> None:
     """The column of places."""
     if placement.of_answer is not None:
-        message.place = pack_taken(placement.number, placement.of_answer)
+        message.place = _column(placement.number[placement.of_answer], number)
     elif placement.key is Key.ORIGIN:
         message.place, message.place_by_origin = pack(placement.number), True
     else:
@@ -269,10 +286,12 @@ def _write_places(
         message.places.add(module=module, text_section=section, base=bases[number] if bases is not None else 0)
 
 
-def _write_device(message: answer_pb2.PackedAnswers, answers: DeviceAnswers, question: ColumnQuestion | None) -> None:
+def _write_device(
+    message: answer_pb2.PackedAnswers, answers: DeviceAnswers, question: ColumnQuestion | None, number: U32 | None
+) -> None:
     whole = None if question is None else _shifted(question)
     if answers.address is not whole and not (whole is not None and np.array_equal(answers.address, whole)):
-        message.device_address = pack(answers.address)
+        message.device_address = _column(answers.address, number)
     for index, candidates in answers.candidates.items():
         message.device_candidates.add(index=index, candidates=map(to_device_candidate, candidates))
 

@@ -35,7 +35,7 @@ class HttpPrincipal(NamedTuple):
         """Raises PermissionDenied without that right."""
         if right not in self.rights:
             raise PermissionDenied(
-                f"{self.name} may not do that: it takes the right {right.value!r}",
+                f"{self.name} may not do that: it needs the right {right.value!r}",
                 where=where,
                 hint=f"{self.name} has {rights_text(self.rights) or 'no right'}",
                 metadata={"right": right.value, "client": self.name},

@@ -24,7 +24,7 @@ from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
 from symd.store.budgets import bytes_of_index, bytes_of_module
-from symd.store.catalogued import EarlierAttempts, Figures, ModuleStore
+from symd.store.catalogued import Attempt, Figures, ModuleStore
 from symd.store.connection import Connection
 from symd.store.eviction import Evicted, RemoveFile, chosen, note_evictions
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sha256_of, sweep
@@ -241,13 +241,13 @@ class SharedStore(ModuleStore):
         return replace(evicted, indexes=[*older, *evicted.indexes])
 
     @contextmanager
-    def attempt(self, digest: str, version: int) -> Iterator[EarlierAttempts]:
+    def attempt(self, digest: str, version: int) -> Iterator[Attempt]:
         """``waited`` also where an index is there by now: it was made between the question for it and the lock."""
-        with self._turn(checked_digest(digest)) as held:
+        with self._turn(checked_digest(digest)) as held, self.scratch() as file:
             with self._catalogue.writing(survives_power_cut=False) as connection:
                 before = rows.count_attempt(connection, checked_digest(digest), version)
                 made = rows.index_size(connection, checked_digest(digest), version) > 0
-            yield EarlierAttempts(*before, held.waited or made)
+            yield Attempt(*before, held.waited or made, file)
 
     @contextmanager
     def _turn(self, digest: Digest) -> Iterator[HeldLock]:

@@ -270,6 +270,29 @@ def test_call_files_are_looked_up_in_the_unit_s_own_table():
     assert [lines.files[number] for number in scopes.call_file] == ["", "/c1/b1.c", "", "", "/c0/a0.c", ""]
 
 
+@pytest.mark.parametrize("core", ["compiled", "uncompiled"])
+def test_a_line_or_a_file_that_a_definition_does_not_state_is_that_of_its_declaration(core):
+    """DWARF 5, 2.13.2: clang leaves the file out where a member function is defined in the file of its class."""
+    table = build_line_program([[Row(0), Row(4, end_sequence=True)]], files=[File("s.h"), File("s.cpp")])
+    declared = Die("subprogram", [*_declared(1, 4), At("declaration", "flag_present")], [], "declared")
+    stated = (_declared(line=20), _declared(file=2), _declared(2, 30), [])
+    definitions = [
+        Die("subprogram", [At("specification", "ref4", Ref("declared")), *own, *_code(8 * number, 8)])
+        for number, own in enumerate(stated)
+    ]
+    root = Die("compile_unit", [At("stmt_list", "sec_offset", 0)], [Die("class_type", [], [declared]), *definitions])
+    sections = build_dwarf([Unit(root)]).sections | {".debug_line": table.data}
+    with without_compiled_core() if core == "uncompiled" else nullcontext():
+        lines = read_lines(sections)
+        functions = read_scopes(sections, lines).functions
+    found = [(lines.files[file], line) for file, line in zip(functions.file, functions.line.tolist(), strict=True)]
+    assert found == [("s.h", 20), ("s.cpp", 4), ("s.cpp", 30), ("s.h", 4)]
+
+
+def _declared(file: int = 0, line: int = 0) -> list[At]:
+    return [At(f"decl_{what}", "data1", value) for what, value in (("file", file), ("line", line)) if value]
+
+
 def test_a_very_deep_tree_is_followed():
     abbreviations = (
         b"\x01\x11\x01\0\0" + b"\x02\x0b\x01\0\0" + b"\x03\x1d\x00\x11\x01\x12\x0b\0\0" + b"\x04\x2e\x01\0\0" + b"\0"

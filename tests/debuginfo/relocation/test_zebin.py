@@ -13,8 +13,9 @@ from symd.debuginfo import layout, reading
 from symd.debuginfo.dwarf.units import external_functions, read_units
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.verify import second_opinion
-from symd.errors import SymdError, Unsupported
+from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats import containers
+from symd.model.code import CodeObject
 from tests.builders.hostile import flips
 from tests.debuginfo.dwarf.decode import by_name
 
@@ -79,3 +80,34 @@ def test_damaged_units_are_read_or_refused(name: str) -> None:
         except SymdError:
             refused += 1
     assert 0 < refused < 300
+
+
+def with_contents(code: CodeObject, contents: dict[int, bytes]) -> CodeObject:
+    """The object with other contents of some sections."""
+    return code._replace(
+        sections=tuple(each.changed(content=contents.get(each.index, each.content)) for each in code.sections)
+    )
+
+
+def test_symbols_that_their_table_does_not_have_name_nothing() -> None:
+    """The unit's function says then which kernel it belongs to."""
+    code = containers.unpack((KERNELS / "bodies" / "igc2-dg2-O0.zebin").read_bytes()).objects[0]
+    symtab = code.section(".symtab")
+    assert symtab is not None
+    lost = with_contents(code, {symtab.index: b""})
+    assert len(lost.kernels) == 3
+    assert by_name(relocated(lost, layout.assign(lost))) == by_name(relocated(code, layout.assign(code)))
+
+
+def test_names_of_symbols_that_overlap_beyond_measure_are_refused() -> None:
+    """Each relocation is one of text, and names another symbol, whose name is one character shorter."""
+    code = containers.unpack((KERNELS / "raycast" / "igc2-dg2-O0.zebin").read_bytes()).objects[0]
+    table, symtab = code.section(".rela.debug_info"), code.section(".symtab")
+    assert table is not None
+    assert symtab is not None
+    entries = [struct.unpack_from("<QQq", table.data, at) for at in range(0, len(table.data), 24)]
+    data = b"".join(struct.pack("<QQq", at, number << 32 | 1, addend) for number, (at, _, addend) in enumerate(entries))
+    rows = b"".join(struct.pack("<I20x", number) for number in range(len(entries)))
+    long = with_contents(code, {table.index: data, symtab.index: rows, symtab.link: b"x" * 100_000})
+    with pytest.raises(Malformed, match="overlap"):
+        relocated(long, layout.assign(long))

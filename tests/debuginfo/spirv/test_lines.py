@@ -66,8 +66,12 @@ def code_object(data: bytes) -> CodeObject:
     return found
 
 
+def read(code: CodeObject) -> DebugInfo:
+    return lines.read(code, lines.debug_words(code))
+
+
 def decoded(name: str) -> DebugInfo:
-    return lines.read(code_object((BIN / f"{name}.spv").read_bytes()))
+    return read(code_object((BIN / f"{name}.spv").read_bytes()))
 
 
 def listings(name: str, folder: Path) -> list[list[Instruction]]:
@@ -262,7 +266,7 @@ def test_no_function_has_a_line_of_another_where_spirv_opt_inlined(
     environment = "--target-env=vulkan1.3"
     tools.output(tools.require("glslangValidator"), "-gVS", "--target-env", "vulkan1.3", source, "-o", made)
     tools.output(tools.require("spirv-opt"), environment, *passes, made, "-o", optimized)
-    info = lines.read(code_object(optimized.read_bytes()))
+    info = read(code_object(optimized.read_bytes()))
     judged = 0
     for item in by_spirv_dis(optimized):
         location, frames = location_at(info, item.offset), frames_at(info, item.offset)
@@ -282,7 +286,7 @@ def test_a_line_left_over_behind_a_scope_stays_where_the_function_itself_has_it(
 %x4 = OpIAdd %u32 %c7 %c7"""
     for at, line in (("%i0", "%c7"), ("", "%c9")):
         text = CIRCLES.format(items=f"%c9 = OpConstant %u32 9\n{items}", scope=code.format(at=at, line=line))
-        rows = lines.read(code_object(assemble(text, "spv1.5"))).rows
+        rows = read(code_object(assemble(text, "spv1.5"))).rows
         assert rows.flags.tolist() == [RowFlag.IS_STMT, RowFlag.END_SEQUENCE]
 
 
@@ -298,7 +302,7 @@ OpLine %file 8 1
 %x5 = OpExtInst %void %dbg DebugLine %src %c7 %c7 %c7 %c7
 %x6 = OpIAdd %u32 %c7 %c7
 %x7 = OpExtInst %void %dbg DebugNoLine"""
-    rows = lines.read(code_object(assemble(CIRCLES.format(items="", scope=code), "spv1.5"))).rows
+    rows = read(code_object(assemble(CIRCLES.format(items="", scope=code), "spv1.5"))).rows
     assert rows.line.tolist() == [9, 0, 8, 7, 0]
     assert np.diff(rows.offset.astype(int)).tolist() == [20 + 20, 20 + 16, 20 + 40, 20 + 20]
 
@@ -338,7 +342,7 @@ def test_damaged_modules_end_in_an_error_of_the_tree_or_in_an_answer(path: Path)
             at = luck.randrange(len(damaged) or 1)
             damaged[at : at + 1] = bytes((luck.randrange(256),))
         try:
-            info = lines.read(code_object(bytes(damaged)))
+            info = read(code_object(bytes(damaged)))
         except SymdError:
             continue
         assert len(info.rows) <= 2 * len(data)
@@ -383,7 +387,7 @@ LINE, ADD, BRANCH = 8, (128, 5, 6, 7, 8), (249, 4)
     ],
 )
 def test_rows_of_tiny_modules(instructions: list[tuple[int, ...]], expected: list[tuple[int, int]]) -> None:
-    rows = lines.read(code_object(module(*instructions))).rows
+    rows = read(code_object(module(*instructions))).rows
     ends = rows.flags & RowFlag.END_SEQUENCE != 0
     assert [*zip(rows.offset.tolist(), np.where(ends, -1, rows.line.astype(int)).tolist(), strict=True)] == expected
 
@@ -426,13 +430,13 @@ INLINED = "%i{} = OpExtInst %void %dbg DebugInlinedAt %c7 %f %i{}"
     ids=["a block in itself", "two blocks in each other", "a template of itself"],
 )
 def test_scopes_in_a_circle_belong_to_no_function(items: str, scope: str) -> None:
-    info = lines.read(code_object(assemble(CIRCLES.format(items=items, scope=scope), "spv1.5")))
+    info = read(code_object(assemble(CIRCLES.format(items=items, scope=scope), "spv1.5")))
     assert len(info.scopes) == 0
 
 
 def test_calls_inlined_in_a_circle_are_cut_with_a_warning() -> None:
     items = INLINED.format(1, 2) + "\n" + INLINED.format(2, 1)
-    info = lines.read(code_object(assemble(CIRCLES.format(items=items, scope="%f %i1"), "spv1.5")))
+    info = read(code_object(assemble(CIRCLES.format(items=items, scope="%f %i1"), "spv1.5")))
     assert len(info.scopes) == 1
     assert "circle" in info.warnings[0]
 
@@ -441,7 +445,7 @@ def test_calls_inlined_in_a_circle_are_cut_with_a_warning() -> None:
 def test_calls_inside_one_another_are_read_up_to_256_and_cut_with_a_warning_beyond(depth: int, scopes: int) -> None:
     items = "\n".join(INLINED.format(at, at + 1) for at in range(depth - 1))
     items += f"\n%i{depth - 1} = OpExtInst %void %dbg DebugInlinedAt %c7 %f"
-    info = lines.read(code_object(assemble(CIRCLES.format(items=items, scope="%f %i0"), "spv1.5")))
+    info = read(code_object(assemble(CIRCLES.format(items=items, scope="%f %i0"), "spv1.5")))
     assert len(info.scopes) == scopes
     assert [str(depth) in warning for warning in info.warnings] == [True] * (depth > 256)
 

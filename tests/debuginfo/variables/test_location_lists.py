@@ -87,6 +87,19 @@ def test_addresses_past_the_end_of_the_address_space_begin_at_its_start():
     assert read == [ListEntry(0xF, 0x1F, REG5)]
 
 
+@pytest.mark.parametrize(("width", "unit"), [(4, NEWEST), (8, NEWEST._replace(offset_size=8))])
+def test_a_list_whose_number_the_table_does_not_have_is_none(width, unit):
+    """DWARF 5, 7.29: offset_entry_count says how many offsets there are. What follows them are lists."""
+    offsets = b"".join(at.to_bytes(width, "little") for at in (2 * width, 2 * width + 5))
+    data = (2).to_bytes(4, "little") + offsets + b"\x04\x10\x20\x01\x55" * 2
+    sections = DebugSections.of({".debug_loclists": data})
+    found = [location_lists.offset_of(sections, unit, 4, index) for index in (0, 1)]
+    assert found == [4 + 2 * width, 4 + 2 * width + 5]
+    for base, index in ((4, 2), (0, 0), (3, 0), (4, 1 << 63), (len(data) + 4, 0)):
+        with pytest.raises(Malformed):
+            location_lists.offset_of(sections, unit, base, index)
+
+
 def test_the_default_location_holds_where_no_other_entry_does():
     entries = (("offset_pair", 0x10, 0x20, REG5), ("default_location", REG6))
     found = listed("sec_offset", 5, *entries)

@@ -279,16 +279,21 @@ def test_ptx_registers_are_found_in_the_machines():
         machine_registers(table[:cut], "f", 0x10)
 
 
-def test_an_address_of_code_in_an_unlinked_object_is_named_by_section():
-    """The number that relocation wrote means something inside symd only."""
-    expression = b"\x03" + (FIRST_BASE + 0x24).to_bytes(8, "little") + b"\x9f"
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_an_address_of_code_in_an_unlinked_object_is_named_by_section(is_indexed):
+    """The number that relocation wrote means something inside symd only. It stands in ``.debug_addr`` for DW_OP_addrx,
+    which is DW_OP_addr otherwise (DWARF 5, 2.5.1.1)."""
+    address = (FIRST_BASE + 0x24).to_bytes(8, "little")
+    expression = (b"\xa1\0" if is_indexed else b"\x03" + address) + b"\x9f"
+    table = {".debug_addr": b"\x0c\0\0\0\x05\0\x08\0" + address}
     low = [At("low_pc", "addr", FIRST_BASE), At("high_pc", "data4", SIZE)]
     root = Die(
         "compile_unit",
         [At("name", "string", "k.c"), *low],
         [Die("subprogram", [At("name", "string", "f"), *low], [variable("p", At("location", "exprloc", expression))])],
     )
-    assert only(code(root)._replace(linked=False)).location == "(.text)+0x24"
+    found = code(root, version=5, sections=table)
+    assert only(found._replace(linked=False)).location == "(.text)+0x24"
 
 
 def declared(name: str, line: int, *attributes: At, tag: str = "variable") -> Die:

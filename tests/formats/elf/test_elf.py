@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import Malformed
-from symd.formats import elf
-from symd.model.code import Section
+from symd.formats.elf.contents import strings_at
 
 
 def names(strings: bytes, offsets: list[int]) -> list[str]:
-    rows = b"".join(struct.pack("<I20x", offset) for offset in offsets)
-    sections = (Section(0, "", 0, 0, 0, 0, b""), Section(1, ".strtab", 3, 0, 0, 0, strings))
-    return elf.symbol_names(Section(2, ".symtab", 2, 0, 0, 0, rows, link=1), sections, range(len(offsets) + 1))
+    return strings_at(strings, offsets, ".symtab")
 
 
 BYTES = st.lists(st.sampled_from([b"\0", b"a", b"bc", "é".encode(), "漢".encode(), b"\xff", b"\xe6\xbc"])).map(b"".join)

@@ -123,7 +123,7 @@ def test_a_module_that_all_ask_for_at_once_is_indexed_once(stores: Opened) -> No
     assert len({tuple(frames) for frames in answers}) == 1
     made = [name for store in opened for what, name in files_of(store).log if what == "add" and "index/" in name]
     assert made == [index_object(digest, VERSION)]
-    assert opened[0].state(digest, VERSION).failure is None
+    assert opened[0].failure(digest, VERSION) is None
 
 
 def test_a_lock_is_waited_for_here_and_elsewhere(database: str) -> None:

@@ -1,4 +1,4 @@
-"""Open indexes within a budget of bytes."""
+"""What an open index says of itself: its module's name, and the bytes that it takes."""
 
 from __future__ import annotations
 
@@ -9,58 +9,10 @@ from pathlib import Path
 
 from symd.config import Limits
 from symd.index import Index
-from symd.index.cache import IndexCache
 from symd.index.module import build_index
 from tests.query.small import E, Object, S, Scope, index
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
-
-
-def test_the_cache_keeps_what_fits_and_always_the_last() -> None:
-    data = build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits())
-    index = Index(data)
-    cache = IndexCache(index.weight * 2)
-    for name in ("a", "b", "c"):
-        cache.put(name, Index(data))
-    assert [cache.get(name) is not None for name in ("a", "b", "c")] == [False, True, True]
-    cache.get("b")
-    cache.put("d", Index(data))
-    assert [cache.get(name) is not None for name in ("b", "c", "d")] == [True, False, True]
-    tiny = IndexCache(1)
-    tiny.put("a", Index(data))
-    tiny.put("b", index)
-    assert len(tiny) == 1
-    assert tiny.get("b") is index
-
-
-def test_what_is_put_and_forgotten_leaves_nothing() -> None:
-    data = build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits())
-    cache = IndexCache(Index(data).weight * 3)
-    for name in "ab":
-        cache.put(name, Index(data))
-    cache.get("a")
-    for number in range(1000):
-        cache.put(str(number), Index(data))
-        cache.forget(str(number))
-    assert len(cache._oldest) < 100
-    for name in "cd":
-        cache.put(name, Index(data))
-    assert sorted(cache.digests()) == ["a", "c", "d"]
-
-
-def test_indexes_that_are_looked_at_once_each_share_a_turn() -> None:
-    """A number for each look would be made and freed where the processor has neither."""
-    data = build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits())
-    cache = IndexCache(Index(data).weight * 9)
-    for name in "abc":
-        cache.put(name, Index(data))
-    for name in "abc":
-        cache.get(name)
-    assert len({id(held.used) for held in cache._items.values()}) == 1
-    assert cache.asked() == ["a", "b", "c"]
-    assert cache.asked() == []
-    cache.get("b")
-    assert cache.asked() == ["b"]
 
 
 def test_a_summary_names_its_module_by_the_text_that_opened_the_index() -> None:
@@ -74,7 +26,7 @@ def test_a_description_counts_as_it_is_expanded() -> None:
     """Notes repeat the name of what they are about, so that a kilobyte of index may expand to megabytes of them."""
     image = (BIN.parents[1] / "amdgpu" / "bin" / "v4-gfx900.co").read_bytes()
     bundle = _bundle(("n" * 50_000, _bundle(*((f"{number}", b"damaged") for number in range(40)), ("good", image))))
-    index = Index(build_index(bundle, Limits()))
+    index = Index.checked(build_index(bundle, Limits()))
     notes = sum(map(len, index.summary.notes))
     assert notes > 10 * index.size
     assert index.weight > notes
@@ -106,7 +58,7 @@ def _many_rows(*of_call: tuple[int, int, int]) -> Index:
         Scope("outer", 0, 4 * ROWS, lines=(20, 40)),
         Scope("inner", 0x20, 0x40, parent=0, call_line=30, lines=(1, 10)),
     ]
-    return index(Object(rows=rows, scopes=scopes, size=4 * ROWS, kernels=[("k", 0, 4 * ROWS)]))
+    return Index.checked(index(Object(rows=rows, scopes=scopes, size=4 * ROWS, kernels=[("k", 0, 4 * ROWS)])).buffer)
 
 
 def _bundle(*entries: tuple[str, bytes]) -> bytes:
