@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 23
+VERSION = 24
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
 numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
 compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack; 5, the same under other
@@ -30,7 +30,9 @@ is DEBUG_DATA_ELSEWHERE; programs with ELF images among their data alone, fat bi
 of other ELF types, and compressed files are not remembered as refused any more; 22, code of a function symbol without
 debug data of its own has no line where a row of the function in front is stretched over it; 23, lines of inline
 assembly in LLVM's PTX are those of the call, and where clang's PTX, or SPIR-V of Slang, says nothing of inlined calls
-the function is INFERRED."""
+the function is INFERRED; 24, where PTX is of a version that cannot tell of inlined calls the function is INFERRED too,
+and not where NVIDIA's compilers label functions as LLVM does; the file of a row that NVIDIA's assembler left out is not
+among what is written."""
 
 LARGEST = 1 << 33
 """Bytes of a compressed column when it is opened: what states more is not believed."""
