@@ -20,9 +20,7 @@ _FIRST_WITH_CALLS = 7, 2
 def is_of_llvm(code: CodeObject) -> bool:
     """Whether the PTX of an image without units, or some of it, was written by LLVM's own back end, as clang's and
     Triton's is: it puts a label where a function begins. Of NVIDIA's compilers that of toolkit 11.2 does so too."""
-    return any(
-        _BEGIN_OF_FUNCTION in each.data and not each.data.startswith(_HEAD_OF_NVIDIA) for each in sections(code)
-    )
+    return any(_BEGIN_OF_FUNCTION in each.data and not each.data.startswith(_HEAD_OF_NVIDIA) for each in sections(code))
 
 
 def leaves_out_calls(code: CodeObject) -> bool:
