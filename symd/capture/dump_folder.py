@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from symd.capture.folder import Finding, FolderModule, FolderWatch
-from symd.capture.run_folder import let_in
 from symd.capture.sink import Sink
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, SymdError
 from symd.model.captures import CaptureWay, ModuleForm, ModuleFound
-from symd.system.private_files import make_folder
 
 _LOOK_SECONDS: Final = 0.2
 """How often it is asked whether the program has ended, while nothing is written."""
@@ -29,16 +27,6 @@ _ROUND_SECONDS: Final = 1.0
 _ENDING_SECONDS: Final = 10.0
 """How long half-written files are waited for once the program has ended: others that it left behind may write without
 end."""
-
-
-def dump_environment(folder: Path) -> dict[str, str]:
-    """What makes Intel's compiler and driver write below ``folder``, which is made. The older generation leaves an ELF
-    image of each kernel, the newer one whole modules too."""
-    cache = folder / "cache"
-    for each in (folder, cache):
-        make_folder(each, exist_ok=True)
-        let_in(each, 0o1777)
-    return {"IGC_ElfDumpEnable": "1", "IGC_DumpToCustomDir": str(folder), "NEO_CACHE_DIR": str(cache)}
 
 
 class DumpFolder:

@@ -132,14 +132,22 @@ def environment_for(
         for name in (LEVEL_ZERO_PRELOAD, *_runtime_preloads(base)):
             _append(result, "LD_PRELOAD", _placed(library(name, folder.native), folder), ":")
     if CaptureWay.FOLDER in ways:
-        from symd.capture.dump_folder import dump_environment  # noqa: PLC0415 - 104 ms: seldom needed
-
         result |= dump_environment(folder.dumps)
     if CaptureWay.LISTENER in ways:
         result["PYTHONPATH"] = os.pathsep.join(filter(None, (_placed_injected(folder), base.get("PYTHONPATH"))))
     if CaptureWay.WRAPPER_DRIVER in ways:
         _wrap_drivers(result, folder)
     return result
+
+
+def dump_environment(folder: Path) -> dict[str, str]:
+    """What makes Intel's compiler and driver write below ``folder``, which is made. The older generation leaves an ELF
+    image of each kernel, the newer one whole modules too."""
+    cache = folder / "cache"
+    for each in (folder, cache):
+        make_folder(each, exist_ok=True)
+        let_in(each, 0o1777)
+    return {"IGC_ElfDumpEnable": "1", "IGC_DumpToCustomDir": str(folder), "NEO_CACHE_DIR": str(cache)}
 
 
 def _runtime_preloads(environment: Mapping[str, str]) -> Iterator[str]:

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from symd.cli.llvm_symbolizer import readable
 from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module
 from symd.cli.output import write_raw
 from symd.cli.question_lines import RepeatedLines
-from symd.cli.style_options import FunctionNames, StyledQuestion, StyleOptions, binutils_text, written_frames
+from symd.cli.style_options import FunctionNames, StyledQuestion, StyleOptions, binutils_text, readable, written_frames
 from symd.config import DEFAULT_LIMITS
 from symd.errors import InvalidInput
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset

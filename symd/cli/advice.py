@@ -8,15 +8,14 @@ import re
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import click
 
 from symd.cli.options import first_example
+from symd.errors import SymdError
 from symd.model.addresses import is_place
-
-if TYPE_CHECKING:
-    from symd.errors import SymdError
+from symd.model.texts import alike
 
 _PROFILE_VERBS = ("profile", "hot", "record")
 """Verbs of which other tools have some that start a program and sample it."""
@@ -27,8 +26,8 @@ _ONE_FILE = ("listing", "lines", "view")
 """Verbs that take FILE alone, and places in it by options."""
 _HEAD = 1 << 26
 """Bytes of a file from which it is known for a profile."""
-_ALIKE = 0.6
-"""How much of an option's name is that of another which it may stand for."""
+_ALIKE = 0.6000001
+"""The least part of an option's name that is that of another which it may stand for: more than six letters of ten."""
 _SOURCE_LINE = re.compile(r"[^:]*\.\w+:[0-9]+(:[0-9]+)?", re.ASCII)
 
 
@@ -99,27 +98,17 @@ def instead_of_a_query(file: str, words: Sequence[str]) -> str:
 
 def _near(option: str, others: Sequence[str]) -> list[str]:
     """The options that ``option`` may be a misspelling of."""
-    from difflib import SequenceMatcher  # noqa: PLC0415 - 2 ms: a mistyped option
-
     bare = option.lstrip("-")
-    return [each for each in others if SequenceMatcher(None, bare, each.lstrip("-")).ratio() > _ALIKE]
+    return [each for each in others if alike(each.lstrip("-"), [bare], least=_ALIKE)]
 
 
 def profile_kind(path: str) -> str | None:
     """The format of a file that is a profile and no module."""
-    from symd import profiles  # noqa: PLC0415 - 60 ms: a call that is wrong
-    from symd.config import Limits  # noqa: PLC0415 - as above
-    from symd.errors import SymdError  # noqa: PLC0415 - as above
-    from symd.formats import containers  # noqa: PLC0415 - as above
+    from symd import profiles  # noqa: PLC0415 - 60 to 110 ms: a call that is wrong
 
     try:
         with open(path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
-            data = stream.read(_HEAD)
-        if profiles.gzipped.compressed(data):
-            data = profiles.gzipped.expand(data, Limits())
-        elif containers.identify(data) is not None:
-            return None
-        found = profiles.identify(data)
+            found = profiles.identify_file(stream.read(_HEAD))
     except (OSError, SymdError):
         return None
     return None if found is None else found.NAME

@@ -24,7 +24,8 @@ from symd.client import Client
 from symd.config import default_server
 from symd.errors import SymdError
 from symd.query.disasm import llvm, nvidia, spirv
-from symd.query.disasm.disassembler import chosen_folders, library
+from symd.query.disasm.disassembler import library
+from symd.system.installed import chosen_folders
 from symd.system.process.process import ProcessLimits
 from symd.system.process.tool import run_tool
 

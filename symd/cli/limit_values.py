@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterator
@@ -12,9 +11,10 @@ from typing import Any, Final
 
 import click
 
-from symd.cli.samples import shipped
 from symd.config import MIB, Limits
 from symd.errors import Unavailable
+from symd.model.texts import alike
+from symd.system.installed import shipped
 
 _VALUE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", re.ASCII)
 _KIB: Final = 1 << 10
@@ -121,7 +121,7 @@ def _check_name(name: str) -> None:
     if name in known:
         return
     holding = [each for each in known if name and name.lower() in each]
-    near = difflib.get_close_matches(name.lower(), known, 3, 0.5) or holding[:3]
+    near = alike(name.lower(), known, 3, 0.5) or holding[:3]
     meant = f"did you mean {' or '.join(near)}?" if near else f"{_page()} lists them, such as module_size"
     raise click.BadParameter(f"there is no limit {name!r}; {meant}")
 

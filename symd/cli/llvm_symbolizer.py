@@ -22,19 +22,20 @@ from symd.cli.style_options import (
     StyleOptions,
     Written,
     WrittenFrame,
+    demangler,
     function_frames,
     gnu_text,
     json_text,
     json_value,
     llvm_json,
     llvm_text,
+    readable,
     written_frames,
 )
 from symd.config import DEFAULT_LIMITS
-from symd.errors import InvalidInput, SymdError, ToolMissing
+from symd.errors import InvalidInput, SymdError
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
 from symd.model.answers import Answer, Reason
-from symd.query.demangler import LLVM_PROGRAMS, Demangler
 from symd.system.process.foreground import Dialogue, answer_of
 
 NAME = "llvm-symbolizer"
@@ -228,7 +229,7 @@ class Answering:
         self.code = 0
         self._line = line
         self._modules = dict(known)
-        self._demangler = demangler(line)
+        self._demangler = demangler(line.options) if line.demangle else None
         self._dialogue: Dialogue | None = None
 
     def all_at_once(self, texts: Sequence[str]) -> str:
@@ -367,30 +368,3 @@ def _opened(module: str) -> Symbolize | None:
         return gpu_module(module, DEFAULT_LIMITS)
     except InvalidInput:
         return None  # the original says what is wrong with the file
-
-
-def demangler(line: SymbolizerOptions) -> Demangler | None:
-    """What makes linkage names readable, where that is wanted and such a program is installed."""
-    if not line.demangle or line.options.functions is not FunctionNames.LINKAGE:
-        return None
-    try:
-        return Demangler(programs=LLVM_PROGRAMS)
-    except ToolMissing:
-        return None
-
-
-def readable(answers: list[Answer], names: Demangler | None) -> list[Answer]:
-    """The answers with linkage names as they were written; those that are not mangled (Zig's ``process.abort``)
-    stay."""
-    if names is None:
-        return answers
-    shown = names.answers(answers)
-    mangled = names.names(frame.linkage_name for each in answers for frame in each.frames if frame.linkage_name)
-    return [
-        each._replace(
-            frames=tuple(
-                frame._replace(linkage_name=None) if frame.linkage_name in mangled else frame for frame in each.frames
-            )
-        )
-        for each in shown
-    ]

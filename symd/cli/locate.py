@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from shlex import quote
 from types import MappingProxyType
 from typing import Any, Final
@@ -34,6 +33,7 @@ from symd.model.compile_advice import compile_advice
 from symd.model.json.answers import located_json
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule
+from symd.model.texts import alike
 from symd.query.demangler import Demangler
 from symd.system.messages import complain
 
@@ -155,7 +155,7 @@ def _about_functions(module: OpenModule, path: str | None, answers: Sequence[Loc
         return ""
     functions = NameQuery("*", Match.GLOB, frozenset({NameKind.FUNCTION}))
     names = {each.name for each in module.symbolizer.names(module.digest, functions, path) if each.name}
-    like = get_close_matches(wanted, sorted(names)[:_COMPARED], 3)
+    like = alike(wanted, sorted(names)[:_COMPARED])
     return f"did you mean {' or '.join(like)}? Write {corrected_call(wanted, like)}" if like else ""
 
 

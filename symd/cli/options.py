@@ -6,18 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from symd.cli.limit_values import limits_of
 from symd.config import DEFAULT_LIMITS, SERVER_VARIABLE, Limits, default_server
 from symd.errors import Unavailable
-
-if TYPE_CHECKING:
-    from symd.model.sources import PathRule
-
+from symd.model.sources import PathRule, parse_rule
+from symd.system.installed import shipped
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -30,8 +29,6 @@ def parse_limits(context: click.Context, _parameter: click.Parameter, values: tu
     context.meta[_NAMED_LIMITS] = {each.partition("=")[0] for each in values}
     if not values:
         return DEFAULT_LIMITS
-    from symd.cli.limit_values import limits_of  # noqa: PLC0415 - 17 ms: most commands have none
-
     return limits_of(values)
 
 
@@ -42,8 +39,6 @@ def names_limit(context: click.Context, name: str) -> bool:
 
 def parse_rules(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[PathRule, ...]:
     """``FROM=TO`` texts to rules for source paths."""
-    from symd.query.paths import parse_rule  # noqa: PLC0415 - 2 ms: most commands have no rules
-
     return tuple(map(parse_rule, values))
 
 
@@ -216,8 +211,6 @@ def documented(command: click.Command) -> click.Command:
 
 
 def _folder() -> str:
-    from symd.cli.samples import shipped  # noqa: PLC0415 - 17 ms: for a help that names a page alone
-
     try:
         return str(shipped("docs"))
     except Unavailable:

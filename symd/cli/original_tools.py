@@ -14,6 +14,7 @@ from symd.engine.files.opened_file import opened_file
 from symd.errors import ToolMissing, UnknownFormat, Unsupported
 from symd.formats.containers import host_elf
 from symd.model.answers import Answer
+from symd.system.installed import chosen_folders, programs
 
 _SCRIPT_BYTES = 512
 
@@ -43,8 +44,6 @@ def _is_host_program(file: str) -> bool:
 def original(name: str) -> str:
     """The program that is really called so: in a folder of SYMD_TOOLS, else the first in PATH, else the newest
     ``name-VERSION``. Raises ToolMissing."""
-    from symd.query.disasm.disassembler import chosen_folders, programs  # noqa: PLC0415 - 16 ms: GPU modules are answered without
-
     for path in (*_called(name, chosen_folders()), *programs(name)):
         if not _is_shim(path):
             return path

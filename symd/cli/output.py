@@ -20,6 +20,7 @@ from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as v
 from symd.model.json import to_json
 from symd.model.texts import counted
 from symd.system.messages import complain
+from symd.system.symlinks import check_no_input
 
 if TYPE_CHECKING:
     from symd.model.sources import PathRule
@@ -185,8 +186,6 @@ def progress_bar(begins: str = "opening modules") -> Iterator[Show]:
 def check_output_is_not_input(targets: Iterable[Path | str | None], files: Iterable[str | None]) -> None:
     """Raises ``InvalidInput`` where one of ``targets`` is one of the ``files`` that the verb was given: paths, code
     object URIs, "-". None is a file that nobody named."""
-    from symd.system.atomic_output import check_no_input  # noqa: PLC0415 - 6 ms: few verbs write files
-
     check_no_input(
         (each for each in targets if each is not None), (path_of(each) for each in files if each is not None)
     )

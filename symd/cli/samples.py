@@ -14,24 +14,13 @@ from symd.cli.options import example
 from symd.cli.output import write_line
 from symd.errors import InvalidInput, Unavailable
 from symd.system.atomic_output import output_folder
+from symd.system.installed import shipped
 from symd.system.messages import os_error_text
 from symd.system.private_files import temporary_folder
 
 COPIED = ("samples", "protos")
 """The clients among the samples are built with the protos beside them."""
 _LEFT_OUT = ("__pycache__", "node_modules")
-_PACKAGE = Path(__file__).parents[1]
-
-
-def shipped(name: str) -> Path:
-    """The folder ``name`` of the repository: in the package as a wheel has it, else in the checkout. Raises
-    ``Unavailable``."""
-    for folder in (_PACKAGE / "shipped" / name, _PACKAGE.parent / name):
-        if folder.is_dir():
-            return folder
-    raise Unavailable(
-        f"this symd was installed without its {name}", where=str(_PACKAGE), hint="install it from a wheel or a checkout"
-    )
 
 
 @click.command(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from shlex import quote
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,6 +66,7 @@ _BYTES_AT_ONCE = 1 << 26
 """Bytes of lines and their answers that are held at a time."""
 _FIRST_DEVICE_ADDRESS = 1 << 32
 """Code objects are smaller than that, and device addresses are larger."""
+_TWO_WORDS = re.compile(r"[A-Za-z]{2,} +[A-Za-z]{2,}")
 _SHOWN_PLACES = 3
 """Places that are named where an address may be an offset in them."""
 
@@ -75,6 +80,8 @@ class Session:
         """The first query that asked for a name where nothing has one like it."""
         self.misspelled: tuple[str, list[str]] | None = None
         """The name in the first query that asked for a function which nothing is called, and the names like it."""
+        self._is_prose = False
+        """Whether a line of standard input that is no query has several words, as those of logs have."""
         self._decimal = ""
         """The first query of the command line with a decimal offset that may be meant as a hexadecimal one."""
         self._outside: list[str] = []
@@ -149,8 +156,8 @@ class Session:
         return kernels().unread(None) if self._asked_without_object else ""
 
     def _unlike_hint(self, file: str, kernels: Callable[[], AskedKernels], path: str | None) -> str:
-        if not self.unlike:
-            return ""
+        if self._is_prose or not self.unlike:
+            return _log_hint(file) if self._is_prose else ""
 
         query = parse_query(self.unlike)
         spirv = kernels().spirv_with(query.kernel) if path is None and isinstance(query, ByKernel) else ""
@@ -160,7 +167,7 @@ class Session:
             place = f"({query.kernel})+{self.unlike.rpartition('+')[2].strip()}"
             return f"put section names in parentheses: symd symbolize {quote(file)} {quote(place)}"
         if isinstance(query, ByKernel) and " " in query.kernel.split("(")[0].strip():
-            return f"is this a log? symd annotate -m {quote(file)} LOG adds the lines to it"
+            return _log_hint(file)
         said = f"there is no kernel or function of that name; symd names {quote(file)} '*' shows all names"
         if not isinstance(query, ByKernel):
             return said
@@ -299,6 +306,7 @@ class Session:
             if isinstance(query, BadQuery):
                 written.append(b"".join(encoded([self._lines.refusal(text, str(query) if text else "an empty line")])))
                 unreadable |= {line} if text else set()
+                self._is_prose = self._is_prose or _TWO_WORDS.search(text) is not None
             else:
                 written.append(next(answered))
         return RenderedAnswers([written], len(written)), unreadable
@@ -362,6 +370,15 @@ def _kernels(asked: AskedKernels, path: str | None) -> list[KernelSummary]:
     """The kernels of the code object at ``path``, or of all but SPIR-V inside a container."""
     meant = (each for each in asked.described() if (not each.is_compiler_input if path is None else each.path == path))
     return [own for each in meant for own in each.kernels]
+
+
+def _log_hint(file: str) -> str:
+    """What is typed for a log, which standard input may be."""
+    log = ""
+    with suppress(OSError):
+        if stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode):
+            log = os.path.relpath(os.readlink(f"/proc/self/fd/{sys.stdin.fileno()}"))  # noqa: PTH115 - pathlib is slow to load
+    return f"is this a log? symd annotate -m {quote(file)} {quote(log) if log else 'LOG'} adds the lines to it"
 
 
 def _is_read_by_a_person() -> bool:

@@ -20,9 +20,11 @@ import click
 import numpy as np
 
 from symd.cli.options import complete_files
+from symd.errors import ToolMissing
 from symd.model.addresses import ByAddress, ObjectAddress, Query
 from symd.model.answers import Answer, Frame, Reason
 from symd.model.rendered_answers import encoded
+from symd.query.demangler import LLVM_PROGRAMS, Demangler
 
 if TYPE_CHECKING:
     from symd.cli.session import Ask
@@ -221,6 +223,33 @@ _ADDRESS = re.compile(r"(0[xX])?(?(1)[0-9a-fA-F]+|[0-9]+)")
 STYLES = ("llvm", "gnu", "json")
 
 
+def demangler(options: StyleOptions) -> Demangler | None:
+    """What makes linkage names readable, where they are written and such a program is installed."""
+    if options.functions is not FunctionNames.LINKAGE:
+        return None
+    try:
+        return Demangler(programs=LLVM_PROGRAMS)
+    except ToolMissing:
+        return None
+
+
+def readable(answers: list[Answer], names: Demangler | None) -> list[Answer]:
+    """The answers with linkage names as they were written; those that are not mangled (Zig's ``process.abort``)
+    stay."""
+    if names is None:
+        return answers
+    shown = names.answers(answers)
+    mangled = names.names(frame.linkage_name for each in answers for frame in each.frames if frame.linkage_name)
+    return [
+        each._replace(
+            frames=tuple(
+                frame._replace(linkage_name=None) if frame.linkage_name in mangled else frame for frame in each.frames
+            )
+        )
+        for each in shown
+    ]
+
+
 class Styled(NamedTuple):
     """What ``--style`` and its options say."""
 
@@ -232,9 +261,7 @@ class Styled(NamedTuple):
     def asking(self, ask: Ask) -> Ask:
         """``ask`` for addresses from which --adjust-vma is taken off; names come as they were written, as from LLVM's
         tool."""
-        from symd.cli.llvm_symbolizer import SymbolizerOptions, demangler, readable  # noqa: PLC0415 - 56 ms: few ask for it
-
-        names = demangler(SymbolizerOptions(options=self.options))
+        names = demangler(self.options)
         return lambda queries: readable(list(ask(self._adjusted(queries))), names)
 
     def _adjusted(self, queries: Sequence[Query] | U64) -> Sequence[Query] | U64:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from symd.cli.advice import corrected_call, file_first, instead_of_a_query
 from symd.cli.answer_lines import AnswerLines, TextLines
 from symd.cli.options import (
     debug_option,
@@ -35,6 +36,7 @@ from symd.engine.files.opened_file import LocalModule
 from symd.errors import BadQuery
 from symd.model.addresses import LATEST_TIME, Query, is_number, parse_query
 from symd.model.answers import Answer
+from symd.query.demangler import Demangler
 from symd.system.messages import complain
 
 if TYPE_CHECKING:
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from symd.engine.files.added_module import OpenModule
     from symd.model.columns import U64
     from symd.model.sources import PathRule
-    from symd.query.demangler import Demangler
 
 _NO_QUERY = "no addresses given: they follow FILE, or come on standard input, one a line (see symd symbolize --help)"
 
@@ -117,7 +118,7 @@ def command(
         from symd.cli.contexts import answer_device_addresses  # noqa: PLC0415 - 180 ms: gRPC is slow to import, and few ask it
 
         return answer_device_addresses(
-            context, server, time, (file, *queries), _demangler() if demangle else None, as_json=as_json
+            context, server, time, (file, *queries), Demangler() if demangle else None, as_json=as_json
         )
     if time is not None:
         raise click.UsageError("--time is only for device addresses: it needs --context")
@@ -133,7 +134,7 @@ def command(
 
     with _asked_module(file, server, limits, debug, store, (roots, rules)) as module:
         ask = partial(module.symbolize, path=path, as_written=as_written or styled is not None)
-        demangler = _demangler() if demangle and not styled else None
+        demangler = Demangler() if demangle and not styled else None
         lines = styled or _lines(demangler, as_json=as_json)
         session = Session(styled.asking(ask) if styled else ask, lines, demangler)
         if asked:
@@ -144,8 +145,6 @@ def command(
         if not as_json and not styled:
             session.say_what_was_meant(file, module.kernels, path)
             if asked and session.misspelled is not None:
-                from symd.cli.advice import corrected_call  # noqa: PLC0415 - 3 ms: for a misspelled name alone
-
                 complain(f"write {corrected_call(*session.misspelled)}")
     return session.finish()
 
@@ -165,8 +164,6 @@ def _queries(file: str, texts: Sequence[str]) -> list[Query]:
         with hints_name(file):
             return [parse_query(text) for text in texts]
     except BadQuery as error:
-        from symd.cli.advice import file_first, instead_of_a_query  # noqa: PLC0415 - 3 ms: for a wrong call alone
-
         if hint := file_first("symbolize", file, texts) or instead_of_a_query(file, texts):
             raise BadQuery(error.message, hint=hint) from None
         if _is_query(file):
@@ -214,12 +211,6 @@ def _asked_module(
 
     with open_module(file, server, limits, debug) as module:
         yield _OpenedModule(with_source_names(module, sources, limits))
-
-
-def _demangler() -> Demangler:
-    from symd.query.demangler import Demangler  # noqa: PLC0415 - 2 ms: few ask for it
-
-    return Demangler()
 
 
 def _lines(demangler: Demangler | None, *, as_json: bool) -> AnswerLines:

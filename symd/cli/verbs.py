@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from symd.model.addresses import is_number
+from symd.model.texts import alike
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("info", "Show what is inside files, at any depth of nesting."),
@@ -203,9 +204,7 @@ def no_verb(typed: str, rest: Sequence[str] = ()) -> str:
     if typed in _EXPLAINED:
         return f"no verb {typed!r}; {_EXPLAINED[typed]}"
     if not meant:
-        from difflib import get_close_matches  # noqa: PLC0415 - 2 ms: a mistyped verb
-
-        meant = [full_name(verb) for verb in get_close_matches(typed, [verb for verb, _ in VERBS], 3)]
+        meant = [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
     if not meant:
         return f"no verb {typed!r}"
     calls = " or ".join(shlex.join(["symd", *verb.split(), *rest]) for verb in meant)

@@ -246,7 +246,8 @@ class AbbreviationTable(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _attribute(self, name: cython.ulonglong, form: cython.ulonglong, seen: cython.uint) -> cython.int:
-        """Take an attribute in; returns the columns that were ``seen``, each a bit, with its own."""
+        """Add the steps of an attribute. ``seen`` are the columns of those before it, a bit each; what is returned has
+        this one's, too."""
         column: cython.int = SKIPPED
         constant: cython.ulonglong = 0
         layout: cython.int = self.layout(form)
@@ -268,7 +269,7 @@ class AbbreviationTable(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _size(self, layout: cython.int) -> cython.int:
-        """One more step of passing the values of a DIE."""
+        """Add a step to those that pass the values of a DIE."""
         last: cython.Py_ssize_t = self._sizes - 1
         if layout == 0:
             return 0
@@ -284,7 +285,7 @@ class AbbreviationTable(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _take(self, column: cython.int, kind: cython.int, layout: cython.int, constant: cython.ulonglong) -> cython.int:
-        """One more step of reading them."""
+        """Add a step to those that read the values of a DIE."""
         step: cython.uint
         is_passed: cython.bint
         last: cython.Py_ssize_t = self._takes - 1

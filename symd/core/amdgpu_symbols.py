@@ -28,8 +28,9 @@ _LORESERVE = cython.declare(cython.uint, 0xFF00)
 _XINDEX = cython.declare(cython.uint, 0xFFFF)
 _LARGEST = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 _LOADED = cython.declare(cython.uchar, 2)
+"""SHF_ALLOC: the section takes room in memory."""
 _EXECUTABLE = cython.declare(cython.uchar, 4)
-"""What is told of a section: it takes room in memory (SHF_ALLOC), it holds code (SHF_EXECINSTR)."""
+"""SHF_EXECINSTR: the section holds code."""
 _DESCRIPTOR = ".kd"
 _OVERLAP = 16
 """Times the size of a table of strings that its strings may have together, for such as share their ends."""
@@ -79,7 +80,8 @@ class SymbolTable:
         self._loaded = array("I", [number for _, number in loaded])
 
     def read(self, table: bytes, is_wide: bool) -> None:
-        """Take the entries of a symbol table, of Elf64_Sym or Elf32_Sym. Raises OverlappingStrings."""
+        """Take the entries of a symbol table, of Elf64_Sym where ``is_wide``, else of Elf32_Sym; to be called once.
+        Raises OverlappingStrings."""
         self._table = table
         wide: cython.bint = is_wide
         width: cython.Py_ssize_t = 24 if wide else 16
@@ -134,8 +136,9 @@ class SymbolTable:
         inside a function whose size the file gives) of each symbol of code, in order.
 
         Those without a size reach to the next place: a function to the next function, a label to the next symbol or the
-        end of the function around it; the last one to the end of the section. A function of which ``is_padding``, given
-        section, offset and size, says that it holds none has no byte, nor has one where one with a size begins."""
+        end of the function around it; the last one to the end of the section. A function without a size has no byte
+        where one with a size begins, and where ``is_padding`` says of its section, offset and size that these bytes are
+        no instructions."""
         found = []
         rows = self._rows
         at: cython.Py_ssize_t

@@ -14,7 +14,7 @@ _WITH_BYTES = cython.declare(cython.int, 4)
 
 @cython.cfunc
 @cython.exceptval(-1, check=True)
-def _length(view: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.Py_ssize_t:  # type: ignore[valid-type] # likewise
+def _length(view: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.Py_ssize_t:  # type: ignore[valid-type] # a view, to Cython
     """Bytes of the record at byte ``at``; 0 where it cannot be read."""
     left: cython.Py_ssize_t = len(view) - at
     if left < 4 or not 1 <= view[at] <= _LAST_FORMAT:

@@ -20,7 +20,7 @@ class ByteReader:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def uint(self, size: cython.Py_ssize_t) -> cython.ulonglong:
-        """The next ``size`` bytes, at most 8."""
+        """The little-endian number in the next ``size`` bytes, of which there are at most 8."""
         start: cython.Py_ssize_t = self.at
         if size > self.end - start:
             raise self.fail(f"{size} bytes are needed and {max(self.end - start, 0)} are left")

@@ -28,11 +28,13 @@ _NOTHING = b"\xc0"
 _HEADS = bytes((
     1, 0, 1, 1, 2, 3, 5, 3, 4, 6, 5, 9, 2, 3, 5, 9, 2, 3, 5, 9, 3, 4, 6, 10, 18, 2, 3, 5, 3, 5, 3, 5
 ))  # fmt: skip
-"""Bytes of a value by its first byte, from 0xc0 on, without the content that a length counts; 0 is no value."""
+"""Bytes of a value by its first byte, from 0xc0 on, without the content that a count in the value covers; 0 for 0xc1,
+with which no value begins."""
 _LENGTHS = bytes((
     0, 0, 0, 0, 1, 2, 4, 1, 2, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 2, 4, 2, 4
 ))  # fmt: skip
-"""Bytes of that length."""
+"""Bytes of that count, by the first byte in the same way; 0 where the content has a fixed size or is counted in the
+first byte."""
 
 
 class UnknownNote(Exception):
@@ -181,7 +183,7 @@ class KernelMaps:
             if which == _OTHER:
                 at = self._after(at, 2)
                 continue
-            if self._value[which]:  # what is apart counts: that would be the first
+            if self._value[which]:  # a key that is there twice has its last value, and this one was kept already
                 raise UnknownNote
             kept -= 1
             pieces.append(data[edge:key])

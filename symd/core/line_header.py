@@ -194,16 +194,14 @@ class LineHeaderReader(ByteReader):
         count: cython.ulonglong = self.uleb()
         if count and not columns:
             raise self.fail(f"{count} entries without a format")
-        if count > cython.cast(cython.ulonglong, self.end - self.at):
+        if count > cython.cast(cython.ulonglong, self.end - self.at):  # a value of any form has a byte at least
             raise self.fail(f"{count} entries in {self.end - self.at} bytes")
         if is_counted:
             self._count(count)
         is_text: cython.bint = isinstance(default, bytes)
         is_wanted: cython.bint
-        begin: cython.Py_ssize_t
         found: list[tuple[Any, Any]] = []
         while count > cython.cast(cython.ulonglong, len(found)):
-            begin = self.at
             one: object = b""
             other: object = default
             for column in range(0, columns, 2):
@@ -215,8 +213,6 @@ class LineHeaderReader(ByteReader):
                     one = value if isinstance(value, bytes) else b""
                 else:
                     other = value if value is not None and isinstance(value, bytes) == is_text else default
-            if self.at == begin:
-                raise self.fail(f"{count} entries of no bytes")
             found.append((one, other))
         return found
 

@@ -95,10 +95,10 @@ class LineRows(ByteReader):
     the sequence, from 1) and ``name`` (offset from the header's base) are u64, of NVIDIA's inlined calls; they are
     empty where no program sets them.
 
-    NVIDIA's assembler (ptxas 12.4 to 13.5, below sm_90) leaves out the row of an instruction whose line is that of the
-    row before and whose call is another: it sets the call, moves the address on and goes straight to the next row,
-    although every row that it writes ends in DW_LNS_copy behind DW_LNS_advance_pc, or in a special opcode. Such a row
-    is here, with the flag ``IMPLIED``.
+    NVIDIA's assembler (ptxas 12.3 to 13.5, below sm_90) leaves out the row of an instruction whose line is that of the
+    row before, also where that is a line of another file, and whose call is another: it sets file and call, moves the
+    address on and goes straight to the next row, although every row that it writes ends in DW_LNS_copy behind
+    DW_LNS_advance_pc, or in a special opcode. Such a row is here, with the flag ``IMPLIED``.
 
     Threads may not share one.
     """

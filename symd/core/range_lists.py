@@ -37,8 +37,8 @@ _LEAST_BYTES = cython.declare(cython.Py_ssize_t, 65536)
 @cython.exceptval(-1, check=True)
 def is_dead(address: cython.ulonglong, width: cython.int) -> cython.bint:
     """Whether an address of so many bytes is one that linkers write for code which they left out: the highest, or the
-    one below (DWARF 6, issue 200609.1; lld in ``.debug_ranges`` and ``.debug_loc``). One that is wider counts by
-    itself."""
+    one below (DWARF 6, issue 200609.1; lld in ``.debug_ranges`` and ``.debug_loc``). So is that of 8 bytes in any unit:
+    it is the ``low_pc`` of one whose address is not there."""
     highest: cython.ulonglong = _U64 >> (64 - 8 * width)
     return address in (highest, highest - 1, _U64, _U64 - 1)
 

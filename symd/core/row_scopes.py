@@ -20,6 +20,9 @@ _MAX_DEPTH = cython.declare(cython.uint, MAX_DEPTH)
 _NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)
 _NO_CALLER = cython.declare(cython.uchar, 2)
 """``symd.model.debug_info.Doubt.CALLER``."""
+_IMPLIED = cython.declare(cython.uchar, 32)
+_ENDS = cython.declare(cython.uchar, 4)
+"""``symd.model.debug_info.RowFlag.IMPLIED`` and ``END_SEQUENCE``."""
 INFERRED, CONTRADICTORY = 12, 13
 """Numbers of ``symd.model.reasons.Reason``."""
 _INFERRED = cython.declare(cython.uchar, INFERRED)
@@ -184,9 +187,10 @@ def row_scopes(
         _find_placeless(own, answered, len(functions), placeless)
     _judge(answered, doubt, placeless, nobody, contradictory)
     differs = _differing(own, answered, written, placeless, contradictory)
+    _find_other_files(own, rows[5], differs)
     needed = written if 1 in differs else _Tree(array("I"), array("I"))
     untold = bytearray(own.count)
-    if leaves_out_calls and not written.count:
+    if leaves_out_calls and not (written.count or answered.count or any(doubt)):
         _find_untold(own, untold)
     pieces = _Pieces(own, assembly)
     is_used = bytearray(len(functions) + 1)
@@ -319,6 +323,23 @@ def _differing(
         if one != other:
             differs[row] = 1
     return found
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def _find_other_files(own: _Rows, flags: Any, differs: bytearray) -> cython.int:
+    """Mark the rows that the line table leaves out where the row before goes on with another file, or none does."""
+    flag = cython.declare(cython.const[cython.uchar][::1])
+    found = cython.declare(cython.uchar[::1])
+    flag, found = flags, differs
+    before: cython.Py_ssize_t = -1  # the last row of the sequence that is in the table
+    row: cython.Py_ssize_t
+    for row in range(own.count):
+        if not flag[row] & _IMPLIED:
+            before = -1 if flag[row] & _ENDS else row
+        elif before < 0 or own.file[row] != own.file[before]:
+            found[row] = 1
+    return 0
 
 
 @cython.cfunc

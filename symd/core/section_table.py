@@ -55,7 +55,7 @@ def sections(
             stop = (begin + size) & _U64
             held += size
             if stop < begin or stop > end or held > most:
-                is_sound, held = False, 0
+                is_sound, held = False, 0  # what is held stays below 2**64
         if (address + size) & _U64 < address:
             is_sound = False
         if flags & _COMPRESSED or name.startswith(_ZDEBUG):

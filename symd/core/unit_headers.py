@@ -144,6 +144,7 @@ class UnitReader(ValueReader):
             elif column == abbreviations.LOW_PC:
                 low_kind, low = kind, value
             elif kind in (abbreviations.STRING_KIND, abbreviations.BLOCK_KIND) or layout > 8:
+                # No number: what is stated without a value that can be used is stated nonetheless.
                 if column == abbreviations.ADDR_BASE:
                     has_addr_base = True
                 elif column == abbreviations.GNU_DWO_ID:

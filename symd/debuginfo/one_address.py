@@ -202,10 +202,12 @@ class _AddressReading:
         code, calls, rows = self._code, self._calls, self._lines.rows
         is_of_llvm = ptx_text.is_of_llvm(code)
         has_calls = calls is not None and any(
-            any(calls.written_site[first:stop]) and self._layout.one_section_of(rows.address[first]) is not None
+            any(any(each[first:stop]) for each in (calls.written_site, calls.site, calls.doubt))
+            and self._layout.one_section_of(rows.address[first]) is not None
             for first, stop in self._sequences()
         )
-        if code.vendor is not Vendor.NVIDIA or not (is_of_llvm or has_calls):
+        leaves_out_calls = not has_calls and ptx_text.leaves_out_calls(code)
+        if code.vendor is not Vendor.NVIDIA or not (is_of_llvm or leaves_out_calls or has_calls):
             return None
         if not self._is_apart(sequence):
             raise NotPlain("several line sequences have the same code")
@@ -223,7 +225,7 @@ class _AddressReading:
             rows_alone.RowSequence(sequence, self._section, self._text[0]),
             self._row.number,
             self._address - self._text[0],
-            leaves_out_calls=is_of_llvm and not has_calls and not ptx_text.has_units(code),
+            leaves_out_calls=leaves_out_calls,
             assembly=assembly,
             spend=self._spend,
         )

@@ -8,19 +8,37 @@ from symd.debuginfo.relocation import PTX_LINES, cuda
 from symd.model.code import CodeObject, Section
 
 TEXT = ".nv_debug_ptx_txt"
-_BEGIN_OF_LLVM, _UNITS = b"func_begin0:\0", b"\0.section\t.debug_info"
+_BEGIN_OF_FUNCTION, _UNITS = b"func_begin0:\0", b"\0.section\t.debug_info"
+_HEAD_OF_NVIDIA = b"\0" * 8 + b".version "
+"""The assembler keeps no comments, only the ends of their lines: NVIDIA's compilers begin with seven and an empty line,
+LLVM with three and one."""
+_VERSION = b".version "
+_FIRST_WITH_CALLS = 7, 2
+"""The version of PTX that has ``function_name`` and ``inlined_at`` of ``.loc`` (PTX ISA, 11.5.2)."""
 
 
 def is_of_llvm(code: CodeObject) -> bool:
     """Whether the PTX of an image without units, or some of it, was written by LLVM's own back end, as clang's and
-    Triton's is: where NVIDIA's compilers write lines alone no label is where a function begins."""
-    return any(_BEGIN_OF_LLVM in each.data for each in sections(code))
+    Triton's is: it puts a label where a function begins. Of NVIDIA's compilers that of toolkit 11.2 does so too."""
+    return any(_BEGIN_OF_FUNCTION in each.data and not each.data.startswith(_HEAD_OF_NVIDIA) for each in sections(code))
 
 
-def has_units(code: CodeObject) -> bool:
-    """Whether all PTX of an image had ``.debug_info``, as LLVM writes it with inlined calls (Triton); it writes none of
-    these where it is to write lines alone (clang's ``-gline-tables-only``)."""
-    return all(_UNITS in each.data for each in sections(code))
+def leaves_out_calls(code: CodeObject) -> bool:
+    """Whether some PTX of an image without units may say nothing of calls that were inlined: it is of a version that
+    cannot, or of LLVM without ``.debug_info``. LLVM writes that with inlined calls (Triton), and neither where it is to
+    write lines alone (clang's ``-gline-tables-only``)."""
+    texts = sections(code)
+    if any(_is_without_calls(each.data) for each in texts):
+        return True
+    return is_of_llvm(code) and not all(_UNITS in each.data for each in texts)
+
+
+def _is_without_calls(text: bytes) -> bool:
+    """Whether a text is of a version of PTX in which nothing can be said of inlined calls; not where it has none."""
+    at = text.find(_VERSION, 0, 256)
+    number = text[at + len(_VERSION) : at + 32].split(b"\0", 1)[0].strip().split(b".")
+    is_number = at >= 0 and len(number) == 2 and number[0].isdigit() and number[1].isdigit()
+    return is_number and (int(number[0]), int(number[1])) < _FIRST_WITH_CALLS
 
 
 def sections(code: CodeObject) -> list[Section]:

@@ -81,8 +81,10 @@ def scopes(
 def with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, sections: DebugSections) -> DebugInfo:
     """What was decoded of an image of NVIDIA's, whose line tables carry inlining: their call sites become scopes, and
     the lines of inline assembly are mended."""
-    is_of_llvm = ptx_text.is_of_llvm(code)
-    if not is_of_llvm and (info.rows.calls is None or not np.any(info.rows.calls.written_site)):
+    is_of_llvm, leaves_out_calls = ptx_text.is_of_llvm(code), ptx_text.leaves_out_calls(code)
+    calls = info.rows.calls
+    has_calls = calls is not None and any(np.any(each) for each in (calls.written_site, calls.site, calls.doubt))
+    if not (is_of_llvm or leaves_out_calls or has_calls):
         return info
     found = scopes(
         info.rows,
@@ -90,7 +92,7 @@ def with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, s
         code.functions,
         files=info.files,
         leaves_out_files=is_from_hopper_on(code.target or ""),
-        leaves_out_calls=is_of_llvm and not ptx_text.has_units(code),
+        leaves_out_calls=leaves_out_calls,
         assembly=ptx_assembly.read(code, layout) if is_of_llvm else None,
         spend=lambda ranges: sections.spend(ranges, sections.lines.name),
     )

@@ -20,7 +20,7 @@ MAX_PLACES = 4
 """The most places that a note names."""
 _REASONS = (Reason.CONTRADICTORY, Reason.INFERRED, Reason.NO_LINE)
 _TORN = "functions contradict each other: code of one lies in the range of another"
-_CALLS = "the table of inlined calls is inconsistent here"
+_CALLS = "the table of inlined calls is inconsistent here, or says nothing of them"
 _UNTOLD = "lines alone say nothing of calls that the compiler inlined, which may have these lines"
 _UNNAMED = "inlined calls have the name of the function around them, as a compiler leaves it that makes one debug function of all: they have none here"
 _ROWS = "line rows reach into scopes in which they do not begin, or begin with lines of other functions or with none of their source"
@@ -107,7 +107,7 @@ def _has_calls_in_rows(code: CodeObject) -> bool:
 def _cause(code: CodeObject) -> str:
     """Who writes such data, where that is known: docs/contradictions.md has what was measured."""
     if _has_calls_in_rows(code):
-        return " (likely cause: NVIDIA's assembler, ptxas, or LLVM, which wrote its PTX)"
+        return " (likely cause: NVIDIA's assembler, ptxas, or what wrote its PTX)"
     if code.vendor is not Vendor.INTEL:
         return ""
     version = code.facts.get("zebin_version")

@@ -30,7 +30,9 @@ is DEBUG_DATA_ELSEWHERE; programs with ELF images among their data alone, fat bi
 of other ELF types, and compressed files are not remembered as refused any more; 22, code of a function symbol without
 debug data of its own has no line where a row of the function in front is stretched over it; 23, lines of inline
 assembly in LLVM's PTX are those of the call, and where clang's PTX, or SPIR-V of Slang, says nothing of inlined calls
-the function is INFERRED; 24, a function whose definition leaves its file to its declaration has that file."""
+the function is INFERRED; 24, where PTX is of a version that cannot tell of inlined calls the function is INFERRED too,
+and not where NVIDIA's compilers label functions as LLVM does; the file of a row that NVIDIA's assembler left out is not
+among what is written; a function whose definition leaves its file to its declaration has that file."""
 
 LARGEST = 1 << 33
 """Bytes of a compressed column when it is opened: what states more is not believed."""

@@ -152,7 +152,7 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
         merged = _merged(start, written, _WrittenPieces.none(), owners, stretches)
         return merged._replace(suspected=found.suspected)
     answered = _reconciled(module, areas, found, row, written_span[written.area[found.piece]])
-    otherwise = _WrittenPieces.of(written.filled(module, row), answered)
+    otherwise = _WrittenPieces.of(written.filled(module, _rows_as_written(module.rows, row)), answered)
     return _merged(start, answered, otherwise, owners, stretches)._replace(suspected=True)
 
 
@@ -168,6 +168,19 @@ def _reconciled(
     line = np.append(module.written.line, np.uint32(0))[written_span]
     answered.line[found.piece[line > 0]] = line[line > 0]
     return answered
+
+
+def _rows_as_written(rows: RowTables, row: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The row that each piece has in the line table, or -1: where its row was left out there (``RowFlag.IMPLIED``), the
+    one before goes on."""
+    in_table = (rows.flags & RowFlag.IMPLIED) == 0
+    if in_table.all():
+        return row
+    number = np.arange(len(in_table), dtype=np.int32)
+    before = np.maximum.accumulate(np.where(in_table, number, np.int32(-1)))
+    ended = ~in_table & ((rows.flags[before] & RowFlag.END_SEQUENCE) != 0)  # no row of its sequence is before it
+    before[ended] = -1
+    return np.append(before, np.int32(-1))[row]
 
 
 def _area_of_piece(areas: _Areas, count: int) -> NDArray[np.int32]:

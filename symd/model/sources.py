@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from symd.errors import BadQuery
+
 
 @dataclass(frozen=True, slots=True)
 class PathRule:
@@ -13,6 +15,14 @@ class PathRule:
 
     prefix: str
     replacement: str
+
+
+def parse_rule(text: str) -> PathRule:
+    """``FROM=TO``. Raises ``BadQuery``."""
+    prefix, equals, replacement = text.partition("=")
+    if not equals or not (prefix or replacement):
+        raise BadQuery(f"{text[:80]!r} is not a path rule", hint="write FROM=TO, such as /build/src=/home/me/src")
+    return PathRule(prefix, replacement)
 
 
 class TextOrigin(IntEnum):

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from symd.config import DEFAULT_LIMITS
 from symd.errors import SymdError, UnknownFormat, Unsupported
+from symd.formats import containers
 from symd.profiles import (
     att,
     cupti,
@@ -84,6 +86,14 @@ READERS: dict[str, ReadSamples] = {
 def identify(data: bytes) -> ProfileFormat | None:
     """The format that claims the (expanded) bytes."""
     return next((module for module in FORMATS if module.claims(data)), None)
+
+
+def identify_file(data: bytes) -> ProfileFormat | None:
+    """The format of a file, gzipped or not, of which a module may begin with the same bytes: that is no profile. Raises
+    what expanding raises."""
+    if gzipped.compressed(data):
+        return identify(gzipped.expand(data, DEFAULT_LIMITS))
+    return None if containers.identify(data) is not None else identify(data)
 
 
 def symbolize(data: bytes, resolver: Resolver, options: Options | None = None, name: str | None = None) -> Symbolized:

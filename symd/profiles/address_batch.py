@@ -9,8 +9,9 @@ import numpy as np
 
 from symd.model.answers import Answers, Frame
 from symd.model.reasons import ANSWERED, Reason
+from symd.profiles.mapped import PlacedMapping
 from symd.profiles.profile_format import Progress
-from symd.profiles.resolver import LookupTarget, PlacedMapping, Resolver
+from symd.profiles.resolver import LookupTarget, Resolver
 
 REQUEST_ADDRESSES = 1 << 20
 """Addresses in one request."""

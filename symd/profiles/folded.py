@@ -16,8 +16,9 @@ from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
+from symd.profiles.mapped import MappedRange, MappingPlacer
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
-from symd.profiles.resolver import IdentifiedModule, LookupTarget, MappedRange, MappingPlacer, Resolver
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
 from symd.profiles.samples import (
     FILE_OFFSET,
     INLINED,

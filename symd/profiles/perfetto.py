@@ -13,6 +13,7 @@ from itertools import islice
 from symd.errors import SymdError
 from symd.model.answers import Frame, Reason
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
+from symd.profiles.mapped import MappedRange, MappingPlacer
 from symd.profiles.perfetto_trace import Packet, TracedFrame, TracedMapping, each_packet
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.protobuf_wire import (
@@ -26,7 +27,7 @@ from symd.profiles.protobuf_wire import (
     packed,
     text_field,
 )
-from symd.profiles.resolver import IdentifiedModule, MappedRange, MappingPlacer, Resolver
+from symd.profiles.resolver import IdentifiedModule, Resolver
 from symd.profiles.samples import (
     AddressTable,
     Sample,

@@ -10,6 +10,7 @@ from itertools import islice
 from symd.errors import Malformed, SymdError
 from symd.model.answers import Frame, Reason
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
+from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping, RangeLookup
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.protobuf_wire import (
     FIXED32,
@@ -24,7 +25,7 @@ from symd.profiles.protobuf_wire import (
     packed,
     signed,
 )
-from symd.profiles.resolver import IdentifiedModule, MappedRange, MappingPlacer, PlacedMapping, RangeLookup, Resolver
+from symd.profiles.resolver import IdentifiedModule, Resolver
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, ValueType, place_in_module
 from symd.profiles.schemas import Pprof
 from symd.profiles.symbol_table import (

@@ -4,11 +4,11 @@ Names that users write are read by ``symd.query.function_spellings``, which take
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Sequence
 
 from symd.errors import ToolFailed, ToolMissing
 from symd.model.answers import Answer, Frame
+from symd.system.installed import on_path
 
 LLVM_PROGRAMS = ("llvm-cxxfilt", *(f"llvm-cxxfilt-{version}" for version in range(22, 13, -1)), "c++filt")
 PROGRAMS = ("c++filt", *LLVM_PROGRAMS[:-1])
@@ -30,7 +30,7 @@ class Demangler:
 
     def __init__(self, programs: Sequence[str] = PROGRAMS) -> None:
         """The first of the ``programs`` that is installed."""
-        found = next((path for path in map(shutil.which, programs) if path), None)
+        found = next((path for path in map(on_path, programs) if path), None)
         if found is None:
             raise ToolMissing("no demangler is installed", hint="install binutils (c++filt), or leave out -C")
         self._command = [found, _AS_ADDR2LINE] if found.endswith("c++filt") else [found]
@@ -73,15 +73,10 @@ class Demangler:
 
     def _ask(self, names: list[str]) -> list[str]:
         """The readable names in the same order. Raises ToolFailed, ToolCrashed, DeadlineExceeded, LimitExceeded."""
-        from symd.system.process.process import ProcessLimits  # noqa: PLC0415 - 4 ms: commands that read one file start without processes
-        from symd.system.process.tool import run_tool, tool_error  # noqa: PLC0415 - 7 ms
+        from symd.system.process.tool import run_filter  # noqa: PLC0415 - 9 to 20 ms: most modules have no mangled name
 
-        text = "\n".join(names) + "\n"
-        process_limits = ProcessLimits(DEMANGLE_SECONDS, _MEMORY, _ANSWER_BYTES)
-        ended = run_tool(self._command, process_limits, stdin=text.encode(), hint=_HINT)
-        if ended.ending.status:
-            raise tool_error(self._command[0], ended, _HINT)
-        answers = ended.answer.decode("utf-8", "replace").splitlines()
+        limits = {"memory": _MEMORY, "most_bytes": _ANSWER_BYTES}
+        answers = run_filter(self._command, names, seconds=DEMANGLE_SECONDS, **limits, hint=_HINT)
         if len(answers) != len(names):
             raise ToolFailed(
                 f"the demangler answered {len(answers)} of {len(names)} names", where=self._command[0], hint=_HINT

@@ -7,7 +7,6 @@ import posixpath
 import re
 from collections.abc import Iterable, Sequence
 
-from symd.errors import BadQuery
 from symd.model.sources import PathRule
 from symd.model.waiting import check_wanted
 
@@ -15,14 +14,6 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _UPWARD = re.compile(r"\A(\.\./)+")
 _BETWEEN_CHECKS = 1024
 """Paths between two looks whether anybody waits."""
-
-
-def parse_rule(text: str) -> PathRule:
-    """``FROM=TO``. Raises ``BadQuery``."""
-    prefix, equals, replacement = text.partition("=")
-    if not equals or not (prefix or replacement):
-        raise BadQuery(f"{text[:80]!r} is not a path rule", hint="write FROM=TO, such as /build/src=/home/me/src")
-    return PathRule(prefix, replacement)
 
 
 def normal(path: str) -> str:

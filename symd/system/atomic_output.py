@@ -10,7 +10,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -144,25 +144,6 @@ def open_inside(path: Path, flags: int) -> int:
 
 def _is_private(folder: Path) -> bool:
     return not folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-
-
-def check_no_input(targets: Iterable[Path | str], inputs: Iterable[Path | str]) -> None:
-    """Raises ``InvalidInput`` where a file that is to be written is one that is read, by whatever name or link: it may
-    be the only copy. "-" is standard input among ``inputs`` and standard output among ``targets``. What is no regular
-    file (a terminal, a pipe) may be both."""
-    read = [status for status in map(_status, inputs) if status is not None and stat.S_ISREG(status.st_mode)]
-    for target in targets:
-        written = None if str(target) == "-" else _status(target)
-        if written is not None and any(os.path.samestat(written, each) for each in read):
-            raise InvalidInput("this is the input itself", where=str(target), hint="give another name")
-
-
-def _status(path: Path | str) -> os.stat_result | None:
-    """The status of the file behind a path, or of standard input; None where there is none."""
-    try:
-        return os.fstat(sys.stdin.fileno()) if str(path) == "-" else Path(path).stat()
-    except (OSError, ValueError):
-        return None
 
 
 @contextmanager

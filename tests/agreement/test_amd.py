@@ -319,3 +319,34 @@ def test_functions_are_declared_where_symbolizer_says_that_they_start(name):
         )
         outermost = json.loads(symbol)[0]["Symbol"][-1]
         assert (item.declared_file, item.declared_line) == (outermost["StartFileName"], outermost["StartLine"])
+
+
+MEMBERS = """struct Box {
+  int side;
+  int twice(int by) const;
+  static int half(int of);
+};
+int before(int of) { return of * of; }
+int Box::twice(int by) const { return 2 * side + by; }
+#include "box.h"
+int after(int of) { Box box{of}; return box.twice(of) + Box::half(of); }
+"""
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_members_defined_outside_of_their_class_are_declared_where_symbolizer_says(version, tmp_path):
+    """clang states the file of such a definition where it is another than that of the class, and its line."""
+    compiler, symbolizer = tools.require("clang-22", "clang"), tools.require("llvm-symbolizer-22", "llvm-symbolizer")
+    source, binary = tmp_path / "box.cpp", tmp_path / "box.o"
+    source.write_text(MEMBERS, encoding="utf-8")
+    (tmp_path / "box.h").write_text("\n\nint Box::half(int of) { return of / 2; }\n", encoding="utf-8")
+    target = ["--target=amdgcn-amd-amdhsa", "-mcpu=gfx900", "-nogpulib"]
+    tools.output(compiler, *target, "-O1", f"-gdwarf-{version}", "-c", source, "-o", binary)
+    found = find_names(ours.index(binary.read_bytes()), NameQuery("*", Match.GLOB, frozenset({NameKind.FUNCTION})))
+    lines = {}
+    for item in found:
+        told = tools.output(symbolizer, f"--obj={binary}", "--output-style=JSON", hex(item.section_offset))
+        (symbol,) = json.loads(told)[0]["Symbol"]
+        assert (item.declared_file, item.declared_line) == (symbol["StartFileName"], symbol["StartLine"])
+        lines[item.name] = Path(item.declared_file).name, item.declared_line
+    assert lines == {"before": ("box.cpp", 6), "twice": ("box.cpp", 7), "half": ("box.h", 3), "after": ("box.cpp", 9)}

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from symd.capture import dump_folder
-from symd.capture.dump_folder import DumpFolder, dump_environment
+from symd.capture.dump_folder import DumpFolder
 from symd.capture.folder import FolderWatch
 from symd.capture.receiver import CaptureCounts
 from symd.capture.sink import OneAtATime
+from symd.capture.ways import dump_environment
 from symd.cli.run import summary
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, StoreUnavailable

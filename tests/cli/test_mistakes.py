@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import ROOT, Run
+from tests.cli.conftest import ROOT, SYMD, Run
 
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
 ZEBIN = ROOT / "samples" / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
@@ -296,6 +297,25 @@ def test_a_log_in_the_place_of_a_query_is_annotated(run: Run, tmp_path: Path, ve
     assert (said.code, f"(it is a file; if it is a log, symd annotate -m {SHADE} {log} adds" in said.err) == (2, True)
     assert "blend at /src/shade.cl:13" in run("annotate", "-m", SHADE, log).out
     assert f"(it is a profile: symd hot -m {SHADE} {PPROF} prints" in run(verb, SHADE, PPROF).err
+
+
+def test_a_log_on_standard_input_is_annotated(symd: Run, tmp_path: Path) -> None:
+    log = tmp_path / "crash.log"
+    log.write_text("fault at 0x1978\nend\n")
+    said = symd("symbolize", SHADE, stdin=log.read_bytes()).err
+    assert f"symd: is this a log? symd annotate -m {SHADE} LOG adds the lines to it\n" in said
+    (tmp_path / "v4.co").write_bytes(SHADE.read_bytes())
+    with log.open("rb") as stdin:
+        done = subprocess.run(
+            [*SYMD, "symbolize", "v4.co"],
+            stdin=stdin,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert "symd: is this a log? symd annotate -m v4.co crash.log adds the lines to it\n" in done.stderr
 
 
 MISSPELLED = {

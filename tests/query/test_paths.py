@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from symd.errors import BadQuery
-from symd.model.sources import PathRule
+from symd.model.sources import PathRule, parse_rule
 from symd.model.waiting import waited_for
-from symd.query.paths import matching, normal, parse_rule, remapped
+from symd.query.paths import matching, normal, remapped
 
 PATHS = ["/src/a/vadd.cl", "/src/b/vadd.cl", "/src/b/./x/../reduce.cl", "kernels/blur.cl", "C:\\work\\Tone.cl"]
 

@@ -22,6 +22,7 @@ from tests.survey.compare import (
     COMPARISONS,
     elf_symbols,
     embedded_spirv,
+    hpcstruct,
     llvm_symbolizer,
     nvidia_tools,
     offloading,
@@ -157,6 +158,22 @@ def test_other_positions_than_nvdisasms_are_told(monkeypatch: pytest.MonkeyPatch
         listed = [(first["section"], iter([(offset, told)]))]
         monkeypatch.setattr(nvidia_tools, "disassembled", lambda _, listed=listed: listed)
         assert len(nvidia_tools.compare_positions(each).differences) == differences
+
+
+def test_other_lines_than_hpcstructs_are_told_but_of_the_assemblers_own_functions(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "struct").mkdir()
+    path = tmp_path / "bin" / "linked"
+    path.write_bytes((CUDA / "linked.sm_80.lines.cubin").read_bytes())
+    case = Case(path, tmp_path / "case")
+    ((_, elf),) = elf_symbols.listed([path])
+    begin = {each.name: each.offset for each in elf.sections.values()}
+    kernel, own = begin[".text._Z5decayPff"], begin[".text.__cuda_sm20_sqrt_rn_f32_slowpath"]
+    for lines, told in (({own: 7}, 0), ({kernel: 7, own: 7}, 1)):
+        text = "".join(f'<S l="{number}" v="{{[{at:#x}-{at + 1:#x})}}"/>' for at, number in lines.items())
+        (tmp_path / "struct" / "linked.hpcstruct").write_text(f"<P>{text}</P>")
+        found = hpcstruct.lines(case)
+        assert (found.count, len(found.differences)) == (len(lines) - 1, told)
 
 
 def test_a_position_that_the_section_before_ended_with_is_not_missed(

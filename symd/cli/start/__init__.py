@@ -27,17 +27,24 @@ def main() -> NoReturn:
 
 
 def _begin() -> NoReturn:
+    text = None
     if sys.argv[1:2] == ["symbolize"] and sys.stdout is not None and os.get_blocking(sys.stdout.fileno()):
         text = plain_answers(sys.argv[2:], os.environ)
-        if text is not None:
-            _write(text)
-            end(0, at_once=True)
-    if sys.argv[1:] == ["--version"] and sys.stdout is not None:
-        _write(f"symd {version_text()}\n")
+    elif sys.argv[1:] == ["--version"] and sys.stdout is not None:
+        text = f"symd {version_text()}\n"
+    rest = b"" if text is None else _unwritten(text)
+    if text is not None and not rest:
         end(0, at_once=True)
-    from symd.cli.command_line import main as command_line  # noqa: PLC0415 - 37 ms
+    from symd.cli import command_line  # noqa: PLC0415 - 40 ms: what is answered at once needs none of it
 
-    command_line()
+    if rest:
+
+        def write_rest() -> int:
+            sys.stdout.buffer.write(rest)
+            return 0
+
+        end(command_line.ended(write_rest), at_once=True)
+    command_line.main()
 
 
 def plain_answers(arguments: list[str], environment: Mapping[str, str]) -> str | None:
@@ -54,22 +61,17 @@ def plain_answers(arguments: list[str], environment: Mapping[str, str]) -> str |
     return plain_answers_text(asked)
 
 
-def _write(text: str) -> None:
-    """What cannot be written is for the command line to write once more, or to explain: only that, not what is written
-    already."""
+def _unwritten(text: str) -> bytes | memoryview:
+    """Write a text; what cannot be written is for the command line to write once more, or to explain: only that, not
+    what is written already."""
     sys.stdout.flush()
     rest = memoryview(text.encode("utf-8", "backslashreplace"))
     try:
         while rest:
             rest = rest[os.write(sys.stdout.fileno(), rest) :]
     except OSError:
-        from symd.cli.command_line import ended  # noqa: PLC0415 - 37 ms: hardly ever
-
-        def write_rest() -> int:
-            sys.stdout.buffer.write(rest)
-            return 0
-
-        end(ended(write_rest), at_once=True)
+        pass
+    return rest
 
 
 def end(code: int, *, at_once: bool) -> NoReturn:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from _hashlib import openssl_sha256  # hashlib imports all algorithms that there are, which takes 2 ms more
 from collections.abc import Mapping, Sequence
 
 from symd.cli.start import MODULE_BYTES, Asked, answer_text, names_server, plain_questions
@@ -90,8 +91,6 @@ def _plain_arguments(arguments: Sequence[str]) -> tuple[str, Asked] | None:
 
 def _digest(file: str) -> bytes:
     """SHA-256 of a file of which the system knows how large it is. Raises NotPlain for any other, and OSError."""
-    from _hashlib import openssl_sha256  # noqa: PLC0415 - 2 ms: hashlib imports all algorithms there are
-
     with open(file, "rb", buffering=0) as stream:  # noqa: PTH123 - pathlib is slow to import
         status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size <= MODULE_BYTES:

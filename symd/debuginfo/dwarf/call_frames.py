@@ -164,8 +164,8 @@ class CallFrames:
         self._starts = [entry.start for entry in found]
 
     def at(self, address: int) -> FrameRow | None:
-        """What holds at an address, by the entry that has it, of several the one that begins last; None where there is
-        none. Raises Malformed."""
+        """What holds at an address, by the last entry that begins up to it; None where that one ends before. Entries
+        do not overlap (DWARF 5, 6.4.1). Raises Malformed."""
         number = bisect_right(self._starts, address) - 1
         if number < 0 or address >= self.entries[number].end:
             return None

@@ -190,7 +190,8 @@ class Ate(IntEnum):
 
 
 class Lang(IntEnum):
-    """Source languages whose arrays begin at 1 (7.12)."""
+    """Source languages whose arrays begin at 1 (7.12). The list of languages named since gives DW_LANG_Fortran18,
+    DW_LANG_Ada2005 and DW_LANG_Ada2012 a default lower bound of 0, and so does LLVM."""
 
     DW_LANG_Ada83 = 0x03
     DW_LANG_Cobol74 = 0x05

@@ -151,8 +151,20 @@ class TypeTable:
         if _KINDS.get(die.tag) in _POINTERS:
             return Reading("address", _byte_size(die))
         if die.tag == Tag.DW_TAG_enumeration_type:
-            return Reading("", _byte_size(die))
+            return self._of_enumeration(die)
         return Reading("bytes", _byte_size(die))
+
+    def _of_enumeration(self, die: Die) -> Reading:
+        """How a constant of an enumeration is read: by the type under it, which says whether it has a sign (DWARF 3 on,
+        5.7)."""
+        size, under = _byte_size(die), self._dies.type_of(die)
+        for _ in range(_ALIAS_STEPS):
+            if under is None or _KINDS.get(under.tag) not in _ALIASES:
+                break
+            under = self._dies.type_of(under)
+        if under is None or under.tag != Tag.DW_TAG_base_type:
+            return Reading("", size)
+        return Reading(self._encoding(under) or "", _byte_size(under) if size is None else size)
 
     def _make(self, die: Die) -> TypeInfo:
         kind = _KINDS.get(die.tag, f"tag {die.tag:#x}")

@@ -22,6 +22,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers import compressed_file, uri
 from symd.model.frame_text import printable
 from symd.model.identities import named_digest
+from symd.model.texts import alike
 from symd.system.messages import complain, os_error_text
 from symd.system.symlinks import opened_below
 
@@ -223,15 +224,13 @@ def _elsewhere(path: str) -> str:
 
 def _called_nearly_so(path: str) -> str:
     """The files of the same folder that have nearly this name, or begin with it and a blank."""
-    from difflib import get_close_matches  # noqa: PLC0415 - for a wrong name alone
-
     folder, base = os.path.split(path)
     try:
         there = sorted(os.listdir(folder or os.curdir))  # noqa: PTH208 - pathlib is slow to load
     except OSError:
         return f"there is no folder {folder}" if folder and not os.path.isdir(folder) else ""  # noqa: PTH112 - pathlib is slow to load
     cut = [each for each in there if each.startswith(f"{base} ")]
-    near = cut or get_close_matches(base, there, 3)
+    near = cut or alike(base, there)
     if not near:
         return ""
     shown = " or ".join(quote(os.path.join(folder, each)) for each in near)  # noqa: PTH118 - pathlib is slow to load

@@ -27,8 +27,9 @@ from symd.store import ModuleStore, Store
 from symd.store.files import disk
 from symd.store.folder import StorePaths, check_owner
 from symd.store.shared import open_shared
-from symd.system.atomic_output import check_no_input, replacing
+from symd.system.atomic_output import replacing
 from symd.system.messages import os_error_text
+from symd.system.symlinks import check_no_input
 
 if TYPE_CHECKING:
     from symd.profiles.sample_tables.tables import SampleTables, TableReport

@@ -19,11 +19,11 @@ from symd.query.disasm.disassembler import (
     DecodeOutcome,
     DisassemblyBudget,
     InstructionBytes,
-    chosen_folders,
     has_library,
     lines_of,
     senseless,
 )
+from symd.system.installed import chosen_folders
 from symd.system.process.tool import tool_error
 
 NAME = "IGA"

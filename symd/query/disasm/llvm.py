@@ -31,9 +31,9 @@ from symd.query.disasm.disassembler import (
     DisassemblyBudget,
     InstructionBytes,
     lines_of,
-    programs,
     senseless,
 )
+from symd.system.installed import programs
 from symd.system.process.run import Ended
 from symd.system.process.tool import INPUT, tool_error
 

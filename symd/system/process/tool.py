@@ -123,3 +123,15 @@ def tool_error(program: str, ended: Ended, hint: str = "") -> ToolFailed:
         return ToolCrashed(f"it {ended.ending}{words}", where=name, hint=hint, metadata=metadata)
     metadata = {"tool": name, "exit_status": str(ended.ending.status)}
     return ToolFailed(f"it {ended.ending}{words}", where=name, hint=hint, metadata=metadata)
+
+
+def run_filter(
+    command: Sequence[str], lines: Sequence[str], *, seconds: float, memory: int, most_bytes: int, hint: str
+) -> list[str]:
+    """What a program writes for each of ``lines``, which it reads from standard input. Raises what ``run_tool`` raises,
+    and ToolFailed and ToolCrashed."""
+    stdin = "\n".join(lines) + "\n"
+    ended = run_tool(command, ProcessLimits(seconds, memory, most_bytes), stdin=stdin.encode(), hint=hint)
+    if ended.ending.status:
+        raise tool_error(command[0], ended, hint)
+    return ended.answer.decode("utf-8", "replace").splitlines()

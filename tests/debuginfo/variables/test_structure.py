@@ -247,13 +247,21 @@ def objects(path: str) -> tuple[CodeObject, ...]:
     return containers.unpack((SAMPLES / path).read_bytes()).objects
 
 
-def reading(types: tuple[TypeInfo, ...], number: int | None) -> tuple[str, int | None]:
-    """How a constant of the type is written: its encoding and size."""
+def behind_aliases(types: tuple[TypeInfo, ...], number: int | None) -> int | None:
     while number is not None and types[number].kind in ("typedef", "const", "volatile", "restrict", "atomic"):
         number = types[number].target
+    return number
+
+
+def reading(types: tuple[TypeInfo, ...], number: int | None) -> tuple[str, int | None]:
+    """How a constant of the type is written: its encoding and size. An enumeration has the encoding of the type under
+    it."""
+    number = behind_aliases(types, number)
     if number is None:
         return "", None
     info = types[number]
+    if info.kind == "enumeration" and (under := behind_aliases(types, info.target)) is not None:
+        return (types[under].encoding or "") if types[under].kind == "base" else "", info.size
     if info.kind == "base":
         return info.encoding or "", info.size
     if info.kind in ("pointer", "reference", "rvalue_reference"):

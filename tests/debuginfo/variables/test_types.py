@@ -318,6 +318,21 @@ def test_pointers_arrays_and_names_lead_to_what_they_are_made_from() -> None:
     assert by_text["unsigned char"].encoding == "unsigned_char"
 
 
+@pytest.mark.parametrize(("encoding", "expected"), [(6, -56), (8, 200)])
+def test_a_constant_of_an_enumeration_has_the_sign_of_the_type_under_it(encoding: int, expected: int) -> None:
+    """``enum class Level : unsigned char { TOP = 200 };``, and the same byte with a sign (DWARF 5, 5.7 and 7.8)."""
+    stated = (At("byte_size", "data1", 1), of("alias"))
+    root = unit(
+        function("f", variable("level", of("Level"), At("const_value", "data1", 200))),
+        named("enumeration_type", "Level", attributes=stated),
+        named("typedef", "alias", attributes=(of("under"),)),
+        base_type("under", encoding, 1),
+    )
+    found = only(code(root))
+    assert found.location == f"constant {expected}"
+    assert [piece.value for location in found.locations for piece in location.pieces] == [expected]
+
+
 def test_vectors_functions_and_enumerations() -> None:
     found = visible(
         code(

@@ -16,7 +16,8 @@ import tempfile
 from pathlib import Path
 
 from symd.formats import containers
-from symd.query.disasm.disassembler import code_ranges, programs
+from symd.query.disasm.disassembler import code_ranges
+from symd.system.installed import programs
 
 HERE = Path(__file__).parent
 SAMPLES = HERE.parents[2] / "samples" / "cuda" / "bin"

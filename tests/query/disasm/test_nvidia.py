@@ -16,7 +16,8 @@ from symd.errors import ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import Vendor
 from symd.model.line_tables import Instructions
 from symd.query.disasm import disassemble, nvidia
-from symd.query.disasm.disassembler import code_ranges, programs
+from symd.query.disasm.disassembler import code_ranges
+from symd.system.installed import programs
 from tests.query.disasm.objects import SAMPLES, made, objects
 
 BIN = SAMPLES / "cuda" / "bin"

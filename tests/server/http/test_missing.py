@@ -9,7 +9,7 @@ import shutil
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from symd.query.paths import parse_rule
+from symd.model.sources import parse_rule
 from tests.server.http.browser import PHONE, chromium, opened
 from tests.server.http.sites import BODIES, CUBIN, ROOT, SOURCES, page_of
 

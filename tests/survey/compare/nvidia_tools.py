@@ -8,9 +8,10 @@ import re
 import shutil
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.survey.case import Case, CodeFile, Compared, SurveyError, answered
 from tests.survey.measured import Usage, run
@@ -58,12 +59,8 @@ def compare_positions(each: CodeFile) -> Compared:
     innermost: tuple[str, int] | None = None
     expected = [(name, offset, chain) for name, chains in printed.items() for offset, chain in chains.items()]
     for (name, offset, chain), answer in zip(expected, answers, strict=True):
-        if (
-            not chain
-            and answer["reason"] == "NO_LINE"
-            and any("__cuda_sm" in (frame["function"] or "") for frame in answer["frames"])
-        ):
-            continue  # nobody says where ptxas' own functions come from: nvdisasm goes on with the last position
+        if not chain and is_of_the_assembler(answer):  # nvdisasm goes on with the last position
+            continue
         mine = [(frame["file"] or "", frame["line"]) for frame in answer["frames"]]
         placed = mine[:1] if mine and mine[0][1] else []
         if chain:
@@ -75,6 +72,11 @@ def compare_positions(each: CodeFile) -> Compared:
         if placed != ([innermost] if innermost else []) or (chain and not whole and mine != chain):
             differences.append(f"{each.name} {name}+{offset:#x}: symd {answer['reason']} {mine}, nvdisasm {chain}")
     return Compared("nvdisasm", len(expected), differences)
+
+
+def is_of_the_assembler(answer: Mapping[str, Any]) -> bool:
+    """Whether an answer is that the code is of a function of ptxas' own, of which nobody says where it comes from."""
+    return answer["reason"] == "NO_LINE" and any("__cuda_sm" in (each["function"] or "") for each in answer["frames"])
 
 
 def disassembled(cubin: Path) -> Iterator[tuple[str, Iterator[tuple[int, Chain]]]]:
