@@ -190,11 +190,10 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "--sum --total", "", "values are summed by place, and the first line has their total"),
     _OptionOfOthers("hot", "-k --kernel", None, "write --by kernel, or for one kernel symd listing --profile PROFILE --function NAME FILE"),
     _OptionOfOthers("hot info names lines listing symbolize", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
-    _OptionOfOthers("listing", "-D -c --disassemble-all --dump-sass -sass", "", "instructions and their source lines are always shown"),
+    _OptionOfOthers("listing", "-D --disassemble-all --dump-sass -sass", "", "instructions and their source lines are always shown"),
     _OptionOfOthers("listing", "--start-address --address --addr --pc", "--around"),
     _OptionOfOthers("listing", "--stop-address", None, "write --around PLACE --after N"),
     _OptionOfOthers("listing", "--disassemble-symbols --symbol --kernels", "--function"),
-    _OptionOfOthers("info", "-a --all -l --list-elf -W --wide", "", "everything is shown"),
     _OptionOfOthers("view listing", "-p", "--profile"),
     _OptionOfOthers("view", "--port --http", None, "write --address 127.0.0.1:PORT"),
     _OptionOfOthers("serve", "--port", None, "write --address HOST:PORT (gRPC) or --http HOST:PORT (browsers)"),
@@ -204,18 +203,16 @@ _OPTIONS: Final = (
     _OptionOfOthers("core annotate hot profile batch", "-e --exe --obj --symbols", "-m"),
     _OptionOfOthers("run attach collect", "--output --outdir", "--out"),
     _OptionOfOthers(_ASKS_A_DAEMON, "--socket", "--server unix:"),
+    _OptionOfOthers("serve", "--socket", "--address unix:"),
+    _OptionOfOthers("info", "-sass --dump-sass", None, "symd listing FILE shows instructions"),
     _OptionOfOthers(_ASKS_A_DAEMON, "--host --port --url", None, "write --server HOST:PORT or --server unix:PATH"),
 )  # fmt: skip
 
 
 def _other_option(option: str, verb: str, typed: Sequence[str]) -> str:
     """What to write instead of an option that the verb does not have."""
-    if re.fullmatch(r"-[0-9]", option):
-        return "addresses are not negative"
-    if verb == "hot" and option in ("-l", "-list", "--list") and (called := _one_function(option, typed)):
-        return called
-    if verb in ("symbolize", "variables") and option in ("--kernel", "-k", "--function", "--section", "-j"):
-        return _in_the_query(option, typed)
+    if advice := _special(option, verb, typed):
+        return advice
     long = {option, *(word.partition("=")[0] for word in typed if len(option) == len("-x") and word.startswith(option))}
     found = next((each for each in _OPTIONS if verb in each.verbs.split() and long & {*each.options.split()}), None)
     if found is None:
@@ -244,6 +241,21 @@ def _other_option(option: str, verb: str, typed: Sequence[str]) -> str:
             words.append(word)
     called = f"write {_call(words)}"
     return f"{found.why}: {called}" if found.why else called
+
+
+def _special(option: str, verb: str, typed: Sequence[str]) -> str:
+    """What to write instead of an option that stands for another call; "" where it does not."""
+    if verb == "symbolize" and option in ("-o", "--output"):
+        profile = next((each for each in typed if os.path.isfile(each) and profile_kind(each) is not None), "")  # noqa: PTH113 - pathlib is slow to load
+        if profile:
+            return f"it is a profile: {_call(['profile', '-m', 'FILE', profile, 'OUT'])} writes it with source lines"
+    if re.fullmatch(r"-[0-9]", option):
+        return "addresses are not negative"
+    if verb == "hot" and option in ("-l", "-list", "--list") and (called := _one_function(option, typed)):
+        return called
+    if verb in ("symbolize", "variables") and option in ("--kernel", "-k", "--function", "--section", "-j"):
+        return _in_the_query(option, typed)
+    return ""
 
 
 def _one_function(option: str, typed: Sequence[str]) -> str:
@@ -314,6 +326,11 @@ def _with_place(verb: str, file: str, words: Sequence[str]) -> list[str]:
     return [verb, file, *words]
 
 
+def _with_option(option: str, value: str, context: click.Context) -> list[str]:
+    """The words of a call, with an option in front of one of them."""
+    return [part for word in _typed(context) for part in ([option, word] if word == value else [word])]
+
+
 def _file_of(context: click.Context) -> str:
     """The first word of a call that is a file."""
     return next((word for word in _typed(context)[1:] if os.path.isfile(word)), "FILE")  # noqa: PTH113 - pathlib is slow to load
@@ -349,7 +366,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> str:
         (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", [verb, "-m", first, text]),  # noqa: PTH113 - as above
         (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", first, "-o", text]),
         (first_is_profile and os.path.exists(text), "a profile goes after --profile:", [verb, text, "--profile", first]),  # noqa: PTH110 - pathlib is slow to load
-        (shows and os.path.exists(text), "a profile goes after --profile:", [verb, first, "--profile", text]),  # noqa: PTH110 - pathlib is slow to load
+        (shows and os.path.exists(text), "a profile goes after --profile:", _with_option("--profile", text, context)),  # noqa: PTH110 - pathlib is slow to load
         (verb == "view" and not is_line, "choose a kernel on the page, or write one alone:", [verb, first, "-o", "PAGE", "--kernel", text]),
         (verb == "listing" and is_line, "for the ADDRESS that --around takes, write", _with_place(verb, first, [text])),
         (verb in _ONE_FILE, "write", _with_place(verb, first, [text])),

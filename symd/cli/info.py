@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from symd.cli.file_objects import file_summary
-from symd.cli.options import complete_files, example, json_option, limit_option, server_option
+from symd.cli.options import complete_files, example, json_option, limit_option, server_option, shown_anyway
 from symd.cli.output import Branch, Style, printable, style_of, write_line, write_tree
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule, open_daemon_module
@@ -98,6 +98,7 @@ def _argument(argument: Mapping[str, Any]) -> str:
 @server_option
 @limit_option
 @json_option
+@shown_anyway("-a", "--all", "-l", "--list-elf", "-lelf", "-W", "--wide")
 def command(files: tuple[str, ...], server: str | None, limits: Limits, as_json: bool) -> int:
     """Show what is inside each FILE: containers, code objects, targets, kernels and their debug data.
 

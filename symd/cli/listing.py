@@ -400,7 +400,7 @@ share (from 0 to 1, of the whole profile). A code object that cannot be disassem
 @rules_option
 @demangle_option
 @shown_anyway(
-    "-d", "-S", "-l", "-g", "-i", "--disassemble", "--source", "--line-numbers", "--inlines", "--print-line-info"
+    "-c", "-d", "-S", "-l", "-g", "-i", "--disassemble", "--source", "--line-numbers", "--inlines", "--print-line-info"
 )
 def command(
     file: str,

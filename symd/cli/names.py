@@ -6,6 +6,7 @@ from shlex import quote
 
 import click
 
+from symd.cli.advice import corrected_call
 from symd.cli.info import facts_text
 from symd.cli.options import demangle_option, example, file_verb, object_option
 from symd.cli.output import write_json, write_line
@@ -87,7 +88,8 @@ def _nothing(pattern: str, file: str, like: str) -> NotFound:
     if plain.isidentifier() and plain != pattern:  # an end alone is tied
         plain = f"{'' if '^' in pattern else '*'}{plain}{'' if '$' in pattern else '*'}"
     if plain and plain != pattern and not like:
-        like = f"PATTERN is a pattern as shells have it, not a regular expression: {quote(plain)}"
+        called = corrected_call(pattern, [plain])
+        like = f"PATTERN is a pattern as shells have it, not a regular expression: {called or quote(plain)}"
     return NotFound(f"nothing is named {pattern!r}", where=file, hint=like or "'*' shows all names")
 
 

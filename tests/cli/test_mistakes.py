@@ -27,12 +27,24 @@ OPTIONS = {
         ("listing", "-D", "-S", SHADE),
         f"are always shown: write symd listing -S {SHADE} (see",
     ),
-    "several letters": (("info", "-aW", SHADE), f"everything is shown: write symd info {SHADE} (see"),
+    "several letters": (("listing", "-Dr", SHADE), f"are always shown: write symd listing -r {SHADE} (see"),
     "objdump's range": (
         ("listing", "--start-address=0x1978", SHADE),
         f"No such option '--start-address'; write symd listing --around 0x1978 {SHADE} (see",
     ),
-    "readelf's everything": (("info", "-a", SHADE), f"everything is shown: write symd info {SHADE} (see"),
+    "cuobjdump's code": (("cuobjdump", "-sass", SHADE), "; symd listing FILE shows instructions (see"),
+    "a profile to symbolize": (
+        ("symbolize", PPROF, "-o", "out.pb.gz"),
+        f"; it is a profile: symd profile -m FILE {PPROF} OUT writes it with source lines (see",
+    ),
+    "a daemon's socket to begin with": (
+        ("serve", "--socket", "/tmp/s"),
+        "; write symd serve --address unix:/tmp/s (see",
+    ),
+    "a profile for a page": (
+        ("web", SHADE, PPROF, "-o", "x.html"),
+        f": symd web {SHADE} --profile {PPROF} -o x.html (see",
+    ),
     "perf's sorting": (
         ("hot", "--sort=line", "-m", ZEBIN, STALLS),
         f"write symd hot --by line -m {ZEBIN} {STALLS} (see",
@@ -226,7 +238,9 @@ TAKEN = {
     "objdump's disassembly": ("listing", "-d", "-S", SHADE),
     "objdump's disassembly in one word": ("objdump", "-dSlC", SHADE),
     "llvm-objdump's disassembly": ("disasm", "--disassemble", "--source", "--line-numbers", "--inlines", SHADE, "-C"),
-    "nvdisasm's lines": ("nvdisasm", "-g", "--print-line-info", SHADE),
+    "readelf's everything": ("readelf", "-aW", SHADE),
+    "cuobjdump's list": ("cuobjdump", "-lelf", SHADE),
+    "nvdisasm's lines": ("nvdisasm", "-c", "-g", "--print-line-info", SHADE),
     "a function of a module": ("listing", "-e", SHADE, "shade"),
     "pprof's report": ("hot", "-top", "-lines", "-m", f"shade.co={SHADE}", PPROF),
     "pprof's report as text": ("hot", "-text", "--lines", "-m", f"shade.co={SHADE}", PPROF),
@@ -235,6 +249,7 @@ AS_SYMD_HAS_THEM = {
     "symbolize": ("symbolize", SHADE, "0x1978"),
     "variables": ("variables", SHADE, "0x1978"),
     "lines": ("lines", SHADE),
+    "info": ("info", SHADE),
     "locate": ("locate", SHADE, "shade.cl:13"),
     "listing": ("listing", SHADE),
     "hot": ("hot", "-m", f"shade.co={SHADE}", PPROF),
@@ -245,7 +260,13 @@ AS_SYMD_HAS_THEM = {
 @pytest.mark.parametrize("name", TAKEN)
 def test_an_option_for_what_is_shown_anyway_is_taken(run: Run, name: str) -> None:
     call = TAKEN[name]
-    verb = {"objdump": "listing", "disasm": "listing", "nvdisasm": "listing"}.get(str(call[0]), str(call[0]))
+    verb = {
+        "objdump": "listing",
+        "disasm": "listing",
+        "nvdisasm": "listing",
+        "readelf": "info",
+        "cuobjdump": "info",
+    }.get(str(call[0]), str(call[0]))
     assert run(*call) == run(*AS_SYMD_HAS_THEM.get(name, AS_SYMD_HAS_THEM[verb]))
 
 
@@ -406,7 +427,7 @@ def test_source_is_told_to_be_compiled_before_it_is_checked(run: Run) -> None:
 
 def test_names_are_found_by_patterns_of_shells(run: Run) -> None:
     done = run("names", SHADE, "/sha.*/")
-    assert (done.code, "not a regular expression: 'sha*')" in done.err) == (1, True), done.err
+    assert (done.code, f"not a regular expression: symd names {SHADE} 'sha*')" in done.err) == (1, True), done.err
     assert "shade" in run("names", SHADE, "sha*").out
 
 
@@ -432,7 +453,7 @@ def test_a_function_that_is_only_inlined_may_be_meant(run: Run) -> None:
 
 def test_the_beginning_of_a_name_is_a_pattern(run: Run) -> None:
     outcome = run("names", SHADE, "^sha")
-    assert (outcome.code, "not a regular expression: 'sha*')" in outcome.err) == (1, True)
+    assert (outcome.code, f"not a regular expression: symd names {SHADE} 'sha*')" in outcome.err) == (1, True)
     assert run("names", SHADE, "sha*").code == 0
 
 
