@@ -18,7 +18,7 @@ from pathlib import Path
 
 from symd.config import Limits
 from symd.model.contexts import Context, Load
-from symd.store.shared.opening import opened
+from symd.store.shared.opening import SharedUrls
 from symd.store.shared.store import SharedStore
 from tests.store.shared.postgresql_server import running
 
@@ -47,7 +47,7 @@ def write(what: Write, objects: str, catalogue: str, seconds: float) -> float:
     """Times a second that one process writes."""
     with (
         tempfile.TemporaryDirectory() as cache,
-        opened(objects, catalogue, Path(cache), Limits(), make=True) as store,
+        SharedUrls(objects, catalogue, Limits()).opened(Path(cache), make=True) as store,
     ):
         steps = what(store)
         next(steps)
@@ -68,7 +68,7 @@ def main() -> None:
     found: dict[tuple[str, int], list[float]] = {}
     with running(fsync=chosen.fsync) as server, tempfile.TemporaryDirectory() as folder:
         objects, catalogue = f"file://{folder}/objects", server.database()
-        opened(objects, catalogue, Path(folder) / "cache", Limits(), make=True).close()
+        SharedUrls(objects, catalogue, Limits()).opened(Path(folder) / "cache", make=True).close()
         for _ in range(chosen.rounds):
             for what in (changes, modules):
                 for count in PROCESSES:

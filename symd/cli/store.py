@@ -28,7 +28,7 @@ from symd.model.texts import plural
 from symd.store.catalogue import MIGRATIONS
 from symd.store.inspection import Inspection, StoreFinding, inspect
 from symd.store.maintenance import Collected, Copied, collect, copy, repair
-from symd.store.shared import inspect_by_urls
+from symd.store.shared import shared_urls
 from symd.store.shared.transfer import Transferred
 
 _ONE = {"indexes": "index", "aliases": "alias"}
@@ -102,7 +102,7 @@ def check(context: click.Context, root: str, catalogue: str, limits: Limits, as_
     shared = is_shared(root, catalogue, by_environment=_by_environment(context))
     with progress_bar("reading") as show:
         told = partial(show, "reading")
-        found = inspect_by_urls(root, catalogue, limits, told) if shared else inspect(Path(root), limits, told)
+        found = shared_urls(root, catalogue, limits).inspected(told) if shared else inspect(Path(root), limits, told)
     _write_findings(found.findings, as_json=as_json)
     if as_json:
         write_json({**_counts(found), "older_schema": found.older_schema, "findings": len(found.findings)})

@@ -18,7 +18,7 @@ from symd.store import ModuleStore, Store
 from symd.store.files import disk
 from symd.store.folder import StorePaths, check_owner
 from symd.store.maintenance import Collected
-from symd.store.shared import open_shared
+from symd.store.shared import shared_urls
 from symd.store.shared.transfer import Progress, Transferred, transfer
 from symd.system.private_files import temporary_folder
 
@@ -130,7 +130,7 @@ def _opened_shared(place: StorePlace, limits: Limits, *, make: bool) -> Iterator
     bounded = limits._replace(cache_size=min(limits.cache_size, _CACHE_SIZE))
     with (
         temporary_folder() as cache,
-        open_shared(place.url, place.catalogue, cache, bounded, make=make) as shared,
+        shared_urls(place.url, place.catalogue, bounded).opened(cache, make=make) as shared,
     ):
         yield shared
 

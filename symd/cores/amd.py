@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from symd.cores import amd_waves
-from symd.cores.amd_callers import CallerFinder, Callers, CodeFrames, call_frame_section, instructions_of
+from symd.cores.amd_callers import CallerFinder, Callers, CodeFrames, instructions_of
 from symd.cores.amd_waves import SavedWave
 from symd.cores.stopped import (
     MOST_REGISTER_BYTES,
@@ -21,6 +21,7 @@ from symd.cores.stopped import (
     StoppedCore,
     WaveMemory,
     WaveRegisters,
+    call_frame_section,
     functions_of,
     identity_of,
 )

@@ -20,7 +20,6 @@ from symd.cores.stopped import DumpedCode
 from symd.debuginfo.dwarf.call_frames import CallFrames, FrameRow, RegisterRule, RuleKind
 from symd.errors import Malformed
 from symd.formats.containers.amd.core_state import CoreMemory
-from symd.model.code import CodeObject, Vendor
 
 INSTRUCTION_BYTES = 4
 MOST_BYTES_BEFORE_RETURN = 32
@@ -90,12 +89,6 @@ class CodeFrames(NamedTuple):
     bias: int
     frames: CallFrames | None
     kernels: frozenset[str]
-
-
-def call_frame_section(code: CodeObject) -> bytes:
-    """The content of a code object's ``.debug_frame``; nothing where it has none, or is not linked."""
-    section = code.section(".debug_frame") if code.vendor is Vendor.AMD and code.linked else None
-    return section.data if section is not None else b""
 
 
 class Callers(NamedTuple):

@@ -14,6 +14,31 @@ from symd.formats.containers.amd import amdgpu_core, core_state
 from symd.formats.containers.nvidia import cuda_core
 
 
+class OpenedDump:
+    """A dump of whichever vendor, of which ``budget`` is spent by all questions together."""
+
+    def __init__(self, data: bytes, budget: Budget) -> None:
+        self._data, self._budget = data, budget
+
+    def stopped(self, frames: Mapping[int, bytes]) -> StoppedCore:
+        """Every stopped warp or wave, as ``read`` gives them."""
+        return read(self._data, self._budget, frames)
+
+    def memory(self, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
+        """The content of the device's global memory at these addresses and sizes, as ``memory`` gives it."""
+        return memory(self._data, self._budget, ranges)
+
+    def contents(self, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
+        """What is at these positions of the dump, in so many bytes; None where it does not have all of it. Raises
+        Malformed, LimitExceeded."""
+        data = self._data
+        whole = compressed_file.expanded(data, self._budget) if compressed_file.claims(data) else data
+        found = (whole[position : position + size] for position, size in ranges)
+        return tuple(
+            content if len(content) == size else None for content, (_, size) in zip(found, ranges, strict=True)
+        )
+
+
 def read(data: bytes, budget: Budget, frames: Mapping[int, bytes] | None = None) -> StoppedCore:
     """Every stopped warp or wave of a dump, which gzip may have compressed. ``frames`` is call frame information that
     somebody else has of the code, by the number of the image. Raises InvalidInput for what is no GPU core dump,
@@ -45,14 +70,6 @@ def memory(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tu
             content if len(content) == size else None for content, (_, size) in zip(found, ranges, strict=True)
         )
     raise _no_core()
-
-
-def contents(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
-    """What is at these positions of a dump, in so many bytes; None where it does not have all of it. Raises
-    Malformed, LimitExceeded."""
-    whole = compressed_file.expanded(data, budget) if compressed_file.claims(data) else data
-    found = (whole[position : position + size] for position, size in ranges)
-    return tuple(content if len(content) == size else None for content, (_, size) in zip(found, ranges, strict=True))
 
 
 def _no_core() -> InvalidInput:

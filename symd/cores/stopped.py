@@ -288,3 +288,9 @@ def with_frames(apart: SharedFrames) -> StoppedCore:
         for stack, start, end in zip(core.dump.stacks, [0, *ends], ends, strict=False)
     )
     return core._replace(dump=replace(core.dump, stacks=stacks))
+
+
+def call_frame_section(code: CodeObject) -> bytes:
+    """The content of a code object's ``.debug_frame``; nothing where it has none, or is not linked."""
+    section = code.section(".debug_frame") if code.vendor is Vendor.AMD and code.linked else None
+    return section.data if section is not None else b""

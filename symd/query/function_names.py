@@ -39,6 +39,25 @@ _NAME_BITS = 32
 _NAME_MASK = (1 << _NAME_BITS) - 1
 
 
+class NameSearch:
+    """What names mean that no kernel and no symbol has as they stand. ``budget`` is that of the question."""
+
+    def __init__(self, budget: QueryBudget) -> None:
+        self._budget = budget
+
+    def starts_of_each(self, index: Index, names: Iterable[str], path: str | None) -> dict[str, list[Start]]:
+        """As ``starts_of_each`` of this module."""
+        return starts_of_each(index, names, path, self._budget)
+
+    def suggestions(self, index: Index, names: Sequence[str], path: str | None) -> list[tuple[Candidate, ...]]:
+        """As ``suggestions`` of this module."""
+        return suggestions(index, names, path, self._budget)
+
+    def symbols_meant(self, asked: Iterable[str], symbols: Iterable[str]) -> dict[str, list[str]]:
+        """As ``symbols_meant`` of this module."""
+        return symbols_meant(asked, symbols, self._budget)
+
+
 def starts(index: Index, name: str, path: str | None, budget: QueryBudget | None = None) -> list[Start]:
     """Where functions of that name begin, in what ``path`` chooses: those of the first kind of name that has it."""
     return starts_of_each(index, (name,), path, budget or QueryBudget())[name]

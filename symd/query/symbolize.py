@@ -24,6 +24,7 @@ from symd.model.waiting import check_wanted
 
 if TYPE_CHECKING:
     from symd.model.contexts import Origin
+    from symd.query.function_names import NameSearch
 
 NAME_SEARCH_LETTERS = 50_000_000
 """Letters of functions' names that one request may have spelled as people write them, where it asks for names that no
@@ -224,6 +225,13 @@ def _check_object(index: Index, path: str | None) -> None:
         raise ObjectNotFound.at(path, index.objects)
 
 
+def name_search(budget: QueryBudget) -> NameSearch:
+    """What finds the functions of names that no kernel and no symbol has as they stand."""
+    from symd.query.function_names import NameSearch  # noqa: PLC0415 - 8 of the 110 ms of a question that names a kernel
+
+    return NameSearch(budget)
+
+
 class _Batch:
     """Columns of a batch while its queries are resolved."""
 
@@ -246,9 +254,7 @@ class _Batch:
         found = {name: self.index.kernel_starts(name, path) for name in wanted}
         missing = [name for name in found if not found[name]]
         if missing:
-            from symd.query.function_names import starts_of_each  # noqa: PLC0415 - 5 ms: most people name kernels
-
-            found |= starts_of_each(self.index, missing, path, self._budget)
+            found |= name_search(self._budget).starts_of_each(self.index, missing, path)
         self._starts.setdefault(path, {}).update(found)
 
     def _function_starts(self, path: str | None, name: str) -> list[Start]:
@@ -335,10 +341,8 @@ class _Batch:
     def _suggest(self) -> None:
         """Name functions like those that do not exist: all at once, because what takes long is to read the names that
         there are."""
-        if self._unknown:
-            from symd.query.function_names import suggestions  # noqa: PLC0415 - 4 ms: only for a name that nothing has
         for path, asked in self._unknown.items():
-            found = suggestions(self.index, list(asked), path, self._budget)
+            found = name_search(self._budget).suggestions(self.index, list(asked), path)
             for numbers, suggested in zip(asked.values(), found, strict=True):
                 self.candidates.by_query.update(dict.fromkeys(numbers if suggested else (), suggested))
 

@@ -32,7 +32,7 @@ from symd.server.server import build_daemon
 from symd.server.tracing import tracing
 from symd.server.workers import Workers
 from symd.store import ModuleStore, Store
-from symd.store.shared import open_shared
+from symd.store.shared import shared_urls
 from symd.system import temporary_folders
 from symd.system.process.starter import Starter
 
@@ -244,7 +244,7 @@ def _store(config: Config) -> ModuleStore:
     if not config.objects:
         return Store(config.store, config.limits, adopt_later=True)
 
-    return open_shared(config.objects, config.catalogue, config.cache, config.limits, make=True)
+    return shared_urls(config.objects, config.catalogue, config.limits).opened(config.cache, make=True)
 
 
 def _recover(engine: Engine) -> None:

@@ -11,12 +11,6 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _wait_for_triton():
-    from symd_after_import import AfterImport
-
-    AfterImport("triton.knobs", _listen).start()
-
-
 def _listen(knobs):
     sys.path.insert(0, _HERE)
     try:
@@ -26,19 +20,18 @@ def _listen(knobs):
     listen_for_symd(knobs)
 
 
-def _import_the_next():
-    own = sys.modules.pop("sitecustomize")
-    try:
-        import sitecustomize  # noqa: F401 - another than this one, which is off the path
-    except ImportError as error:
-        if getattr(error, "name", "sitecustomize") != "sitecustomize":
-            raise
-        sys.modules["sitecustomize"] = own
-
-
 try:
     if sys.version_info >= (3, 8) and "symd_after_import" not in sys.modules:  # a run inside another has waited already
-        _wait_for_triton()
+        from symd_after_import import AfterImport
+
+        AfterImport("triton.knobs", _listen).start()
 finally:
     sys.path[:] = [entry for entry in sys.path if entry != _HERE]
-_import_the_next()
+
+_own = sys.modules.pop("sitecustomize")
+try:
+    import sitecustomize  # noqa: F401 - another than this one, which is off the path
+except ImportError as error:
+    if getattr(error, "name", "sitecustomize") != "sitecustomize":
+        raise
+    sys.modules["sitecustomize"] = _own

@@ -3,14 +3,16 @@ ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import mmap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 from symd.config import Limits
 from symd.engine.files.file_notices import working
 from symd.engine.files.gc_control import gc_paused
 from symd.engine.files.input import called
-from symd.engine.files.opened_file import Queries, mapped_file, search_partial_index, stored_index, symbolize_file_index
+from symd.engine.files.small_file import FindIndex, Queries, search_partial_index, symbolize_file_index
 from symd.errors import SymdError
 from symd.formats.containers import ContainerUnpacker
 from symd.formats.containers.code_reloader import CodeReloader
@@ -22,25 +24,30 @@ from symd.model.code import CodeObject
 from symd.model.frame_text import printable
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary
-from symd.query.function_names import symbols_meant
-from symd.query.symbolize import MAX_CANDIDATES, QueryBudget
+from symd.query.symbolize import MAX_CANDIDATES, QueryBudget, name_search
 
 _MOST_WALKS = 3
 """How often a large file is gone through for single questions; who asks for more wants the whole index."""
+
+
+@contextmanager
+def mapped_file(file: str) -> Iterator[mmap.mmap]:
+    with open(file, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
+        yield mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 class LargeFile:
     """Addresses of one large file, or of the bytes of one: of its code objects those are kept that the questions need.
     ``data`` are its bytes; a file is mapped. Every question raises ``SymdError`` where it cannot be opened."""
 
-    def __init__(self, file: str | bytes, limits: Limits, store: str | None = None) -> None:
+    def __init__(self, file: str | bytes, limits: Limits, find_index: FindIndex | None = None) -> None:
         self._file, self._limits = file, limits
         if isinstance(file, str):
             with mapped_file(file) as mapped:
                 self.data = cast("bytes", mapped)
         else:
             self.data = file
-        found = stored_index(store, self.data) if store is not None else None
+        found = find_index(self.data) if find_index is not None else None
         self._stored = FileIndex.of(found) if found is not None else None
         self._asked: tuple[frozenset[str] | None, str | None] | None = None
         self._index: FileIndex | None = None
@@ -173,4 +180,4 @@ def _names_meant(code: CodeObject, names: frozenset[str], budget: QueryBudget) -
     same = names & symbols
     if same == names:
         return same
-    return same.union(symbols_meant(names - same, symbols, budget))
+    return same.union(name_search(budget).symbols_meant(names - same, symbols))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Generic, Protocol, TypeVar
 
 from symd.config import Limits
-from symd.cores.stopped import identity_of, shared
+from symd.cores.stopped import call_frame_section, identity_of, shared
 from symd.debuginfo.variables.registers import frame_addresses
 from symd.engine.reading.opened_module import ModuleFile, OpenedModule, OpenedModules
 from symd.errors import Malformed, NotFound, StoreUnavailable
@@ -33,6 +33,7 @@ from symd.query.source_text import from_module
 from symd.system.messages import refusal
 
 if TYPE_CHECKING:
+    from symd.cores.read import OpenedDump
     from symd.cores.stopped import CodeIdentity, SharedFrames
 
 
@@ -182,6 +183,12 @@ class PtxLinesRequest(WorkerRequest[tuple[LineTable, ...]]):
         return tuple(ptx_tables(module.objects_at(self.path), self.path))
 
 
+def _dump(module: OpenedModule) -> OpenedDump:
+    from symd.cores.read import OpenedDump  # noqa: PLC0415 - 13 to 26 ms: few modules are core dumps
+
+    return OpenedDump(module.data, Budget(module.limits, len(module.data)))
+
+
 @dataclass(frozen=True, slots=True)
 class StoppedWaves(WorkerRequest["SharedFrames"]):
     """What the module says, which is a GPU core dump: every stopped warp or wave. ``frames`` is call frame information
@@ -191,9 +198,7 @@ class StoppedWaves(WorkerRequest["SharedFrames"]):
     frames: tuple[tuple[int, bytes], ...] = ()
 
     def answer(self, module: OpenedModule) -> SharedFrames:
-        from symd.cores.read import read  # noqa: PLC0415 - 15 ms: few modules are core dumps
-
-        return shared(read(module.data, Budget(module.limits, len(module.data)), dict(self.frames)))
+        return shared(_dump(module).stopped(dict(self.frames)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +209,7 @@ class DumpedMemory(WorkerRequest["tuple[bytes | None, ...]"]):
     ranges: tuple[tuple[int, int], ...]
 
     def answer(self, module: OpenedModule) -> tuple[bytes | None, ...]:
-        from symd.cores.read import memory  # noqa: PLC0415 - 15 ms: few modules are core dumps
-
-        return memory(module.data, Budget(module.limits, len(module.data)), self.ranges)
+        return _dump(module).memory(self.ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +220,7 @@ class DumpedBytes(WorkerRequest["tuple[bytes | None, ...]"]):
     ranges: tuple[tuple[int, int], ...]
 
     def answer(self, module: OpenedModule) -> tuple[bytes | None, ...]:
-        from symd.cores.read import contents  # noqa: PLC0415 - 15 ms: few modules are core dumps
-
-        return contents(module.data, Budget(module.limits, len(module.data)), self.ranges)
+        return _dump(module).contents(self.ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +244,6 @@ class CallFrameData(WorkerRequest[bytes]):
     path: str
 
     def answer(self, module: OpenedModule) -> bytes:
-        from symd.cores.amd_callers import call_frame_section  # noqa: PLC0415 - 2 ms: asked for core dumps only
-
         return call_frame_section(module.object(self.path))
 
 

@@ -26,7 +26,7 @@ from symd.profiles import NamedModule
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
 from symd.store.folder import StorePaths, check_owner
-from symd.store.shared import open_shared
+from symd.store.shared import shared_urls
 from symd.system.atomic_output import replacing
 from symd.system.messages import os_error_text
 from symd.system.symlinks import check_no_input
@@ -144,7 +144,7 @@ def _open_store(source: SampleModules, store: str) -> ModuleStore:
     limits = source.limits._replace(store_size=UNBOUNDED_STORE)
     if source.is_shared:
         cache = Path(source.cache) if source.cache else default_cache()
-        return open_shared(store, source.catalogue or "", cache, limits, make=False)
+        return shared_urls(store, source.catalogue or "", limits).opened(cache, make=False)
     if not Path(store).is_dir():
         raise InvalidInput("there is no such store", where=store, hint="symd serve --store FOLDER makes one")
     with disk(Path(store)):

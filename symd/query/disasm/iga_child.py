@@ -27,7 +27,7 @@ _INSTRUCTION_TEXT_BYTES: Final = 1 << 14
 _ALIGNMENT: Final = 8
 
 
-def main(package: str, libraries: Sequence[str], descriptor: int) -> int:
+def main(confinement: Any, libraries: Sequence[str], descriptor: int) -> int:
     """Decode the file ``input`` of the working directory; exit status 3 when no library can be loaded."""
     problems: list[str] = []
     loaded = [*_loaded(libraries, problems)]
@@ -36,14 +36,16 @@ def main(package: str, libraries: Sequence[str], descriptor: int) -> int:
         return 3
     data = Path("input").read_bytes()
     with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as answer:
-        _confine(package)
+        if confinement.available():
+            confinement.confine(())
         for generation, text in _texts(data):
             _decode(loaded, generation, text, answer)
             answer.flush()
     return 0
 
 
-def _confine(package: str) -> None:
+def name_packages(package: str) -> None:
+    """Have symd's modules found in its folder, without its packages' own initialization."""
     packages = (
         ("symd", package),
         ("symd.system", f"{package}/system"),
@@ -52,10 +54,6 @@ def _confine(package: str) -> None:
     for name, folder in packages:
         module = sys.modules[name] = ModuleType(name)
         module.__path__ = [folder]
-    from symd.system.process import confinement  # noqa: PLC0415 - not to be found before
-
-    if confinement.available():
-        confinement.confine(())
 
 
 def _loaded(libraries: Sequence[str], problems: list[str]) -> Iterator[tuple[str, Any]]:
@@ -141,4 +139,7 @@ def _line(buffer: ctypes.Array[ctypes.c_char]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:-1], int(sys.argv[-1])))
+    name_packages(sys.argv[1])
+    from symd.system.process import confinement
+
+    sys.exit(main(confinement, sys.argv[2:-1], int(sys.argv[-1])))

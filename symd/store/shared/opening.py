@@ -18,12 +18,29 @@ from symd.store.shared.postgresql import PostgresDatabase
 from symd.store.shared.store import SharedStore
 
 
-def opened(objects: str, catalogue: str, cache: Path, limits: Limits, *, make: bool) -> SharedStore:
-    """``symd.store.shared.open_shared``, behind its check of the URL."""
-    storage = open_storage(objects, limits, make=make)
-    _check_together(objects, storage, catalogue, limits, make=make)
-    files = CachedFiles(cache, storage, limits)
-    return SharedStore(PostgresDatabase(catalogue, limits), files, cache / "incoming-modules", limits, make=make)
+class SharedUrls:
+    """A shared store by its URLs, as ``symd.store.shared.shared_urls`` takes them."""
+
+    def __init__(self, objects: str, catalogue: str, limits: Limits) -> None:
+        self._objects, self._catalogue, self._limits = objects, catalogue, limits
+
+    def opened(self, cache: Path, *, make: bool) -> SharedStore:
+        """The store, made where there is none if ``make``; ``cache`` is the folder of this machine for whole files.
+        Raises ``InvalidInput`` for a URL that names no storage, ``FailedPrecondition`` where a package is missing, a
+        catalogue is of another time, or the storage has nothing of what the catalogue names; ``StoreUnavailable`` where
+        one of them cannot be reached."""
+        storage = open_storage(self._objects, self._limits, make=make)
+        _check_together(self._objects, storage, self._catalogue, self._limits, make=make)
+        files = CachedFiles(cache, storage, self._limits)
+        database = PostgresDatabase(self._catalogue, self._limits)
+        return SharedStore(database, files, cache / "incoming-modules", self._limits, make=make)
+
+    def inspected(self, progress: Progress | None) -> Inspection:
+        """Look through the store (``symd.store.shared.inspection``), which is not changed. Raises as ``opened``
+        does."""
+        storage = open_storage(self._objects, self._limits, make=False)
+        with closing(PostgresCatalogue(PostgresDatabase(self._catalogue, self._limits), make=False)) as opened:
+            return inspect_shared(opened, storage, progress)
 
 
 def _check_together(objects: str, storage: ObjectStorage, catalogue: str, limits: Limits, *, make: bool) -> None:
@@ -40,10 +57,3 @@ def _check_together(objects: str, storage: ObjectStorage, catalogue: str, limits
             where=objects,
             hint="name the --store whose catalogue this is; where its objects are lost, begin with an empty database",
         )
-
-
-def inspected(objects: str, catalogue: str, limits: Limits, progress: Progress | None) -> Inspection:
-    """``symd.store.shared.inspect_by_urls``, behind its check of the URL."""
-    storage = open_storage(objects, limits, make=False)
-    with closing(PostgresCatalogue(PostgresDatabase(catalogue, limits), make=False)) as opened:
-        return inspect_shared(opened, storage, progress)

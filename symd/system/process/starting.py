@@ -28,8 +28,8 @@ _ERROR: Final = 3
 _ALL_DESCRIPTORS: Final = 1 << 20
 
 
-def main(package: str) -> None:
-    """Start what is asked for until the other end closes."""
+def name_packages(package: str) -> None:
+    """Have symd's modules found in its folder, without its packages' own initialization."""
     packages = (
         ("symd", package),
         ("symd.system", f"{package}/system"),
@@ -38,8 +38,10 @@ def main(package: str) -> None:
     for name, folder in packages:
         module = sys.modules[name] = ModuleType(name)
         module.__path__ = [folder]
-    from symd.system.process import confinement, launcher, seccomp  # noqa: PLC0415 - not to be found before
 
+
+def main(confinement: Any, launcher: Any, seccomp: Any) -> None:
+    """Start what is asked for until the other end closes."""
     columns = {"x86_64": 0, "aarch64": 1}
     clone = seccomp.CHECKED["clone"][columns[os.uname().machine]]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the whole group; the other end decides
@@ -113,4 +115,7 @@ def _become(
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    name_packages(sys.argv[1])
+    from symd.system.process import confinement, launcher, seccomp
+
+    main(confinement, launcher, seccomp)

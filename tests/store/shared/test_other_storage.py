@@ -11,7 +11,7 @@ from symd.cli import command_line
 from symd.config import Limits
 from symd.errors import FailedPrecondition
 from symd.store import Store
-from symd.store.shared import open_shared
+from symd.store.shared import shared_urls
 from tests.object_server import BUCKET, Proxy
 
 LIMITS = Limits(free_disk=0)
@@ -22,21 +22,21 @@ def test_nobody_takes_the_modules_of_a_catalogue_for_lost_because_the_folder_is_
     database: str, tmp_path: Path
 ) -> None:
     own, other = f"file://{tmp_path}/own", f"file://{tmp_path}/other"
-    with closing(open_shared(own, database, tmp_path / "cache", LIMITS, make=True)) as store:
+    with closing(shared_urls(own, database, LIMITS).opened(tmp_path / "cache", make=True)) as store:
         digest = store.put(b"module", "label", "raw")
     for make in (True, False):  # a daemon, and who only asks
         with pytest.raises(FailedPrecondition) as caught:
-            open_shared(other, database, tmp_path / "cache of another", LIMITS, make=make)
+            shared_urls(other, database, LIMITS).opened(tmp_path / "cache of another", make=make)
         assert (caught.value.message, caught.value.where) == (OTHER, other)
         assert caught.value.hint
-    with closing(open_shared(own, database, tmp_path / "cache", LIMITS, make=False)) as store:
+    with closing(shared_urls(own, database, LIMITS).opened(tmp_path / "cache", make=False)) as store:
         assert store.missing([digest]) == []
 
 
 def test_storages_that_have_nothing_begin_with_a_catalogue_that_has_nothing(database: str, tmp_path: Path) -> None:
     for name in ("first", "second"):
         with closing(
-            open_shared(f"file://{tmp_path}/{name}", database, tmp_path / "cache", LIMITS, make=True)
+            shared_urls(f"file://{tmp_path}/{name}", database, LIMITS).opened(tmp_path / "cache", make=True)
         ) as store:
             assert store.missing(["0" * 64]) == ["0" * 64]
 

@@ -41,8 +41,7 @@ from symd.server.server import build_daemon
 from symd.store import context_log, rows
 from symd.store.event_batch import BatchChanges, EventBatch, EventRows
 from symd.store.module_log import append_to_log
-from symd.store.shared import open_shared as open_by_urls
-from symd.store.shared import postgresql
+from symd.store.shared import postgresql, shared_urls
 from symd.store.shared.advisory_locks import BUILDING, AdvisoryLocks
 from symd.store.shared.catalogue import MIGRATIONS, PostgresCatalogue
 from symd.store.shared.housekeeping import PERIOD, SharedWritability
@@ -508,7 +507,7 @@ def test_a_catalogue_that_cannot_be_had_says_why_and_no_password(
 @pytest.mark.parametrize("url", ["mysql://x/y", "postgresql://a:secret@[b/x", "postgresql://h/x?nonsense=secret"])
 def test_what_is_no_url_of_a_catalogue_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(InvalidInput, match="URL of a catalogue") as caught:
-        open_by_urls(f"file://{tmp_path}/objects", url, tmp_path / "cache", Limits(), make=True)
+        shared_urls(f"file://{tmp_path}/objects", url, Limits()).opened(tmp_path / "cache", make=True)
     assert "secret" not in str(caught.value)
 
 

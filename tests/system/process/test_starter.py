@@ -136,14 +136,15 @@ def test_it_comes_back_after_a_kill_and_goes_with_close() -> None:
 
 
 KILLED_BEFORE_ITS_ANSWER = """
-import json, os, runpy, signal
+import json, os, runpy, signal, sys
 own, written = os.getpid(), json.dumps
 def dumps(value):
     if os.getpid() == own:
         os.kill(own, signal.SIGKILL)
     return written(value)
 json.dumps = dumps
-runpy.run_path({script!r})["main"]({package!r})
+sys.argv[1:] = [{package!r}]
+runpy.run_path({script!r}, run_name="__main__")
 """
 
 
