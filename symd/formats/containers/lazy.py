@@ -113,6 +113,9 @@ class LazySequence(Sequence["_Item"]):
     def __getitem__(self, at: int | slice) -> _Item | Sequence[_Item]:
         return self.plain()[at]
 
+    def __iter__(self) -> Iterator[_Item]:
+        return iter(self.plain())
+
     def __len__(self) -> int:
         return len(self.plain())
 
