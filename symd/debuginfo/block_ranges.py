@@ -44,4 +44,6 @@ def outside_of_functions(sections: DebugSections, units: Units, of_units: Collec
             entries = [] if value is None or value.is_block else lists.entries(chosen[unit], value) or []
         return [(entry.start, entry.end) for entry in entries if not entry.default]
 
-    return core.outside_of_functions(rows, plain, RangeRows(sections.locations.data, b"", b""), other)
+    found = core.outside_of_functions(rows, plain, RangeRows(sections.locations.data, b"", b""), other)
+    rows.give_back()
+    return found
