@@ -27,9 +27,9 @@ _UNDEF = cython.declare(cython.uint, 0)
 _LORESERVE = cython.declare(cython.uint, 0xFF00)
 _XINDEX = cython.declare(cython.uint, 0xFFFF)
 _LARGEST = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-_LOADED = cython.declare(cython.uchar, 2)
+_LOADED = cython.declare(cython.ulonglong, 2)
 """SHF_ALLOC: the section takes room in memory."""
-_EXECUTABLE = cython.declare(cython.uchar, 4)
+_EXECUTABLE = cython.declare(cython.ulonglong, 4)
 """SHF_EXECINSTR: the section holds code."""
 _DESCRIPTOR = ".kd"
 _OVERLAP = 16
@@ -56,9 +56,10 @@ class SymbolTable:
     _strings = cython.declare(cython.const[cython.uchar][::1])
     _known = cython.declare(dict)
     _left = cython.declare(cython.longlong)
-    _address = cython.declare(cython.const[cython.ulonglong][::1])
-    _size = cython.declare(cython.const[cython.ulonglong][::1])
-    _kind = cython.declare(cython.const[cython.uchar][::1])
+    # Of each section; of few numbers a list is made in half of the time of an array.
+    _address = cython.declare(list)
+    _size = cython.declare(list)
+    _flags = cython.declare(list)
     _loaded = cython.declare(cython.const[cython.uint][::1])
     _starts = cython.declare(cython.const[cython.ulonglong][::1])
     _is_relocatable = cython.declare(cython.bint)
@@ -69,15 +70,15 @@ class SymbolTable:
         self._rows, self.descriptors = [], {}
         self._text, self._strings, self._known = strings, strings, {}
         self._left = _OVERLAP * len(strings) + _ALWAYS
-        self._address = array("Q", [section.address for section in sections])
-        self._size = array("Q", [section.size for section in sections])
-        self._kind = array("B", [section.flags & (_LOADED | _EXECUTABLE) for section in sections])
+        self._address = [section.address for section in sections]
+        self._size = [section.size for section in sections]
+        self._flags = [section.flags for section in sections]
         self._is_relocatable = is_relocatable
-        loaded: list[tuple[int, int]] = []
+        self._starts, self._loaded = _NO_WIDE, _NO_NARROW
         if not is_relocatable:  # where addresses tell sections
             loaded = sorted([(s.address, number) for number, s in enumerate(sections) if s.size and s.flags & _LOADED])
-        self._starts = array("Q", [address for address, _ in loaded])
-        self._loaded = array("I", [number for _, number in loaded])
+            self._starts = array("Q", [address for address, _ in loaded])
+            self._loaded = array("I", [number for _, number in loaded])
 
     def read(self, table: bytes, is_wide: bool) -> None:
         """Take the entries of a symbol table, of Elf64_Sym where ``is_wide``, else of Elf32_Sym; to be called once.
@@ -108,18 +109,18 @@ class SymbolTable:
             section = self._section_of(named, value, may_be_empty)
             offset = 0
             if section >= 0:
-                offset = value if self._is_relocatable else value - self._address[section]
+                offset = value if self._is_relocatable else value - self._begin(section)
             elif self._is_relocatable:
                 offset = value
             if kind <= _OBJECT and name.endswith(_DESCRIPTOR):
                 self.descriptors[name[: len(name) - 3]] = (value, int(section), offset)
-            if kind == _OBJECT or section < 0 or not name or not self._kind[section] & _EXECUTABLE:
+            if kind == _OBJECT or section < 0 or not name or not self._is_code(section):
                 continue
             if (
                 named >= _LORESERVE and named != _XINDEX
             ):  # absolute values, such as register counts that newer compilers leave as symbols
                 continue
-            if offset < max(self._size[section], 1) or (may_be_empty and offset == self._size[section]):
+            if offset < max(self._extent(section), 1) or (may_be_empty and offset == self._extent(section)):
                 where, place, of, which = int(section), offset, size, int(number)
                 if kind == _NOTYPE:
                     untyped.append((where, place, which, name, of))
@@ -155,7 +156,7 @@ class SymbolTable:
             place, size = offset, said
             if where != section:
                 section, first, reach, ends = where, at, 0, None
-                limit = self._size[section]
+                limit = self._extent(section)
             if not is_label:
                 reach = max(reach, place + size if size <= _LARGEST - place else _LARGEST)
             if is_sized:
@@ -204,6 +205,26 @@ class SymbolTable:
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
+    def _begin(self, section: cython.Py_ssize_t) -> cython.ulonglong:
+        """The address of a section."""
+        found: cython.ulonglong = self._address[section]
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _extent(self, section: cython.Py_ssize_t) -> cython.ulonglong:
+        """The size of a section."""
+        found: cython.ulonglong = self._size[section]
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _is_code(self, section: cython.Py_ssize_t) -> cython.bint:
+        found: cython.ulonglong = self._flags[section]
+        return found & _EXECUTABLE != 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _unsigned(self, at: cython.Py_ssize_t, size: cython.int) -> cython.ulonglong:
         found: cython.ulonglong = 0
         place: cython.int
@@ -233,7 +254,7 @@ class SymbolTable:
         count: cython.Py_ssize_t = len(self._address)
         if self._is_relocatable:
             return named if named < count else -1
-        if named < count and value >= self._address[named] and value - self._address[named] < self._size[named]:
+        if named < count and value >= self._begin(named) and value - self._begin(named) < self._extent(named):
             return named
         found: cython.Py_ssize_t = self._holder(value)
         if may_be_empty:
@@ -243,7 +264,7 @@ class SymbolTable:
                 ended = self._holder(value - 1) if value else -1
                 if ended >= 0 and not self._ends_at(ended, value):
                     ended = -1
-            if ended >= 0 and (found < 0 or not self._kind[found] & _EXECUTABLE or ended == first):
+            if ended >= 0 and (found < 0 or not self._is_code(found) or ended == first):
                 found = ended
         return found
 
@@ -253,9 +274,9 @@ class SymbolTable:
         """Whether a section of code ends there."""
         return (
             section < len(self._address)
-            and self._kind[section] & _EXECUTABLE != 0
-            and value >= self._address[section]
-            and value - self._address[section] == self._size[section]
+            and self._is_code(section)
+            and value >= self._begin(section)
+            and value - self._begin(section) == self._extent(section)
         )
 
     def section_at(self, address: int) -> int:
@@ -271,4 +292,8 @@ class SymbolTable:
         if slot < 0:
             return -1
         found: cython.Py_ssize_t = self._loaded[slot]
-        return found if address - self._address[found] < self._size[found] else -1
+        return found if address - self._begin(found) < self._extent(found) else -1
+
+
+_NO_WIDE = cython.declare(cython.const[cython.ulonglong][::1], array("Q"))
+_NO_NARROW = cython.declare(cython.const[cython.uint][::1], array("I"))

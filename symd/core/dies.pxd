@@ -29,7 +29,12 @@ cdef class DieRows(ValueReader):
     cdef long long[::1] _open
     cdef unsigned long long[::1] wide_view
     cdef unsigned int[::1] narrow_view
+    cdef Py_ssize_t worked
+    cdef int[::1] signed_room
+    cdef unsigned int[::1] narrow_room
+    cdef unsigned long long[::1] wide_room
 
+    cdef int take_work_room(self) except? -1
     cdef int _walk(self, range_lists.UnitParameters unit, abbreviations.AbbreviationTable table, bint only_first) except? -1
     cdef bint _is_wanted(self, unsigned int tag) except? -1
     cdef int _open_more(self) except? -1

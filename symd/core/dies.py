@@ -5,7 +5,7 @@ ranges and places, unit after unit."""
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import cython
 
@@ -143,19 +143,27 @@ class DieRows(ValueReader):
     ``missing_offsets`` and ``missing_lists`` count indexes that lead out of ``.debug_str_offsets`` and
     ``.debug_rnglists``. Threads may not share one."""
 
-    def __init__(
+    def __init__(self) -> None:
+        self._room = 0
+        self._open = array("q", bytes(8 * _LEAST_ROOM))
+        self.wide, self.narrow = array("Q"), array("I")
+        self.worked = 0
+        self._release_views()
+
+    def open(
         self,
         info: bytes,
         string_offsets: bytes,
         lists: bytes,
         ranges: range_lists.RangeRows,
-        tags: frozenset[int],
+        tags: Collection[int],
         with_children: bool,
         check_rows: Callable[[int], object] | None = None,
     ) -> None:
-        """``info``, ``string_offsets`` and ``lists`` are the sections' bytes. Rows are the DIEs of ``tags`` (each
-        below 128), and all DIEs that have children where ``with_children``. ``check_rows`` is told how many rows
-        there will be at least whenever more room is taken, and may raise."""
+        """Forget all rows, and go on with the units of these sections: ``info``, ``string_offsets`` and ``lists`` are
+        their bytes. Rows are the DIEs of ``tags`` (each below 128), and all DIEs that have children where
+        ``with_children``. ``check_rows`` is told how many rows there will be at least whenever more room is taken, and
+        may raise."""
         self.data, self.section = info, ".debug_info"
         self._string_offsets = self._lists = _NO_SECTION
         if string_offsets:
@@ -163,21 +171,20 @@ class DieRows(ValueReader):
         if lists:
             self._lists = lists
         self.ranges = ranges
-        wanted = sum(1 << tag for tag in tags)
+        wanted = 0
+        for tag in tags:
+            wanted |= 1 << tag
         self._low_tags, self._high_tags = wanted & _U64, wanted >> 64
         self._with_children, self._check_rows = with_children, check_rows
-        self.count = self._room = self.missing_offsets = self.missing_lists = 0
-        self._open = array("q", bytes(8 * _LEAST_ROOM))
-        self.wide, self.narrow = array("Q"), array("I")
-        self._release_views()
+        self.count = self.missing_offsets = self.missing_lists = 0
 
     def column(self, name: str) -> array[int]:
         """The entries of one column, copied: it is called as above, in small letters."""
         found: array[int]
         if name in _WIDE_NAMES:
-            found = self.wide[_WIDE_NAMES.index(name) :: int(WIDE)]
+            found = self.wide[_WIDE_NAMES.index(name) : self.count * int(WIDE) : int(WIDE)]
         else:
-            found = self.narrow[_NARROW_NAMES.index(name) :: int(NARROW)]
+            found = self.narrow[_NARROW_NAMES.index(name) : self.count * int(NARROW) : int(NARROW)]
         return found
 
     def read(
@@ -454,15 +461,25 @@ class DieRows(ValueReader):
             return (value + unit.offset) & _U64
         return value if kind == abbreviations.REF_ADDR_KIND else _U64
 
-    def trim(self) -> None:
-        """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the
-        arrays."""
-        self._release_views()
-        del self.wide[self.count * int(WIDE) :]
-        del self.narrow[self.count * int(NARROW) :]
-        self._room = self.count
-        self._acquire_views()
-        self.ranges.trim()
+    def give_back(self) -> None:
+        """Say that nobody looks at these rows any more; their ranges stay."""
+        self.data = self._string_offsets = self._lists = _NO_SECTION
+        self.ranges, self._check_rows = _NO_RANGES, None
+        if self._room <= _MOST_ROOM and len(_SPARE) < _MOST_SPARE:
+            _SPARE.append(self)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def take_work_room(self) -> cython.int:
+        """Have room for whoever works on the rows: for each 2 numbers in ``signed_room``, 4 in ``narrow_room`` and 2 in
+        ``wide_room``, which may hold anything."""
+        if self.worked >= self.count and self.worked:
+            return 0
+        self.worked = max(self.count, min(self._room, _MOST_ROOM), 1)
+        self.signed_room = memoryview(array("i", bytes(8 * self.worked)))
+        self.narrow_room = memoryview(array("I", bytes(16 * self.worked)))
+        self.wide_room = memoryview(array("Q", bytes(16 * self.worked)))
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -496,5 +513,18 @@ class DieRows(ValueReader):
 
 
 _NO_SECTION = cython.declare(cython.const[cython.uchar][::1], b"")
+_NO_RANGES = range_lists.RangeRows(b"", b"", b"")
+_SPARE: list[DieRows] = []
+_MOST_SPARE = cython.declare(cython.Py_ssize_t, 32)
+"""``symd.debuginfo.reading`` reads so many objects side by side."""
+_MOST_ROOM = cython.declare(cython.Py_ssize_t, 512)
+"""Rows of those that are kept, which take 70 KB."""
+
+
+def take_rows() -> DieRows:
+    """Rows that nobody else uses, to be opened: making new ones takes as long as reading a small object's DIEs."""
+    return _SPARE.pop() if _SPARE else DieRows()
+
+
 _NO_WIDE = cython.declare(cython.ulonglong[::1], array("Q"))
 _NO_NARROW = cython.declare(cython.uint[::1], array("I"))

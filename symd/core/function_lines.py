@@ -7,7 +7,6 @@ from array import array
 
 import cython
 
-from symd.core.sorting import ordered
 from symd.model.light_typing import Any
 
 if cython.compiled:
@@ -41,8 +40,10 @@ def line_ends(functions: Any, is_inside: bytes, scopes: Any = None, inlined: Any
     room = cython.declare(cython.uint[::1])
     group = cython.declare(cython.uint[::1])
     last = cython.declare(cython.uint[::1])
-    room = memoryview(array("I", bytes(8 * count)))
-    group, last = room[:count], room[count:]
+    moved = cython.declare(cython.uint[::1])
+    keys = cython.declare(cython.ulonglong[::1])
+    room, keys = memoryview(array("I", bytes(12 * count + 4))), memoryview(array("Q", bytes(16 * count)))
+    group, last, moved = room[:count], room[count : 2 * count], room[2 * count :]
     groups: dict[int, int] = {}
     at: cython.Py_ssize_t
     key: cython.ulonglong
@@ -56,30 +57,28 @@ def line_ends(functions: Any, is_inside: bytes, scopes: Any = None, inlined: Any
             before = key
         group[at], last[at] = number, line[at]
         declared += not inside[at]
-    is_moved = cython.declare(cython.uchar[::1])
-    is_moved = bytearray(len(groups) + 1)
     if scopes is not None:
-        _take_calls(scopes, inlined, unit, file, line, group, last, is_moved)
-    keys = array("Q", bytes(8 * declared))
+        _take_calls(scopes, inlined, unit, file, line, group, last, moved)
     places = cython.declare(cython.ulonglong[::1])
-    places = keys
+    others = cython.declare(cython.ulonglong[::1])
+    places, others = keys[:declared], keys[declared : 2 * declared]
     declared = 0
     for at in range(count):
         if not inside[at]:
             places[declared] = cython.cast(cython.ulonglong, group[at]) << 32 | line[at]
             declared += 1
-    declared_places = cython.declare(cython.const[cython.ulonglong][::1])
-    declared_places = ordered(keys)
+    if sorting.order(places, others):
+        places = others
     found = array("I", bytes(4 * count))
     ends = cython.declare(cython.uint[::1])
     ends = found
     following: cython.Py_ssize_t
     for at in range(count):
-        if is_moved[group[at]]:
+        if moved[group[at]]:
             continue
-        following = sorting.upper_bound(declared_places, cython.cast(cython.ulonglong, group[at]) << 32 | last[at])
-        is_same: cython.bint = following < declared and declared_places[following] >> 32 == group[at]
-        ends[at] = cython.cast(cython.uint, declared_places[following] & 0xFFFFFFFF) if is_same else _NO_END
+        following = sorting.upper_bound(places, cython.cast(cython.ulonglong, group[at]) << 32 | last[at])
+        is_same: cython.bint = following < declared and places[following] >> 32 == group[at]
+        ends[at] = cython.cast(cython.uint, places[following] & 0xFFFFFFFF) if is_same else _NO_END
     return found
 
 
@@ -93,7 +92,7 @@ def _take_calls(
     line: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
     group: cython.uint[::1],
     last: cython.uint[::1],
-    is_moved: cython.uchar[::1],
+    moved: cython.uint[::1],
 ) -> cython.int:
     """Move the ``last`` line of each function behind its calls, and tell the groups in which one calls from before its
     own line."""
@@ -118,5 +117,5 @@ def _take_calls(
             continue
         last[caller] = max(last[caller], call_line[scope])
         if call_line[scope] and call_line[scope] < line[caller]:
-            is_moved[group[caller]] = True
+            moved[group[caller]] = 1
     return 0

@@ -5,8 +5,6 @@ Sources: the msgpack specification, "Formats"; LLVM's AMDGPU usage guide, "Code 
 
 from __future__ import annotations
 
-from array import array
-
 import cython
 
 _DEEPEST = cython.declare(cython.int, 32)
@@ -25,14 +23,14 @@ _ARGUMENTS_KEY = cython.declare(cython.ulonglong, 0x2E61726773)  # ".args"
 _NAME_KEY = cython.declare(cython.ulonglong, 0x2E6E616D65)  # ".name"
 _SYMBOL_KEY = cython.declare(cython.ulonglong, 0x2E73796D626F6C)  # ".symbol"
 _NOTHING = b"\xc0"
-_HEADS = bytes((
+_HEADS = cython.declare(cython.const[cython.uchar][::1], bytes((
     1, 0, 1, 1, 2, 3, 5, 3, 4, 6, 5, 9, 2, 3, 5, 9, 2, 3, 5, 9, 3, 4, 6, 10, 18, 2, 3, 5, 3, 5, 3, 5
-))  # fmt: skip
+)))  # fmt: skip
 """Bytes of a value by its first byte, from 0xc0 on, without the content that a count in the value covers; 0 for 0xc1,
 with which no value begins."""
-_LENGTHS = bytes((
+_LENGTHS = cython.declare(cython.const[cython.uchar][::1], bytes((
     0, 0, 0, 0, 1, 2, 4, 1, 2, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 2, 4, 2, 4
-))  # fmt: skip
+)))  # fmt: skip
 """Bytes of that count, by the first byte in the same way; 0 where the content has a fixed size or is counted in the
 first byte."""
 
@@ -74,10 +72,8 @@ class KernelMaps:
     _data = cython.declare(bytes)
     _view = cython.declare(cython.const[cython.uchar][::1])
     _size = cython.declare(cython.Py_ssize_t)
-    _heads = cython.declare(cython.const[cython.uchar][::1])
-    _lengths = cython.declare(cython.const[cython.uchar][::1])
-    _value = cython.declare(cython.longlong[::1])
-    _end = cython.declare(cython.longlong[::1])
+    _value = cython.declare(list)
+    _end = cython.declare(list)
     _patterns = cython.declare(list)
     _missed = cython.declare(cython.Py_ssize_t)
     _last_signature = cython.declare(bytes)
@@ -85,8 +81,7 @@ class KernelMaps:
     def __init__(self, data: bytes) -> None:
         """Raises UnknownNote."""
         self._data, self._view, self._size = data, data, len(data)
-        self._heads, self._lengths = _HEADS, _LENGTHS
-        self._value, self._end = array("q", bytes(24)), array("q", bytes(24))
+        self._value, self._end = [0, 0, 0], [0, 0, 0]
         self._patterns, self._missed, self._last_signature = [], 0, b""
         self.kind, self.names, self.symbols, self.strays = [], [], [], []
         self.kinds, self.rests, self.signatures = {}, {}, {}
@@ -256,7 +251,7 @@ class KernelMaps:
         if 0xA0 <= head < 0xC0:
             end += head & 0x1F
         elif 0xC0 <= head < 0xDC:
-            end += cython.cast(cython.Py_ssize_t, self._unsigned(at + 1, self._lengths[head - 0xC0]))
+            end += cython.cast(cython.Py_ssize_t, self._unsigned(at + 1, _LENGTHS[head - 0xC0]))
         else:
             if depth >= _DEEPEST:
                 raise UnknownNote
@@ -273,7 +268,7 @@ class KernelMaps:
     def _behind_head(self, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Where the content of the value at ``at`` begins: its length and whatever is no content are before it."""
         head: cython.int = self._byte(at)
-        size: cython.int = self._heads[head - 0xC0] if 0xC0 <= head < 0xE0 else 1
+        size: cython.int = _HEADS[head - 0xC0] if 0xC0 <= head < 0xE0 else 1
         if not size:
             raise UnknownNote
         return at + size
@@ -295,7 +290,7 @@ class KernelMaps:
         head: cython.int = self._byte(at)
         if head < 0xC0:
             return head & 15
-        return cython.cast(cython.Py_ssize_t, self._unsigned(at + 1, self._lengths[head - 0xC0]))
+        return cython.cast(cython.Py_ssize_t, self._unsigned(at + 1, _LENGTHS[head - 0xC0]))
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)

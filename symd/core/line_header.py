@@ -85,7 +85,7 @@ class LineHeaderReader(ByteReader):
         raise."""
         self.data, self._content, self.section = data, data, section
         self._strings, self._listed = strings, listed
-        self._formats = array("Q", bytes(8 * _MOST_NUMBERS))
+        self._formats = _NO_NUMBERS
 
     def length(self, at: int) -> int:
         """The length of the table at a place, as it says. Raises Malformed."""
@@ -186,6 +186,8 @@ class LineHeaderReader(ByteReader):
     ) -> list[tuple[Any, Any]]:
         """Two contents of every entry of a DWARF 5 directory or file table: bytes, and what is of the kind of
         ``default``, which stands where the table does not say. 0 is no content."""
+        if not len(self._formats):
+            self._formats = array("Q", bytes(8 * _MOST_NUMBERS))
         formats: cython.ulonglong[::1] = self._formats
         columns: cython.Py_ssize_t = 2 * cython.cast(cython.Py_ssize_t, self.uint(1))
         column: cython.Py_ssize_t
@@ -252,3 +254,6 @@ class LineHeaderReader(ByteReader):
         self.pass_text()
         found: bytes = self._content[start : self.at - 1]
         return found
+
+
+_NO_NUMBERS = cython.declare(cython.ulonglong[::1], array("Q"))

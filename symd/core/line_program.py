@@ -142,7 +142,7 @@ class LineRows(ByteReader):
         self._has_calls = False
         self.address, self.flags = array("Q"), array("B")
         self.file, self.line, self.column = array("I"), array("I"), array("I")
-        self.context, self.name = array("Q"), array("Q")
+        self.context = self.name = _NO_CALLS
         self.ends, self.program = array("q"), array("I")
         self._room = 0
         self._release_views()
@@ -414,12 +414,13 @@ class LineRows(ByteReader):
     @cython.exceptval(-1, check=True)
     def _end_calls(self) -> cython.int:
         """No row that was kept has a call."""
-        self.context, self.name = array("Q"), array("Q")
+        self.context = self.name = _NO_CALLS
         self._contexts = self._names = _NO_WIDE
         self._has_calls = False
         return 0
 
 
+_NO_CALLS = array("Q")
 _NO_WIDE = cython.declare(cython.ulonglong[::1], array("Q"))
 _NO_NARROW = cython.declare(cython.uint[::1], array("I"))
 _NO_BYTES = cython.declare(cython.uchar[::1], array("B"))

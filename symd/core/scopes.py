@@ -76,20 +76,19 @@ def read_scopes(
     its line table."""
     found = ScopeRows()
     count: cython.Py_ssize_t = rows.count
-    referred = cython.declare(cython.int[::1])
     specification = cython.declare(cython.int[::1])
     origin = cython.declare(cython.int[::1])
-    said = cython.declare(cython.uint[::1])
     name = cython.declare(cython.uint[::1])
     linkage_name = cython.declare(cython.uint[::1])
     function = cython.declare(cython.uint[::1])
-    referred, said = memoryview(array("i", bytes(8 * count))), memoryview(array("I", bytes(16 * count)))
-    specification, origin = referred[:count], referred[count:]
-    name, linkage_name, function = said[:count], said[count : 2 * count], said[2 * count : 3 * count]
+    rows.take_work_room()
+    specification, origin = rows.signed_room[:count], rows.signed_room[count : 2 * count]
+    name, linkage_name = rows.narrow_room[:count], rows.narrow_room[count : 2 * count]
+    function = rows.narrow_room[2 * count : 3 * count]
     _refer(rows, dies.SPECIFICATION, specification)
     _refer(rows, dies.ORIGIN, origin)
     work = cython.declare(cython.uint[::1])
-    work = said[3 * count :]
+    work = rows.narrow_room[3 * count : 4 * count]
     found.missing_names = _name(rows, dies.NAME, specification, origin, strings, names, name, work)
     found.missing_names += _name(rows, dies.LINKAGE_NAME, specification, origin, strings, names, linkage_name, work)
     _add_functions(found, rows, units, file_maps, specification, origin, name, linkage_name, function)
@@ -146,8 +145,10 @@ def _name(
         known[row] = rows.wide_view[dies.WIDE * row + column] != 0
         has_any = has_any or known[row]
     if not has_any:
+        for row in range(rows.count):
+            number[row] = 0
         return 0
-    missing: cython.Py_ssize_t = names.number(strings, rows.wide_view, column, dies.WIDE, number)
+    missing: cython.Py_ssize_t = names.number(strings, rows.wide_view, column, dies.WIDE, number, rows.wide_room)
     for _ in range(_MOST_STEPS):
         taken = _take_names(number, known, specification) + _take_names(number, known, origin)
         if not taken:

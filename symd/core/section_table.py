@@ -88,15 +88,16 @@ def strings_at(table: bytes, offsets: Sequence[int]) -> list[str] | None:
     stop: cython.Py_ssize_t
     known: dict[int, str] = {}
     found: list[str] = []
+    view = cython.declare(cython.const[cython.uchar][::1])
+    view = table
     for offset in offsets:
         text = known.get(offset)
         if text is None:
             text = ""
             if offset < size:
-                at = offset
-                stop = table.find(b"\0", at)
-                if stop < 0:
-                    stop = size
+                at = stop = offset
+                while stop < size and view[stop]:
+                    stop += 1
                 left -= stop - at
                 if left < 0:
                     return None

@@ -16,4 +16,4 @@ cdef class Names:
     cdef dict _numbers
 
     cdef Py_ssize_t number(self, StringReader strings, const unsigned long long[::1] keys, Py_ssize_t first, Py_ssize_t step,
-                           unsigned int[::1] numbers) except? -1
+                           unsigned int[::1] numbers, unsigned long long[::1] room) except? -1

@@ -96,7 +96,8 @@ class Names:
         no string. New strings are numbered in the order of their keys; one that is not UTF-8 keeps its readable
         part."""
         found = array("I", bytes(4 * len(keys)))
-        return found, self.number(strings, keys, 0, 1, found)
+        room = memoryview(array("Q", bytes(16 * len(keys))))
+        return found, self.number(strings, keys, 0, 1, found, room)
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -107,15 +108,14 @@ class Names:
         first: cython.Py_ssize_t,
         step: cython.Py_ssize_t,
         numbers: cython.uint[::1],
+        room: cython.ulonglong[::1],
     ) -> cython.Py_ssize_t:
         """Write into ``numbers`` the number of the string of every ``step``-th key from the ``first`` on, 0 where
         there is none; return how many distinct keys lead to no string. New strings are numbered in the order of
-        their keys."""
+        their keys. ``room`` is at least twice as long, and is changed."""
         count: cython.Py_ssize_t = len(numbers)
-        room = cython.declare(cython.ulonglong[::1])
         distinct = cython.declare(cython.ulonglong[::1])
         number = cython.declare(cython.ulonglong[::1])
-        room = memoryview(array("Q", bytes(16 * count)))
         distinct = room
         at: cython.Py_ssize_t
         kept: cython.Py_ssize_t = 0

@@ -34,4 +34,6 @@ def outside_of_functions(
     def other(unit: int, place: int, offset: int | None) -> list[tuple[int, int]]:
         return listed(chosen[unit], place, offset)
 
-    return core.outside_of_functions(rows, plain, RangeRows(sections.locations.data, b"", b""), other)
+    found = core.outside_of_functions(rows, plain, RangeRows(sections.locations.data, b"", b""), other)
+    rows.give_back()
+    return found

@@ -11,7 +11,7 @@ that is.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +20,21 @@ from numpy.typing import NDArray
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core import text_layout
 from symd.debuginfo import leaves_out_calls
-from symd.debuginfo.dwarf.columns import LineColumns, Positions, ScopeColumns, read_lines, read_scopes, unit_ranges
-from symd.debuginfo.dwarf.lines import may_have_texts
+from symd.debuginfo.dwarf.columns import (
+    LineColumns,
+    Positions,
+    ScopeColumns,
+    ScopeDies,
+    line_columns,
+    read_scope_dies,
+    scope_columns,
+    unit_ranges,
+)
+from symd.debuginfo.dwarf.lines import LineTables, may_have_texts, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.unit_selection import units_for_addresses
 from symd.debuginfo.dwarf.units import Units, read_units
-from symd.debuginfo.folded_sequences import find_folded, function_lines
+from symd.debuginfo.folded_sequences import FoldedSequences, find_folded, function_lines
 from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.line_table_texts import doubting_rows_outside, line_table_texts
 from symd.debuginfo.relocation import relocated
@@ -35,7 +44,7 @@ from symd.formats.budget import DebugBudget, beyond
 from symd.formats.elf import debug_link
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Kernel, Vendor
 from symd.model.columns import U32
-from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowCalls, Scopes, TextSpans
+from symd.model.debug_info import NO_PARENT, DebugInfo, FunctionLines, LineRows, RowCalls, Scopes, TextSpans
 
 INLINE_DEPTH = 1000
 """Functions and inlined calls inside each other in one code object's debug data: as many frames an address may have."""
@@ -92,39 +101,78 @@ def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget 
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
     LimitExceeded; what can be left out becomes a warning. ``budget`` is that of its module; without, the code object
     has one for itself."""
-    return _at_once(_steps(code, budget or DebugBudget.of(code, limits)))
+    return _at_once(_Reading(code, budget or DebugBudget.of(code, limits)), _STEPS)
 
 
-_Steps = Generator[None, None, DebugInfo]
-"""The reading of one code object, which waits between its steps."""
+class _Reading:
+    """A code object that is read step by step, each of which says more of it; the last one says what was ``found``, and
+    an earlier one may."""
+
+    __slots__ = (
+        "budget", "code", "dies", "folded", "found", "functions", "layout", "lines", "scopes", "sections", "tables", "units"
+    )  # fmt: skip
+    layout: LinearLayout
+    sections: DebugSections
+    units: Units
+    tables: LineTables
+    lines: LineColumns
+    dies: ScopeDies
+    scopes: ScopeColumns
+    functions: FunctionLines
+    folded: FoldedSequences
+
+    def __init__(self, code: CodeObject, budget: DebugBudget) -> None:
+        self.code, self.budget = code, budget
+        self.found: DebugInfo | SymdError | None = None
 
 
-def _at_once(steps: _Steps) -> DebugInfo:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            found: DebugInfo = done.value
-            return found
+_Step = Callable[[_Reading], None]
 
 
-def _steps(code: CodeObject, budget: DebugBudget) -> _Steps:
+def _at_once(reading: _Reading, steps: Iterable[_Step]) -> DebugInfo:
+    """What the last of some steps finds. Raises what a step raises."""
+    for step in steps:
+        if reading.found is None:
+            step(reading)
+    found = reading.found
+    if not isinstance(found, DebugInfo):
+        raise TypeError(f"{reading.code!r} was not read to its end")
+    return found
+
+
+def _open(reading: _Reading) -> None:
+    code = reading.code
     if code.debug is DebugScheme.NONE and not (code.kind is CodeKind.SPIRV and "build_id" in code.facts):
-        return DebugInfo(LineRows.empty(), Scopes.empty(), warnings=_debug_file(code))
-    if code.kind is CodeKind.SPIRV:
+        reading.found = DebugInfo(LineRows.empty(), Scopes.empty(), warnings=_debug_file(code))
+    elif code.kind is CodeKind.SPIRV:
         debug = _read_spirv(code)
+        check_depth(debug.scopes)
+        reading.found = debug
     else:
-        layout = assign(code)
-        sections = relocated(code, layout, budget)
-        yield
-        units = read_units(sections)
-        yield
-        debug = yield from _decoded(code, layout, sections, units)
-        for section in code.sections:
-            if section.name.startswith(".debug_"):
-                section.forget()  # half of a file with debug data
-    check_depth(debug.scopes)
-    return debug
+        reading.layout = assign(code)
+        reading.sections = relocated(code, reading.layout, reading.budget)
+
+
+def _read_units(reading: _Reading) -> None:
+    reading.units = read_units(reading.sections)
+
+
+def _read_tables(reading: _Reading) -> None:
+    reading.tables = read_tables(reading.sections, reading.units)
+
+
+def _take_lines(reading: _Reading) -> None:
+    reading.lines = line_columns(reading.tables)
+    del reading.tables
+
+
+def _read_dies(reading: _Reading) -> None:
+    reading.dies = read_scope_dies(reading.sections, len(reading.lines) > 0, reading.units)
+
+
+def _take_scopes(reading: _Reading) -> None:
+    reading.scopes = scope_columns(reading.sections, reading.lines, reading.units, reading.dies)
+    del reading.dies  # hundreds of bytes for each scope of a large object
 
 
 def _read_spirv(code: CodeObject) -> DebugInfo:
@@ -201,20 +249,19 @@ def _some_in_turn(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tu
 
 def _side_by_side(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
     """Some of ``read_in_turn``, step by step."""
-    found: dict[int, DebugInfo | SymdError] = {}
-    reading = dict(enumerate(_steps(code, budget) for code in objects))
-    while reading:
-        for number, steps in [*reading.items()]:
-            try:
-                next(steps)
-                continue
-            except StopIteration as done:
-                found[number] = done.value
-            except SymdError as error:
-                found[number] = error
-            del reading[number]
-    read = [(code, found[number]) for number, code in enumerate(objects)]
-    return [(code if isinstance(debug, SymdError) else named(code, debug), debug) for code, debug in read]
+    readings = [_Reading(code, budget) for code in objects]
+    for step in _STEPS:
+        for reading in readings:
+            if reading.found is None:
+                try:
+                    step(reading)
+                except SymdError as error:
+                    reading.found = error
+    return [
+        (each.code if isinstance(each.found, SymdError) else named(each.code, each.found), each.found)
+        for each in readings
+        if each.found is not None
+    ]
 
 
 class PartialDebugInfo(NamedTuple):
@@ -241,10 +288,11 @@ def read_part(
     chosen = units_for_addresses(sections, units, layout.linear(places))
     if chosen is None:
         return None
-    debug = _at_once(_decoded(code, layout, sections, chosen.units))
+    reading = _Reading(code, sections.budget or DebugBudget.of(code, limits))
+    reading.layout, reading.sections, reading.units = layout, sections, chosen.units
+    debug = _at_once(reading, _DECODING)
     if debug.rows.calls is not None or not len(debug.rows):
         return None
-    check_depth(debug.scopes)
     spans = TextRanges(*text_spans(layout, *np.array(chosen.spans, np.uint64).T))
     held = _functions(code, debug.scopes).inside(spans)
     return PartialDebugInfo(debug, held) if all(held.holds(*place) for place in places) else None
@@ -260,27 +308,37 @@ def _functions(code: CodeObject, scopes: Scopes) -> TextRanges:
     )
 
 
-def _decoded(
-    code: CodeObject,
-    layout: LinearLayout,
-    sections: DebugSections,
-    units: Units,
-) -> _Steps:
-    lines = read_lines(sections, units)
-    yield
-    scopes = read_scopes(sections, lines, units)
-    yield
+def _find_folded(reading: _Reading) -> None:
+    reading.functions = function_lines(reading.scopes)
+    reading.folded = find_folded(
+        reading.sections, reading.lines, reading.scopes, reading.units, reading.functions, reading.layout
+    )
+
+
+def _place(reading: _Reading) -> None:
+    debug = _placed(reading)
+    check_depth(debug.scopes)
+    reading.found = debug
+    for section in reading.code.sections:
+        if section.name.startswith(".debug_"):
+            section.forget()  # half of a file with debug data
+
+
+_DECODING: tuple[_Step, ...] = (_read_tables, _take_lines, _read_dies, _take_scopes, _find_folded, _place)
+_STEPS: tuple[_Step, ...] = (_open, _read_units, *_DECODING)
+
+
+def _placed(reading: _Reading) -> DebugInfo:
+    code, layout, sections, units = reading.code, reading.layout, reading.sections, reading.units
+    lines, scopes, folded = reading.lines, reading.scopes, reading.folded
     missing = units.missing_files() if any(unit.dwo_name for unit in units.units) else ()
-    functions = function_lines(scopes)
-    folded = find_folded(sections, lines, scopes, units, functions, layout)
-    yield
     info = DebugInfo(
         _rows(lines, layout, folded.of_others),
         _scopes(scopes, layout),
         lines.files,
         scopes.names,
         (*lines.warnings, *scopes.warnings, *missing),
-        functions,
+        reading.functions,
         _elsewhere(layout, sections, units),
         _strays(code, sections, units, scopes, layout),
         folded.doubted,

@@ -30,6 +30,9 @@ _AMDGPU_WIDTHS = {
 }
 """Bytes that each type of relocation writes in debug data, as the tables below: 0 asks for nothing. Source: LLVM's
 AMDGPU usage guide, "Relocation Records"."""
+_TABLES = (SHT_RELA, SHT_REL)
+_FAR = FIRST_BASE, 2 * FIRST_BASE
+"""Addresses of text, which do not fit four bytes."""
 _CUDA_WIDTHS = {
     0: 0,  # R_CUDA_NONE
     1: 4,  # R_CUDA_32
@@ -69,26 +72,31 @@ def amdgpu(code: CodeObject, layout: LinearLayout) -> Contents:
 
     Debug sections that share a name (one a COMDAT group) are put end to end, and offsets into them moved along. Raises
     Malformed and Unsupported rather than leave a relocation out."""
-    debug = _debug_sections(code)
-    starts: dict[int, int] = {}
+    debug, symtab = [], None
+    tables: dict[int, list[Section]] = {}  # by the section that they are for: names repeat where there are groups
+    for section in code.sections:
+        if section.type in _TABLES:
+            tables.setdefault(section.info, []).append(section)
+        elif section.type == SHT_SYMTAB:
+            symtab = symtab or section
+        if section.name.startswith(".debug_"):
+            debug.append(section)
+    bases: dict[int, int] = {}
     sizes: dict[str, int] = {}
     for section in debug:
-        starts[section.index] = sizes.get(section.name, 0)
-        sizes[section.name] = starts[section.index] + len(section.data)
-    bases = starts | layout.bases()
+        bases[section.index] = sizes.get(section.name, 0)
+        sizes[section.name] = bases[section.index] + len(section.data)
+    bases |= layout.bases()
     if len(code.sections) > SHN_LORESERVE:
         bases = {number: base for number, base in bases.items() if number < SHN_LORESERVE}
-    symbols = _symbols(next((section for section in code.sections if section.type == SHT_SYMTAB), None), bases)
-    tables: dict[int, list[Section]] = {}  # by the section that they are for: names repeat where there are groups
-    for table in _tables(code):
-        tables.setdefault(table.info, []).append(table)
+    symbols = _symbols(symtab, bases)
     content: dict[str, list[bytes | bytearray]] = {}
     for section in debug:
         found: bytes | bytearray = section.data
         if section.index in tables:
             found = bytearray(found)
             for table in tables[section.index]:
-                _opened(table).apply(found, table.name, _AMDGPU_WIDTHS, symbols, (FIRST_BASE, 2 * FIRST_BASE))
+                _opened(table).apply(found, table.name, _AMDGPU_WIDTHS, symbols, _FAR)
         content.setdefault(section.name, []).append(found)
     return {name: b"".join(pieces) for name, pieces in content.items()}
 
@@ -202,16 +210,18 @@ def _opened(table: Section, bits: int = 64) -> RelocationTable:
 
 def _tables(code: CodeObject) -> list[Section]:
     """The relocation tables of an object."""
-    return [section for section in code.sections if section.type in (SHT_RELA, SHT_REL)]
+    return [section for section in code.sections if section.type in _TABLES]
 
 
 def _tables_for(code: CodeObject, tables: Sequence[Section], target: Section) -> list[Section]:
     """The relocation ``tables`` whose name and sh_info say that they are for ``target``."""
-    names = f".rela{target.name}", f".rel{target.name}"
+    name = target.name
     return [
         table
         for table in tables
-        if table.name in names and (table.info in (0, target.index) or table.info >= len(code.sections))
+        if table.name.endswith(name)
+        and table.name in (f".rela{name}", f".rel{name}")
+        and (table.info in (0, target.index) or table.info >= len(code.sections))
     ]
 
 

@@ -37,10 +37,7 @@ Words of this module:
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +48,7 @@ from symd.index.cover import view
 from symd.index.distinct import Groups, among, combined, grouped
 from symd.index.format import Column
 from symd.index.functions import lost_copies
-from symd.index.module_tables import FunctionLineTable, ModuleTables
+from symd.index.module_tables import FunctionLineTable, ModuleTables, ScopeTable
 from symd.index.unnamed_calls import roots_of
 from symd.model.answers import Reason
 from symd.model.columns import I64
@@ -168,10 +165,8 @@ def _readings_of_suspects(
     if not len(suspects):
         return _NO_READINGS
     pieces = _SuspectPieces(module, text, roots, claims, suspects)
-    judge = _Reconciler(module, text, roots, claims, suspects)
-    judged = [reading for first, stop in suspects[pieces.doubtful].tolist() for reading in judge.row(first, stop)]
-    piece, scope, reason, torn = np.array(judged, np.int64).reshape(-1, 4).T
-    return pieces.readings().overruled(by=_Readings(piece, scope, reason, torn != 0))
+    found = pieces.readings()
+    return found.overruled(by=_doubtful_readings(module, text, roots, pieces)) if len(pieces.doubtful) else found
 
 
 def _folded_pieces(line: Column, text: ModuleText, claims: _Claims) -> _Readings:
@@ -378,35 +373,44 @@ class _SuspectPieces:
     not say they can have."""
 
     def __init__(self, module: ModuleTables, text: ModuleText, roots: I64, claims: _Claims, suspects: I64) -> None:
-        first, size = suspects[:, 0], suspects[:, 1] - suspects[:, 0]
+        self.first = first = suspects[:, 0]
+        size = suspects[:, 1] - first
         begin = np.cumsum(size) - size
-        self._row = np.repeat(np.arange(len(first)), size)
-        self._piece = np.arange(len(self._row)) + (first - begin)[self._row]
-        area = text.area.take(self._piece)
-        self._written = text.scope.take(area)
-        self._scope = np.where(self._written >= 0, self._written, claims.sole.take(area))
-        is_inlined = (self._scope >= 0) & (module.scopes.inlined[self._scope] != 0)
-        self._inlined = np.where(is_inlined, self._scope, _NOBODY)
-        self._said = (self._scope >= 0) | text.in_kernel.take(area)
-        self._home = self._scope[begin]
-        self._torn = np.logical_or.reduceat(claims.torn.take(area), begin)
-        root = np.where(self._scope >= 0, roots[self._scope], _NOBODY)
-        foreign = (root != root[begin][self._row]) | (~is_inlined & claims.stray.take(area))
-        self._clashing = self._torn & np.logical_or.reduceat(foreign, begin)
-        self.doubtful = np.flatnonzero(_lines_of_others(module, text.row[first], self._home) & ~self._clashing)
+        self.row = np.repeat(np.arange(len(first)), size)
+        self.piece = np.arange(len(self.row)) + (first - begin)[self.row]
+        area = text.area.take(self.piece)
+        self.written = text.scope.take(area)
+        self.scope = np.where(self.written >= 0, self.written, claims.sole.take(area))
+        is_inlined = (self.scope >= 0) & (module.scopes.inlined[self.scope] != 0)
+        self._inlined = np.where(is_inlined, self.scope, _NOBODY)
+        self.said = (self.scope >= 0) | text.in_kernel.take(area)
+        self.home = self.scope[begin]
+        self.torn = np.logical_or.reduceat(claims.torn.take(area), begin)
+        root = np.where(self.scope >= 0, roots[self.scope], _NOBODY)
+        foreign = (root != root[begin][self.row]) | (~is_inlined & claims.stray.take(area))
+        self._clashing = self.torn & np.logical_or.reduceat(foreign, begin)
+        self.doubtful = np.flatnonzero(_lines_of_others(module, text.row[first], self.home) & ~self._clashing)
+
+    def of_doubtful_rows(self) -> tuple[I64, I64]:
+        """(the number of a row among ``doubtful``, the place of one of its pieces among all)."""
+        number = np.full(len(self.first), _NOBODY)
+        number[self.doubtful] = np.arange(len(self.doubtful))
+        which = number[self.row]
+        at = np.flatnonzero(which != _NOBODY)
+        return which[at], at
 
     def readings(self) -> _Readings:
         """The readings of the pieces of all other rows."""
-        row, scope = self._row, self._scope
+        row, scope = self.row, self.scope
         plain = ~self._clashing
         plain[self.doubtful] = False
-        clashing, torn, at_home = self._clashing[row], self._torn[row], scope == self._home[row]
-        inferred = plain[row] & at_home & (scope != self._written)
-        unsure = clashing | (plain[row] & ~at_home & self._said)
+        clashing, torn, at_home = self._clashing[row], self.torn[row], scope == self.home[row]
+        inferred = plain[row] & at_home & (scope != self.written)
+        unsure = clashing | (plain[row] & ~at_home & self.said)
         which = np.flatnonzero(inferred | unsure)
         answered = np.where(unsure & torn, self._inlined, scope)
         reason = np.where(unsure, Reason.CONTRADICTORY, Reason.INFERRED)
-        return _Readings(self._piece[which], answered[which], reason[which], torn[which])
+        return _Readings(self.piece[which], answered[which], reason[which], torn[which])
 
 
 def _lines_of_others(module: ModuleTables, row: Column, scope: I64) -> NDArray[np.bool_]:
@@ -423,100 +427,127 @@ def _lines_of_others(module: ModuleTables, row: Column, scope: I64) -> NDArray[n
     return found
 
 
-class _Reconciler:
-    """Decides row by row where that is doubtful (``_SuspectPieces``). ``row`` yields (piece, scope, reason, torn) of
-    the pieces that are answered otherwise."""
+def _doubtful_readings(module: ModuleTables, text: ModuleText, roots: I64, pieces: _SuspectPieces) -> _Readings:
+    """The readings of the pieces of doubtful rows, of which there must be one."""
+    meant = _Owners.of(module, text, roots, pieces)
+    which, at = pieces.of_doubtful_rows()
+    home, torn, scope = meant.home[which], pieces.torn[pieces.row[at]], pieces.scope[at]
+    at_home = (scope == home) & meant.are_known[which]
+    believed = np.where(meant.are_known, meant.only, meant.home)[which]
+    is_believed = (believed != _NOBODY) & ((scope == believed) | at_home)
+    inferred = is_believed & (believed != pieces.written[at])
+    unsure = ~is_believed & pieces.said[at]
+    shared = np.flatnonzero(unsure & at_home)
+    scope[shared] = meant.around(module, which[shared])
+    answered = np.where(inferred, believed, np.where(torn, _inlined_calls(module, scope), scope))
+    told = np.flatnonzero(inferred | unsure)
+    reason = np.where(inferred, Reason.INFERRED, Reason.CONTRADICTORY)
+    return _Readings(pieces.piece[at[told]], answered[told], reason[told], torn[told])
 
-    def __init__(self, module: ModuleTables, text: ModuleText, roots: I64, claims: _Claims, suspects: I64) -> None:
-        self._module, self._text, self._claims, self._roots, self._suspects = module, text, claims, roots, suspects
-        self._scopes, self._rows, self._functions = module.scopes, module.rows, module.functions
+
+def _inlined_calls(module: ModuleTables, scope: I64) -> I64:
+    """Inlined calls say of themselves where they are; functions cannot be believed, and are nobody here."""
+    is_inlined = np.append(module.scopes.inlined, np.uint8(0))[scope] != 0
+    return np.where(is_inlined, scope, _NOBODY)
+
+
+class _Owners(NamedTuple):
+    """The functions whose lines the doubtful rows have. ``home`` is the scope in which each row begins, ``are_known``
+    whether it has owners: none are known where the function of that scope may have the line after all. ``only`` is the
+    only copy of one of them in the function around ``home``, or _NOBODY. ``which`` are rows, ``declaration`` an owner
+    of each."""
+
+    home: I64
+    are_known: NDArray[np.bool_]
+    only: I64
+    which: I64
+    declaration: I64
+    roots: I64
+    copies: _Copies
+
+    @classmethod
+    def of(cls, module: ModuleTables, text: ModuleText, roots: I64, pieces: _SuspectPieces) -> _Owners:
+        """A row of a root may have lost a piece of a copy of a function: there is one, and rows have the line, or would
+        have it if the copy said where its code is."""
+        rows, functions = module.rows, module.functions
+        home, row = pieces.home[pieces.doubtful], text.row[pieces.first[pieces.doubtful]]
+        function, line = module.scopes.function[home], rows.line[row]
+        declarations = _Declarations(functions)
+        copies = _Copies(module, roots, declarations)
+        which, declaration = declarations.having(functions.unit[function], rows.file[row], line)
+        root = roots[home][which]
+        may_be_own = np.zeros(len(home), np.bool_)
+        may_be_own[which[declaration == declarations.number[function[which]]]] = True
+        lines = rows.line[text.row[pieces.first]]
+        is_likely = _are_among((declaration, line[which]), _seen_lines(module, text, declarations, lines))
+        if not is_likely.all():
+            is_likely |= _are_among((root, declaration), _lost(module, roots, declarations))
+        first, count = copies.places(root, declaration)
+        meant = np.flatnonzero(is_likely & (count > 0) & ~may_be_own[which])
+        which, declaration, first, count = which[meant], declaration[meant], first[meant], count[meant]
+        total = np.zeros(len(home), np.int64)
+        np.add.at(total, which, count)
+        only = np.full(len(home), _NOBODY)
+        alone = total[which] == 1
+        only[which[alone]] = copies.scope[first[alone]]
+        return cls(home, total > 0, only, which, declaration, roots, copies)
+
+    def around(self, module: ModuleTables, rows: I64) -> list[int]:
+        """The innermost scope that is around the home of each of these rows and around every copy of its owners."""
+        common = _CommonScopes(module.scopes, self.roots, self.copies)
+        begin, stop = (np.searchsorted(self.which, rows, side) for side in ("left", "right"))
+        each = zip(self.home[rows].tolist(), begin.tolist(), stop.tolist(), strict=True)
+        return [common.of(home, self.declaration[first:last].tolist()) for home, first, last in each]
+
+
+def _are_among(some: tuple[Column, Column], others: tuple[Column, Column]) -> NDArray[np.bool_]:
+    """Whether each of these pairs is one of the others."""
+    key = combined(*(np.append(*each) for each in zip(some, others, strict=True)))
+    return among(key[: len(some[0])], key[len(some[0]) :])
+
+
+def _lost(module: ModuleTables, roots: I64, declarations: _Declarations) -> tuple[Column, Column]:
+    """(function around, declaration) of each copy of which nothing says where its code is."""
+    lost = np.flatnonzero(lost_copies(module, roots) & (module.scopes.function != NO_FUNCTION))
+    return roots[lost], declarations.number[module.scopes.function[lost]]
+
+
+def _seen_lines(
+    module: ModuleTables, text: ModuleText, declarations: _Declarations, lines: Column
+) -> tuple[Column, Column]:
+    """(declaration, line) of the rows with one of these ``lines`` that begin in scopes of functions which can have
+    them. What ``#line`` or the initializer of a member moves into a function has a line that nothing else has."""
+    begins = np.flatnonzero(np.append(True, text.row[1:] != text.row[:-1]) & (text.row >= 0))
+    begins = begins[among(module.rows.line[text.row[begins]], lines)]
+    function = np.append(module.scopes.function, np.uint32(NO_FUNCTION))[text.scope[text.area[begins]]]
+    row = text.row[begins[function != NO_FUNCTION]]
+    function = function[function != NO_FUNCTION]
+    functions, line = module.functions, module.rows.line[row]
+    fits = (functions.first[function] <= line) & (line < functions.end[function])
+    fits &= functions.file[function] == module.rows.file[row]
+    return declarations.number[function[fits]], line[fits]
+
+
+class _CommonScopes:
+    """The scopes that are around others and around every copy of some declarations."""
+
+    def __init__(self, scopes: ScopeTable, roots: I64, copies: _Copies) -> None:
+        self._parent, self._roots, self._copies = scopes.parent, roots, copies
         self._known: dict[tuple[int, ...], int] = {}
         self._around_copies: dict[tuple[int, ...], set[int]] = {}
 
-    @cached_property
-    def _declarations(self) -> _Declarations:
-        return _Declarations(self._functions)
-
-    @cached_property
-    def _copies(self) -> _Copies:
-        return _Copies(self._module, self._roots, self._declarations)
-
-    @cached_property
-    def _lost(self) -> set[tuple[int, int]]:
-        """(function around, declaration) of each copy of which nothing says where its code is."""
-        scopes = self._scopes
-        lost = np.flatnonzero(lost_copies(self._module, self._roots) & (scopes.function != NO_FUNCTION))
-        declaration = self._declarations.number[scopes.function[lost]]
-        return set(zip(self._roots[lost].tolist(), declaration.tolist(), strict=True))
-
-    @cached_property
-    def _seen(self) -> _SeenLines:
-        lines = self._rows.line[self._text.row[self._suspects[:, 0]]]
-        return _SeenLines(self._module, self._text, self._declarations, lines)
-
-    def row(self, first: int, stop: int) -> Iterator[tuple[int, int, int, bool]]:
-        pieces = range(first, stop)
-        scopes = [self._scope(piece) for piece in pieces]
-        area = self._text.area.item
-        torn = any(self._claims.torn.item(area(piece)) for piece in pieces)
-        home = scopes[0]
-        owners = self._owners(first, home)
-        believed = home if owners is None else self._only(home, owners)
-        for piece, scope in zip(pieces, scopes, strict=True):
-            if believed is not None and (scope == believed or (scope == home and owners is not None)):
-                if believed != self._written(piece):
-                    yield piece, believed, Reason.INFERRED, torn
-            elif scope >= 0 or self._text.in_kernel.item(area(piece)):
-                sure = self._common(home, owners) if owners is not None and scope == home else scope
-                yield piece, sure if not torn else self._inlined(sure), Reason.CONTRADICTORY, torn
-
-    def _written(self, piece: int) -> int:
-        return self._text.scope.item(self._text.area.item(piece))
-
-    def _scope(self, piece: int) -> int:
-        """The scope that is written, or the only function that says the piece is its own."""
-        written = self._written(piece)
-        return written if written >= 0 else self._claims.sole.item(self._text.area.item(piece))
-
-    def _root(self, scope: int) -> int:
-        return self._roots.item(scope) if scope >= 0 else _NOBODY
-
-    def _inlined(self, scope: int) -> int:
-        """An inlined call says of itself where it is; the function around cannot be believed."""
-        return scope if scope >= 0 and self._scopes.inlined.item(scope) else _NOBODY
-
-    def _owners(self, piece: int, scope: int) -> list[int] | None:
-        """The declarations of the functions whose line the row has; None where the function of ``scope`` may have it
-        after all, or nobody is known to."""
-        row, function = self._text.row.item(piece), self._scopes.function.item(scope)
-        file, line = self._rows.file.item(row), self._rows.line.item(row)
-        owners = self._declarations.having(self._functions.unit.item(function), file, line)
-        if self._declarations.number.item(function) in owners:
-            return None
-        return [each for each in owners if self._may_be_meant(each, line, self._root(scope))] or None
-
-    def _may_be_meant(self, declaration: int, line: int, root: int) -> bool:
-        """Whether a row of ``root`` may have the line because it lost a piece of a copy of that function: there is one,
-        and rows have the line, or would have it if the copy said where its code is."""
-        is_likely = self._seen.has(declaration, line) or (root, declaration) in self._lost
-        return is_likely and bool(self._copies.of(root, [declaration]))
-
-    def _only(self, home: int, owners: list[int]) -> int | None:
-        """The only copy of one of these declarations in the function around ``home``."""
-        copies = self._copies.of(self._root(home), owners)
-        return copies[0] if len(copies) == 1 else None
-
-    def _common(self, home: int, owners: list[int]) -> int:
-        """The innermost scope that is around ``home`` and around every copy of these declarations."""
+    def of(self, home: int, owners: list[int]) -> int:
+        """The innermost of them."""
         known = self._known.get((home, *owners))
         if known is None:
             known = self._known[home, *owners] = self._around_all(home, owners)
         return known
 
     def _around_all(self, home: int, owners: list[int]) -> int:
-        copies = self._copies.of(self._root(home), owners)
-        if not copies or len(copies) > _MAX_COPIES:
-            return self._root(home) if copies else _NOBODY
+        root = self._roots.item(home)
+        copies = self._copies.of(root, owners)
+        if len(copies) > _MAX_COPIES:
+            return root
         shared = self._around_copies.get(tuple(copies))
         if shared is None:
             if len(self._around_copies) >= _KEPT_CHAINS:
@@ -525,7 +556,7 @@ class _Reconciler:
         path = []
         while home not in shared and (home, *owners) not in self._known:
             path.append((home, *owners))
-            home = int(self._scopes.parent[home])
+            home = int(self._parent[home])
         found = home if home in shared else self._known[home, *owners]
         self._known.update(dict.fromkeys(path, found))
         return found
@@ -533,7 +564,7 @@ class _Reconciler:
     def _chain(self, scope: int) -> list[int]:
         """The scope and those around it, innermost first."""
         found = [scope]
-        while (around := int(self._scopes.parent[found[-1]])) != NO_PARENT:
+        while (around := int(self._parent[found[-1]])) != NO_PARENT:
             found.append(around)
         return found
 
@@ -543,57 +574,45 @@ class _Declarations:
     declared at one place: ``number`` has that of each function, of which there must be one."""
 
     def __init__(self, functions: FunctionLineTable) -> None:
-        places = np.stack([functions.unit, functions.file, functions.first])
-        order = np.lexsort(places[::-1])
-        places = places[:, order]
-        begins = np.append(True, (places[:, 1:] != places[:, :-1]).any(axis=0))
-        self.number = np.empty(len(order), np.int64)
-        self.number[order] = np.cumsum(begins) - 1
-        self._keys = [tuple(place) for place in places[:, begins].T.tolist()]
-        self._end = np.maximum.reduceat(functions.end[order], np.flatnonzero(begins))
+        places = grouped(functions.unit, functions.file, functions.first)
+        self.number = places.number
+        self._places = [column[places.sample] for column in (functions.unit, functions.file, functions.first)]
+        self._end = np.maximum.reduceat(functions.end[places.order], places.first)
 
-    def having(self, unit: int, file: int, line: int) -> list[int]:
-        """Numbers of the places in a unit whose functions can have this line."""
-        stop = bisect_right(self._keys, (unit, file, line))
-        near = range(max(stop - _MAX_COPIES, 0), stop)
-        return [each for each in near if self._keys[each][:2] == (unit, file) and line < self._end.item(each)]
-
-
-class _SeenLines:
-    """The ``lines`` with which rows begin in scopes of functions that can have them. What ``#line`` or the
-    initializer of a member moves into a function has a line that nothing else has."""
-
-    def __init__(self, module: ModuleTables, text: ModuleText, declarations: _Declarations, lines: Column) -> None:
-        begins = np.flatnonzero(np.append(True, text.row[1:] != text.row[:-1]) & (text.row >= 0))
-        begins = begins[np.isin(module.rows.line[text.row[begins]], lines)]
-        function = np.append(module.scopes.function, np.uint32(NO_FUNCTION))[text.scope[text.area[begins]]]
-        row = text.row[begins[function != NO_FUNCTION]]
-        function = function[function != NO_FUNCTION]
-        functions, line = module.functions, module.rows.line[row]
-        fits = (functions.first[function] <= line) & (line < functions.end[function])
-        fits &= functions.file[function] == module.rows.file[row]
-        self._lines = set(zip(declarations.number[function[fits]].tolist(), line[fits].tolist(), strict=True))
-
-    def has(self, declaration: int, line: int) -> bool:
-        return (declaration, line) in self._lines
+    def having(self, unit: Column, file: Column, line: Column) -> tuple[I64, I64]:
+        """(the number of an entry, a place in its unit whose functions can have its line), entry by entry."""
+        count, asked = len(self._end), (unit, file, line)
+        columns = [np.append(*each) for each in zip(self._places, asked, strict=True)]
+        place, in_file = combined(*columns), combined(*columns[:2])
+        stop = np.searchsorted(place[:count], place[count:], side="right")
+        begin = np.maximum(np.searchsorted(in_file[:count], in_file[count:]), stop - _MAX_COPIES)
+        size = stop - begin
+        which = np.repeat(np.arange(len(size)), size)
+        found = np.arange(len(which)) + (begin - (np.cumsum(size) - size))[which]
+        fits = line[which] < self._end[found]
+        return which[fits], found[fits]
 
 
 class _Copies:
-    """The scopes of the functions of each declaration in each tree."""
+    """The scopes of the functions of each declaration in each tree: ``scope`` has them together."""
 
     def __init__(self, module: ModuleTables, roots: I64, declarations: _Declarations) -> None:
         scopes = module.scopes
         known = np.flatnonzero(scopes.function != NO_FUNCTION)
         key = roots[known] << 32 | declarations.number[scopes.function[known]]
         order = np.argsort(key, kind="stable")
-        self._scope, self._key = known[order], array("q", key[order].tobytes())
+        self.scope, self._key = known[order], key[order]
+
+    def places(self, root: I64, declaration: I64) -> tuple[I64, I64]:
+        """Where the copies of each declaration in the tree of each root begin in ``scope``, and how many there are."""
+        key = root << 32 | declaration
+        first = np.searchsorted(self._key, key)
+        return first, np.searchsorted(self._key, key, side="right") - first
 
     def of(self, root: int, declarations: list[int]) -> list[int]:
         """The copies in the tree of ``root``, no more than one beyond _MAX_COPIES."""
         found: list[int] = []
-        for declaration in declarations:
-            key = root << 32 | declaration
-            first = bisect_left(self._key, key)
-            stop = bisect_right(self._key, key, first)
-            found += self._scope[first : min(stop, first + _MAX_COPIES + 1 - len(found))].tolist()
+        places = self.places(np.full(len(declarations), root), np.array(declarations, np.int64))
+        for first, count in zip(*(each.tolist() for each in places), strict=True):
+            found += self.scope[first : first + min(count, _MAX_COPIES + 1 - len(found))].tolist()
         return found

@@ -3,9 +3,8 @@ numbering of strings, scopes and symbols, so that what follows is done once for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -289,12 +288,14 @@ class _SectionNumbers:
     def text_sections(self, columns: Sequence[Column]) -> I64:
         """The text section of each entry of the objects' columns of section numbers: -1 for what is no text, and one
         entry alone where all are the same."""
-        if len(columns) == 1:
-            section = columns[0]
+        return self.of(_end_to_end(columns), [len(column) for column in columns])
+
+    def of(self, section: Column, counts: Sequence[int]) -> I64:
+        """``text_sections`` of columns that are end to end already; ``counts`` says how many entries an object has."""
+        if len(counts) == 1:
             same = len(section) and section.min() == section.max()
             return self._numbers_at(np.minimum(section[:1] if same else section, self._limits[0]))
-        counts = [len(column) for column in columns]
-        section = np.minimum(_end_to_end(columns), np.repeat(self._limits, counts))
+        section = np.minimum(section, np.repeat(self._limits, counts))
         return self._numbers_at(section + np.repeat(self._firsts[:-1], counts))
 
     def _numbers_at(self, at: Column) -> I64:
@@ -302,6 +303,7 @@ class _SectionNumbers:
 
 
 _LAST_ADDRESS = (1 << 64) - 1
+"""Text begins, as address queries say it, at its address and the bias of its object, within 64 bits."""
 
 
 def _text_sections(objects: Sequence[DecodedObject], strings: Interner) -> tuple[TextSections, _SectionNumbers]:
@@ -309,24 +311,27 @@ def _text_sections(objects: Sequence[DecodedObject], strings: Interner) -> tuple
     texts = [[section for section in item.code.sections if section.executable] for item in objects]
     every = list(chain.from_iterable(texts))
     code_object = np.repeat(np.arange(len(texts)), [len(each) for each in texts])
-    size = np.array([text.size for text in every], np.uint64)
+    sizes = [text.size for text in every]
+    size = np.array(sizes, np.uint64)
     base = np.cumsum(size, dtype=np.uint64) - size
-    wide = sum(text.size for text in every) >= 1 << 32
+    wide = sum(sizes) >= 1 << 32
     found = TextSections(
         object=code_object,
         name=strings.add_all([text.name for text in every], len(every)),
         number=np.array([text.index for text in every], np.uint64),
-        address=np.array([each for item in objects for each in _text_addresses(item.code)], np.uint64),
+        address=np.array(
+            [
+                text.address + item.code.bias & _LAST_ADDRESS
+                for item, own in zip(objects, texts, strict=True)
+                for text in own
+            ],
+            np.uint64,
+        ),
         size=size,
         base=base if wide else base.astype(np.uint32),
         decoded=np.array([item.debug is not None for item in objects], np.bool_)[code_object],
     )
     return found, _SectionNumbers(texts)
-
-
-def _text_addresses(code: CodeObject) -> Iterator[int]:
-    """Where the text sections begin, as address queries say it."""
-    return (section.address + code.bias & _LAST_ADDRESS for section in code.sections if section.executable)
 
 
 def _named_ranges(
@@ -335,25 +340,20 @@ def _named_ranges(
     sections: _SectionNumbers,
     strings: Interner,
 ) -> NamedRanges:
-    every: list[Function | Kernel] = [one for own in each for one in own]
     counts = [len(own) for own in each]
-    section = _attributes(every, "section_index", np.uint32)
-    section = sections.text_sections(np.split(section, np.cumsum(counts)[:-1]) if counts else [])
-    section = np.broadcast_to(section, len(every))
-    offset, size = _attributes(every, "offset", np.uint64), _attributes(every, "size", np.uint64)
+    fields = zip(*chain.from_iterable(each), strict=True)
+    name, number, begin, length, *_ = fields if any(counts) else ((), (), (), ())
+    section = np.broadcast_to(sections.of(np.array(number, np.uint32), counts), len(number))
+    offset, size = np.array(begin, np.uint64), np.array(length, np.uint64)
     return NamedRanges(
         object=np.repeat(np.arange(len(each)), counts),
-        name=strings.add_all(map(attrgetter("name"), every), len(every)),
+        name=strings.add_all(name, len(name)),
         section=section,
         offset=offset,
         size=size,
         start=texts.positions(section, offset),
         stop=texts.positions(section, offset + size),
     )
-
-
-def _attributes(every: Sequence[Function | Kernel], name: str, dtype: type[np.unsignedinteger[Any]]) -> Column:
-    return np.fromiter(map(attrgetter(name), every), dtype, len(every))
 
 
 def _rows(every: Sequence[LineRows], sections: _SectionNumbers, files: _StringTables) -> RowTables:

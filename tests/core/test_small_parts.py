@@ -9,13 +9,14 @@ from types import ModuleType
 
 import pytest
 
-from symd.core import line_program, relocations, sorting, strings, text_layout
+from symd.core import abbreviations, dies, line_program, range_lists, relocations, sorting, strings, text_layout
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from tests.core.uncompiled import uncompiled
 
 MODULES = {
-    module.__name__.rpartition(".")[2]: module for module in (line_program, relocations, sorting, strings, text_layout)
+    module.__name__.rpartition(".")[2]: module
+    for module in (dies, line_program, relocations, sorting, strings, text_layout)
 }
 GAP = 16
 
@@ -285,3 +286,29 @@ def test_set_address_is_found_wherever_its_three_bytes_are(core: ModuleType, wid
             found.append(at + 3)
             at = program.find(opcode, at + 3, end)
         assert core.places_of_set_address(program, begin, end, width).tolist() == found
+
+
+@both("dies")
+def test_rows_that_were_given_back_are_used_again_and_say_nothing_of_before(core: ModuleType) -> None:
+    tables, lists = (abbreviations, range_lists) if core is dies else (core.abbreviations, core.range_lists)
+    unit_with_children, function, end = b"\x01\x11\x01\0\0", b"\x02\x2e\0\0\0", b"\0"
+    declared = unit_with_children + function + end
+    table = tables.AbbreviationTable(declared, ".debug_abbrev", 0, len(declared), 8, 4, 4)
+    table.read()
+
+    def rows_of(functions: int) -> dies.DieRows:
+        info = b"\x01" + functions * b"\x02" + b"\0"
+        rows = core.take_rows()
+        rows.open(info, b"", b"", lists.RangeRows(b"", b"", b""), (0x2E,), False)
+        rows.read(lists.UnitParameters(0, 0, 0, len(info), 5, 8, 4, 0, 0, 0, 0, 0), table)
+        return rows
+
+    first, second = rows_of(3), rows_of(2)
+    assert (first.column("place").tolist(), second.column("place").tolist()) == ([1, 2, 3], [1, 2])
+    first.give_back()
+    again = rows_of(1)
+    assert again is first
+    assert (again.count, again.column("place").tolist(), again.column("tag").tolist()) == (1, [1], [0x2E])
+    large = rows_of(10_000)
+    large.give_back()
+    assert core.take_rows() is not large

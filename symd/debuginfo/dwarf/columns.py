@@ -19,7 +19,7 @@ from symd.core import scopes as core
 from symd.core.dies import DieRows
 from symd.core.strings import Names, StringReader
 from symd.debuginfo.dwarf.forms import UNKNOWN_FORM
-from symd.debuginfo.dwarf.lines import line_ends, maps_of_units, read_tables
+from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections, Warnings
 from symd.debuginfo.dwarf.units import SCOPES, Unit, Units, read_rows, read_units
 from symd.errors import Malformed
@@ -181,9 +181,13 @@ class ScopeColumns:
 
 
 def read_lines(sections: DebugSections, units: Units | None = None) -> LineColumns:
-    """What ``lines.read_tables`` reads, seen by NumPy, with the inlined calls of NVIDIA's tables. Raises what that
-    raises."""
-    tables = read_tables(sections, units)
+    """What ``lines.read_tables`` reads, seen by NumPy. Raises what that raises."""
+    return line_columns(read_tables(sections, units))
+
+
+def line_columns(tables: LineTables) -> LineColumns:
+    """Line tables seen by NumPy, with the inlined calls of NVIDIA's. Raises LimitExceeded where the strings of these
+    overlap without end."""
     rows, count = tables.rows, tables.rows.count
     lines = LineColumns(
         address=np.frombuffer(rows.address, np.uint64, count),
@@ -302,18 +306,27 @@ def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None
     for more entries than ``sections.budget`` has left.
     """
     units = read_units(sections) if units is None else units
+    return scope_columns(sections, lines, units, read_scope_dies(sections, len(lines) > 0, units))
+
+
+class ScopeDies(NamedTuple):
+    """The functions and inlined calls of an object, and the ``warnings`` so far."""
+
+    rows: DieRows
+    warnings: Warnings
+
+
+def read_scope_dies(sections: DebugSections, has_lines: bool, units: Units) -> ScopeDies:
+    """What ``scope_columns`` makes scopes of; ``has_lines`` tells whether the object's line tables have rows. Raises
+    what ``read_scopes`` raises."""
     warnings = Warnings(units.warnings)
-    sections.spend(sum(unit.end - unit.dies for unit in units.units), sections.info.name)
+    sections.spend(sum([unit.end - unit.dies for unit in units.units]), sections.info.name)
     dies, left_out = read_rows(sections, units.units, SCOPES)
     for place, error in left_out:
         warnings.add(f"{sections.info.name}+{units.units[place].offset:#x}: unit left out: {error}")
-    if (
-        warnings
-        and len(left_out) == len(units.units)
-        and not (len(lines) and _rows_alone_are_sound(sections, warnings))
-    ):
+    if warnings and len(left_out) == len(units.units) and not (has_lines and _rows_alone_are_sound(sections, warnings)):
         raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)
-    return _columns(sections, lines, units.units, dies, warnings)
+    return ScopeDies(dies, warnings)
 
 
 def _rows_alone_are_sound(sections: DebugSections, warnings: Warnings) -> bool:
@@ -324,34 +337,40 @@ def _rows_alone_are_sound(sections: DebugSections, warnings: Warnings) -> bool:
     return version >= _WITH_ALL_PATHS and all(UNKNOWN_FORM in each for each in warnings.all())
 
 
-def _columns(
-    sections: DebugSections, lines: LineColumns, units: Sequence[Unit], dies: DieRows, warnings: Warnings
-) -> ScopeColumns:
-    """The scopes among the functions and inlined calls of all units, seen by NumPy. Their names come behind those of
-    ``lines``."""
+def scope_columns(sections: DebugSections, lines: LineColumns, units: Units, of: ScopeDies) -> ScopeColumns:
+    """The scopes among the functions and inlined calls of all units, seen by NumPy; the rows of ``of`` are given back.
+    Their names come behind those of ``lines``. Raises LimitExceeded where strings overlap without end."""
+    dies, warnings = of
     names = Names(lines.names)
-    numbers, maps = [unit.number for unit in units], maps_of_units(lines.file_maps, units)
+    numbers, maps = [unit.number for unit in units.units], maps_of_units(lines.file_maps, units.units)
     found = core.read_scopes(dies, numbers, maps, StringReader(sections), names)
-    lost = (
-        (sections.string_offsets.name, dies.missing_offsets),
-        (sections.addresses.name, dies.ranges.missing),
-        (sections.range_lists.name, dies.missing_lists),
-        ("range sections", dies.ranges.damaged),
-        ("string sections", found.missing_names),
-    )
-    for place, count in lost:
-        if count:
-            warnings.add(f"left out: {counted(count, 'reference')} out of {place}")
+    ranges = dies.ranges
+    lost = (dies.missing_offsets, ranges.missing, dies.missing_lists, ranges.damaged, found.missing_names)
+    if any(lost):
+        of_sections = sections.string_offsets, sections.addresses, sections.range_lists
+        places = *(each.name for each in of_sections), "range sections", "string sections"
+        for place, count in zip(places, lost, strict=True):
+            if count:
+                warnings.add(f"left out: {counted(count, 'reference')} out of {place}")
+    dies.give_back()
 
     scopes = np.frombuffer(found.scopes, np.uint32).reshape(len(core.SCOPE_COLUMNS), -1)
     functions = np.frombuffer(found.functions, np.uint32).reshape(len(core.FUNCTION_COLUMNS), -1)
     every_name = names.all()
+    parent, name, linkage_name, call_file, call_line, call_column, unit, function = scopes
     return ScopeColumns(
-        **dict(zip(core.SCOPE_COLUMNS, scopes, strict=True)),
-        inlined=np.frombuffer(found.inlined, np.uint8),
+        parent,
+        name,
+        linkage_name,
+        np.frombuffer(found.inlined, np.uint8),
+        call_file,
+        call_line,
+        call_column,
+        unit,
         range_scope=np.frombuffer(found.range_scope, np.uint32),
-        range_start=np.frombuffer(dies.ranges.start, np.uint64),
-        range_end=np.frombuffer(dies.ranges.stop, np.uint64),
+        range_start=np.frombuffer(ranges.start, np.uint64),
+        range_end=np.frombuffer(ranges.stop, np.uint64),
+        function=function,
         functions=FunctionColumns(*functions),
         line_ends=np.frombuffer(line_ends(found, every_name), np.uint32),
         names=every_name,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Iterator, Sequence
 
-from symd.core.dies import HAS_LOW, IS_EXTERNAL, DieRows
+from symd.core.dies import HAS_LOW, IS_EXTERNAL, DieRows, take_rows
 from symd.core.range_lists import RangeRows as CoreRanges
 from symd.core.range_lists import UnitParameters
 from symd.core.strings import Names, StringReader
@@ -256,15 +256,8 @@ def read_rows(
 
     lists = sections.range_lists.data
     ranges = CoreRanges(sections.ranges.data, lists, sections.addresses.data, check_ranges)
-    rows = DieRows(
-        info.data,
-        sections.string_offsets.data,
-        lists,
-        ranges,
-        frozenset(tags),
-        with_children,
-        check,
-    )
+    rows = take_rows()
+    rows.open(info.data, sections.string_offsets.data, lists, ranges, tags, with_children, check)
     left_out: list[tuple[int, Malformed]] = []
     for place, unit in enumerate(units):
         if unit.table is None:
@@ -278,7 +271,7 @@ def read_rows(
             budget.count(rows.count - counted, info.name)
             budget.spend(ranges.entries - entries, info.name)
         counted = rows.count
-    rows.trim()
+    ranges.trim()
     return rows, left_out
 
 

@@ -108,6 +108,9 @@ class LazySequence(Lazy, Sequence["_Item"]):
         found: _Item | Sequence[_Item] = self.plain()[at]
         return found
 
+    def __iter__(self) -> Iterator[_Item]:
+        return iter(self.plain())
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and bool(self.plain() == tuple(other))
 

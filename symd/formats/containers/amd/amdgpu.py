@@ -128,7 +128,7 @@ def _facts(image: Elf, version: int, notes: Notes) -> dict[str, Any]:
         "e_flags": image.header.flags,
         "generic_version": generic_version(image.header.flags, version),
         "metadata_version": ".".join(map(str, said)) if said else None,
-        "build_id": image.build_id(),
+        "build_id": notes.metadata.build_id or None,
         "debug_link": link.name.decode("utf-8", "replace") if link else None,
     }
     return {name: value for name, value in facts.items() if value is not None}

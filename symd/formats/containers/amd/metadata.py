@@ -21,6 +21,7 @@ from symd.formats.elf.constants import (
     NT_AMD_HSA_ISA_VERSION,
     NT_AMD_HSA_METADATA,
     NT_AMDGPU_METADATA,
+    NT_GNU_BUILD_ID,
 )
 from symd.model.light_typing import Any
 
@@ -59,9 +60,11 @@ _KERNEL_TABLES, _ARGUMENT_TABLES = (
 class Metadata:
     """What the notes say. ``kernels`` maps the kernel's symbol name (without ``.kd``) to its facts, one dictionary for
     all of which the same is said; ``isa`` is major,
-    minor and stepping of a version 2 object; ``target`` is the full name (``amdgcn-amd-amdhsa--gfx90a``)."""
+    minor and stepping of a version 2 object; ``target`` is the full name (``amdgcn-amd-amdhsa--gfx90a``); ``build_id``
+    are the hexadecimal digits of the build ID note, "" where there is none."""
 
     def __init__(self) -> None:
+        self.build_id = ""
         self.target: str | None = None
         self.isa: tuple[int, int, int] | None = None
         self.version: tuple[int, int] | None = None
@@ -111,6 +114,8 @@ def metadata(elf: Elf) -> Metadata:
 def _take(note: Note, result: Metadata) -> None:
     if note.owner == "AMDGPU" and note.type == NT_AMDGPU_METADATA:
         _take_msgpack(note.data, result)
+    elif note.owner == "GNU" and note.type == NT_GNU_BUILD_ID:
+        result.build_id = result.build_id or note.data.hex()
     elif note.owner == "AMD" and note.type == NT_AMD_HSA_METADATA:
         _take_yaml(note.data, result)
     elif note.owner == "AMD" and note.type == NT_AMD_HSA_ISA_VERSION and len(note.data) >= 16:

@@ -20,8 +20,6 @@ from symd.errors import Malformed
 _KERNELS = "amdhsa.kernels"
 _APART = (".args", ".name", ".symbol")
 """The keys of a kernel's map whose values are kept apart."""
-_SHORT = 2048
-"""Bytes of a note, of three kernels or so, that is read as a whole in less time than it is taken apart."""
 _UNREADABLE = (ValueError, msgpack.UnpackException, TypeError)
 
 
@@ -60,11 +58,10 @@ class MetadataNote(NamedTuple):
 def load(data: bytes, of_map: Make = _itself, of_arguments: Make = _itself) -> MetadataNote | None:
     """Read a note; None where it is no map. ``of_map`` and ``of_arguments`` are given the map of a kernel and what it
     says of its arguments; nobody changes what they make. Raises Malformed."""
-    if len(data) > _SHORT:
-        try:
-            return _taken_apart(KernelMaps(data), of_map, of_arguments)
-        except (UnknownNote, *_UNREADABLE):
-            pass  # what is wrong, if anything is, is said of the whole
+    try:
+        return _taken_apart(KernelMaps(data), of_map, of_arguments)
+    except (UnknownNote, *_UNREADABLE):
+        pass  # what is wrong, if anything is, is said of the whole
     tree = _whole(data)
     if not isinstance(tree, dict):
         return None
@@ -81,7 +78,8 @@ def _taken_apart(found: KernelMaps, of_map: Make, of_arguments: Make) -> Metadat
     tree = _value(found.tree)
     if _KERNELS in tree:  # with a length that takes more bytes than it needs
         raise UnknownNote
-    _values(found.strays)
+    if found.strays:
+        _values(found.strays)
     made = [(_kept_rest if len(each) <= _MOST_KEPT else _of_rest)(each, of_map) for each in found.rests]
     kinds = [(made[rest], signature) for rest, signature in found.kinds]
     signatures = [

@@ -237,10 +237,10 @@ class Symbols:
 def symbol_table(image: Elf) -> tuple[Elf, Section] | None:
     """.symtab, else .dynsym, else what PT_DYNAMIC leads to, and the image that has its strings. Raises Malformed where
     its size is none."""
-    tables = (next((one for one in image.of_type(kind) if one.data), None) for kind in (SHT_SYMTAB, SHT_DYNSYM))
-    table = next(filter(None, tables), None)
-    if table is None:
+    tables = [one for kind in (SHT_SYMTAB, SHT_DYNSYM) for one in image.of_type(kind) if one.data]
+    if not tables:
         return dynamic_symbols(image)
+    table = tables[0]
     size = SYMBOL_64.size if image.header.bits == 64 else SYMBOL_32.size
     if len(table.data) % size:
         raise Malformed(f"symbol table size is not a multiple of {size}", where=table.name)
