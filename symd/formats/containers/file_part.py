@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+
+from symd.model.identities import hashed
 
 MAPPED = 4 << 20
 """Files of so many bytes are mapped where they are read: shorter ones are copied as fast."""
@@ -77,16 +79,6 @@ def _pieces(data: bytes) -> Iterator[memoryview]:
             with whole[at : at + _PIECE] as piece:
                 yield piece
             forget(data)
-
-
-def hashed(parts: Iterable[bytes | memoryview], algorithm: str = "sha256") -> bytes:
-    """The digest of the parts, one after the other, by an algorithm of ``hashlib``; nobody's secrets are among them."""
-    import hashlib  # noqa: PLC0415 - 4 ms of the 60 to 110 of a question about one file, which needs no digest
-
-    digest = hashlib.new(algorithm, usedforsecurity=False)
-    for part in parts:
-        digest.update(part)
-    return digest.digest()
 
 
 def forget(data: bytes) -> None:
