@@ -211,7 +211,7 @@ def _cache() -> Path:
 
 
 def _path(text: str) -> Path:
-    from pathlib import Path  # noqa: PLC0415 - 7 ms
+    from pathlib import Path  # noqa: PLC0415 - 6 of the 30 ms of one question, which reads one file
 
     return Path(text)
 

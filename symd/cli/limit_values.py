@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -28,8 +27,7 @@ _BYTES: Final = frozenset(("bytes_in_flight", "client_bytes_in_flight", "expansi
 _SIZE_ENDINGS: Final = ("_size", "_memory", "_bytes", "_disk")
 
 
-@dataclass(frozen=True, slots=True)
-class LimitKind:
+class LimitKind(NamedTuple):
     """What a limit counts: its units, and the values that it may have where ``_RANGES`` says no others."""
 
     what: str

@@ -19,8 +19,7 @@ from symd.formats.containers import uri
 from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as verbs know it
 from symd.model.json import to_json
 from symd.model.texts import counted
-from symd.system.messages import complain
-from symd.system.symlinks import check_no_input
+from symd.system.messages import check_no_input, complain
 
 if TYPE_CHECKING:
     from symd.model.sources import PathRule

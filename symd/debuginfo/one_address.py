@@ -211,11 +211,11 @@ class _AddressReading:
             return None
         if not self._is_apart(sequence):
             raise NotPlain("several line sequences have the same code")
-        from symd.debuginfo import rows_alone  # noqa: PLC0415 - 0.5 ms: only for NVIDIA's images
+        from symd.debuginfo import rows_alone  # noqa: PLC0415 - 2 ms: only for NVIDIA's images with lines alone
 
         assembly = None
         if is_of_llvm:
-            from symd.debuginfo import ptx_assembly  # noqa: PLC0415 - 5 ms: only for NVIDIA's images
+            from symd.debuginfo import ptx_assembly  # noqa: PLC0415 - 7 ms: only for images that LLVM made PTX of
 
             assembly = ptx_assembly.read(code, self._layout)
         return rows_alone.answer_of_row(

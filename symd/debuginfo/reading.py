@@ -176,7 +176,7 @@ def _take_scopes(reading: _Reading) -> None:
 
 
 def _read_spirv(code: CodeObject) -> DebugInfo:
-    from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - 8 of the 110 ms of a question about machine code
+    from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - 8 of the 170 ms of a question about machine code
 
     words = lines.debug_words(code)
     info = doubting_rows_outside(lines.read(code, words), lambda: sources.every_text(words, code.path))
@@ -187,7 +187,7 @@ def _with_scopes_of_rows(
     code: CodeObject, info: DebugInfo, linear: tuple[LinearLayout, DebugSections] | None = None
 ) -> DebugInfo:
     """What was decoded, with the scopes that the rows of NVIDIA's image in this layout tell of, or those of SPIR-V."""
-    from symd.debuginfo import row_scopes  # noqa: PLC0415 - 5 of the 110 ms of a question about an image with scopes
+    from symd.debuginfo import row_scopes  # noqa: PLC0415 - 5 of the 170 ms of a question about an image with scopes
 
     if linear is None:
         return row_scopes.without_told_calls(code, info)
@@ -355,7 +355,7 @@ def _strays(
 ) -> TextSpans:
     if code.vendor is not Vendor.INTEL or not scopes.shared_units:
         return TextSpans.empty()
-    from symd.debuginfo.variables.stray_code import stray_ranges  # noqa: PLC0415 - 8 of the 110 ms of a question about another unit
+    from symd.debuginfo.variables.stray_code import stray_ranges  # noqa: PLC0415 - 8 of the 170 ms of a question about another unit
 
     return stray_ranges(sections, units, scopes, layout)
 

@@ -97,8 +97,8 @@ def _with_article(name: str) -> str:
 
 
 def alike(word: str, others: Sequence[str], most: int = 3, least: float = 0.6) -> list[str]:
-    """Those of the ``others`` that ``word`` may be a misspelling of, ``most`` of them, the nearest first: at least so
-    much of both is the same (``difflib``)."""
+    """The words among ``others`` that ``word`` may be a misspelling of, at most ``most`` of them, the nearest first.
+    ``least`` is the part of both words that must be the same, as ``difflib`` measures it."""
     from difflib import get_close_matches  # noqa: PLC0415 - 3 ms: something is misspelled
 
     return get_close_matches(word, others, most, least)

@@ -46,15 +46,16 @@ class NameSearch:
         self._budget = budget
 
     def starts_of_each(self, index: Index, names: Iterable[str], path: str | None) -> dict[str, list[Start]]:
-        """As ``starts_of_each`` of this module."""
+        """Where functions of each of ``names`` begin, in what ``path`` chooses. Raises what the budget raises."""
         return starts_of_each(index, names, path, self._budget)
 
     def suggestions(self, index: Index, names: Sequence[str], path: str | None) -> list[tuple[Candidate, ...]]:
-        """As ``suggestions`` of this module."""
+        """For each of ``names``, which do not exist, the functions whose names are most like it, the best first. Raises
+        what the budget raises."""
         return suggestions(index, names, path, self._budget)
 
     def symbols_meant(self, asked: Iterable[str], symbols: Iterable[str]) -> dict[str, list[str]]:
-        """As ``symbols_meant`` of this module."""
+        """The symbols that each name means best, where no symbol has that very name. Raises what the budget raises."""
         return symbols_meant(asked, symbols, self._budget)
 
 

@@ -227,7 +227,7 @@ def _check_object(index: Index, path: str | None) -> None:
 
 def name_search(budget: QueryBudget) -> NameSearch:
     """What finds the functions of names that no kernel and no symbol has as they stand."""
-    from symd.query.function_names import NameSearch  # noqa: PLC0415 - 8 of the 110 ms of a question that names a kernel
+    from symd.query.function_names import NameSearch  # noqa: PLC0415 - 8 of the 170 ms of a question that names a kernel
 
     return NameSearch(budget)
 

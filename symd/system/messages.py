@@ -1,13 +1,18 @@
 """Messages of a command or a library beside its answers: one line on standard error, and the operating system's reason
-for a refusal in words.
+for a refusal in words; and symd's own refusal to write over what it reads.
 """
 
 from __future__ import annotations
 
 import errno
+import os
+import stat
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
+from symd.errors import InvalidInput
 from symd.model.frame_text import printable
 
 _OF_THE_PATH: Final = frozenset(
@@ -43,3 +48,22 @@ def complain(text: str) -> None:
     """Write one line on standard error, whatever is in the text."""
     line = " ".join(text.split())
     sys.stderr.write(printable(f"symd: {line}") + "\n")
+
+
+def check_no_input(targets: Iterable[Path | str], inputs: Iterable[Path | str]) -> None:
+    """Raises ``InvalidInput`` where a file that is to be written is one that is read, by whatever name or link: it may
+    be the only copy. "-" is standard input among ``inputs`` and standard output among ``targets``. What is no regular
+    file (a terminal, a pipe) may be both."""
+    read = [status for status in map(_status, inputs) if status is not None and stat.S_ISREG(status.st_mode)]
+    for target in targets:
+        written = None if str(target) == "-" else _status(target)
+        if written is not None and any(os.path.samestat(written, each) for each in read):
+            raise InvalidInput("this is the input itself", where=str(target), hint="give another name")
+
+
+def _status(path: Path | str) -> os.stat_result | None:
+    """The status of the file behind a path, or of standard input; None where there is none."""
+    try:
+        return os.fstat(sys.stdin.fileno()) if str(path) == "-" else Path(path).stat()
+    except (OSError, ValueError):
+        return None

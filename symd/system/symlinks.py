@@ -10,13 +10,12 @@ import grp
 import os
 import pwd
 import stat
-import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from symd.errors import FailedPrecondition, InvalidInput
+from symd.errors import FailedPrecondition
 
 MOST_LINKS: Final = 40
 """Symbolic links that the system follows on one way (path_resolution(7))."""
@@ -183,22 +182,3 @@ def opened_below(root: Path, path: Path) -> int:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     raise OSError(errno.EINVAL, "it is not a file but a pipe or a device", str(path))
-
-
-def check_no_input(targets: Iterable[Path | str], inputs: Iterable[Path | str]) -> None:
-    """Raises ``InvalidInput`` where a file that is to be written is one that is read, by whatever name or link: it may
-    be the only copy. "-" is standard input among ``inputs`` and standard output among ``targets``. What is no regular
-    file (a terminal, a pipe) may be both."""
-    read = [status for status in map(_status, inputs) if status is not None and stat.S_ISREG(status.st_mode)]
-    for target in targets:
-        written = None if str(target) == "-" else _status(target)
-        if written is not None and any(os.path.samestat(written, each) for each in read):
-            raise InvalidInput("this is the input itself", where=str(target), hint="give another name")
-
-
-def _status(path: Path | str) -> os.stat_result | None:
-    """The status of the file behind a path, or of standard input; None where there is none."""
-    try:
-        return os.fstat(sys.stdin.fileno()) if str(path) == "-" else Path(path).stat()
-    except (OSError, ValueError):
-        return None

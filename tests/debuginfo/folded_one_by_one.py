@@ -11,6 +11,7 @@ from symd.debuginfo.dwarf.columns import DieRanges, LineColumns, ScopeColumns
 from symd.debuginfo.dwarf.units import Units
 from symd.debuginfo.folded_sequences import lines_to_the_next
 from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.text_ranges import section_of
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines
 
 Row = tuple[int, int, int, int]
@@ -77,7 +78,7 @@ def judged(
     nearest = [min(pair) for pair in zip(ends, lines_to_the_next(scopes.functions).tolist(), strict=True)]
     for start, sequences in _shared(one.rows).items():
         (section,), (offset,), (is_text,) = (
-            column.tolist() for column in layout.section_of(np.array([start], np.uint64))
+            column.tolist() for column in section_of(layout, np.array([start], np.uint64))
         )
         if not is_text:
             continue

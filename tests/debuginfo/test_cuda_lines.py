@@ -10,6 +10,7 @@ import pytest
 from symd.debuginfo import layout
 from symd.debuginfo.dwarf.columns import LineColumns
 from symd.debuginfo.relocation import cuda
+from symd.debuginfo.text_ranges import section_of
 from symd.model.debug_info import NO_PARENT, RowFlag
 from tests.debuginfo import nvidia_lines
 from tests.debuginfo.dwarf.decode import read_lines, read_scopes
@@ -92,7 +93,7 @@ def test_functions_of_full_debug_information_cover_exactly_their_own_symbol(name
     code = samples.code(name)
     lines, sections, plan = _bulk(name)
     scopes = read_scopes(sections, lines)
-    section, offset, found = plan.section_of(scopes.range_start)
+    section, offset, found = section_of(plan, scopes.range_start)
     symbols = {(one.name, one.section_index): (one.offset, one.size) for one in code.functions}
     compared = set()
     for at in np.flatnonzero(found):

@@ -14,6 +14,7 @@ from symd.debuginfo import layout
 from symd.debuginfo.dwarf.columns import LineColumns
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.reading import _rows
+from symd.debuginfo.text_ranges import section_of
 from symd.errors import Malformed
 from symd.model.code import CodeObject, Section
 
@@ -31,7 +32,7 @@ def test_every_text_section_has_addresses_of_its_own() -> None:
     starts, ends = found.base, found.base + found.size
     assert np.all(ends[:-1] < starts[1:])
     assert int(starts[0]) >= layout.FIRST_BASE
-    section, offset, held = found.section_of(np.array([starts[1] + np.uint64(8), 0, 0x1000], np.uint64))
+    section, offset, held = section_of(found, np.array([starts[1] + np.uint64(8), 0, 0x1000], np.uint64))
     assert (int(section[0]), int(offset[0]), held.tolist()) == (2, 8, [True, False, False])
 
 
@@ -52,7 +53,7 @@ def test_one_address_is_held_by_the_section_that_holds_it_among_others() -> None
     for found in (layout.assign(unlinked(0x10, 0x20000, 0)), layout.assign(unlinked())):
         edges = [int(at) for base, size in zip(found.base, found.size, strict=True) for at in (base, base + size)]
         asked = [0, (1 << 64) - 1, *(at + by for at in edges for by in (-1, 0, 8, layout.GAP, layout.GAP + 1))]
-        section, offset, held = found.section_of(np.array(asked, np.uint64))
+        section, offset, held = section_of(found, np.array(asked, np.uint64))
         every = zip(section.tolist(), offset.tolist(), held.tolist(), strict=True)
         assert [found.one_section_of(at) for at in asked] == [(s, o) if known else None for s, o, known in every]
 

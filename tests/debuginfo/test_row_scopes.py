@@ -14,6 +14,7 @@ import symd
 from symd.core import row_scopes as core
 from symd.debuginfo import layout, reading, row_scopes, rows_alone
 from symd.debuginfo.relocation import cuda
+from symd.debuginfo.text_ranges import section_of
 from symd.errors import LimitExceeded
 from symd.model.answers import Reason
 from symd.model.code import Function
@@ -103,7 +104,7 @@ def test_frames_have_the_names_of_the_row_and_of_each_row_around_it(name):
     plan = layout.assign(code)
     sections = cuda(code, plan)
     for sequence in nvidia_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
-        section, start, found = plan.section_of(np.array([sequence.rows[0].address], np.uint64))
+        section, start, found = section_of(plan, np.array([sequence.rows[0].address], np.uint64))
         if not found[0]:
             continue
         for number, row in enumerate(sequence.rows[:-1], 1):

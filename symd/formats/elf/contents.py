@@ -142,7 +142,7 @@ def _behind_header(data: bytes, bits: int, budget: Budget, where: str) -> bytes:
 def inflate(data: bytes, size: int, budget: Budget, where: str) -> bytes:
     """A zlib stream that must expand to exactly ``size`` bytes."""
     budget.charge_expansion(size, where)
-    import zlib  # noqa: PLC0415 - 1.2 of the 60 ms of one question: few files have compressed sections
+    import zlib  # noqa: PLC0415 - 1.2 of the 30 ms of one question: few files have compressed sections
 
     machine = zlib.decompressobj()
     try:
@@ -154,7 +154,7 @@ def inflate(data: bytes, size: int, budget: Budget, where: str) -> bytes:
 
 def expand_zstd(data: bytes | memoryview, size: int, budget: Budget, where: str) -> bytes:
     """A zstd frame that must expand to exactly ``size`` bytes."""
-    import zstandard  # noqa: PLC0415 - 7 of the 60 ms of one question: few files have such a part
+    import zstandard  # noqa: PLC0415 - 7 of the 30 ms of one question: few files have such a part
 
     budget.charge_expansion(size, where)
     try:

@@ -28,8 +28,7 @@ from symd.store.files import disk
 from symd.store.folder import StorePaths, check_owner
 from symd.store.shared import shared_urls
 from symd.system.atomic_output import replacing
-from symd.system.messages import os_error_text
-from symd.system.symlinks import check_no_input
+from symd.system.messages import check_no_input, os_error_text
 
 if TYPE_CHECKING:
     from symd.profiles.sample_tables.tables import SampleTables, TableReport

@@ -13,6 +13,7 @@ from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFI
 
 from symd.debuginfo.layout import FIRST_BASE, LinearLayout, assign
 from symd.debuginfo.relocation import amdgpu
+from symd.debuginfo.text_ranges import section_of
 from symd.debuginfo.verify import second_opinion
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
@@ -65,7 +66,7 @@ def our_rows(code: CodeObject) -> list[tuple[int, int, int, int]]:
     for unit in info.iter_CUs():
         for entry in info.line_program_for_CU(unit).get_entries():
             if entry.state:
-                section, offset, found = layout.section_of(np.array([entry.state.address], np.uint64))
+                section, offset, found = section_of(layout, np.array([entry.state.address], np.uint64))
                 assert found[0], hex(entry.state.address)
                 result.append((int(section[0]), int(offset[0]), entry.state.line, entry.state.column))
     return result
@@ -125,7 +126,7 @@ def test_every_range_of_a_function_or_inlined_call_is_moved_into_text(name):
     assert ranges
     start, end = np.array(ranges, np.uint64).T
     assert (start >= FIRST_BASE).all()
-    section, offset, found = layout.section_of(start)
+    section, offset, found = section_of(layout, start)
     assert found.all()
     sizes = dict(zip(layout.section.tolist(), layout.size.tolist(), strict=True))
     assert all(

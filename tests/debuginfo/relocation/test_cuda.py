@@ -10,6 +10,7 @@ import pytest
 
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import cuda
+from symd.debuginfo.text_ranges import section_of
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.model.code import CodeObject
 from tests.builders.elf import AX, ET_EXEC, FUNC, GLOBAL, Relocation, Section, Symbol, build_elf
@@ -34,7 +35,7 @@ def _by_section(code: CodeObject) -> dict[int, list[nvidia_lines.Sequence]]:
     result: dict[int, list[nvidia_lines.Sequence]] = {}
     for sequence in nvidia_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
         first = np.array([sequence.rows[0].address], np.uint64)
-        section, _, found = plan.section_of(first)
+        section, _, found = section_of(plan, first)
         result.setdefault(int(section[0]) if found[0] else 0, []).append(sequence)
     return result
 
@@ -123,7 +124,7 @@ def test_addresses_of_scopes_lie_in_the_linear_space(name):
     values = np.array(list(_subprograms(code, sections[".debug_info"]).values()), np.uint64)
     text = values[values >= FIRST_BASE]
     assert len(text) >= 20
-    _, offset, found = plan.section_of(text)
+    _, offset, found = section_of(plan, text)
     sizes = {one.size for one in code.sections if one.executable}
     assert found.all()
     assert int(offset.max()) <= max(sizes)

@@ -175,7 +175,7 @@ class _Described:
     def _read(self) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
         if self._section is None:
             return {}, ()
-        from symd.formats.containers.intel import ze_info  # noqa: PLC0415 - 23 ms: a fresh process opens one kind of object
+        from symd.formats.containers.intel import ze_info  # noqa: PLC0415 - 14 ms, 27 of the 30 of one question, which needs no facts
 
         try:
             return ze_info.kernels(self._section.data), ()
