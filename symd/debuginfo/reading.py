@@ -109,7 +109,8 @@ class _Reading:
     an earlier one may."""
 
     __slots__ = (
-        "budget", "code", "dies", "folded", "found", "functions", "layout", "lines", "scopes", "sections", "tables", "units"
+        "budget", "code", "dies", "folded", "found", "functions", "layout", "lines", "placed", "rows", "scopes", "sections",
+        "tables", "units",
     )  # fmt: skip
     layout: LinearLayout
     sections: DebugSections
@@ -120,6 +121,8 @@ class _Reading:
     scopes: ScopeColumns
     functions: FunctionLines
     folded: FoldedSequences
+    rows: LineRows
+    placed: Scopes
 
     def __init__(self, code: CodeObject, budget: DebugBudget) -> None:
         self.code, self.budget = code, budget
@@ -150,7 +153,10 @@ def _open(reading: _Reading) -> None:
         reading.found = debug
     else:
         reading.layout = assign(code)
-        reading.sections = relocated(code, reading.layout, reading.budget)
+
+
+def _relocate(reading: _Reading) -> None:
+    reading.sections = relocated(reading.code, reading.layout, reading.budget)
 
 
 def _read_units(reading: _Reading) -> None:
@@ -315,8 +321,16 @@ def _find_folded(reading: _Reading) -> None:
     )
 
 
-def _place(reading: _Reading) -> None:
-    debug = _placed(reading)
+def _place_rows(reading: _Reading) -> None:
+    reading.rows = _rows(reading.lines, reading.layout, reading.folded.of_others)
+
+
+def _place_scopes(reading: _Reading) -> None:
+    reading.placed = _scopes(reading.scopes, reading.layout)
+
+
+def _finish(reading: _Reading) -> None:
+    debug = _whole(reading)
     check_depth(debug.scopes)
     reading.found = debug
     for section in reading.code.sections:
@@ -324,17 +338,26 @@ def _place(reading: _Reading) -> None:
             section.forget()  # half of a file with debug data
 
 
-_DECODING: tuple[_Step, ...] = (_read_tables, _take_lines, _read_dies, _take_scopes, _find_folded, _place)
-_STEPS: tuple[_Step, ...] = (_open, _read_units, *_DECODING)
+_DECODING: tuple[_Step, ...] = (
+    _read_tables,
+    _take_lines,
+    _read_dies,
+    _take_scopes,
+    _find_folded,
+    _place_rows,
+    _place_scopes,
+    _finish,
+)
+_STEPS: tuple[_Step, ...] = (_open, _relocate, _read_units, *_DECODING)
 
 
-def _placed(reading: _Reading) -> DebugInfo:
+def _whole(reading: _Reading) -> DebugInfo:
     code, layout, sections, units = reading.code, reading.layout, reading.sections, reading.units
     lines, scopes, folded = reading.lines, reading.scopes, reading.folded
     missing = units.missing_files() if any(unit.dwo_name for unit in units.units) else ()
     info = DebugInfo(
-        _rows(lines, layout, folded.of_others),
-        _scopes(scopes, layout),
+        reading.rows,
+        reading.placed,
         lines.files,
         scopes.names,
         (*lines.warnings, *scopes.warnings, *missing),

@@ -146,6 +146,12 @@ def _rows(module: ModuleType, sections: DebugSections, header: LineHeader) -> li
     return [whole, rows.ends, rows.program, *(column[: rows.count] for column in columns)]
 
 
+_DIE_COLUMNS = (
+    "place", "place_after", "name", "linkage_name", "origin", "specification", "location",
+    "unit", "parent", "depth", "tag", "flags", "call_file", "call_line", "call_column", "decl_file", "decl_line",
+)  # fmt: skip
+
+
 def _decoded(data: bytes) -> object:
     """All that debug data comes to, or why it was refused."""
     code = _code(data)
@@ -153,7 +159,13 @@ def _decoded(data: bytes) -> object:
         sections = relocated(code, assign(code), DebugBudget.of(code, LIMITS))
         rows, left_out = read_rows(sections, units_module.read_units(sections).units, SCOPES, with_children=True)
         lists = [rows.ranges.which, rows.ranges.start, rows.ranges.stop]
-        dies = [*rows.wide, *rows.narrow], lists, rows.missing_offsets, rows.missing_lists, rows.ranges.damaged
+        dies = (
+            [rows.column(name) for name in _DIE_COLUMNS],
+            lists,
+            rows.missing_offsets,
+            rows.missing_lists,
+            rows.ranges.damaged,
+        )
         return dies, [(place, str(error)) for place, error in left_out], plain(reading.read(code, LIMITS))
     except SymdError as error:
         return str(error)
