@@ -37,6 +37,7 @@ def commit() -> str:
 
 
 CORE = sorted(path.stem for path in (ROOT / "symd" / "core").glob("[!_]*.py"))
+BUILD = "build/cython"
 STABLE_ABI = "0x030B0000"
 SHARED = "symd.core._shared"
 """What the compiled modules have in common: Cython's typed memoryviews."""
@@ -48,12 +49,22 @@ def core() -> Extension:
     """One extension with all modules of ``symd/core``, which ``symd.core`` finds in it; the C lies below ``build/`` and is neither committed nor in a wheel."""
     modules = [Extension(f"symd.core.{name}", [f"symd/core/{name}.py"]) for name in CORE]
     modules.append(Extension(SHARED, ["symd/core/_shared.c"]))
-    generated = cythonize(modules, build_dir="build/cython", quiet=True, shared_utility_qualified_name=SHARED)
+    generated = cythonize(
+        modules, build_dir=BUILD, quiet=True, force=_is_outdated(), shared_utility_qualified_name=SHARED
+    )
     sources = [each.sources[0] for each in generated]
     for source in sources:
         _mend(ROOT / source)
     stable = {"define_macros": [("Py_LIMITED_API", STABLE_ABI)], "py_limited_api": True, "extra_compile_args": ["-g0"]}
     return Extension("symd.core.compiled", sources, **stable)
+
+
+def _is_outdated() -> bool:
+    """Whether a declaration (``*.pxd``) was changed after some of the C was generated. Cython does not look whether what a module written in Python cimports was."""
+    declared = (ROOT / "symd" / "core").glob("*.pxd")
+    generated = (ROOT / BUILD / "symd" / "core").glob("*.c")
+    newest = max(path.stat().st_mtime for path in declared)
+    return any(path.stat().st_mtime < newest for path in generated)
 
 
 def _mend(generated: Path) -> None:

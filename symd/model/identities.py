@@ -52,13 +52,3 @@ def named_digest(name: str) -> Digest | None:
     """The digest in ``modules/SHA256``, the name of a module that a daemon has; None for any other text."""
     digest = name.removeprefix(_MODULES)
     return digest if digest != name and is_digest(digest) else None
-
-
-def hashed(parts: Iterable[bytes | memoryview], algorithm: str = "sha256") -> bytes:
-    """The digest of the parts, one after the other, by an algorithm of ``hashlib``; nobody's secrets are among them."""
-    import hashlib  # noqa: PLC0415 - 4 ms: a question about one file needs no digest
-
-    digest = hashlib.new(algorithm, usedforsecurity=False)
-    for part in parts:
-        digest.update(part)
-    return digest.digest()
