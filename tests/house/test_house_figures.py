@@ -1,0 +1,40 @@
+"""The house stays as small as it has become: files of natural size, imports where a reader looks for them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symd.cli.verbs import VERBS
+
+ROOT = Path(__file__).parents[2]
+MOST_HIDDEN_IMPORTS = 64
+"""Imports inside functions, each of which says what it would cost. Lower it when one goes."""
+LEAST_MEDIAN = 175
+"""Lines of the file in the middle."""
+MOST_SHORT_FILES = 20
+"""Files of fewer than 40 lines."""
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, Any]:
+    command = [sys.executable, ROOT / "tools" / "house_figures.py", "--json"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def test_files_are_of_natural_size(figures: dict[str, Any]) -> None:
+    assert figures["symd"]["median lines"] >= LEAST_MEDIAN
+    assert figures["symd"]["files below 40 lines"] <= MOST_SHORT_FILES
+
+
+def test_imports_are_seldom_hidden(figures: dict[str, Any]) -> None:
+    assert 0 < figures["hidden imports"] <= MOST_HIDDEN_IMPORTS
+
+
+def test_verbs_are_counted(figures: dict[str, Any]) -> None:
+    assert figures["verbs"] == len(VERBS)
