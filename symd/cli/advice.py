@@ -20,7 +20,8 @@ from symd.model.texts import alike
 _PROFILE_VERBS = ("profile", "hot", "record")
 """Verbs of which other tools have some that start a program and sample it."""
 _NO_SAMPLES = (
-    "symd does not sample a program: {} collects its modules, and symd profile and symd hot read what a profiler wrote"
+    "symd does not sample a program:",
+    " collects its modules, and symd profile and symd hot read what a profiler wrote",
 )
 _ONE_FILE = ("listing", "lines", "view")
 """Verbs that take FILE alone, and places in it by options."""
@@ -29,42 +30,130 @@ _HEAD = 1 << 26
 _ALIKE = 0.6000001
 """The least part of an option's name that is that of another which it may stand for: more than six letters of ten."""
 _SOURCE_LINE = re.compile(r"[^:]*\.\w+:[0-9]+(:[0-9]+)?", re.ASCII)
+_MOST_ERRORS = 8
+"""Errors of one call that are mended before it is given up."""
+
+
+class Advice(NamedTuple):
+    """What to do instead: ``text``, which the whole call of ``words`` follows where there are any, and then ``after``.
+    ``otherwise`` is said where that call would be refused too."""
+
+    text: str
+    words: Sequence[str] = ()
+    after: str = ""
+    otherwise: str = ""
+
+
+_NOTHING = Advice("")
+
+
+class MissingOut(click.UsageError):
+    """The call does not say where its result goes; ``words`` is the call with a place for it."""
+
+    def __init__(self, message: str, context: click.Context) -> None:
+        super().__init__(message, context)
+        self.words = [*_typed(context), "-o", "OUT"]
 
 
 def usage_text(error: click.ClickException) -> str:
     """What is said of a call that is wrong: click's words, what to write instead, and whose help says more."""
-    context = error.ctx if isinstance(error, click.UsageError) else None
+    if not isinstance(error, click.UsageError) or error.ctx is None:
+        return f"{error.format_message().rstrip('.')} (see symd --help)"
+    context = error.ctx
     if isinstance(error, click.NoSuchOption) and error.possibilities:
         near = _near(error.option_name, error.possibilities)
-        error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
-    verb = context.command_path if context else "symd"
+        error = click.NoSuchOption(error.option_name, possibilities=near, ctx=context)
+    verb = context.command_path
     said = error.format_message().rstrip(".")
-    advice = _advice(error, said, context) if context is not None else ""
-    if (
-        context is not None
-        and not advice
-        and isinstance(error, click.NoSuchOption)
-        and len(error.possibilities or ()) == 1
-    ):
-        called = corrected(_typed(context), error.option_name, error.possibilities or ())
+    advice = _advice(error, said, context)
+    if advice == _NOTHING and (respelled := _respelled(error, context)):
+        called = whole_call(respelled, context)
         return f"{said} Write {called} (see {verb} --help)" if called else f"{said} (see {verb} --help)"
-    if advice and isinstance(error, click.NoSuchOption):
+    shown = _shown(advice, context)
+    if shown and isinstance(error, click.NoSuchOption):
         said = f"No such option {error.option_name!r}"  # without the options that are spelled like it
-    return f"{said}{f'; {advice}' if advice else ''} (see {verb} --help)"
+    return f"{said}{f'; {shown}' if shown else ''} (see {verb} --help)"
+
+
+def _shown(advice: Advice, context: click.Context) -> str:
+    """The advice as it is printed."""
+    if not advice.words:
+        return advice.text
+    called = whole_call(advice.words, context)
+    return f"{advice.text} {called}{advice.after}" if called else advice.otherwise
+
+
+def whole_call(words: Sequence[str], context: click.Context) -> str:
+    """The call as it is printed, with what else would be refused in it mended; "" where that is not known."""
+    mended = _mended(words, context.find_root().command)
+    return _call(mended) if mended else ""
+
+
+def _mended(words: Sequence[str], group: click.Command) -> Sequence[str]:
+    """A call that is not refused: ``words`` with one error after the other mended; () where one cannot be."""
+    for _ in range(_MOST_ERRORS):
+        error = _refusal(words, group)
+        if error is None:
+            return words
+        words = _instead(error)
+        if not words:
+            break
+    return ()
+
+
+def _refusal(words: Sequence[str], group: click.Command) -> Exception | None:
+    """The error that the call would be refused with; it is parsed, and nothing is done."""
+    context, rest = click.Context(group, info_name="symd", obj=tuple(words)), list(words)
+    if not {"-h", "--help", "--version"}.isdisjoint(words):
+        return None
+    try:
+        while isinstance(context.command, click.Group) and rest:
+            name, command, rest = context.command.resolve_command(context, rest)
+            if isinstance(command, click.Group):
+                context = click.Context(command, context, name)
+            elif command is not None:
+                context = command.make_context(name, rest, context)
+    except (click.ClickException, SymdError) as error:
+        return error
+    return None
+
+
+def _instead(error: Exception) -> Sequence[str]:
+    """The words of the call that is meant by one that is refused; () where that is not known."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None or not isinstance(error, click.UsageError):
+        return ()
+    if isinstance(error, MissingOut):
+        return error.words
+    if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Argument):
+        return [*_typed(context), error.param.human_readable_name.strip("[].")]
+    advice = _advice(error, error.format_message().rstrip("."), context)
+    return advice.words or (_respelled(error, context) if advice == _NOTHING else ())
+
+
+def _respelled(error: click.UsageError, context: click.Context) -> Sequence[str]:
+    """The words of the call with the one option that a wrong one is like; () where there is none, or several."""
+    near = _near(error.option_name, error.possibilities or ()) if isinstance(error, click.NoSuchOption) else ()
+    if not isinstance(error, click.NoSuchOption) or len(near) != 1:
+        return ()
+    return _replaced(_typed(context), error.option_name, near[0])
+
+
+def _replaced(words: Sequence[str], wrong: str, right: str) -> Sequence[str]:
+    """The words with ``right`` for ``wrong``, which may have an option in front of it, and an offset or a value behind
+    it; () where no word has it."""
+    parts = re.compile(rf"(|--?[\w-]+=)({re.escape(wrong)})([+=].*|)", re.DOTALL)
+    found = [parts.fullmatch(word) for word in words]
+    if not any(found):
+        return ()
+    return [f"{each[1]}{right}{each[3]}" if each else word for word, each in zip(words, found, strict=True)]
 
 
 def corrected(words: Sequence[str], wrong: str, meant: Sequence[str]) -> str:
     """The whole call with what may be ``meant`` by ``wrong``, the first two of these; "" where no word of the call has
-    it. A word may have an option in front of it, and an offset or a value behind it."""
-    parts = re.compile(rf"(|--?[\w-]+=)({re.escape(wrong)})([+=].*|)", re.DOTALL)
-    found = [parts.fullmatch(word) for word in words]
-    if not any(found):
-        return ""
-    calls = (
-        _call([f"{each[1]}{right}{each[3]}" if each else word for word, each in zip(words, found, strict=True)])
-        for right in [*dict.fromkeys(meant)][:2]
-    )
-    return " or ".join(calls)
+    it."""
+    calls = (_replaced(words, wrong, right) for right in [*dict.fromkeys(meant)][:2])
+    return " or ".join(_call(each) for each in calls if each)
 
 
 def corrected_call(wrong: str, meant: Sequence[str]) -> str:
@@ -91,8 +180,12 @@ def instead_of_a_query(file: str, words: Sequence[str]) -> str:
     meant = next((each for each in words if os.path.isfile(each)), None)  # noqa: PTH113 - pathlib is slow to load
     if meant is None:
         return ""
-    if profile_kind(meant) is not None:
-        return f"it is a profile: {_call(['hot', '-m', file, meant])} prints its hottest lines"
+    if (kind := profile_kind(meant)) is not None:
+        out = "-" if kind == "folded" else "OUT"
+        return (
+            f"it is a profile: {_call(['hot', '-m', file, meant])} prints its hottest lines,"
+            f" {_call(['profile', '-m', file, meant, out])} writes it with source lines"
+        )
     return f"it is a file; if it is a log, {_call(['annotate', '-m', file, meant])} adds source lines to it"
 
 
@@ -104,14 +197,29 @@ def _near(option: str, others: Sequence[str]) -> list[str]:
 
 def profile_kind(path: str) -> str | None:
     """The format of a file that is a profile and no module."""
+    return found if (found := _formats(path)[0]) else None
+
+
+def file_kind(path: str) -> str:
+    """What a file is by its first bytes: "profile" or "module"; "" where it is neither, or cannot be read."""
+    profile, module = _formats(path)
+    return "profile" if profile else "module" if module else ""
+
+
+def _formats(path: str) -> tuple[str, str]:
+    """The formats of a file as a profile and as a module, "" where it is none; a profile is no module."""
     from symd import profiles  # noqa: PLC0415 - 60 to 110 ms: a call that is wrong
+    from symd.formats.containers import identify  # noqa: PLC0415 - as above
 
     try:
         with open(path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
-            found = profiles.identify_file(stream.read(_HEAD))
+            data = stream.read(_HEAD)
+            if (profile := profiles.identify_file(data)) is not None:
+                return profile.NAME, ""
+            module = identify(data)
     except (OSError, SymdError):
-        return None
-    return None if found is None else found.NAME
+        return "", ""
+    return "", "" if module is None else module.NAME
 
 
 def profile_for_a_module(path: str) -> str:
@@ -125,25 +233,30 @@ def profile_for_a_module(path: str) -> str:
     )
 
 
-def _advice(error: click.ClickException, said: str, context: click.Context) -> str:
+def _advice(error: click.UsageError, said: str, context: click.Context) -> Advice:
     """What to write instead, where that is known."""
     verb, typed = str(context.info_name), _typed(context)
     if verb in _PROFILE_VERBS and "--" in typed:
-        return _NO_SAMPLES.format(_run_of(typed))
+        before, after = _NO_SAMPLES
+        return Advice(before, _run_of(typed), after)
+    if verb == "annotate" and (words := _of_samples(typed)):
+        return Advice("for samples write", words)
     if isinstance(error, click.NoSuchOption):
         return _other_option(error.option_name, verb, typed)
     if isinstance(error, click.BadParameter) and error.param is not None and not said.startswith("Missing "):
-        return next((each.advice for each in _VALUES if each.is_meant(verb, error.param.opts, error.message)), "")
+        return Advice(
+            next((each.advice for each in _VALUES if each.is_meant(verb, error.param.opts, error.message)), "")
+        )
     if said.startswith("Missing ") and "write, for example" not in said:
-        return f"write, for example: {shown}" if (shown := _example(context)) else ""
+        return Advice(f"write, for example: {shown}") if (shown := _example(context)) else _NOTHING
     return _misplaced(error.message, verb, context)
 
 
-def _run_of(typed: Sequence[str]) -> str:
+def _run_of(typed: Sequence[str]) -> list[str]:
     """The call that captures the modules of a program which is to be sampled."""
     at = typed.index("--")
     folder = next((typed[number + 1] for number in range(at - 1) if typed[number] in ("-o", "--out", "--output")), "")
-    return _call(["run", *(["--out", folder] if folder else []), *typed[at:]])
+    return ["run", *(["--out", folder] if folder else []), *typed[at:]]
 
 
 def _typed(context: click.Context) -> Sequence[str]:
@@ -190,7 +303,7 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "--sum --total", "", "values are summed by place, and the first line has their total"),
     _OptionOfOthers("hot", "-k --kernel", None, "write --by kernel, or for one kernel symd listing --profile PROFILE --function NAME FILE"),
     _OptionOfOthers("hot info names lines listing symbolize", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
-    _OptionOfOthers("listing", "-D --disassemble-all --dump-sass -sass", "", "instructions and their source lines are always shown"),
+    _OptionOfOthers("listing", "-D -r --disassemble-all --reloc --dump-sass -sass", "", "instructions and their source lines are always shown"),
     _OptionOfOthers("listing", "--start-address --address --addr --pc", "--around"),
     _OptionOfOthers("listing", "--stop-address", None, "write --around PLACE --after N"),
     _OptionOfOthers("listing", "--disassemble-symbols --symbol --kernels", "--function"),
@@ -209,16 +322,16 @@ _OPTIONS: Final = (
 )  # fmt: skip
 
 
-def _other_option(option: str, verb: str, typed: Sequence[str]) -> str:
+def _other_option(option: str, verb: str, typed: Sequence[str]) -> Advice:
     """What to write instead of an option that the verb does not have."""
-    if advice := _special(option, verb, typed):
+    if (advice := _special(option, verb, typed)) != _NOTHING:
         return advice
     long = {option, *(word.partition("=")[0] for word in typed if len(option) == len("-x") and word.startswith(option))}
     found = next((each for each in _OPTIONS if verb in each.verbs.split() and long & {*each.options.split()}), None)
     if found is None:
-        return ""
+        return _NOTHING
     if found.instead is None:
-        return found.why
+        return Advice(found.why)
     instead = {
         name: each.instead
         for each in _OPTIONS
@@ -239,36 +352,52 @@ def _other_option(option: str, verb: str, typed: Sequence[str]) -> str:
             words += [f"-{letters}"] if letters else []
         else:
             words.append(word)
-    called = f"write {_call(words)}"
-    return f"{found.why}: {called}" if found.why else called
+    said = f"{found.why}: write" if found.why else "write"
+    return Advice(said, words, otherwise=found.why or f"write {found.instead}")
 
 
-def _special(option: str, verb: str, typed: Sequence[str]) -> str:
-    """What to write instead of an option that stands for another call; "" where it does not."""
+def _special(option: str, verb: str, typed: Sequence[str]) -> Advice:
+    """What to write instead of an option that stands for another call."""
     if verb == "symbolize" and option in ("-o", "--output"):
-        profile = next((each for each in typed if os.path.isfile(each) and profile_kind(each) is not None), "")  # noqa: PTH113 - pathlib is slow to load
+        files = [each for each in typed if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
+        profile = next((each for each in files if profile_kind(each) is not None), "")
         if profile:
-            return f"it is a profile: {_call(['profile', '-m', 'FILE', profile, 'OUT'])} writes it with source lines"
+            module = next((each for each in files if each != profile), "FILE")
+            out = dict(pairwise(typed)).get(option, "OUT")
+            words = ["profile", "-m", module, profile, out if out not in files else "OUT"]
+            return Advice("it is a profile:", words, " writes it with source lines")
     if re.fullmatch(r"-[0-9]", option):
-        return "addresses are not negative"
-    if verb == "hot" and option in ("-l", "-list", "--list") and (called := _one_function(option, typed)):
-        return called
+        return Advice("addresses are not negative")
+    if verb == "hot" and option in ("-l", "-list", "--list") and (words := _one_function(option, typed)):
+        return Advice("write", words)
     if verb in ("symbolize", "variables") and option in ("--kernel", "-k", "--function", "--section", "-j"):
-        return _in_the_query(option, typed)
-    return ""
+        return Advice(_in_the_query(option, typed))
+    return _NOTHING
 
 
-def _one_function(option: str, typed: Sequence[str]) -> str:
+def _one_function(option: str, typed: Sequence[str]) -> list[str]:
     """The call that lists a function with its samples, as ``pprof -list=FUNCTION`` does."""
     words = [part for word in typed for part in (word.split("=", 1) if word.startswith("-") else [word])]
     if option not in words and "-list" not in words:
-        return ""
+        return []
     after = dict(pairwise(words))
     name = after.get("-list") or after.get("--list") or "NAME"
     module = after.get("-m") or after.get("--module") or "FILE"
     files = [each for each in words if each not in (name, module) and os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
-    called = ["listing", "--function", name, "--profile", *(files[:1] or ["PROFILE"]), module]
-    return f"write {_call(called)}"
+    return ["listing", "--function", name, "--profile", *(files[:1] or ["PROFILE"]), module]
+
+
+def _of_samples(typed: Sequence[str]) -> list[str]:
+    """The call that shows samples on a module's code, where a profile is among the files of one that annotates a log;
+    [] elsewhere."""
+    words = [part for word in typed[1:] for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    files = [each for each in words if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
+    profile = next((each for each in files if profile_kind(each) is not None), "")
+    if not profile:
+        return []
+    module = next((each for each in files if each != profile), "FILE")
+    name = next((each for each in words if not each.startswith("-") and each not in files), "")
+    return ["listing", module, name, "--profile", profile] if name else ["hot", "-m", module, profile]
 
 
 def _in_the_query(option: str, typed: Sequence[str]) -> str:
@@ -306,12 +435,16 @@ _VALUES: Final = (
 
 def file_first(verb: str, file: str, words: Sequence[str]) -> str:
     """The call in the right order, where FILE is not there and one of the words behind it is; "" elsewhere."""
-    if os.path.exists(file):  # noqa: PTH110 - pathlib is slow to load
-        return ""
+    turned = _file_first(verb, file, words)
+    return f"FILE comes first: {_call(turned)}" if turned else ""
+
+
+def _file_first(verb: str, file: str, words: Sequence[str]) -> list[str]:
+    """The words of that call."""
     meant = next((each for each in words if os.path.isfile(each)), None)  # noqa: PTH113 - pathlib is slow to load
-    if meant is None:
-        return ""
-    return f"FILE comes first: {_call(_with_place(verb, meant, [file, *(each for each in words if each != meant)]))}"
+    if meant is None or os.path.exists(file):  # noqa: PTH110 - as above
+        return []
+    return _with_place(verb, meant, [file, *(each for each in words if each != meant)])
 
 
 def _with_place(verb: str, file: str, words: Sequence[str]) -> list[str]:
@@ -336,42 +469,38 @@ def _file_of(context: click.Context) -> str:
     return next((word for word in _typed(context)[1:] if os.path.isfile(word)), "FILE")  # noqa: PTH113 - pathlib is slow to load
 
 
-def _misplaced(message: str, verb: str, context: click.Context) -> str:
+def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
     """The whole call with an argument that is one too many where it belongs: a module, a profile, a page, a place or a
     function behind FILE, a daemon's address."""
     extra = re.fullmatch(r"Got unexpected extra arguments? \((.+)\)", message, re.DOTALL)
     if extra is None:
-        return ""
+        return _NOTHING
     text = extra[1]
     first, second = (
         str(next((context.params[each] for each in names if context.params.get(each)), ""))
         for names in (("source", "file", "log"), ("target", "query"))
     )
     if verb == "serve" and os.path.isfile(text):  # noqa: PTH113 - pathlib is slow to load
-        return f"a daemon takes no file; for a page in the browser write {_call(['view', text])}"
-    if verb in _ONE_FILE and (turned := file_first(verb, first, [text])):
-        return turned
+        return Advice("a daemon takes no file; for a page in the browser write", ["view", text])
+    if verb in _ONE_FILE and (turned := _file_first(verb, first, [text])):
+        return Advice("FILE comes first:", turned)
     if verb == "serve" and text.isdecimal():
-        return f"write --http 127.0.0.1:{text} for browsers, or --address 127.0.0.1:{text} for gRPC"
+        return Advice(f"write --http 127.0.0.1:{text} for browsers, or --address 127.0.0.1:{text} for gRPC")
     options = {option for each in context.command.params for option in each.opts}
     shows, is_line = "--profile" in options, _SOURCE_LINE.fullmatch(text) is not None
-    is_turned = verb == "profile" and os.path.isfile(second) and profile_kind(first) is not None  # noqa: PTH113 - pathlib is slow to load
-    first_is_profile = (verb == "hot" or shows) and os.path.isfile(first) and profile_kind(first) is not None  # noqa: PTH113 - as above
-    belongs: tuple[tuple[bool, str, list[str]], ...] = (
-        (verb == "hot" and first_is_profile, "modules go after -m:", [verb, "-m", text, first]),
-        (verb == "hot", "modules go after -m:", [verb, "-m", first, text]),
-        (is_turned, "modules go after -m:", [verb, "-m", second, first, text]),
-        (verb == "profile", "modules go after -m:", [verb, "-m", first, second, text]),
-        (verb == "core", "modules go after -m:", [verb, "-m", text, first]),
-        (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", [verb, "-m", first, text]),  # noqa: PTH113 - as above
-        (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", first, "-o", text]),
-        (first_is_profile and os.path.exists(text), "a profile goes after --profile:", [verb, text, "--profile", first]),  # noqa: PTH110 - pathlib is slow to load
+    belongs: tuple[tuple[bool, str, Sequence[str]], ...] = (
+        (verb in ("hot", "profile"), "modules go after -m:", _with_option("-m", first, context)),
+        (verb == "core", "modules go after -m:", _with_option("-m", text, context)),
+        (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", _with_option("-m", first, context)),  # noqa: PTH113 - as above
+        (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", *_with_option("-o", text, context)[1:]]),
         (shows and os.path.exists(text), "a profile goes after --profile:", _with_option("--profile", text, context)),  # noqa: PTH110 - pathlib is slow to load
         (verb == "view" and not is_line, "choose a kernel on the page, or write one alone:", [verb, first, "-o", "PAGE", "--kernel", text]),
         (verb == "listing" and is_line, "for the ADDRESS that --around takes, write", _with_place(verb, first, [text])),
         (verb in _ONE_FILE, "write", _with_place(verb, first, [text])),
         (verb == "variables" and is_place(text), "a place is one word:", [verb, first, f"{second}+{text}"]),
         (verb == "annotate" and not os.path.exists(text), "for samples on instructions, write", ["listing", "--profile", "PROFILE", "--function", text, _file_of(context)]),  # noqa: PTH110 - pathlib is slow to load
-        ("--server" in options and not first, "a daemon's address goes after --server:", [verb, "--server", text]),
+        ("--server" in options and not first, "a daemon's address goes after --server:", _with_option("--server", text, context)),
     )  # fmt: skip
-    return next((f"{said} {_call(words)}" for applies, said, words in belongs if applies), "")
+    return next(
+        (Advice(said, words, otherwise=said.rstrip(":")) for applies, said, words in belongs if applies), _NOTHING
+    )

@@ -17,7 +17,7 @@ from typing import NoReturn, TextIO
 import click
 from click.shell_completion import shell_complete
 
-from symd.cli.advice import profile_for_a_module, usage_text, with_call
+from symd.cli.advice import profile_for_a_module, usage_text, whole_call, with_call
 from symd.cli.options import documented, example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
@@ -51,6 +51,20 @@ def load_verb(name: str) -> click.Command:
     return documented(command)
 
 
+def _with_calls(said: str, calls: Sequence[Sequence[str]], context: click.Context) -> str:
+    """What is said, and behind it those of the calls that would not be refused."""
+    shown = " or ".join(filter(None, (whole_call(each, context) for each in calls)))
+    if not shown:
+        return said
+    return (
+        f"{said} {shown}"
+        if said.endswith((":", " in"))
+        else f"{said} Write {shown}"
+        if said.endswith("?")
+        else f"{said}; write {shown}"
+    )
+
+
 class VerbsBelow(click.Group):
     """A group of verbs that are modules of their own, by the table ``BELOW``."""
 
@@ -66,7 +80,7 @@ class VerbsBelow(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            said = no_verb(args[0], args[1:])
+            said = _with_calls(*no_verb(args, str(self.name)), ctx)
             if self.name == "daemon" and args[0] in ("start", "serve", "run", "up"):
                 said = f"no verb 'daemon {args[0]}'; symd serve starts a daemon, symd serve & in the background"
             raise click.UsageError(said, ctx) from error
@@ -99,7 +113,8 @@ class Verbs(click.Group):
         except click.NoSuchOption as error:
             if error.possibilities and not has_verb:
                 raise
-            raise click.UsageError(no_option(error.option_name, ctx.obj or ()), ctx) from error
+            said = _with_calls(*no_option(error.option_name, ctx.obj or ()), ctx)
+            raise click.UsageError(said, ctx) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -111,8 +126,11 @@ class Verbs(click.Group):
         except click.UsageError as error:
             if args[0] == "version":
                 raise click.UsageError("no verb 'version'; write symd --version", ctx) from error
-            said = no_verb(args[0], args[1:])
-            raise click.UsageError(said if "?" in said else without_verb(args) or said, ctx) from error
+            said, calls = no_verb(args)
+            if not calls and "?" not in said and ";" not in said:
+                file_said, file_calls = without_verb(args)
+                said, calls = (file_said, file_calls) if file_said else (said, calls)
+            raise click.UsageError(_with_calls(said, calls, ctx), ctx) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [verb for verb, _ in VERBS]

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from symd import profiles
+from symd.cli.any_order import ProfileAndModules
 from symd.cli.options import (
     complete_files,
     demangle_option,
@@ -53,6 +54,7 @@ _SHOWN_REASONS = 3
 
 @click.command(
     "hot",
+    cls=ProfileAndModules,
     epilog=example(
         "symd hot --module kernels.zebin stalls.csv\n"
         "symd hot -m kernels.zebin --by instruction stalls.csv\n"

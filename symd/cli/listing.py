@@ -16,6 +16,7 @@ from typing import NamedTuple, TextIO
 
 import click
 
+from symd.cli.any_order import ModuleAndProfile
 from symd.cli.options import (
     debug_option,
     demangle_option,
@@ -364,8 +365,21 @@ share (from 0 to 1, of the whole profile). A code object that cannot be disassem
 """
 
 
+class _PlacedListing(ModuleAndProfile):
+    """A listing whose PLACE is refused where it can be no place of the module."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Called by click with the words behind the verb."""
+        rest = super().parse_args(ctx, args)
+        place, other = ctx.params.get("place"), ctx.params.get("function") or ctx.params.get("around")
+        if place and (other or Path(place).exists() or re.search(r"\.\w+:[0-9]|\.html?$", place)):
+            raise click.UsageError(f"Got unexpected extra argument ({place})", ctx)
+        return rest
+
+
 @click.command(
     "listing",
+    cls=_PlacedListing,
     epilog=f"{_JSON_HELP}\n"
     + example(
         "symd listing program.bin\n"
@@ -433,7 +447,7 @@ def command(
     """
     allowed = allowed_folders(roots, rules)
     if place is not None:
-        function, around = _placed(place, function, around)
+        function, around = (None, place) if is_place(place) else (place, None)
     part = ListingPart(None if path is None else ObjectPath(path), _within(function, around, before, after), target)
     with open_module(file, server, limits, debug, path) as opened:
         module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
@@ -459,13 +473,6 @@ def command(
             raise NoDebugData("there is nothing to list", where=module.name)
     say_unused_rules(file, unused)
     return _completeness(file, found + 1, problems)
-
-
-def _placed(place: str, function: str | None, around: str | None) -> tuple[str | None, str | None]:
-    """PLACE as the function, or as the query that is meant by it. Raises ``UsageError`` where it can be neither."""
-    if function is not None or around is not None or Path(place).exists() or re.search(r"\.\w+:[0-9]|\.html?$", place):
-        raise click.UsageError(f"Got unexpected extra argument ({place})", click.get_current_context())
-    return (None, place) if is_place(place) else (place, None)
 
 
 def _within(function: str | None, around: str | None, before: int | None, after: int | None) -> CodePart | None:

@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from symd import profiles
+from symd.cli.any_order import ProfileToOut
 from symd.cli.options import (
     Verb,
     complete_files,
@@ -227,6 +228,7 @@ class ProfileFiles:
 
 @click.command(
     "profile",
+    cls=ProfileToOut,
     epilog=example(
         "symd profile --module kernels.zebin stalls.csv stalls.lines.csv\n"
         "symd profile --module kernels.zebin stalls.csv --to speedscope -o stalls.speedscope.json\n"
@@ -276,7 +278,7 @@ def command(
     """
     if target is None and output is None and Path(source).is_file():
         check_no_module(read_input(source, limits, expand=False), source)
-    target = _named_out(source, modules, target, output, to)
+    target = _named_out(target, output)
     if as_json and target == "-":
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
     check_output_is_not_input((target,), (named_file(each)[1] for each in modules))
@@ -330,12 +332,8 @@ def _written(
     return Converted(kept.data, kept.report)
 
 
-def _named_out(source: str, modules: Sequence[str], target: str | None, output: str | None, to: str | None) -> str:
-    """OUT, which is the second argument or that of -o. Raises ``UsageError`` where it is neither, or both."""
-    if target is None and output is None:
-        given = " ".join(f"-m {quote(each)}" for each in modules or ("FILE",))
-        shown = f"symd profile {given} {quote(source)} {f'--to {to} -o ' if to else ''}OUT"
-        raise click.UsageError(f"Missing argument 'OUT' (or -o OUT); write, for example: {shown}")
+def _named_out(target: str | None, output: str | None) -> str:
+    """OUT, which is the second argument or that of -o. Raises ``UsageError`` where it is both."""
     if target is not None and output is not None:
         raise click.UsageError("name OUT once: as the second argument, or with -o")
     return str(target or output)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -120,7 +119,7 @@ MEANT = {
     "extract": "unpack split unbundle",
     "core": "coredump",
     "run": "capture trace exec launch",
-    "collect": "import add ingest cache",
+    "collect": "import ingest cache",
     "grab": "build compile ocloc",
     "check": "spirv-val lint",
     "verify": "compare diff validate",
@@ -144,6 +143,8 @@ MEANT = {
 _EXPLAINED = {
     "report": "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page",
     "examples": "symd setup samples . writes them into this folder",
+    "add": "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder",
+    "start": "symd serve starts a daemon and stays in the foreground; symd serve & runs it in the background",
     "restart": "symd daemon stop ends the daemon, and symd serve starts it",
     **dict.fromkeys(
         ("step", "next", "stepi", "nexti", "finish", "continue", "c", "s", "n"),
@@ -197,35 +198,44 @@ def in_order(verb: str, words: Sequence[str]) -> list[str]:
     return [*filter(None, first), *kept, *filter(None, last), *words[end:]]
 
 
-def no_verb(typed: str, rest: Sequence[str] = ()) -> str:
-    """What to type instead of a word that is no verb, by its meaning or its spelling: the whole call where there is a
-    ``rest``."""
-    meant = [verb for verb, words in MEANT.items() if typed.lower() in words.split()]
-    if typed in _EXPLAINED:
-        return f"no verb {typed!r}; {_EXPLAINED[typed]}"
+def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]]:
+    """What is said of the first of ``words``, which is no verb, and the calls that may be meant, by its meaning or its
+    spelling; ``above`` is the verb in front of it."""
+    typed, rest = words[0], list(words[1:])
+    said = f"no verb {f'{above} {typed}'.lstrip()!r}"
+    meant = [verb for verb, others in MEANT.items() if typed.lower() in others.split()]
+    if typed == "list" and not rest:
+        meant = ["daemon modules"]
+    elif typed == "add" and rest:
+        is_folder = os.path.isdir(rest[-1])  # noqa: PTH112 - pathlib is slow to load
+        return said, [["collect" if is_folder else "info", "--server", "default", *rest]]
+    elif typed in _EXPLAINED and not (meant and rest):
+        return f"{said}; {_EXPLAINED[typed]}", []
     if not meant:
         meant = [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
     if not meant:
-        return f"no verb {typed!r}"
-    calls = " or ".join(shlex.join(["symd", *verb.split(), *rest]) for verb in meant)
-    return f"no verb {typed!r}; did you mean {' or '.join(meant)}?{f' Write {calls}' if rest else ''}"
+        return said, []
+    return f"{said}; did you mean {' or '.join(meant)}?", [[*verb.split(), *rest] for verb in meant] if rest else []
 
 
-def without_verb(words: Sequence[str]) -> str:
-    """What to type where a file or an address stands in the place of a verb; "" elsewhere."""
-    first, rest = shlex.quote(words[0]), " ".join(map(shlex.quote, words[1:]))
+def without_verb(words: Sequence[str]) -> tuple[str, list[list[str]]]:
+    """What is said where a file or an address stands in the place of a verb, and the calls that may be meant; "" and
+    none elsewhere."""
     if os.path.exists(words[0]):  # noqa: PTH110 - pathlib is slow to load
-        return f"a verb comes before the file, as in symd info {first} or symd symbolize {first} {rest or 'ADDRESS'}"
+        return "a verb comes before the file, as in", [
+            ["info", words[0]],
+            ["symbolize", *words, *([] if words[1:] else ["ADDRESS"])],
+        ]
     if is_number(words[0]):
-        return f"a verb and a file come before the address: symd symbolize {rest or 'FILE'} {first}"
-    return ""
+        return "a verb and a file come before the address:", [["symbolize", *(words[1:] or ["FILE"]), words[0]]]
+    return "", []
 
 
-def no_option(option: str, words: Sequence[str]) -> str:
-    """What to type instead of an option in front of the verb."""
+def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
+    """What is said of an option in front of the verb, and the calls that may be meant."""
+    said = f"symd itself has no option {option};"
     if option in ("-v", "-V"):
-        return f"symd itself has no option {option}; write symd --version"
-    called = f"symd VERB {option}"
-    if option in ("-e", "--exe", "--obj"):  # of addr2line and llvm-symbolizer
-        called = f"symd symbolize {' '.join(map(shlex.quote, words))}"
-    return f"symd itself has no option {option}; a verb's options come after the verb: {called}"
+        return f"{said} write symd --version", []
+    if option in _FIRST:
+        return f"{said} a verb's options come after the verb:", [["symbolize", *words]]
+    return f"{said} a verb's options come after the verb: symd VERB {option}", []

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from symd.api import Symbolizer
+from symd.cli.any_order import ModuleAndProfile
 from symd.cli.listing import missing_text
 from symd.cli.options import (
     complete_files,
@@ -108,6 +109,7 @@ def _sources(
 
 @click.command(
     "view",
+    cls=ModuleAndProfile,
     epilog=example(
         "symd view kernels.zebin\nsymd view kernels.zebin --profile stalls.csv --source-root ~/src\n"
         "symd view kernels.zebin --profile stalls.csv -o page.html\nsymd view --no-browser --keep kernels.zebin"

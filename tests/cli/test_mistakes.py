@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 
+from symd.cli.command_line import GROUP
 from tests.cli.conftest import ROOT, SYMD, Run
 
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
@@ -27,7 +31,7 @@ OPTIONS = {
         ("listing", "-D", "-S", SHADE),
         f"are always shown: write symd listing -S {SHADE} (see",
     ),
-    "several letters": (("listing", "-Dr", SHADE), f"are always shown: write symd listing -r {SHADE} (see"),
+    "several letters": (("listing", "-Dr", SHADE), f"are always shown: write symd listing {SHADE} (see"),
     "objdump's range": (
         ("listing", "--start-address=0x1978", SHADE),
         f"No such option '--start-address'; write symd listing --around 0x1978 {SHADE} (see",
@@ -35,15 +39,15 @@ OPTIONS = {
     "cuobjdump's code": (("cuobjdump", "-sass", SHADE), "; symd listing FILE shows instructions (see"),
     "a profile to symbolize": (
         ("symbolize", PPROF, "-o", "out.pb.gz"),
-        f"; it is a profile: symd profile -m FILE {PPROF} OUT writes it with source lines (see",
+        f"; it is a profile: symd profile -m FILE {PPROF} out.pb.gz writes it with source lines (see",
+    ),
+    "a profile to symbolize with its module": (
+        ("symbolize", SHADE, PPROF, "-o", "out.pb.gz"),
+        f"; it is a profile: symd profile -m {SHADE} {PPROF} out.pb.gz writes it with source lines (see",
     ),
     "a daemon's socket to begin with": (
         ("serve", "--socket", "/tmp/s"),
         "; write symd serve --address unix:/tmp/s (see",
-    ),
-    "a profile for a page": (
-        ("web", SHADE, PPROF, "-o", "x.html"),
-        f": symd web {SHADE} --profile {PPROF} -o x.html (see",
     ),
     "perf's sorting": (
         ("hot", "--sort=line", "-m", ZEBIN, STALLS),
@@ -101,9 +105,41 @@ OPTIONS = {
         f"; a daemon takes no file; for a page in the browser write symd view {SHADE} (see",
     ),
     "a module before a log": (
-        ("annotate", SHADE, STALLS),
-        f"; modules go after -m: symd annotate -m {SHADE} {STALLS} (see",
+        ("annotate", SHADE, SOURCE),
+        f"; modules go after -m: symd annotate -m {SHADE} {SOURCE} (see",
     ),
+    "samples to annotate a module with": (
+        ("annotate", SHADE, PPROF),
+        f"; for samples write symd hot -m {SHADE} {PPROF} (see",
+    ),
+    "samples on a kernel": (
+        ("annotate", SHADE, "--kernel", "shade", "--profile", PPROF),
+        f"; for samples write symd listing {SHADE} shade --profile {PPROF} (see",
+    ),
+    "samples on a kernel by its name alone": (
+        ("annotate", SHADE, "shade", "--profile", PPROF),
+        f"; for samples write symd listing {SHADE} shade --profile {PPROF} (see",
+    ),
+    "two errors": (
+        ("hot", "--sort=line", "--limit", "5", "--csv", STALLS),
+        "No such option '--sort'; write --by (see",
+    ),
+    "two options of others": (
+        ("hot", "--sort=line", "-n", "10", "--csv", STALLS),
+        f"; write symd hot --by line -n 10 --json {STALLS} (see",
+    ),
+    "an option without the file": (("hot", "--sort=line"), "; write symd hot --by line PROFILE (see"),
+    "a conversion without OUT": (
+        ("convert", STALLS, "--to", "firefox"),
+        f"did you mean profile? Write symd profile {STALLS} --to firefox -o OUT (see",
+    ),
+    "a conversion": (
+        ("convert", STALLS, "--to", "firefox", "-o", "x"),
+        f"? Write symd profile {STALLS} --to firefox -o x (see",
+    ),
+    "a file for a daemon": (("add", SHADE), f"no verb 'add'; write symd info --server default {SHADE} (see"),
+    "a daemon's modules": (("list",), "no verb 'list'; did you mean daemon modules? (see"),
+    "a daemon in the foreground": (("start",), "stays in the foreground; symd serve & runs it in the background (see"),
     "samples of the tool": (
         ("examples",),
         "no verb 'examples'; symd setup samples . writes them into this folder (see",
@@ -162,11 +198,6 @@ ORDERS = {
         ("listing", "shade", SHADE),
         f"; FILE comes first: symd listing {SHADE} --function shade (see",
     ),
-    "a profile before its module": (("hot", PPROF, SHADE), f"modules go after -m: symd hot -m {SHADE} {PPROF} (see"),
-    "a module behind a profile": (("profile", PPROF, SHADE, "out"), f"-m: symd profile -m {SHADE} {PPROF} out (see"),
-    "a module before a profile": (("profile", SHADE, PPROF, "out"), f"-m: symd profile -m {SHADE} {PPROF} out (see"),
-    "a profile to list": (("listing", PPROF, SHADE), f"--profile: symd listing {SHADE} --profile {PPROF} (see"),
-    "a profile behind a module": (("view", SHADE, PPROF), f"--profile: symd view {SHADE} --profile {PPROF} (see"),
     "perf's annotate": (("annotate", SHADE, "shade"), f"write symd listing --profile PROFILE --function shade {SHADE} (see"),
     "a line to list": (("listing", SHADE, "shade.cl:13"), f"; for the ADDRESS that --around takes, write symd locate {SHADE} shade.cl:13 (see"),
     "an address to look up": (("lines", SHADE, "0x1978"), f"; write symd symbolize {SHADE} 0x1978 (see"),
@@ -174,7 +205,7 @@ ORDERS = {
     "a kernel's lines": (("lines", SHADE, "shade"), f"; write symd lines --kernel shade {SHADE} (see"),
     "a kernel for the page": (("view", SHADE, "shade"), f"write one alone: symd view {SHADE} -o PAGE --kernel shade (see"),
     "an offset of its own": (("variables", SHADE, "shade", "0x98"), f"is one word: symd variables {SHADE} shade+0x98 (see"),
-    "a module for a dump": (("core", DUMP, SHADE), f"modules go after -m: symd core -m {SHADE} {DUMP} (see"),
+    "a module for a dump": (("core", DUMP, SHADE), f"modules go after -m: symd core {DUMP} -m {SHADE} (see"),
     "a daemon's address": (("status", "gpu:50051"), "goes after --server: symd status --server gpu:50051 (see"),
     "a port to serve": (("serve", "8080"), "; write --http 127.0.0.1:8080 for browsers, or --address 127.0.0.1:8080"),
     "a port for browsers": (("serve", "--http", "8080"), "8080: not an address to listen at (give HOST:PORT, such as 127.0.0.1:8080)"),
@@ -383,6 +414,74 @@ def test_the_call_that_was_meant_is_written_out(run: Run, call: tuple[object, ..
     done = run(*map(str, call))
     assert (done.code, says in done.err) == (2, True), done.err
     assert done.err.count("\n") == 1
+
+
+CALL = re.compile(
+    r"(?:write|Write|-m:|after -o:|after --server:|for example:|profile:|first:|word:|alone:|locate| or) (symd (?:'[^']*'|[^ ();,?])+(?: (?:'[^']*'|[^ ();,?])+)*)"
+)
+
+
+def _parses(words: list[str]) -> None:
+    """Raise what click has against a call, and do nothing of it."""
+    context, rest = click.Context(GROUP, obj=tuple(words)), words
+    while isinstance(context.command, click.Group):
+        name, command, rest = context.command.resolve_command(context, rest)
+        assert command is not None
+        is_group = isinstance(command, click.Group)
+        context = click.Context(command, context, name) if is_group else command.make_context(name, rest, context)
+
+
+@pytest.mark.parametrize("call", [call for call, _ in (*OPTIONS.values(), *ORDERS.values())], ids=[*OPTIONS, *ORDERS])
+def test_the_call_that_is_written_out_is_not_refused(run: Run, call: tuple[object, ...]) -> None:
+    said = run(*call).err
+    for words in CALL.findall(said):
+        typed = re.sub(
+            r" (?:writes|adds|runs|opens|starts|ends|shows|prints|collects|has|takes|to|in|and) .*", "", words
+        )
+        if "--version" not in typed:
+            _parses(shlex.split(typed)[1:])
+
+
+MOVED = {
+    "hot, the module first": ("hot", "-n", "10", SHADE, PPROF),
+    "hot, the module last": ("top", "--lines", PPROF, "-n", "10", SHADE),
+    "listing": ("listing", PPROF, SHADE, "shade"),
+    "listing of another order": ("objdump", "-d", SHADE, PPROF, "shade"),
+}
+AS_OPTIONS = {
+    "hot": ("hot", "-n", "10", "-m", SHADE, PPROF),
+    "listing": ("listing", SHADE, "shade", "--profile", PPROF),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_modules_and_profiles_come_in_any_order(run: Run, name: str) -> None:
+    assert run(*MOVED[name]) == run(*AS_OPTIONS[re.split(r"\W", name)[0]])
+
+
+@pytest.mark.parametrize(
+    "words", [(SHADE, PPROF, "OUT"), (PPROF, SHADE, "OUT"), (SHADE, PPROF, "-o", "OUT"), (PPROF, "-o", "OUT", SHADE)]
+)
+def test_a_module_without_its_option_is_one_of_the_profile(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("profile", "-m", SHADE, PPROF, "expected").code == 0
+    assert run("profile", *words).code == 0
+    assert (tmp_path / "OUT").read_bytes() == (tmp_path / "expected").read_bytes()
+
+
+def test_a_module_is_never_replaced_by_a_profile(run: Run, tmp_path: Path) -> None:
+    module = tmp_path / "k.co"
+    module.write_bytes(SHADE.read_bytes())
+    said = run("profile", PPROF, module)
+    assert (said.code, f"write, for example: symd profile -m {module} {PPROF} OUT (see" in said.err) == (2, True)
+    assert module.read_bytes() == SHADE.read_bytes()
+
+
+def test_a_page_takes_its_profile_without_an_option(run: Run, tmp_path: Path) -> None:
+    assert run("web", SHADE, PPROF, "-o", tmp_path / "x.html").code == 0
+    assert PPROF.name in (tmp_path / "x.html").read_text()
 
 
 @pytest.mark.parametrize(("place", "says"), PLACES.items(), ids=PLACES)
