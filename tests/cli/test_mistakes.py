@@ -559,4 +559,23 @@ def test_the_beginning_of_a_name_is_a_pattern(run: Run) -> None:
 def test_a_profile_is_no_log(run: Run) -> None:
     outcome = run("annotate", PPROF)
     assert outcome.code == 2
-    assert f"this is a profile (pprof), not text (symd listing MODULE --profile {PPROF} puts" in outcome.err
+    assert f"this is a profile (pprof), not text (symd hot -m FILE {PPROF} prints its hottest lines)" in outcome.err
+    said = run("annotate", "-m", SHADE, STALLS).err
+    assert (
+        said
+        == f"symd: {STALLS}: 0 lines annotated; it is a profile (unitrace): symd hot -m {SHADE} {STALLS} prints its hottest lines\n"
+    )
+
+
+def test_a_log_of_which_nothing_is_known_is_told_so(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "crash.log"
+    log.write_text("nothing happened\n")
+    done = run("annotate", log)
+    assert (done.code, done.out) == (0, "nothing happened\n")
+    assert done.err.startswith(f"symd: {log}: 0 lines annotated: none names a place in a module that is known; -m FILE")
+
+
+def test_an_address_of_a_module_without_its_0x_is_written_anew(run: Run) -> None:
+    done = run("annotate", "-m", f"{SHADE}@0", SOURCE)
+    assert (done.code, done.out) == (2, "")
+    assert f"'0' is not an address, which begins with 0x (write {SHADE}@0x0)" in done.err
