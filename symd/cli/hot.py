@@ -52,14 +52,6 @@ _SHOWN_REASONS = 3
 """Columns of a place, such as stall reasons, that are printed with it."""
 
 
-class _By(click.Choice[str]):
-    """What values are grouped by; a stall reason may be called a reason too."""
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Called by click with what is typed."""
-        return super().convert("stall" if value == "reason" else value, param, ctx)
-
-
 @click.command(
     "hot",
     cls=ProfileAndModules,
@@ -71,7 +63,7 @@ class _By(click.Choice[str]):
     ),
 )
 @click.argument("source", metavar="PROFILE", shell_complete=complete_files)
-@click.option("--by", type=_By(BY), default="line", show_default=True, help="What to group values by.")
+@click.option("--by", type=click.Choice(BY), default="line", show_default=True, help="What to group values by.")
 @click.option(
     "-n", "--top", type=click.IntRange(0), default=SHOWN, show_default=True, help="Show this many places; 0 shows all."
 )

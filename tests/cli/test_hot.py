@@ -393,7 +393,7 @@ def test_values_are_summed_by_stall_reason(run: Run) -> None:
     found = run("hot", "--by", "stall", "--json", SAMPLES / "stalls.csv")
     assert {row["stall"]: row["value"] for row in found.json} == {name: value for name, value in sums.items() if value}
     assert sum(row["share"] for row in found.json) == pytest.approx(1)
-    text = run("hot", "--by", "reason", SAMPLES / "stalls.csv").out.splitlines()
+    text = run("hot", "--by", "stall", SAMPLES / "stalls.csv").out.splitlines()
     assert text[0].endswith(f": {sums.total()} Events in {sum(map(bool, sums.values()))} stall reasons")
     name, value = sums.most_common(1)[0]
     assert text[3] == f"{100 * value / sums.total():>6.2f}%  {value:>6}  {name}"

@@ -32,10 +32,31 @@ OPTIONS = {
         f"are always shown: write symd listing -S {SHADE} (see",
     ),
     "several letters": (("listing", "-Dr", SHADE), f"are always shown: write symd listing {SHADE} (see"),
-    "objdump's range": (
-        ("listing", "--start-address=0x1978", SHADE),
-        f"No such option '--start-address'; write symd listing --around 0x1978 {SHADE} (see",
+    "objdump's range around a place": (
+        ("listing", "--start-address=0x1978", "--around", "0x1978", SHADE),
+        "--start-address and --stop-address cannot be used with --function or --around (see",
     ),
+    "kernels of a profile": (
+        ("hot", "--kernels", "-m", SHADE, PPROF),
+        f"write symd hot --by=kernel -m {SHADE} {PPROF} (see",
+    ),
+    "gdb's scope": (
+        ("info", "scope", "*0x1978", SHADE),
+        f"'scope'; for gdb's info scope write symd variables {SHADE} 0x1978 (see",
+    ),
+    "gdb's functions": (("info", "functions", "^sha", SHADE), f"info functions write symd names {SHADE} 'sha*' (see"),
+    "gdb's line": (("info", "line", "*0x1978", SHADE), f"info line write symd symbolize {SHADE} 0x1978 (see"),
+    "gdb's line of a file": (
+        ("info", "line", "shade.cl:13", SHADE),
+        f"info line write symd locate {SHADE} shade.cl:13 (see",
+    ),
+    "gdb's locals": (("info", "locals"), "info locals write symd variables FILE PLACE (see"),
+    "a pattern alone": (
+        ("functions", "sha*"),
+        "there is no file 'sha*'; FILE comes first: symd names FILE 'sha*' (see",
+    ),
+    "a name alone": (("functions", "shade"), "there is no file 'shade'; FILE comes first: symd names FILE shade (see"),
+    "a pattern before FILE": (("nm", "^sha", SHADE), f"FILE comes first: symd names {SHADE} 'sha*' (see"),
     "cuobjdump's code": (("cuobjdump", "-sass", SHADE), "; symd listing FILE shows instructions (see"),
     "a profile to symbolize": (
         ("symbolize", PPROF, "-o", "out.pb.gz"),
@@ -120,6 +141,7 @@ OPTIONS = {
         ("annotate", SHADE, "shade", "--profile", PPROF),
         f"; for samples write symd listing {SHADE} shade --profile {PPROF} (see",
     ),
+    "stall reasons": (("hot", "--by", "reason", STALLS), "; --by stall sums by stall reason (see"),
     "two errors": (
         ("hot", "--sort=line", "--limit", "5", "--csv", STALLS),
         "No such option '--sort'; write --by (see",
