@@ -76,7 +76,7 @@ _LONGEST_SECTION = 16
 """Characters of a section's name that stand there."""
 _AROUND = 5
 _NO_PLACE: SectionPlace = (-1, -1)
-"""In place of one around which code is shown: it is shown in the order of the code, and none is marked."""
+"""Stands for no place: the code is shown in its order, and no instruction is marked."""
 
 
 @dataclass(slots=True)

@@ -601,3 +601,11 @@ def test_an_address_of_a_module_without_its_0x_is_written_anew(run: Run) -> None
     done = run("annotate", "-m", f"{SHADE}@0", SOURCE)
     assert (done.code, done.out) == (2, "")
     assert f"'0' is not an address, which begins with 0x (write {SHADE}@0x0)" in done.err
+
+
+def test_a_section_in_the_place_of_a_function_is_not_address_0(run: Run) -> None:
+    cubin = ROOT / "samples" / "cuda" / "bin" / "raycast.sm_90.lines.cubin"
+    done = run("addr2line", "-e", cubin, ".text._Z7raycastPfi6float3+0x100")
+    assert (done.code, done.out) == (0, "??:0\n")
+    assert "is no function; for a section write -j .text._Z7raycastPfi6float3 0x100" in done.err
+    assert ":0" not in run("addr2line", "-e", cubin, "-j", ".text._Z7raycastPfi6float3", "0x100").out
