@@ -23,6 +23,7 @@ from symd.errors import InvalidInput
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer, Reason
 from symd.query.demangler import Demangler
+from symd.system.messages import complain
 
 NAME = "addr2line"
 _SHORT = "ab:Ce:fij:psrRhHvV"
@@ -142,7 +143,9 @@ def answers(
     queries = [_query(line, text) for text in texts]
     found = list(symbolize(queries, as_written=True))
     for number, answer in enumerate(found):
-        if answer.reason == Reason.UNKNOWN_KERNEL:
+        if answer.reason == Reason.UNKNOWN_KERNEL and (section := _SECTION_PLACE.fullmatch(texts[number])):
+            complain(f"{texts[number]}: {section[1]} is no function; for a section write -j {section[1]} {section[2]}")
+        elif answer.reason == Reason.UNKNOWN_KERNEL:
             queries[number] = _at_number(line, leading_hexadecimal(texts[number]))
             (found[number],) = symbolize([queries[number]], as_written=True)
     values = [_value(query, answer) for query, answer in zip(queries, found, strict=True)]
@@ -154,6 +157,8 @@ def answers(
 
 _SYMBOL = re.compile(r"\s*([^\s\d+-][^+]*?)\s*(?:\+\s*(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)?.*)?", re.DOTALL)
 """A name and an offset, as C's strtoul reads it with base 0."""
+_SECTION_PLACE = re.compile(r"\s*(\.[^+\s]+)\+((?:0[xX])?[0-9a-fA-F]+)\s*")
+"""A section and an offset, which binutils would take for address 0."""
 _HEXADECIMAL_FIRST = re.compile(r"\s*[0-9a-fA-F][^+]*")
 """What binutils takes as a number: a name alone that begins with such a digit."""
 

@@ -197,29 +197,14 @@ def _near(option: str, others: Sequence[str]) -> list[str]:
 
 def profile_kind(path: str) -> str | None:
     """The format of a file that is a profile and no module."""
-    return found if (found := _formats(path)[0]) else None
-
-
-def file_kind(path: str) -> str:
-    """What a file is by its first bytes: "profile" or "module"; "" where it is neither, or cannot be read."""
-    profile, module = _formats(path)
-    return "profile" if profile else "module" if module else ""
-
-
-def _formats(path: str) -> tuple[str, str]:
-    """The formats of a file as a profile and as a module, "" where it is none; a profile is no module."""
     from symd import profiles  # noqa: PLC0415 - 60 to 110 ms: a call that is wrong
-    from symd.formats.containers import identify  # noqa: PLC0415 - as above
 
     try:
         with open(path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
-            data = stream.read(_HEAD)
-            if (profile := profiles.identify_file(data)) is not None:
-                return profile.NAME, ""
-            module = identify(data)
+            found = profiles.identify_file(stream.read(_HEAD))
     except (OSError, SymdError):
-        return "", ""
-    return "", "" if module is None else module.NAME
+        return None
+    return None if found is None else found.NAME
 
 
 def profile_for_a_module(path: str) -> str:
@@ -295,6 +280,7 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "-addresses --addresses -instructions --instructions", "--by=instruction"),
     _OptionOfOthers("hot", "-functions --functions", "--by=function"),
     _OptionOfOthers("hot", "-files --files", "--by=file"),
+    _OptionOfOthers("hot", "-kernels --kernels", "--by=kernel"),
     _OptionOfOthers("hot", "--nodecount", "-n"),
     _OptionOfOthers("hot profile", "--sample_index --sample-index", "--value"),
     _OptionOfOthers("hot", "-cum --cum", None, "a sample counts where it was taken; symd profile IN OUT.pb.gz writes lines for go tool pprof -top -cum"),
@@ -304,8 +290,7 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "-k --kernel", None, "write --by kernel, or for one kernel symd listing --profile PROFILE --function NAME FILE"),
     _OptionOfOthers("hot info names lines listing symbolize", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
     _OptionOfOthers("listing", "-D -r --disassemble-all --reloc --dump-sass -sass", "", "instructions and their source lines are always shown"),
-    _OptionOfOthers("listing", "--start-address --address --addr --pc", "--around"),
-    _OptionOfOthers("listing", "--stop-address", None, "write --around PLACE --after N"),
+    _OptionOfOthers("listing", "--address --addr --pc", "--around"),
     _OptionOfOthers("listing", "--disassemble-symbols --symbol --kernels", "--function"),
     _OptionOfOthers("view listing", "-p", "--profile"),
     _OptionOfOthers("view", "--port --http", None, "write --address 127.0.0.1:PORT"),
@@ -426,6 +411,7 @@ _VALUES: Final = (
     _ValueOfOthers("profile", "--to", "'(flame.*|svg|html)'", "--to folded for flamegraph.pl and inferno, --to speedscope for a flame graph in a browser"),
     _ValueOfOthers("profile", "--to", "'(chrome|trace|json|ctf)'", "--to perfetto opens in ui.perfetto.dev, --to speedscope in www.speedscope.app"),
     _ValueOfOthers("profile", "--to", "'(gecko|collapsed|perf|pb|proto)'", "--to firefox, --to folded and --to pprof are these formats' names"),
+    _ValueOfOthers("hot", "--by", "'(stall.*|reasons?)'", "--by stall sums by stall reason"),
     _ValueOfOthers("hot", "--limit", "'[0-9]+'", "-n N shows N places"),
     _ValueOfOthers("hot", "--top", "'odecount", "-n N shows N places"),
     _ValueOfOthers("hot", "--top", "-", "-n 0 shows all"),

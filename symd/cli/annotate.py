@@ -37,6 +37,7 @@ LONGEST_LINE = 1 << 20
 """Bytes of a line without end, beyond which it is passed on as it comes."""
 INDENT = "    symd: "
 _BASE = re.compile(r"(.+)@(0[xX][0-9a-fA-F]{1,16})", re.ASCII | re.DOTALL)
+_BASE_WITHOUT_0X = re.compile(r"(.+)@([0-9a-fA-F]{1,16})", re.ASCII | re.DOTALL)
 
 
 @click.command(
@@ -89,17 +90,20 @@ def command(
     If a MODULE has a function for several architectures, there is an answer for each of them, or a single one if they
     are the same; --object sm_90 chooses one.
     """
-    with _open_log(log) as handle, _answering(server, limits) as answering:
+    with _open_log(log, modules) as handle, _answering(server, limits) as answering:
         given = [_given(text, answering) for text in modules]
         source = _Modules(answering, files, path, given, is_server=server is not None)
         annotator = Annotator(source, given)
         demangler = Demangler() if demangle else None
+        annotated = False
         for piece, whole in _lines(handle):
-            _pass_on(sys.stdout.buffer, piece, annotator, demangler, whole=whole)
+            annotated |= _pass_on(sys.stdout.buffer, piece, annotator, demangler, whole=whole)
+    if not annotated:
+        _say_nothing_is_known(log, modules)
 
 
 @contextmanager
-def _open_log(log: str) -> Iterator[int]:
+def _open_log(log: str, modules: Sequence[str]) -> Iterator[int]:
     """The descriptor of a file, or of standard input for "-". Raises InvalidInput for one that cannot be read."""
     if log == "-":
         yield sys.stdin.fileno()
@@ -110,25 +114,41 @@ def _open_log(log: str) -> Iterator[int]:
         reason = os_error_text(error)
         raise InvalidInput(f"cannot read the file: {reason}", where=log) from error
     with file:
-        _check_text(file.fileno(), log)
+        _check_text(file.fileno(), log, modules)
         yield file.fileno()
 
 
-def _check_text(handle: int, log: str) -> None:
+def _check_text(handle: int, log: str, modules: Sequence[str]) -> None:
     """Raises InvalidInput for a module or a profile: their bytes would fill the terminal."""
     beginning = os.pread(handle, READ_BYTES, 0) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
     if b"\0" not in beginning:
         return
     if (kind := profile_kind(log)) is not None:
-        hint = f"symd listing MODULE --profile {quote(log)} puts the share of samples in front of each instruction"
-        raise InvalidInput(f"this is a profile ({kind}), not text", where=log, hint=hint)
+        raise InvalidInput(f"this is a profile ({kind}), not text", where=log, hint=_hottest(log, modules))
     if (found := identify(beginning)) is not None:
         hint = f"symd annotate -m {quote(log)} LOG"
         raise InvalidInput(f"this is {found.NAME}, a module, not text", where=log, hint=hint)
 
 
-def _pass_on(out: BinaryIO, piece: bytes, annotator: Annotator, demangler: Demangler | None, *, whole: bool) -> None:
-    """Write a line, and what belongs under it. A last line without an end gets one only where something follows."""
+def _hottest(profile: str, modules: Sequence[str]) -> str:
+    """What to type for a profile in the place of a log."""
+    return f"symd hot -m {quote(modules[0]) if modules else 'FILE'} {quote(profile)} prints its hottest lines"
+
+
+def _say_nothing_is_known(log: str, modules: Sequence[str]) -> None:
+    """Say that no line was annotated, and what the text is where it is a profile."""
+    name = "standard input" if log == "-" else log
+    kind = None if log == "-" else profile_kind(log)
+    if kind is not None:
+        complain(f"{name}: 0 lines annotated; it is a profile ({kind}): {_hottest(log, modules)}")
+    else:
+        given = "" if modules else "; -m FILE names a module that it is about"
+        complain(f"{name}: 0 lines annotated: none names a place in a module that is known{given}")
+
+
+def _pass_on(out: BinaryIO, piece: bytes, annotator: Annotator, demangler: Demangler | None, *, whole: bool) -> bool:
+    """Write a line, and what belongs under it, and return whether anything does. A last line without an end gets one
+    only where something follows."""
     out.write(piece)
     found = annotator.line(piece.decode("utf-8", "replace")) if whole else []
     if found:
@@ -137,6 +157,7 @@ def _pass_on(out: BinaryIO, piece: bytes, annotator: Annotator, demangler: Deman
             (text if piece.endswith(b"\n") else "\n" + text.removesuffix("\n")).encode("utf-8", "backslashreplace")
         )
     out.flush()
+    return bool(found)
 
 
 def _text(found: FoundAddress, demangler: Demangler | None) -> str:
@@ -243,6 +264,10 @@ def _given(text: str, answering: _Answering) -> GivenModule:
     """``FILE@ADDRESS``, unless there is a file of that whole name."""
     whole = os.path.lexists(text)  # pathlib is slow to load
     found = None if whole else _BASE.fullmatch(text)
+    digits = None if whole or found else _BASE_WITHOUT_0X.fullmatch(text)
+    if digits:
+        hint = f"write {quote(f'{digits[1]}@0x{digits[2]}')}"
+        raise InvalidInput(f"{digits[2]!r} is not an address, which begins with 0x", where=f"-m {text}", hint=hint)
     file, base = (found[1], int(found[2], 16)) if found else (text, None)
     return GivenModule(file, answering.add(file), base)
 

@@ -9,7 +9,13 @@ from shlex import quote
 
 import click
 
-from symd.cli.advice import MissingOut, file_kind
+from symd import profiles
+from symd.cli.advice import MissingOut
+from symd.errors import SymdError
+from symd.formats.containers import identify
+
+_HEAD = 1 << 26
+"""Bytes of a file from which it is known for a profile or a module."""
 
 
 class _Word(str):
@@ -83,8 +89,8 @@ class ModuleAndProfile(_FilesInAnyOrder):
 
     def _moved(self, words: Sequence[_Word]) -> Sequence[_Word]:
         kinds = _kinds(words)
-        profiles = [word for word, kind in zip(words, kinds, strict=True) if kind == "profile"]
-        return profiles if len(profiles) == 1 and "module" in kinds else []
+        shown = [word for word, kind in zip(words, kinds, strict=True) if kind == "profile"]
+        return shown if len(shown) == 1 and "module" in kinds else []
 
 
 def _kinds(words: Sequence[str]) -> list[str]:
@@ -93,3 +99,14 @@ def _kinds(words: Sequence[str]) -> list[str]:
     if len(words) < 2:
         return [""] * len(words)
     return [file_kind(word) if is_file else "" for word, is_file in zip(words, files, strict=True)]
+
+
+def file_kind(path: str) -> str:
+    """Return what a file is by its first bytes: "profile" or "module"; "" where it is neither, or cannot be read."""
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
+            data = stream.read(_HEAD)
+            is_profile = profiles.identify_file(data) is not None
+            return "profile" if is_profile else "module" if identify(data) is not None else ""
+    except (OSError, SymdError):
+        return ""

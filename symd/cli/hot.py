@@ -35,7 +35,7 @@ from symd.engine.files.listing_sources import unused_rules
 from symd.model.answers import Frame, Reason
 from symd.model.sources import PathRule
 from symd.profiles.hot import BY, HotProfile, HotRow, hot
-from symd.profiles.placed import AddressPlaces
+from symd.profiles.placed import AddressPlaces, InstructionPlace
 from symd.profiles.samples import SampledProfile, Value, shown_name
 from symd.query.demangler import Demangler
 
@@ -58,7 +58,8 @@ _SHOWN_REASONS = 3
     epilog=example(
         "symd hot --module kernels.zebin stalls.csv\n"
         "symd hot -m kernels.zebin --by instruction stalls.csv\n"
-        "symd hot -m kernels.zebin --by kernel --json stalls.csv"
+        "symd hot -m kernels.zebin --by kernel --json stalls.csv\n"
+        "symd hot --by stall stalls.csv"
     ),
 )
 @click.argument("source", metavar="PROFILE", shell_complete=complete_files)
@@ -107,10 +108,10 @@ def command(
                 resolver = meant  # noqa: PLW2901 - the modules stay open
                 places = AddressPlaces(profile, resolver, options)
             found = hot(profile, places, resolver.summary, by, value)
-            notes = [*unresolved_notes(profile, places, resolver, found)]
-            if _is_unclear(profile, places):
+            notes = [] if by == "stall" else [*unresolved_notes(profile, places, resolver, found)]
+            if by != "stall" and _is_unclear(profile, places):
                 notes += profile_notes(data, resolver, options, name)
-            nothing = bool(found.rows) and all(row.place.reason is not None for row in found.rows)
+            nothing = any(row.place.reason is not None for row in found.rows) and not _is_any_known(profile, places)
             unknown = unknown_names(profile, places) if nothing or server is not None else []
             if server is not None:
                 notes += daemon_hints(resolver, unknown)
@@ -154,6 +155,13 @@ def _readable(rows: Sequence[HotRow]) -> Sequence[HotRow]:
     ]
 
 
+def _is_any_known(profile: SampledProfile, places: AddressPlaces) -> bool:
+    """Whether any address of the profile lies in a module that is known, or has a source file already."""
+    return any(isinstance(place, InstructionPlace) for place in places.places.values()) or any(
+        frame.file for each in profile.addresses for frame in each.frames
+    )
+
+
 def _is_unclear(profile: SampledProfile, places: AddressPlaces) -> bool:
     """Whether a report of the profile has something to explain: an address that lies nowhere, or what is nearly one."""
     return any(isinstance(place, Reason) for place in places.places.values()) or any(
@@ -176,6 +184,7 @@ def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
         "function": place.function,
         "kernel": place.kernel,
         "instruction": place.instruction,
+        "stall": place.stall,
         "inlined_into": [
             {"function": frame.function or frame.linkage_name, "file": frame.file, "line": frame.line}
             for frame in row.callers
@@ -188,7 +197,8 @@ def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
 def text_lines(source: str, found: HotProfile, rows: Sequence[HotRow]) -> Iterator[str]:
     """What the profile holds, then a line for each place: share, value, place, and what it waited for."""
     places = sum(row.place.reason is None for row in found.rows)
-    of = f" in {places:,} {found.by}{'' if places == 1 else 's'}" if places or not found.rows else ", none resolved"
+    noun = "stall reason" if found.by == "stall" else found.by
+    of = f" in {places:,} {noun}{'' if places == 1 else 's'}" if places or not found.rows else ", none resolved"
     yield printable(f"{'standard input' if source == '-' else source}: {_number(found.total)} {found.columns.unit}{of}")
     if not rows:
         return
@@ -217,6 +227,8 @@ def _place_text(row: HotRow, by: str) -> str:
     place = row.place
     if place.reason is not None:
         return f"{_NOWHERE.get(place.reason, 'in an unknown module')} ({place.reason.name})"
+    if by == "stall":
+        return str(place.stall)
     if by == "file":
         return place.file or "(no file)"
     if by == "kernel":
@@ -235,7 +247,7 @@ def _caller(frame: Frame) -> str:
 
 
 def _reasons(row: HotRow, found: HotProfile) -> str:
-    if not found.columns.is_summable or len(found.columns.columns) < 2 or not row.weight:
+    if found.by == "stall" or not found.columns.is_summable or len(found.columns.columns) < 2 or not row.weight:
         return ""
     parts = sorted(zip(row.values, found.columns.columns, strict=True), key=lambda part: -part[0])
     shown = (f"{kind.name} {100 * value / row.weight:.0f}%" for value, kind in parts[:_SHOWN_REASONS] if value)

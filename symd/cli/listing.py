@@ -16,6 +16,7 @@ from typing import NamedTuple, TextIO
 
 import click
 
+from symd.cli.address_range import code_before, range_options, range_part
 from symd.cli.any_order import ModuleAndProfile
 from symd.cli.options import (
     debug_option,
@@ -74,6 +75,8 @@ _LONGEST_NAME = 40
 _LONGEST_SECTION = 16
 """Characters of a section's name that stand there."""
 _AROUND = 5
+_NO_PLACE: SectionPlace = (-1, -1)
+"""Stands for no place: the code is shown in its order, and no instruction is marked."""
 
 
 @dataclass(slots=True)
@@ -408,6 +411,7 @@ class _PlacedListing(ModuleAndProfile):
 @click.option(
     "--after", type=click.IntRange(0, MOST_AROUND), help="How many instructions to show after it.  [default: 5]"
 )
+@range_options
 @click.option("--target", metavar="DEVICE", help="The device, if the code does not name one: dg2, gfx90a, sm_90, ...")
 @shown_profile_options
 @source_root_option
@@ -428,6 +432,8 @@ def command(
     around: str | None,
     before: int | None,
     after: int | None,
+    start: int | None,
+    stop: int | None,
     target: str | None,
     profile: str | None,
     identity: str | None,
@@ -448,16 +454,23 @@ def command(
     allowed = allowed_folders(roots, rules)
     if place is not None:
         function, around = (None, place) if is_place(place) else (place, None)
-    part = ListingPart(None if path is None else ObjectPath(path), _within(function, around, before, after), target)
+    within = _within(function, around, before, after)
+    is_range = start is not None or stop is not None
+    if is_range and within is not None:
+        raise click.UsageError("--start-address and --stop-address cannot be used with --function or --around")
+    part = ListingPart(None if path is None else ObjectPath(path), within, target)
     with open_module(file, server, limits, debug, path) as opened:
         module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
         samples = None if profile is None else samples_on(module, profile, identity, limits)
         total = 0 if samples is None else samples.weight(samples.totals())
         at = None if around is None or as_json else _section_place(module, around, path)
+        if is_range:
+            at = _NO_PLACE
         found = -1
         problems: list[str] = []
         unused = list(rules)
-        for found, listing in enumerate(_listings(module, part)):
+        for found, whole in enumerate(_listings(module, range_part(module, part, start, stop))):
+            listing = whole if stop is None else code_before(whole, stop)
             problems += [listing.problem] if listing.problem else []
             sources = source_texts(
                 module.symbolizer, module.digest, list(dict.fromkeys(_files(listing))), allowed, limits

@@ -137,7 +137,7 @@ def _module_or_kernel(name: str, resolver: Resolver) -> LookupTarget | Reason:
     """What a name without brackets means, a module or a kernel; AMBIGUOUS when there is one of each."""
     module, kernel = resolver.identified(name), resolver.kernel(name)
     if not isinstance(module, IdentifiedModule):
-        return module if module is Reason.AMBIGUOUS else kernel
+        return module if module is Reason.AMBIGUOUS else resolver.kernel_or_file(name)
     return LookupTarget(module.digest, path=module.path) if kernel is Reason.UNKNOWN_KERNEL else Reason.AMBIGUOUS
 
 

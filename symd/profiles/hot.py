@@ -17,12 +17,13 @@ from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.profiles.placed import AddressPlaces, InstructionPlace, SampleColumns, sample_columns
 from symd.profiles.samples import SampledAddress, SampledProfile, Value, ValueType, shown_name
 
-BY: Final = ("line", "instruction", "function", "kernel", "file")
+BY: Final = ("line", "instruction", "function", "kernel", "file", "stall")
 """What a profile can be summed by."""
 
 
 class ProfilePlace(NamedTuple):
-    """A line, an instruction, a function, a kernel or a file of a profile; what the sum is not by is None or 0.
+    """A line, an instruction, a function, a kernel, a file or a stall reason of a profile; what the sum is not by is
+    None or 0.
     ``instruction`` is KERNEL+OFFSET, as every verb of the command takes it. ``reason`` says why samples lie in no
     module that is known; of these there is nothing else."""
 
@@ -32,6 +33,7 @@ class ProfilePlace(NamedTuple):
     kernel: str | None = None
     instruction: str | None = None
     reason: Reason | None = None
+    stall: str | None = None
 
 
 class HotRow(NamedTuple):
@@ -65,8 +67,10 @@ def hot(
     where all have frames; ``summary`` tells what is in the module of a digest. ``value`` names the column that counts;
     without it that is all of them where they are parts of a whole, else the one that the profile shows first.
 
-    Raises BadQuery where the profile has no such column."""
+    Raises BadQuery where the profile has no such column, and where it is to be summed by stall reasons and has none."""
     columns = sample_columns(profile)
+    if by == "stall":
+        return _stalls(profile, columns, value)
     if value is not None:
         columns = replace(columns, is_summable=False, default=_numbered(columns.columns, value))
     naming = _PlaceNames(profile, addresses, summary, by)
@@ -86,6 +90,30 @@ def hot(
     ]
     rows.sort(key=lambda row: (-row.weight, *(str(each) for each in row.place)))
     return HotProfile(by, tuple(rows), sum(row.weight for row in rows), columns)
+
+
+def _stalls(profile: SampledProfile, columns: SampleColumns, value: str | None) -> HotProfile:
+    """A profile summed by its stall reasons: each column that has samples is a row."""
+    if not columns.is_summable or len(columns.columns) < 2:
+        hint = "--by line, instruction, function, kernel or file sums it"
+        raise BadQuery("the profile has no stall reasons", where="--by stall", hint=hint)
+    shown = range(len(columns.columns)) if value is None else [_numbered(columns.columns, value)]
+    sums: list[Value] = [0] * len(columns.columns)
+    for sample in profile.samples:
+        for column, number in columns.of(sample, profile).items():
+            sums[column] += number
+    rows = [
+        HotRow(
+            ProfilePlace(stall=columns.columns[at].name),
+            sums[at],
+            tuple(number if column == at else 0 for column, number in enumerate(sums)),
+            (),
+        )
+        for at in shown
+        if sums[at]
+    ]
+    rows.sort(key=lambda row: (-row.weight, row.place.stall))
+    return HotProfile("stall", tuple(rows), sum(row.weight for row in rows), columns)
 
 
 def _numbered(columns: Sequence[ValueType], value: str) -> int:

@@ -285,4 +285,4 @@ class AddressPlaces:
         identified = self._resolver.identified(name)
         if isinstance(identified, IdentifiedModule):
             return LookupTarget(identified.digest, path=identified.path)
-        return self._resolver.kernel_with_width(name)
+        return self._resolver.kernel_or_file(name)

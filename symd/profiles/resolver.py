@@ -29,6 +29,8 @@ from symd.query.function_names import SymbolsByWord
 
 _SIMD = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
 """How unitrace ends the name of a kernel."""
+_CODE_FILE = re.compile(r".+\.(?:co|hsaco|cubin|fatbin|zebin|dbg|elf|so|o|bin|out|exe)", re.DOTALL)
+"""What files with code are called, and hardly any function."""
 _BUILD_ID = re.compile(f"(?:[0-9a-f]{{2}}){{{debug_ids.SHORTEST // 2},{debug_ids.LONGEST // 2}}}")
 _HASH_OF_OTLP = 32
 """Digits of OTLP's htlhash, a hash of a file that profiles have in place of its build ID."""
@@ -140,6 +142,14 @@ class Resolver:
         found = self.identified(*identities, build_id=build_id)
         if found is Reason.UNKNOWN_MODULE:
             self._unknown[tuple(filter(None, (build_id, *identities)))] = build_id
+        return found
+
+    def kernel_or_file(self, name: str) -> LookupTarget | Reason:
+        """``kernel_with_width`` of a name that no known module has. ``unmatched`` looks at one that no kernel has
+        and that ends as names of files with code do."""
+        found = self.kernel_with_width(name)
+        if found is Reason.UNKNOWN_KERNEL and _CODE_FILE.fullmatch(name):
+            self.module_of(name)
         return found
 
     def unmatched(self) -> Unmatched | None:

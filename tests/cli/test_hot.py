@@ -378,3 +378,47 @@ def test_a_profile_of_which_nothing_is_resolved_says_so(run: Run, tmp_path: Path
     assert (
         run("hot", "-m", ZEBIN, tmp_path / "in.folded").out.splitlines()[0].endswith(": 20,000 samples, none resolved")
     )
+
+
+def test_values_are_summed_by_stall_reason(run: Run) -> None:
+    lines = (SAMPLES / "stalls.csv").read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if "IP[Address]" in line)
+    header = [each.strip() for each in lines[first].split(",")]
+    sums = Counter[str]()
+    for row in csv.reader(lines[first + 1 :], skipinitialspace=True):
+        if len(row) != len(header):
+            break
+        for name, value in zip(header[2:], row[2:], strict=True):
+            sums[name.partition("[")[0]] += int(value)
+    found = run("hot", "--by", "stall", "--json", SAMPLES / "stalls.csv")
+    assert {row["stall"]: row["value"] for row in found.json} == {name: value for name, value in sums.items() if value}
+    assert sum(row["share"] for row in found.json) == pytest.approx(1)
+    text = run("hot", "--by", "stall", SAMPLES / "stalls.csv").out.splitlines()
+    assert text[0].endswith(f": {sums.total()} Events in {sum(map(bool, sums.values()))} stall reasons")
+    name, value = sums.most_common(1)[0]
+    assert text[3] == f"{100 * value / sums.total():>6.2f}%  {value:>6}  {name}"
+
+
+def test_a_profile_without_stall_reasons_is_told_so(run: Run) -> None:
+    said = run("hot", "--by", "stall", SAMPLES / "kernels.pb.gz")
+    assert (said.code, said.out) == (2, "")
+    assert "the profile has no stall reasons (--by line, instruction, function, kernel or file" in said.err
+
+
+def test_the_only_file_is_the_only_module_of_folded_stacks(run: Run, tmp_path: Path) -> None:
+    stacks = tmp_path / "stacks.folded"
+    stacks.write_text("render;draw;shade.co+0x1950 9\nrender;cpu only 3\n")
+    line = of_object(AMD, 0x1950, tmp_path)[0]
+    found = run("hot", "-m", AMD, stacks)
+    assert (found.code, f" {line[1]}:{line[2]} " in found.out) == (0, True), found
+    assert found.err == (
+        f"symd: {AMD} is taken for shade.co, the only module in the profile without a file (-m shade.co={AMD} says the same)\n"
+    )
+    assert run("profile", "-m", AMD, stacks, "-").out.count(f"({line[1]}:{line[2]})") == 1
+
+
+def test_a_name_that_is_no_file_s_is_not_guessed_to_be_one(run: Run, tmp_path: Path) -> None:
+    stacks = tmp_path / "stacks.folded"
+    stacks.write_text("render;draw;shade.cold+0x1950 9\nrender;cpu only 3\n")
+    found = run("hot", "-m", AMD, stacks)
+    assert (found.code, "UNKNOWN_KERNEL" in found.out, "is taken for" in found.err) == (1, True, False), found

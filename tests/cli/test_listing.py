@@ -395,3 +395,18 @@ def test_a_place_behind_the_file_is_the_function_or_what_is_around(run: Run, pla
     assert shown.code == 0
     assert (shown.code, shown.out) == (0, run("listing", SHADE, option, place).out)
     assert "v_cmp" in shown.out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--start-address=0x1940", "--stop-address=0x1960"), ("--stop-address=0x1840",), ("--start-address=0x1a00",)],
+)
+def test_a_range_is_listed_as_objdump_takes_it(run: Run, options: tuple[str, ...]) -> None:
+    file = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    text = output(require("llvm-objdump"), "-d", *options, file)
+    listed = [int(each, 16) for each in re.findall(r"// ([0-9A-F]{12}):", text)]
+    assert listed
+    found = run("listing", *options, "--json", file)
+    assert [row["address"] for row in found.json] == listed
+    shown = re.findall(r"^        0x([0-9a-f]{6})  ", run("listing", *options, file).out, re.MULTILINE)
+    assert [int(each, 16) for each in shown] == listed

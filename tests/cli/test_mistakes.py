@@ -32,10 +32,31 @@ OPTIONS = {
         f"are always shown: write symd listing -S {SHADE} (see",
     ),
     "several letters": (("listing", "-Dr", SHADE), f"are always shown: write symd listing {SHADE} (see"),
-    "objdump's range": (
-        ("listing", "--start-address=0x1978", SHADE),
-        f"No such option '--start-address'; write symd listing --around 0x1978 {SHADE} (see",
+    "objdump's range around a place": (
+        ("listing", "--start-address=0x1978", "--around", "0x1978", SHADE),
+        "--start-address and --stop-address cannot be used with --function or --around (see",
     ),
+    "kernels of a profile": (
+        ("hot", "--kernels", "-m", SHADE, PPROF),
+        f"write symd hot --by=kernel -m {SHADE} {PPROF} (see",
+    ),
+    "gdb's scope": (
+        ("info", "scope", "*0x1978", SHADE),
+        f"'scope'; for gdb's info scope write symd variables {SHADE} 0x1978 (see",
+    ),
+    "gdb's functions": (("info", "functions", "^sha", SHADE), f"info functions write symd names {SHADE} 'sha*' (see"),
+    "gdb's line": (("info", "line", "*0x1978", SHADE), f"info line write symd symbolize {SHADE} 0x1978 (see"),
+    "gdb's line of a file": (
+        ("info", "line", "shade.cl:13", SHADE),
+        f"info line write symd locate {SHADE} shade.cl:13 (see",
+    ),
+    "gdb's locals": (("info", "locals"), "info locals write symd variables FILE PLACE (see"),
+    "a pattern alone": (
+        ("functions", "sha*"),
+        "there is no file 'sha*'; FILE comes first: symd names FILE 'sha*' (see",
+    ),
+    "a name alone": (("functions", "shade"), "there is no file 'shade'; FILE comes first: symd names FILE shade (see"),
+    "a pattern before FILE": (("nm", "^sha", SHADE), f"FILE comes first: symd names {SHADE} 'sha*' (see"),
     "cuobjdump's code": (("cuobjdump", "-sass", SHADE), "; symd listing FILE shows instructions (see"),
     "a profile to symbolize": (
         ("symbolize", PPROF, "-o", "out.pb.gz"),
@@ -120,6 +141,7 @@ OPTIONS = {
         ("annotate", SHADE, "shade", "--profile", PPROF),
         f"; for samples write symd listing {SHADE} shade --profile {PPROF} (see",
     ),
+    "stall reasons": (("hot", "--by", "reason", STALLS), "; --by stall sums by stall reason (see"),
     "two errors": (
         ("hot", "--sort=line", "--limit", "5", "--csv", STALLS),
         "No such option '--sort'; write --by (see",
@@ -559,4 +581,31 @@ def test_the_beginning_of_a_name_is_a_pattern(run: Run) -> None:
 def test_a_profile_is_no_log(run: Run) -> None:
     outcome = run("annotate", PPROF)
     assert outcome.code == 2
-    assert f"this is a profile (pprof), not text (symd listing MODULE --profile {PPROF} puts" in outcome.err
+    assert f"this is a profile (pprof), not text (symd hot -m FILE {PPROF} prints its hottest lines)" in outcome.err
+    said = run("annotate", "-m", SHADE, STALLS).err
+    assert (
+        said
+        == f"symd: {STALLS}: 0 lines annotated; it is a profile (unitrace): symd hot -m {SHADE} {STALLS} prints its hottest lines\n"
+    )
+
+
+def test_a_log_of_which_nothing_is_known_is_told_so(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "crash.log"
+    log.write_text("nothing happened\n")
+    done = run("annotate", log)
+    assert (done.code, done.out) == (0, "nothing happened\n")
+    assert done.err.startswith(f"symd: {log}: 0 lines annotated: none names a place in a module that is known; -m FILE")
+
+
+def test_an_address_of_a_module_without_its_0x_is_written_anew(run: Run) -> None:
+    done = run("annotate", "-m", f"{SHADE}@0", SOURCE)
+    assert (done.code, done.out) == (2, "")
+    assert f"'0' is not an address, which begins with 0x (write {SHADE}@0x0)" in done.err
+
+
+def test_a_section_in_the_place_of_a_function_is_not_address_0(run: Run) -> None:
+    cubin = ROOT / "samples" / "cuda" / "bin" / "raycast.sm_90.lines.cubin"
+    done = run("addr2line", "-e", cubin, ".text._Z7raycastPfi6float3+0x100")
+    assert (done.code, done.out) == (0, "??:0\n")
+    assert "is no function; for a section write -j .text._Z7raycastPfi6float3 0x100" in done.err
+    assert ":0" not in run("addr2line", "-e", cubin, "-j", ".text._Z7raycastPfi6float3", "0x100").out
