@@ -98,7 +98,7 @@ def command(
         annotated = False
         for piece, whole in _lines(handle):
             annotated |= _pass_on(sys.stdout.buffer, piece, annotator, demangler, whole=whole)
-    if not annotated:
+    if not annotated and not source.has_complained:
         _say_nothing_is_known(log, modules)
 
 
@@ -238,6 +238,7 @@ class _Modules:
         self._answering, self._files, self._path, self._is_server = answering, files, path, is_server
         self._digests = frozenset(each.digest for each in given)
         self._given = frozenset(os.path.realpath(each.name) for each in given)
+        self.has_complained = False
 
     def symbolize(self, digest: str, query: Query, path: str | None = None) -> Answer:
         chosen = self._path if digest in self._digests else None
@@ -256,6 +257,7 @@ class _Modules:
                 raise InvalidInput("it stays here", where=printable(uri), hint=hint)
             return self._answering.add(uri)
         except SymdError as error:
+            self.has_complained = True
             complain(str(error))
             return None
 

@@ -31,6 +31,8 @@ class _FilesInAnyOrder(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Called by click with the words behind the verb."""
+        if ctx.resilient_parsing:  # a shell completes the call, as it stands
+            return super().parse_args(ctx, args)
         words = [_Word(each) for each in args]
         moved = {id(each) for each in self._moved(self._without_option(ctx, words))}
         return super().parse_args(
@@ -38,10 +40,12 @@ class _FilesInAnyOrder(click.Command):
         )
 
     def _without_option(self, context: click.Context, words: list[_Word]) -> list[_Word]:
-        """The words that are arguments; none where the call is wrong in another way."""
+        """The words that are arguments; none where the call has the option, or is wrong in another way."""
         try:
             found, left, _ = self.make_parser(context).parse_args(list(words))
         except click.UsageError:
+            return []
+        if any(found.get(str(each.name)) for each in self.params if self.option in each.opts):
             return []
         arguments = [found.get(str(each.name)) for each in self.params if isinstance(each, click.Argument)]
         values = {
@@ -74,7 +78,12 @@ class ProfileToOut(ProfileAndModules):
         """Called by click with the words behind the verb."""
         rest = super().parse_args(ctx, args)
         given = ctx.params
-        if given.get("target") is None and given.get("output") is None and file_kind(given["source"]) != "module":
+        if (
+            not ctx.resilient_parsing
+            and given.get("target") is None
+            and given.get("output") is None
+            and file_kind(given["source"]) != "module"
+        ):
             modules = " ".join(f"-m {quote(each)}" for each in given.get("modules") or ("FILE",))
             to = f"--to {given['to']} -o " if given.get("to") else ""
             shown = f"symd profile {modules} {quote(given['source'])} {to}OUT"

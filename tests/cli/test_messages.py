@@ -133,11 +133,6 @@ NEXT = {
         ("profile", ZEBIN, STALLS),
         f"write, for example: symd profile -m {ZEBIN} {STALLS} OUT",
     ),
-    "a profile behind a module": (
-        ("listing", ZEBIN, STALLS),
-        f"; a profile goes after --profile: symd listing {ZEBIN} --profile {STALLS} (see",
-    ),
-    "a profile behind a page's module": (("view", ZEBIN, STALLS), f"symd view {ZEBIN} --profile {STALLS} (see"),
     "a page behind a module": (("view", ZEBIN, "page.html"), f"symd view {ZEBIN} -o page.html (see"),
     "an order": (("hot", "--sort", "line", STALLS), f"; write symd hot --by line {STALLS} (see symd hot --help"),
     "a table": (("hot", "--csv", STALLS), f"; write symd hot --json {STALLS} (see"),
