@@ -25,7 +25,7 @@ _NO_SAMPLES = (
 )
 _ONE_FILE = ("listing", "lines", "view")
 """Verbs that take FILE alone, and places in it by options."""
-_HEAD = 1 << 26
+FILE_HEAD = 1 << 26
 """Bytes of a file from which it is known for a profile."""
 _ALIKE = 0.6000001
 """The least part of an option's name that is that of another which it may stand for: more than six letters of ten."""
@@ -201,7 +201,7 @@ def profile_kind(path: str) -> str | None:
 
     try:
         with open(path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
-            found = profiles.identify_file(stream.read(_HEAD))
+            found = profiles.identify_file(stream.read(FILE_HEAD))
     except (OSError, SymdError):
         return None
     return None if found is None else found.NAME

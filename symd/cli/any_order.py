@@ -10,12 +10,9 @@ from shlex import quote
 import click
 
 from symd import profiles
-from symd.cli.advice import MissingOut
+from symd.cli.advice import FILE_HEAD, MissingOut
 from symd.errors import SymdError
 from symd.formats.containers import identify
-
-_HEAD = 1 << 26
-"""Bytes of a file from which it is known for a profile or a module."""
 
 
 class _Word(str):
@@ -103,9 +100,10 @@ class ModuleAndProfile(_FilesInAnyOrder):
 
 
 def _kinds(words: Sequence[str]) -> list[str]:
-    """What the words are, by the bytes of the files that they name; "" for what is neither, and for one word alone."""
+    """What the words are, by the bytes of the files that they name; "" for what is neither. No file is read where only
+    one of the words is a file or standard input: it is where it belongs."""
     files = [os.path.isfile(each) for each in words]  # noqa: PTH113 - pathlib is slow to load
-    if len(words) < 2:
+    if sum(files) + words.count("-") < 2:
         return [""] * len(words)
     return [file_kind(word) if is_file else "" for word, is_file in zip(words, files, strict=True)]
 
@@ -114,7 +112,7 @@ def file_kind(path: str) -> str:
     """Return what a file is by its first bytes: "profile" or "module"; "" where it is neither, or cannot be read."""
     try:
         with open(path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
-            data = stream.read(_HEAD)
+            data = stream.read(FILE_HEAD)
             is_profile = profiles.identify_file(data) is not None
             return "profile" if is_profile else "module" if identify(data) is not None else ""
     except (OSError, SymdError):
