@@ -214,7 +214,8 @@ def profile_for_a_module(path: str) -> str:
         return ""
     return (
         f"it is a profile ({kind}): symd hot -m MODULE {shown} prints its hottest lines,"
-        f" symd view MODULE --profile {shown} shows the code"
+        f" symd view MODULE --profile {shown} shows the code,"
+        f" symd profile -m MODULE {shown} OUT writes it with source lines"
     )
 
 
