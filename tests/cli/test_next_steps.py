@@ -37,8 +37,10 @@ HINTS = {
     "no samples": (("batch", "{folder}/a", "{folder}/b"), "/a: cannot read the file: no such file or directory\n"),
     "a profile for a module": (
         ("view", PPROF),
-        f"(it is a profile (pprof): symd hot -m MODULE {PPROF} prints its hottest lines, symd view MODULE --profile {PPROF} shows"
-        f" the code, symd profile -m MODULE {PPROF} OUT writes it with source lines)",
+        (
+            f"(it is a profile (pprof): symd hot -m MODULE {PPROF} prints its hottest lines, symd view MODULE --profile {PPROF} shows"
+            f" the code, symd profile -m MODULE {PPROF} OUT writes it with source lines)"
+        ),
     ),
     "a text profile for a module": (("symbolize", STALLS, "0x10"), "(it is a profile (unitrace): symd hot -m MODULE"),
     "a negative address": (("symbolize", SHADE, "-0x10"), "addresses are not negative"),
