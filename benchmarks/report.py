@@ -99,7 +99,7 @@ CLOSING = {
     "three files made and renamed, the index checked, and changes of thread and process. One process that does all of it, its store on the disk, takes 8.8 ms, 4.6 of them facts and index; a transaction of the catalogue takes 0.05, "
     "so that fewer of them would save little. Where threads may run Python for 5 ms instead of 0.5 it takes a tenth less, and a question beside it waits longer. What would close it: modules that come in one call and go to the process that reads together.",
     "symd.open(NCCL)": "Runs gave 1.14 to 1.26; five turns after this run gave 1.18.",
-    "one stop of a debugger": "Runs of one tree gave 9.3 to 10.4 where the machine was as slow as here, and 9.0 where it was not.",
+    "one stop of a debugger": "Seven runs of one tree gave 9.1 to 10.3.",
     "symd info JAX's ROCm plug-in": "Three tenths compare the hash of each compressed bundle with what it expands to, and a twenty-fifth is the SHA-256 of the file, which the peer does not do; a tenth expands the bundles, a tenth reads the "
     "metadata of the kernels, a fifth their symbols and descriptors, a seventh writes 409,773 kernels with their registers and arguments, 366 MB of text. The hash is one MD5 of OpenSSL's over the bytes where they are: nothing makes it less.",
     "one address over gRPC": "Authentication, budgets and workers are not what it costs: the tree of 2026-11-21, which read modules in the daemon's own process and asked nobody who he is, gave the same "
