@@ -10,7 +10,7 @@ import numpy as np
 from symd.cli.options import Verb
 from symd.engine.files.added_module import OpenModule
 from symd.errors import NotFound
-from symd.model.addresses import ByAddress, ObjectAddress, SectionOffset, SectionRange, is_number
+from symd.model.addresses import ByAddress, ObjectAddress, SectionOffset, SectionRange, is_number, number_of
 from symd.model.answers import Answers, Reason
 from symd.model.line_tables import Listing, ListingPart
 
@@ -21,7 +21,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, text: str | N
         return None
     if not is_number(text):
         raise click.BadParameter(f"{text!r} is not an address")
-    return min(int(text, 16 if text[:2].lower() == "0x" else 10), (1 << 64) - 1)
+    return min(number_of(text), (1 << 64) - 1)
 
 
 def range_options(verb: Verb) -> Verb:

@@ -25,7 +25,7 @@ _NO_SAMPLES = (
 )
 _ONE_FILE = ("listing", "lines", "view")
 """Verbs that take FILE alone, and places in it by options."""
-FILE_HEAD = 1 << 26
+_HEAD = 1 << 26
 """Bytes of a file from which it is known for a profile."""
 _ALIKE = 0.6000001
 """The least part of an option's name that is that of another which it may stand for: more than six letters of ten."""
@@ -183,7 +183,7 @@ def instead_of_a_query(file: str, words: Sequence[str]) -> str:
     if (kind := profile_kind(meant)) is not None:
         out = "-" if kind == "folded" else "OUT"
         return (
-            f"it is a profile: {_call(['hot', '-m', file, meant])} prints its hottest lines,"
+            f"it is a profile: {hottest_lines(file, meant)},"
             f" {_call(['profile', '-m', file, meant, out])} writes it with source lines"
         )
     return f"it is a file; if it is a log, {_call(['annotate', '-m', file, meant])} adds source lines to it"
@@ -195,16 +195,34 @@ def _near(option: str, others: Sequence[str]) -> list[str]:
     return [each for each in others if alike(each.lstrip("-"), [bare], least=_ALIKE)]
 
 
-def profile_kind(path: str) -> str | None:
-    """The format of a file that is a profile and no module."""
+def file_head(path: str) -> bytes:
+    """The bytes of a file from which it is known for a profile or a module; b"" where it cannot be read."""
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
+            return stream.read(_HEAD)
+    except OSError:
+        return b""
+
+
+def profile_format(head: bytes) -> str | None:
+    """The format of what begins so, where it is a profile and no module."""
     from symd import profiles  # noqa: PLC0415 - 60 to 110 ms: a call that is wrong
 
     try:
-        with open(path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
-            found = profiles.identify_file(stream.read(FILE_HEAD))
-    except (OSError, SymdError):
+        found = profiles.identify_file(head)
+    except SymdError:
         return None
     return None if found is None else found.NAME
+
+
+def profile_kind(path: str) -> str | None:
+    """The format of a file that is a profile and no module."""
+    return profile_format(file_head(path))
+
+
+def hottest_lines(module: str, profile: str) -> str:
+    """The call that prints a profile's hottest lines, and that it does."""
+    return f"{_call(['hot', '-m', module, profile])} prints its hottest lines"
 
 
 def profile_for_a_module(path: str) -> str:
@@ -213,7 +231,7 @@ def profile_for_a_module(path: str) -> str:
     if kind is None:
         return ""
     return (
-        f"it is a profile ({kind}): symd hot -m MODULE {shown} prints its hottest lines,"
+        f"it is a profile ({kind}): {hottest_lines('MODULE', path)},"
         f" symd view MODULE --profile {shown} shows the code,"
         f" symd profile -m MODULE {shown} OUT writes it with source lines"
     )
@@ -345,10 +363,8 @@ def _other_option(option: str, verb: str, typed: Sequence[str]) -> Advice:
 def _special(option: str, verb: str, typed: Sequence[str]) -> Advice:
     """What to write instead of an option that stands for another call."""
     if verb == "symbolize" and option in ("-o", "--output"):
-        files = [each for each in typed if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
-        profile = next((each for each in files if profile_kind(each) is not None), "")
+        files, profile, module = _profile_among(typed)
         if profile:
-            module = next((each for each in files if each != profile), "FILE")
             out = dict(pairwise(typed)).get(option, "OUT")
             words = ["profile", "-m", module, profile, out if out not in files else "OUT"]
             return Advice("it is a profile:", words, " writes it with source lines")
@@ -373,15 +389,20 @@ def _one_function(option: str, typed: Sequence[str]) -> list[str]:
     return ["listing", "--function", name, "--profile", *(files[:1] or ["PROFILE"]), module]
 
 
+def _profile_among(words: Sequence[str]) -> tuple[list[str], str, str]:
+    """The files among some words, the profile among these ("" for none), and another one, which may be its module."""
+    files = [each for each in words if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
+    profile = next((each for each in files if profile_kind(each) is not None), "")
+    return files, profile, next((each for each in files if each != profile), "FILE")
+
+
 def _of_samples(typed: Sequence[str]) -> list[str]:
     """The call that shows samples on a module's code, where a profile is among the files of one that annotates a log;
     [] elsewhere."""
     words = [part for word in typed[1:] for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    files = [each for each in words if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
-    profile = next((each for each in files if profile_kind(each) is not None), "")
+    files, profile, module = _profile_among(words)
     if not profile:
         return []
-    module = next((each for each in files if each != profile), "FILE")
     name = next((each for each in words if not each.startswith("-") and each not in files), "")
     return ["listing", module, name, "--profile", profile] if name else ["hot", "-m", module, profile]
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, Protocol
 import click
 
 from symd.api import Symbolizer
-from symd.cli.advice import profile_kind
+from symd.cli.advice import hottest_lines, profile_kind
 from symd.cli.answer_lines import answer_text
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
 from symd.cli.output import printable
@@ -124,15 +124,14 @@ def _check_text(handle: int, log: str, modules: Sequence[str]) -> None:
     if b"\0" not in beginning:
         return
     if (kind := profile_kind(log)) is not None:
-        raise InvalidInput(f"this is a profile ({kind}), not text", where=log, hint=_hottest(log, modules))
+        raise InvalidInput(
+            f"this is a profile ({kind}), not text",
+            where=log,
+            hint=hottest_lines(next(iter(modules), "FILE"), log),
+        )
     if (found := identify(beginning)) is not None:
         hint = f"symd annotate -m {quote(log)} LOG"
         raise InvalidInput(f"this is {found.NAME}, a module, not text", where=log, hint=hint)
-
-
-def _hottest(profile: str, modules: Sequence[str]) -> str:
-    """What to type for a profile in the place of a log."""
-    return f"symd hot -m {quote(modules[0]) if modules else 'FILE'} {quote(profile)} prints its hottest lines"
 
 
 def _say_nothing_is_known(log: str, modules: Sequence[str]) -> None:
@@ -140,7 +139,8 @@ def _say_nothing_is_known(log: str, modules: Sequence[str]) -> None:
     name = "standard input" if log == "-" else log
     kind = None if log == "-" else profile_kind(log)
     if kind is not None:
-        complain(f"{name}: 0 lines annotated; it is a profile ({kind}): {_hottest(log, modules)}")
+        called = hottest_lines(next(iter(modules), "FILE"), log)
+        complain(f"{name}: 0 lines annotated; it is a profile ({kind}): {called}")
     else:
         given = "" if modules else "; -m FILE names a module that it is about"
         complain(f"{name}: 0 lines annotated: none names a place in a module that is known{given}")

@@ -9,8 +9,7 @@ from shlex import quote
 
 import click
 
-from symd import profiles
-from symd.cli.advice import FILE_HEAD, MissingOut
+from symd.cli.advice import MissingOut, file_head, profile_format
 from symd.errors import SymdError
 from symd.formats.containers import identify
 
@@ -110,10 +109,10 @@ def _kinds(words: Sequence[str]) -> list[str]:
 
 def file_kind(path: str) -> str:
     """Return what a file is by its first bytes: "profile" or "module"; "" where it is neither, or cannot be read."""
+    head = file_head(path)
+    if profile_format(head) is not None:
+        return "profile"
     try:
-        with open(path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
-            data = stream.read(FILE_HEAD)
-            is_profile = profiles.identify_file(data) is not None
-            return "profile" if is_profile else "module" if identify(data) is not None else ""
-    except (OSError, SymdError):
+        return "module" if identify(head) is not None else ""
+    except SymdError:
         return ""

@@ -111,7 +111,7 @@ def parse_query(text: str) -> Query:
             return ByKernel(text.strip(), KernelOffset(0))
         hint = _otherwise_written(text.strip()) or _meant(target, plus, number)
         raise BadQuery(f"cannot parse {_shown(text)!r} as an address", hint=hint, metadata={"query": _shown(text)})
-    value = int(number, 16) if number[:2] in ("0x", "0X") else _decimal(number)
+    value = number_of(number)
     if value >= 1 << 64:
         raise _bad(text, "a number of more than 64 bits")
     if not plus:
@@ -182,6 +182,11 @@ def is_place(text: str) -> bool:
 def is_number(text: str) -> bool:
     """Whether this is a number and nothing else."""
     return _NUMBER.fullmatch(text) is not None
+
+
+def number_of(text: str) -> int:
+    """The value of what ``is_number``; 2^64 or more of whatever is too large for an address."""
+    return int(text, 16) if text[:2] in ("0x", "0X") else _decimal(text)
 
 
 def has_decimal(text: str) -> bool:

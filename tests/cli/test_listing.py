@@ -410,3 +410,9 @@ def test_a_range_is_listed_as_objdump_takes_it(run: Run, options: tuple[str, ...
     assert [row["address"] for row in found.json] == listed
     shown = re.findall(r"^        0x([0-9a-f]{6})  ", run("listing", *options, file).out, re.MULTILINE)
     assert [int(each, 16) for each in shown] == listed
+
+
+def test_an_address_of_thousands_of_digits_is_none_of_the_code(run: Run) -> None:
+    """Python does not read so many digits as a number."""
+    done = run("listing", SHADE, f"--start-address={'9' * 5000}")
+    assert (done.code, "there is no code at 0xffffffffffffffff" in done.err) == (1, True), done.err

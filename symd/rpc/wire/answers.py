@@ -224,21 +224,23 @@ def write_columns(
         message.locations.MergeFromString(table)
         message.location = _column(found.location, number)
         _write_columns(message, found, placed(found, question, module, count), None, number)
-    elif len(found) <= PLAIN_PYTHON_ANSWERS and module is None:
+    elif len(found) <= PLAIN_PYTHON_ANSWERS and module is None and number is None:
         _write_few(message, found)
     else:
         part, renumbered = subset(found.locations, found.location)
         write_table(message.locations, part)
-        if number is None:
-            message.location = pack_taken(renumbered, found.location)
-        else:
-            message.location = pack_taken(renumbered[found.location], number)
+        message.location = _taken(renumbered, found.location, number)
         _write_columns(message, found, placed(found, question, module, count), renumbered, number)
 
 
 def _column(values: NDArray[Any], number: U32 | None) -> bytes:
     """A column of one value an answer, or of that of the answer that each query has the ``number`` of."""
     return pack(values) if number is None else pack_taken(values, number)
+
+
+def _taken(table: NDArray[Any], numbers: U32, number: U32 | None) -> bytes:
+    """The column ``table[numbers]``, as ``_column``."""
+    return pack_taken(table, numbers) if number is None else pack_taken(table[numbers], number)
 
 
 def _write_columns(
@@ -267,7 +269,7 @@ def _write_place(
 ) -> None:
     """The column of places."""
     if placement.of_answer is not None:
-        message.place = _column(placement.number[placement.of_answer], number)
+        message.place = _taken(placement.number, placement.of_answer, number)
     elif placement.key is Key.ORIGIN:
         message.place, message.place_by_origin = pack(placement.number), True
     else:
