@@ -19,6 +19,8 @@ OF_THE_SYSTEM = re.compile(
     r"warning: Error disabling address space randomization|\[Thread debugging using libthread_db|Using host libthread_db"
 )
 """What gdb says of the system that it runs on."""
+LLDB_EVENT = re.compile(r"Process \S+ exited with status")
+"""What LLDB's event thread prints: it may be too late where LLDB is told to quit next."""
 Said = list[tuple[str, list[str]]]
 """What was typed, and the lines that were printed next; the first is what came before."""
 
@@ -56,6 +58,11 @@ def is_as_shown(line: str, shown: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, shown.split("…"))), line) is not None
 
 
+def without_events(said: Said) -> Said:
+    """A session of LLDB without what its event thread prints."""
+    return [(typed, [line for line in lines if not LLDB_EVENT.match(line)]) for typed, lines in said]
+
+
 def compare(shown: Said, printed: Said) -> None:
     for (typed, expected), (given, found) in zip_longest(shown, printed, fillvalue=("", [])):
         assert is_as_shown(given, typed), f"{given!r} was typed in place of {typed!r}"
@@ -91,4 +98,5 @@ def test_lldb_prints_what_the_page_shows(shell: Shell) -> None:
     if any(each in printed for each in ("ptrace", "failed to launch", "Cannot launch", "attach failed")):
         untraceable(printed)
     said = session(printed.splitlines(), "(lldb) ")
-    compare(shown, [each for each in said if not each[0].startswith("settings set")])
+    asked = [each for each in said if not each[0].startswith("settings set")]
+    compare(without_events(shown), without_events(asked))
