@@ -153,7 +153,7 @@ def _compiler() -> str:
 
 
 def _compile(command: Sequence[str]) -> None:
-    from symd.system.process.tool import run_tool, tool_error  # noqa: PLC0415 - 9 of the 110 ms that a program waits for symd run: libraries are built once
+    from symd.system.process.run import run_tool, tool_error  # noqa: PLC0415 - 9 of the 110 ms that a program waits for symd run: libraries are built once
 
     ended = run_tool(command, ProcessLimits(COMPILE_SECONDS, _MEMORY, _ANSWER_BYTES), hint=_HINT)
     if ended.ending.status != 0 or ended.ending.signal:

@@ -33,7 +33,7 @@ from symd.server.tracing import tracing
 from symd.server.workers import Workers
 from symd.store import ModuleStore, Store
 from symd.store.shared import shared_urls
-from symd.system import temporary_folders
+from symd.system import private_files
 from symd.system.process.starter import Starter
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _store(config: Config) -> ModuleStore:
 
 def _recover(engine: Engine) -> None:
     """Finish, or clear away, what daemons that were killed had begun."""
-    removed = temporary_folders.sweep()
+    removed = private_files.sweep()
     if removed:
         log.info("removed %d folders of drivers and tools whose daemon was killed", removed)
     try:

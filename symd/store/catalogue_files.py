@@ -17,8 +17,7 @@ from pathlib import Path
 
 from symd.errors import StoreUnavailable
 from symd.store.files import disk
-from symd.system.private_files import open_to_write, temp_dir
-from symd.system.temporary_folders import make_temporary_folder
+from symd.system.private_files import make_temporary_folder, open_to_write, temp_dir
 
 
 class OpenedPath:

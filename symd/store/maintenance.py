@@ -29,8 +29,7 @@ from symd.store.folder import StorePaths, check_owner, look
 from symd.store.inspection import FindingKind, Progress, StoreFinding, inspect
 from symd.store.removed_files import sweep_leftovers
 from symd.store.store import Store
-from symd.system.private_files import new_file
-from symd.system.temporary_folders import make_temporary_folder
+from symd.system.private_files import make_temporary_folder, new_file
 
 _OPENING: Final = 256 << 10
 """Free bytes with which a catalogue can be opened, and rows removed."""

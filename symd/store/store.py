@@ -44,8 +44,7 @@ from symd.store.housekeeping import Housekeeping
 from symd.store.recovery import Recovery, add_row, adopt, prepared, recover
 from symd.store.removed_files import RemovedFiles, removing, sweep_leftovers
 from symd.store.writability import FolderWritability
-from symd.system.private_files import temp_dir
-from symd.system.temporary_folders import make_temporary_folder
+from symd.system.private_files import make_temporary_folder, temp_dir
 
 log = logging.getLogger("symd.store")
 

@@ -39,7 +39,6 @@ ALLOWED = {
     ("store/recovery.py", "path.chmod"): "its owner's rights, which a copy lost",
     ("store/files.py", "path.chmod"): "FOLDER_MODE",
     ("store/files.py", "below.chmod"): "FOLDER_MODE",
-    ("system/temporary_folders.py", "Path(entry.path).chmod"): "0700, to remove what is in it",
     ("capture/run_folder.py", "path.chmod"): "root's program may become any user, who has to get in (let_in)",
     ("capture/native_build.py", "partial.chmod"): "FILE_MODE, of what a compiler made",
     ("capture/injected/symd_capture.py", "os.O_CREAT"): ALONE,

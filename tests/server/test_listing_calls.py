@@ -171,7 +171,7 @@ def test_large_files_are_left_out_and_many_names_are_asked_for_in_parts(both, co
     assert client.sources(digest, ["/tmp/symd-opencl/raycast.cl"])[0].text is not None
     monkeypatch.setattr("symd.client.FILES", 2)
     assert [each.file for each in client.sources(digest, list("abcde"))] == list("abcde")
-    monkeypatch.setattr("symd.rpc.wire.sources.FILES", 1)
+    monkeypatch.setattr("symd.rpc.wire.listings.FILES", 1)
     with pytest.raises(LimitExceeded):
         client.sources(digest, ["a", "b"])
 

@@ -13,7 +13,7 @@ from symd.model.cores import CoreDump
 from symd.model.line_tables import CodePart, LineLevel, LineTable, Listing, RowsInParts
 from symd.model.texts import utf8_size
 from symd.model.waiting import waited_for
-from symd.rpc.wire import cores, line_tables, listings, names, sources, variables
+from symd.rpc.wire import cores, line_tables, listings, modules, variables
 from symd.rpc.wire.failures import to_status
 from symd.server.answering import method
 from symd.server.batches import ResponseSizeLimit, answer, check_columns, reply_from_index_file, reply_from_open_index
@@ -100,11 +100,11 @@ def _ptx(
 
 
 def find_names(service: ServiceContext, request: FindNamesRequest, call: Call) -> FindNamesResponse:
-    digest, wanted, path = names.from_request(request)
+    digest, wanted, path = modules.from_names_request(request)
     with while_waited_for(call, service.config.limits):
         found = service.engine.names(digest, wanted, path)
     of = f"{digest}/names/{path}/{wanted.match:d}/{sorted(wanted.kinds)}/{wanted.pattern}"
-    items, token = slice_page(found, of, request.page_size, request.page_token, names.to_item)
+    items, token = slice_page(found, of, request.page_size, request.page_token, modules.to_named_item)
     return FindNamesResponse(items=items, next_page_token=token)
 
 
@@ -147,7 +147,7 @@ def _made(service: ServiceContext, request: GetListingRequest, call: Call) -> li
 
 def read_sources(service: ServiceContext, request: ReadSourcesRequest, call: Call) -> Iterator[ReadSourcesResponse]:
     """What the module carries, and the files that this daemon was allowed to read."""
-    digest, files, path = sources.from_request(request)
+    digest, files, path = listings.from_sources_request(request)
     on_disk = DiskSources(service.config)
     texts = service.work_queues[Work.LARGE].run_for(call, partial(service.engine.sources, digest, files, path))
     service.flight.keep(call, sum(utf8_size(each.text) for each in texts))
@@ -156,7 +156,7 @@ def read_sources(service: ServiceContext, request: ReadSourcesRequest, call: Cal
         size = utf8_size(found.text)
         from_disk = 0 if found is source else size
         with service.flight.holding(call.client, from_disk):
-            yield from _in_turn(service, call, size, sources.to_chunks(found))
+            yield from _in_turn(service, call, size, listings.to_source_chunks(found))
 
 
 def _in_turn(service: ServiceContext, call: Call, size: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
