@@ -48,7 +48,7 @@ class Limits(NamedTuple):
     """Indexes kept open together; the least recently used are closed."""
     store_size: int = 65536 * MIB
     """Modules and their indexes in the store, together; beyond it the least recently used are removed
-    (``store.eviction``)."""
+    (``store.budgets``)."""
     cache_size: int = 16384 * MIB
     """Modules and indexes of an object storage that are kept on this machine, together; beyond it the least recently
     used are removed."""

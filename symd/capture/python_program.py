@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
+from symd.capture import Sink
 from symd.capture.injected.symd_after_import import AfterImport
 from symd.capture.injected.symd_capture import FOUND, LOADED, Handover, Tell, Told, TritonHooks
 from symd.capture.process import RunningProcess
-from symd.capture.sink import Sink
 from symd.errors import InvalidInput, SymdError
 from symd.model.captures import (
     CaptureApi,

@@ -32,11 +32,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from symd.capture import Sink
 from symd.capture.others_files import UNKNOWN_USER, is_trusted, opened_for
 from symd.capture.process import image_number
 from symd.capture.records import Record, RecordEvents, RecordKind, parse_record, time_of
 from symd.capture.run_folder import RunFolder, listen, written_at
-from symd.capture.sink import Sink
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, PermissionDenied, SymdError
 from symd.formats.containers import uri

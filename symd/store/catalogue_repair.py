@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.errors import DataLoss
+from symd.store.budgets import moment
 from symd.store.catalogue import (
     LOCK,
     MIGRATIONS,
@@ -36,7 +37,6 @@ from symd.store.catalogue import (
     successor,
     translated,
 )
-from symd.store.eviction import moment
 from symd.store.files import IncomingFile, disk, locked, make_folder, sync_folder
 from symd.store.folder import StorePaths
 from symd.system.private_files import new_file

@@ -328,7 +328,7 @@ def without_room_to_sort(connection: sqlite3.Connection) -> None:
 def test_the_copy_is_in_the_temporary_folder_where_shared_memory_is_not_to_be_had(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("symd.store.catalogue_files._SHARED_MEMORY", small_disk)
+    monkeypatch.setattr("symd.store.connection._SHARED_MEMORY", small_disk)
     root = small_disk / "store"
     with Store(root) as store:
         old = store.put(b"old")

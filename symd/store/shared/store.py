@@ -23,10 +23,9 @@ from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
-from symd.store.budgets import bytes_of_index, bytes_of_module
+from symd.store.budgets import Evicted, RemoveFile, bytes_of_index, bytes_of_module, chosen, note_evictions
 from symd.store.catalogued import Attempt, Figures, ModuleStore
 from symd.store.connection import Connection
-from symd.store.eviction import Evicted, RemoveFile, chosen, note_evictions
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sha256_of, sweep
 from symd.store.shared.advisory_locks import BUILDING, STORING, AdvisoryLocks, HeldLock
 from symd.store.shared.catalogue import PostgresCatalogue
