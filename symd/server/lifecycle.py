@@ -21,10 +21,9 @@ from symd.api import Host
 from symd.capture.drivers import grab
 from symd.engine.engine import Engine
 from symd.errors import SymdError
-from symd.model.rights import rights_text
 from symd.query.disasm import disassemble
 from symd.server.authentication import audit_eviction
-from symd.server.config import Config, ListenConfig
+from symd.server.config import Config, ListenConfig, rights_text
 from symd.server.listening import UNIX, GrpcServer, listening
 from symd.server.metrics import Metrics
 from symd.server.own_process import frequent_thread_switches, heap_trimmed, pinned_to_one_cpu

@@ -31,7 +31,7 @@ ALLOWED = {
     ("server/certificates.py", "open"): NONE,
     ("server/access_file.py", "os.fchmod"): f"the mode of the access file that is replaced; {NAMED}",
     ("server/listening.py", "given.chmod"): "0660, for --socket-group",
-    ("server/http/hosts.py", "listener.bind"): NOT_A_PATH,
+    ("rpc/addresses.py", "listener.bind"): NOT_A_PATH,
     ("store/shared/cached_files.py", "os.link"): "another name of a private file",
     ("store/catalogue.py", "sqlite3.connect"): NONE,
     ("store/catalogue_repair.py", "sqlite3.connect"): "in memory",
