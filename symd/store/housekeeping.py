@@ -30,11 +30,10 @@ from symd.errors import StoreUnavailable, SymdError
 from symd.model.identities import Digest
 from symd.store.budgets import Usage
 from symd.store.catalogue import Catalogue, newest
-from symd.store.catalogue_repair import fault_of, finish_replacing, keep_copy, replace_catalogue
 from symd.store.files import LOCK_SECONDS, IncomingFile, disk
 from symd.store.folder import StorePaths, look
 from symd.store.module_log import REMOVED, ModuleLog, Removals, digests_of_rows
-from symd.store.recovery import adopt, recover
+from symd.store.recovery import adopt, fault_of, finish_replacing, keep_copy, recover, replace_catalogue
 
 log = logging.getLogger("symd.store")
 

@@ -33,7 +33,6 @@ from symd.store.budgets import (
     unlink,
 )
 from symd.store.catalogue import Catalogue, is_locked, newest
-from symd.store.catalogue_repair import check, finish_replacing, replace_catalogue
 from symd.store.catalogued import Attempt, Figures, ModuleStore
 from symd.store.connection import Connection
 from symd.store.files import (
@@ -50,7 +49,7 @@ from symd.store.files import (
 )
 from symd.store.folder import StorePaths, check_private
 from symd.store.housekeeping import FolderWritability, Housekeeping
-from symd.store.recovery import Recovery, add_row, adopt, prepared, recover
+from symd.store.recovery import Recovery, add_row, adopt, check, finish_replacing, prepared, recover, replace_catalogue
 from symd.store.removed_files import RemovedFiles, removing, sweep_leftovers
 from symd.system.private_files import make_temporary_folder, temp_dir
 

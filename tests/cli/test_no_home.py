@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture import native_build
-from symd.capture.native_build import OPENCL_LAYER, library
+from symd.capture import ways
+from symd.capture.ways import OPENCL_LAYER, library
 from symd.cli import captures_destination
 from symd.cli.doctor import daemon_report
 from symd.config import default_server, default_socket, default_store
@@ -107,7 +107,7 @@ def test_a_run_keeps_its_captures_in_a_temporary_folder(tmp_path: Path) -> None:
 
 
 def test_libraries_are_built_in_the_run_s_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symd.capture.native_build._NATIVE", _native_without_prebuilt(tmp_path))
+    monkeypatch.setattr("symd.capture.ways._NATIVE", _native_without_prebuilt(tmp_path))
     assert library(OPENCL_LAYER, tmp_path / "run").is_relative_to(tmp_path / "run")
     with pytest.raises(FailedPrecondition, match="no home folder"):
         library(OPENCL_LAYER)
@@ -116,6 +116,6 @@ def test_libraries_are_built_in_the_run_s_own_folder(tmp_path: Path, monkeypatch
 def _native_without_prebuilt(tmp_path: Path) -> Path:
     folder = tmp_path / "native"
     folder.mkdir()
-    for each in native_build._NATIVE.glob("*.[ch]"):
+    for each in ways._NATIVE.glob("*.[ch]"):
         (folder / each.name).write_bytes(each.read_bytes())
     return folder

@@ -26,10 +26,10 @@ from symd.model.contexts import Alias
 from symd.model.identities import Digest
 from symd.store import Store, budgets, rows
 from symd.store.catalogue import Catalogue, newest, opens_in_place
-from symd.store.catalogue_repair import replace_catalogue
 from symd.store.files import incoming_name
 from symd.store.folder import StorePaths
 from symd.store.inspection import inspect
+from symd.store.recovery import replace_catalogue
 from symd.store.removed_files import RemovedFiles
 from tests.read_only_mount import make_writable, read_only_mount
 from tests.small_disk import small_disk

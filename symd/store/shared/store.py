@@ -27,11 +27,10 @@ from symd.store.budgets import Evicted, RemoveFile, bytes_of_index, bytes_of_mod
 from symd.store.catalogued import Attempt, Figures, ModuleStore
 from symd.store.connection import Connection
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sha256_of, sweep
-from symd.store.shared.advisory_locks import BUILDING, STORING, AdvisoryLocks, HeldLock
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.housekeeping import SharedHousekeeping, SharedWritability
 from symd.store.shared.object_storage import FileCache, is_of_module
-from symd.store.shared.postgresql import PostgresDatabase
+from symd.store.shared.postgresql import BUILDING, STORING, AdvisoryLocks, HeldLock, PostgresDatabase
 
 log = logging.getLogger("symd.store")
 
