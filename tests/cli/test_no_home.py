@@ -6,6 +6,7 @@ import os
 import pwd
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,10 +52,18 @@ def test_what_looks_there_says_what_to_set(run: Run, command: tuple[str, ...], c
     assert outcome.err.startswith(f"symd: {SAID}{os.geteuid()} (set HOME or XDG_CACHE_HOME to a folder ")
 
 
-def test_a_home_that_is_no_path_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: f"~/.cache/{name}")  # as older ones answer
+@pytest.mark.parametrize("home", ["", "here", "~"])
+def test_a_home_that_is_no_absolute_path_is_none(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     with pytest.raises(FailedPrecondition, match="no home folder"):
         default_store()
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir="/home/me"))
+    assert default_store() == Path("/home/me/.cache/symd/store")
+    monkeypatch.setenv("HOME", "/home/you")
+    assert default_store() == Path("/home/you/.cache/symd/store")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert default_store() == Path("/cache/symd/store")
 
 
 def test_verbs_that_need_none_answer(run: Run) -> None:
