@@ -15,7 +15,7 @@ import click
 from symd.cli.options import first_example
 from symd.errors import SymdError
 from symd.model.addresses import is_place
-from symd.model.texts import alike
+from symd.system.messages import alike
 
 _PROFILE_VERBS = ("profile", "hot", "record")
 """Verbs of which other tools have some that start a program and sample it."""

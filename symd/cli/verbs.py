@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from symd.model.addresses import is_number
-from symd.model.texts import alike
+from symd.system.messages import alike
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("info", "Show what is inside files, at any depth of nesting."),
