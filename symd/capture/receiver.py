@@ -39,7 +39,7 @@ from symd.capture.run_folder import RunFolder, listen, written_at
 from symd.capture.sink import Sink
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, PermissionDenied, SymdError
-from symd.formats.containers import uri
+from symd.formats.containers import file_part
 from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 
 _log: Final = logging.getLogger("symd.capture")
@@ -392,7 +392,9 @@ class Receiver:
         the URI and reading raise, Malformed for other bytes."""
         from symd.capture.program_files import is_device_code, opened, read_part  # noqa: PLC0415 - 5 ms of the 110 that a program waits for symd run
 
-        data = read_part(uri.parse(source), self._limits, opened if is_trusted(user) else partial(opened_for, user))
+        data = read_part(
+            file_part.parse_uri(source), self._limits, opened if is_trusted(user) else partial(opened_for, user)
+        )
         if not is_device_code(data):
             raise Malformed("what it names is not device code", where="captured record")
         return data

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from symd.errors import Malformed, SymdError
-from symd.formats.containers import uri as uris
+from symd.formats.containers import file_part as uris
 from symd.model.answers import Reason
 from symd.model.json.answers import frames_text
 from symd.profiles import json_text

@@ -22,7 +22,7 @@ from symd.debuginfo import layout
 from symd.debuginfo.dwarf.call_frames import CallFrames, FrameAddress
 from symd.debuginfo.relocation import SCHEMES
 from symd.errors import Malformed
-from symd.formats.containers.intel.targets import product_core
+from symd.formats.containers.intel import product_core
 from symd.model.code import CodeObject, Vendor
 from symd.model.variables import LocationPiece, VariableLocation
 
