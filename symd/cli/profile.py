@@ -37,7 +37,7 @@ from symd.engine.files.listing_sources import allowed_folders, unused_rules, wit
 from symd.engine.files.module import open_symbolizer
 from symd.errors import BadQuery, InvalidInput, SymdError
 from symd.formats.containers import compressed_file, identify
-from symd.formats.containers import file_part as uris
+from symd.formats.containers.file_part import parse_uri
 from symd.model.sources import PathRule
 from symd.profiles import Converted, NamedModule, Report, gzipped
 from symd.profiles.exports import EXPORTS
@@ -209,7 +209,7 @@ class ProfileFiles:
 
     def read(self, uri: str) -> bytes:
         """The bytes of a code object. Raises BadQuery, Unsupported (memory://) and InvalidInput."""
-        named = uris.parse(uri)
+        named = parse_uri(uri)
         try:
             path = Path(named.path).resolve()
         except (OSError, RuntimeError, ValueError) as error:

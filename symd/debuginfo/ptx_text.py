@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.layout import LinearLayout
-from symd.debuginfo.relocation import PTX_LINES, cuda
+from symd.debuginfo.relocation import PTX_LINES, LinearLayout, cuda
 from symd.model.code import CodeObject, Section
 
 TEXT = ".nv_debug_ptx_txt"

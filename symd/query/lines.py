@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from symd.debuginfo import layout, ptx_lines
-from symd.debuginfo.ptx_lines import PtxLines
+from symd.debuginfo import embedded_sources
+from symd.debuginfo.embedded_sources import PtxLines
+from symd.debuginfo.relocation import linear_layout
 from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
@@ -143,7 +144,7 @@ def ptx_tables(objects: Sequence[CodeObject], path: str | None) -> Iterator[Line
 def ptx_table(code: CodeObject) -> LineTable | None:
     """The table with the text of each PTX line; None when the code object has no such level. ``file`` is the name of
     the section that holds the PTX. Raises Malformed, Unsupported."""
-    lines = ptx_lines.read(code, layout.assign(code))
+    lines = embedded_sources.read(code, linear_layout(code))
     if lines is None or not len(lines.rows):
         return None
     return _Table(code, lines).made()

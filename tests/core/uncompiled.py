@@ -14,7 +14,6 @@ from unittest.mock import patch
 
 import symd.core
 from symd.debuginfo import (
-    block_ranges,
     folded_sequences,
     line_table_texts,
     one_address,
@@ -78,8 +77,8 @@ def without_compiled_core() -> Iterator[None]:
         (units, "UnitParameters", read.range_lists.UnitParameters),
         (units, "UnitReader", core["unit_headers"].UnitReader),
         *((module, "LineHeaderReader", core["line_header"].LineHeaderReader) for module in (lines, line_table_texts)),
-        (block_ranges, "core", core["block_ranges"]),
-        (block_ranges, "RangeRows", read.range_lists.RangeRows),
+        (units, "core", core["block_ranges"]),
+        (units, "RangeRows", read.range_lists.RangeRows),
         (columns, "core", core["scopes"]),
         *((module, "core", core["function_lines"]) for module in (folded_sequences, lines)),
         *(

@@ -12,7 +12,7 @@ from typing import Any
 
 from symd.config import Limits
 from symd.core import attribute_records, kernel_maps
-from symd.debuginfo.slim import joined, slim
+from symd.debuginfo.separate_files import joined, slim
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
 from symd.formats.containers import bounded_yaml, file_part, host_elf

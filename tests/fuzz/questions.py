@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from symd.config import Limits
-from symd.debuginfo import slim
+from symd.debuginfo import separate_files
 from symd.engine.reading.opened_module import OpenedModule
 from symd.errors import NotFound, SymdError
 from symd.formats.budget import Budget
@@ -56,7 +56,7 @@ class BadRefusal(AssertionError):
 def ask_everything(data: bytes) -> bool:
     """Whether the bytes were taken as a module. Raises whatever is not a fitting refusal."""
     _try(lambda: check(data))
-    _try(lambda: slim.slim(data, Budget(LIMITS)))
+    _try(lambda: separate_files.slim(data, Budget(LIMITS)))
     _try(lambda: _written_queries(data))
     index = _try(lambda: Index(build_index(data, LIMITS)))
     if index is None:

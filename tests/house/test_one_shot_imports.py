@@ -52,9 +52,7 @@ NEVER = (
     ),
     *(
         "symd.debuginfo.variables",
-        "symd.debuginfo.block_ranges",
         "symd.debuginfo.embedded_sources",
-        "symd.debuginfo.ptx_lines",
     ),
     *(
         "symd.query.function_names",

@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
-from symd.debuginfo.dwarf import forms
+from symd.debuginfo.dwarf import At, Form, Tag, forms
 from symd.debuginfo.dwarf.columns import DieRanges, read_dies
-from symd.debuginfo.dwarf.constants import At, Form, Tag
 from symd.debuginfo.dwarf.forms import Abbreviation, Cursor, ValueLayout
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
 from symd.debuginfo.dwarf.units import Unit, Units

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.debuginfo.dwarf.constants import Tag
+from symd.debuginfo.dwarf import Tag
 from symd.debuginfo.text_ranges import disjoint_pieces
 from symd.debuginfo.variables.dies import Die, DieReader
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
-from symd.debuginfo.dwarf.constants import At, Tag
+from symd.debuginfo.dwarf import At, Tag
 from symd.debuginfo.dwarf.variable_constants import NAMED_LANGUAGES, Lang
 from symd.debuginfo.variables.dies import Die, DieReader
 

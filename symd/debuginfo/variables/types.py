@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from symd.debuginfo.dwarf import forms
-from symd.debuginfo.dwarf.constants import At, Tag
+from symd.debuginfo.dwarf import At, Tag, forms
 from symd.debuginfo.dwarf.forms import Cursor
 from symd.debuginfo.dwarf.variable_constants import Ate, Op
 from symd.debuginfo.variables.dies import Die, DieReader, Value

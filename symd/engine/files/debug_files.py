@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symd.config import Limits
-from symd.debuginfo import dwo, slim
+from symd.debuginfo import separate_files
 from symd.engine.files.input import AllowedFiles, comes_to_an_end, is_below, read_input, say_left_out
 from symd.errors import HashMismatch, NoDebugData, SymdError, Unsupported
 from symd.formats import containers, elf
@@ -125,7 +125,7 @@ def _joined(data: bytes, path: str, checksum: int | None, limits: Limits, allowe
     if not amdgpu.claims(debug):
         return None
     try:
-        return slim.joined(data, debug, Budget(limits, len(data) + len(debug)))
+        return separate_files.joined(data, debug, Budget(limits, len(data) + len(debug)))
     except (HashMismatch, NoDebugData, Unsupported):
         return None
     except SymdError as error:
@@ -200,7 +200,7 @@ class _Search:
         contents = [self._content(path) for path in paths]
 
         try:
-            return dwo.with_dwo(data, contents, self._budget(data, *contents)) if contents else data
+            return separate_files.with_dwo(data, contents, self._budget(data, *contents)) if contents else data
         except SymdError as error:
             raise error.prefix_where(", ".join(map(str, paths))) from None
 
@@ -240,7 +240,7 @@ class _Search:
         for path in self._paths_for(code):
             with suppress(HashMismatch):
                 try:
-                    dwo.check_same_build(code, self._content(path), self._budget(code, self._content(path)))
+                    separate_files.check_same_build(code, self._content(path), self._budget(code, self._content(path)))
                 except HashMismatch:
                     raise
                 except SymdError as error:
@@ -253,7 +253,7 @@ class _Search:
 
     def _paths_for(self, code: bytes) -> list[Path]:
         try:
-            units = dwo.skeletons(code, self._budget(code))
+            units = separate_files.skeletons(code, self._budget(code))
         except SymdError:
             return []  # its next reader reports what is wrong with it
         if not units:

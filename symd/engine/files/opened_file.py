@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from symd.config import Limits
-from symd.debuginfo import dwo
+from symd.debuginfo import separate_files
 from symd.engine.files.debug_files import debug_files, has_split_files
 from symd.engine.files.file_notices import working
 from symd.engine.files.gc_control import gc_frozen
@@ -65,7 +65,7 @@ def is_large(file: str, limits: Limits) -> bool:
             return False
         try:
             if amdgpu.claims(data):
-                return not (dwo.skeletons(data, Budget(limits, size)) or debug_files(data, file, limits))
+                return not (separate_files.skeletons(data, Budget(limits, size)) or debug_files(data, file, limits))
             return not (host_elf.claims(data) and kpack.reference(elf.parse(data, Budget(limits, size))))
         except SymdError:
             return True  # its next reader reports what is wrong with it

@@ -10,7 +10,7 @@ import pytest
 
 from symd.config import Limits
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.relocation import LinearLayout
 from symd.debuginfo.variables import visible
 from symd.engine.reading import opened_module
 from symd.engine.reading.opened_module import ModuleFile, OpenedModules
