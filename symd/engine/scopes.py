@@ -18,7 +18,7 @@ from symd.model.addresses import ByDevice, Query
 from symd.model.answers import Answer, Reason
 from symd.model.contexts import DevicePlace
 from symd.model.variables import InScope, Visible
-from symd.query.code_ranges import CodeFinder
+from symd.query.code_spans import CodeFinder
 from symd.query.symbolize import symbolize_one
 from symd.query.variables import in_scope, place_to_read
 

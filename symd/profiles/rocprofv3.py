@@ -22,7 +22,7 @@ from symd.formats.containers.file_part import parse_uri
 from symd.model.answers import Reason
 from symd.model.json.answers import frames_text
 from symd.profiles import json_text
-from symd.profiles.address_batch import AddressBatch, ResolvedAddress
+from symd.profiles.addresses import AddressBatch, ResolvedAddress
 from symd.profiles.json_text import Edit, JsonCursor, Span
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver

@@ -1,4 +1,4 @@
-"""Names for inlined calls that the debug data of Python's compilers leaves without one (``index.unnamed_calls``): that
+"""Names for inlined calls that the debug data of Python's compilers leaves without one (``index.functions``): that
 of the ``def`` around the frame's line, if the source is at hand. Python's own tokenizer reads the source, because its
 parser can be made to crash by untrusted text.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.index.unnamed_calls import with_all_inside
+from symd.index.functions import with_all_inside
 from symd.model.answers import Answer, Answers, Frame, Reason
 from symd.model.code import PYTHON_SUFFIX
 

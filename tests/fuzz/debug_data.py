@@ -43,7 +43,7 @@ from symd.formats.spirv_rules import check
 from symd.model.code import CodeObject, DebugScheme, RelocationScheme, Section, Vendor
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import ObjectPath
-from symd.query.lines import ptx_table
+from symd.query.line_tables import ptx_table
 from symd.query.source_text import from_module
 from tests.core.plain_values import plain
 from tests.core.uncompiled import uncompiled, without_compiled_core

@@ -33,7 +33,7 @@ from symd.model.columns import U64
 from symd.model.names import Match, NameQuery
 from symd.model.variables import Visible
 from symd.query.breakpoints import locate
-from symd.query.lines import lines, ptx_table
+from symd.query.line_tables import lines, ptx_table
 from symd.query.names import find_names
 from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize, symbolize_column
