@@ -16,10 +16,10 @@ from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
 from symd.cores import DumpContents, with_frames
 from symd.cores.answering import CoreAnswering, KeptCode
-from symd.engine.contexts.memory import LoadedPlaces, code_at
+from symd.engine.contexts import LoadedPlaces, code_at
 from symd.engine.contexts.verbs import StoredAliases, StoredContexts
 from symd.engine.contexts.watches import Watcher, checked_apis
-from symd.engine.indexes import IndexManager
+from symd.engine.indexes.indexes import IndexManager
 from symd.engine.reading.questions import (
     CallFrameData,
     CodeIdentities,

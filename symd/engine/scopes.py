@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from symd.api import ServedContextVerbs
-from symd.engine.indexes import IndexManager
+from symd.engine.indexes.indexes import IndexManager
 from symd.engine.reading.questions import VariablesAt
 from symd.errors import OF_ONE_MODULE, ModuleNotFound, ObjectNotFound, SymdError
 from symd.model.addresses import ByDevice, Query

@@ -6,7 +6,7 @@ import pytest
 
 from symd.config import Limits
 from symd.debuginfo import separate_files
-from symd.engine.files.debug_files import with_dwo_files
+from symd.engine.files.companion_files import with_dwo_files
 from tests import tools
 from tests.builders.elf import Section, build_elf
 from tests.formats.containers.amd import objects

@@ -12,7 +12,7 @@ import numpy as np
 
 from symd.config import Limits
 from symd.debuginfo import separate_files
-from symd.engine.reading.opened_module import OpenedModule
+from symd.engine.reading import OpenedModule
 from symd.errors import NotFound, SymdError
 from symd.formats.budget import Budget
 from symd.formats.spirv_rules import check

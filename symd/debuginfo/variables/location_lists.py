@@ -24,7 +24,7 @@ from symd.debuginfo.dwarf.units import Listed, Unit, Units, outside_of_functions
 from symd.debuginfo.dwarf.variable_constants import GnuLle, Lle
 from symd.debuginfo.relocation import LinearLayout
 from symd.debuginfo.text_ranges import text_spans
-from symd.debuginfo.variables.dies import DieReader, Value
+from symd.debuginfo.variables import DieReader, Value
 from symd.errors import LimitExceeded, Malformed
 from symd.model.debug_info import TextSpans
 

@@ -17,7 +17,7 @@ from symd.debuginfo.dwarf.lines import FilePaths, ListedFiles
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Unit, read_units
 from symd.debuginfo.relocation import linear_layout, relocated
-from symd.debuginfo.variables.dies import Die, DieReader
+from symd.debuginfo.variables import Die, DieReader
 from symd.debuginfo.variables.expression import Evaluations
 from symd.debuginfo.variables.locations import Locator
 from symd.debuginfo.variables.registers import RegisterWidths, frame_divisor

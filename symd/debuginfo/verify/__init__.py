@@ -15,7 +15,7 @@ from symd.debuginfo.dwarf.columns import read_lines, read_scopes
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Units, read_units
 from symd.debuginfo.relocation import linear_layout, relocated
-from symd.debuginfo.variables.dies import DieReader
+from symd.debuginfo.variables import DieReader
 from symd.debuginfo.verify import comparison, second_opinion
 from symd.debuginfo.verify.comparison import (
     Deviation,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, Protocol, TypeVar
 from symd.config import Limits
 from symd.cores import call_frame_section, identity_of, shared
 from symd.debuginfo.variables.registers import frame_addresses
-from symd.engine.reading.opened_module import ModuleFile, OpenedModule, OpenedModules
+from symd.engine.reading import ModuleFile, OpenedModule, OpenedModules
 from symd.errors import Malformed, NotFound, StoreUnavailable
 from symd.formats import elf
 from symd.formats.budget import Budget

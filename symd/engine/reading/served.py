@@ -22,8 +22,7 @@ import numpy as np
 
 from symd.config import Limits
 from symd.cores import CodeIdentity, MemoryWindow, SharedFrames, StoppedCore, TextPlace, WaveMemory, WaveRegisters
-from symd.engine.reading import questions
-from symd.engine.reading.opened_module import ModuleFile, OpenedModules
+from symd.engine.reading import ModuleFile, OpenedModules, questions
 from symd.engine.reading.questions import MakeIndex, WorkerRequest, WriteObject
 from symd.errors import DataLoss
 from symd.model import addresses, answers, code, cores, line_tables, sources, variables
