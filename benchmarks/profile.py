@@ -14,7 +14,7 @@ from symd import index
 from symd.config import Limits
 from symd.debuginfo import reading
 from symd.engine.engine import Engine
-from symd.engine.files.gc_control import gc_paused
+from symd.engine.files import gc_paused
 from symd.formats import containers
 from symd.index.builder import DecodedObject
 from symd.index.lookup import search_index_file

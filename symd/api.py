@@ -312,8 +312,9 @@ class Symbolizer(Protocol):
         digest: ModuleName,
         part: ListingPart = WHOLE_MODULE,
     ) -> Iterator[Listing]:
-        """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``).
-        Those around a device address (``ByDevice``) are of the module that was there, and ``digest`` may then be ""."""
+        """The instructions with the frames that each comes from, code object by code object
+        (``symd.query.line_tables``). Those around a device address (``ByDevice``) are of the module that was there, and
+        ``digest`` may then be ""."""
         ...
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:

@@ -22,7 +22,7 @@ from pathlib import Path
 from symd import Client
 from symd.capture.daemon_sink import DaemonSink
 from symd.config import Limits
-from symd.engine.reading.opened_module import ModuleFile
+from symd.engine.reading import ModuleFile
 from symd.engine.reading.questions import InProcessReader, MakeIndex, ObjectBytes, Reader
 from symd.model.addresses import ByAddress, DeviceAddress, ObjectAddress
 from symd.model.breakpoints import Breakpoint, SourceLine

@@ -156,7 +156,7 @@ def null_headers(folder: Path) -> bytes:
 def packed(folder: Path) -> bytes:
     """All three steps, by this project."""
     from symd.config import Limits  # noqa: PLC0415 - the compilers' samples do not need the project
-    from symd.debuginfo.slim import slim  # noqa: PLC0415
+    from symd.debuginfo.separate_files import slim  # noqa: PLC0415
     from symd.formats.budget import Budget  # noqa: PLC0415
 
     return slim((folder / "v2-scale.co").read_bytes(), Budget(Limits())).data

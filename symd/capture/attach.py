@@ -23,7 +23,7 @@ from symd.config import Limits
 from symd.errors import SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers import uri
+from symd.formats.containers import file_part
 from symd.formats.containers.amd.core_state import LoadedObject, listed_names
 from symd.formats.elf.constants import EM_AMDGPU, EM_CUDA, PT_LOAD
 from symd.model.addresses import DeviceAddress
@@ -72,7 +72,7 @@ def loaded_objects(
 
 def _list_address(process: RunningProcess, mapping: MemoryMapping, limits: Limits, budget: Budget) -> int | None:
     """The address of ``_amdgpu_r_debug`` in the process; None if the runtime does not have it where it should."""
-    library = read_part(uri.CodeObjectUri(mapping.file), limits, lambda _: process.open_file(mapping))
+    library = read_part(file_part.CodeObjectUri(mapping.file), limits, lambda _: process.open_file(mapping))
     image = elf.parse(library, budget)
     table = image.by_name.get(".dynsym")
     symbols = image.symbols(table) if table else []
@@ -88,10 +88,10 @@ def _content(process: RunningProcess, name: str, limits: Limits) -> bytes | None
     """The bytes that a code object URI names, as the process sees them."""
     try:
         if name.startswith(_MEMORY):
-            address, size = uri.memory_range(name)
+            address, size = file_part.memory_range(name)
             data = process.read(address, size) if size <= limits.folder_bytes else b""
             return data if len(data) == size else None
-        return read_part(uri.parse(name), limits, process.open_path)
+        return read_part(file_part.parse_uri(name), limits, process.open_path)
     except (OSError, SymdError):
         return None
 

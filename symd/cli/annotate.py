@@ -26,7 +26,7 @@ from symd.engine.files.module import open_symbolizer
 from symd.engine.files.opened_file import LocalModule
 from symd.errors import InvalidInput, SymdError
 from symd.formats.containers import identify
-from symd.formats.containers.uri import parse as parse_uri
+from symd.formats.containers.file_part import parse_uri
 from symd.model.addresses import Query
 from symd.model.answers import Answer
 from symd.query.demangler import Demangler

@@ -17,7 +17,7 @@ from symd.errors import InvalidInput
 from symd.formats.containers import identify, spirv
 from symd.formats.containers.recognized import recognized
 from symd.formats.spirv_rules import CheckReport, Device, Violation, check
-from symd.formats.spirv_rules.device import PRODUCTS
+from symd.formats.spirv_rules.module import PRODUCTS
 from symd.model.code import CodeKind
 
 REFUSED = 1

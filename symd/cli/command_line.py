@@ -23,7 +23,7 @@ from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start import INTERRUPTED, end, version_text
 from symd.cli.verbs import BELOW, OTHERS, VERBS, in_order, no_option, no_verb, verb_of, verb_sections, without_verb
-from symd.engine.files.gc_control import gc_frozen
+from symd.engine.files import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError, UnknownFormat
 from symd.system.messages import complain, os_error_text
 

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, cast
 
 from symd.config import Limits
 from symd.debuginfo import reading
+from symd.engine.files import gc_frozen
 from symd.engine.files.file_notices import hints_name, working
-from symd.engine.files.gc_control import gc_frozen
 from symd.engine.files.input import called, check_no_module_name
-from symd.engine.files.large_file import mapped_file
-from symd.engine.files.opened_file import is_large, is_long
-from symd.engine.files.small_file import whole_file
+from symd.engine.files.opened_file import is_large, is_long, mapped_file, whole_file
 from symd.errors import SymdError
 from symd.formats.budget import DebugBudget
 from symd.formats.containers import ContainerUnpacker

@@ -17,7 +17,7 @@ from symd.cli.output import Branch, Style, printable, style_of, write_line, writ
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule, open_daemon_module
 from symd.errors import SymdError
-from symd.formats.containers.lazy import LazyMapping, PackedMapping, PackedRecords
+from symd.formats.containers.format import LazyMapping, PackedMapping, PackedRecords
 from symd.model.json import to_json
 from symd.model.json.modules import module_pieces
 from symd.model.names import Match, NameKind, NameQuery

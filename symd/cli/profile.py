@@ -37,9 +37,9 @@ from symd.engine.files.listing_sources import allowed_folders, unused_rules, wit
 from symd.engine.files.module import open_symbolizer
 from symd.errors import BadQuery, InvalidInput, SymdError
 from symd.formats.containers import compressed_file, identify
-from symd.formats.containers import uri as uris
+from symd.formats.containers.file_part import parse_uri
 from symd.model.sources import PathRule
-from symd.profiles import Converted, NamedModule, Report, gzipped
+from symd.profiles import Converted, NamedModule, Report, profile_format
 from symd.profiles.exports import EXPORTS
 from symd.profiles.placed import AddressPlaces, PlacedSamples, placed
 from symd.profiles.sample_tables.sample_files import named_file, named_module
@@ -209,7 +209,7 @@ class ProfileFiles:
 
     def read(self, uri: str) -> bytes:
         """The bytes of a code object. Raises BadQuery, Unsupported (memory://) and InvalidInput."""
-        named = uris.parse(uri)
+        named = parse_uri(uri)
         try:
             path = Path(named.path).resolve()
         except (OSError, RuntimeError, ValueError) as error:
@@ -308,7 +308,7 @@ def command(
     else:
         check_output_is_not_input((target,), files.paths)
         zipped = to is not None and target.endswith(".gz")
-        written = gzipped.compress(done.data) if zipped else done.data
+        written = profile_format.compress(done.data) if zipped else done.data
         write_file_or_stdout(target, written, hint="choose another OUT")
     if nothing and server is None and not as_json and is_matched:
         say_nothing_resolved(modules)
@@ -378,7 +378,7 @@ def _other_format(data: bytes, name: str | None, source: str, target: str, limit
     if to is None or (source != "-" and realpath(source) == realpath(target)):
         return None
     if name is None:
-        found = profiles.identify(gzipped.expand(data, limits) if gzipped.compressed(data) else data)
+        found = profiles.identify(profile_format.expand(data, limits) if profile_format.compressed(data) else data)
         name = None if found is None else found.NAME
     is_protobuf = name in ("otlp", "perfetto") and to == "pprof" and not target.lower().endswith(".pprof")
     return None if name in (None, to) or is_protobuf else to

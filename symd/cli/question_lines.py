@@ -17,7 +17,7 @@ import numpy as np
 
 from symd.cli.output import write_raw
 from symd.cli.process import read
-from symd.engine.files.gc_control import gc_paused
+from symd.engine.files import gc_paused
 from symd.errors import LimitExceeded
 from symd.model.columns import I64, U64
 

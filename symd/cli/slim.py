@@ -12,7 +12,7 @@ from symd.cli.module_objects import daemon_object, fetching_server_option, is_of
 from symd.cli.options import complete_files, example, json_option, limit_option, shown_anyway
 from symd.cli.output import check_output_is_not_input, write_json, write_line
 from symd.config import Limits
-from symd.debuginfo.slim import Slimmed, slim
+from symd.debuginfo.separate_files import Slimmed, slim
 from symd.engine.files.input import read_input
 from symd.errors import InvalidInput, SymdError, UnknownFormat, Unsupported
 from symd.formats.budget import Budget

@@ -32,8 +32,7 @@ from symd.cli.output import check_output_is_not_input, say_unused_rules, write_l
 from symd.cli.process import AWAKE_SECONDS
 from symd.cli.profile import samples_on, shown_profile_options
 from symd.config import Limits
-from symd.engine.files.demangled_names import demangled
-from symd.engine.files.listing_sources import allowed_folders, unused_rules, with_python_names
+from symd.engine.files.listing_sources import allowed_folders, demangled, unused_rules, with_python_names
 from symd.engine.files.module import kernel_names, open_module
 from symd.errors import NoDebugData
 from symd.model.names import Match, NameKind, NameQuery

@@ -219,7 +219,7 @@ def _names_as_written(
     own: _Rows, names: Any, written_names: Any, in_files: bytes, unnamed: Callable[[int, int], bool]
 ) -> array[int]:
     """The name of each row, which is as written where a row is said to be of the function around it: its compiler calls
-    whatever it inlines by that name (``symd.index.unnamed_calls``), so that names which are written for the same line
+    whatever it inlines by that name (``symd.index.functions``), so that names which are written for the same line
     in other functions are those of other functions too."""
     written = cython.declare(cython.const[cython.uint][::1])
     name = cython.declare(cython.uint[::1])

@@ -10,10 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from symd.cores import amd_waves
-from symd.cores.amd_callers import CallerFinder, Callers, CodeFrames, instructions_of
-from symd.cores.amd_waves import SavedWave
-from symd.cores.stopped import (
+from symd.cores import (
     MOST_REGISTER_BYTES,
     DumpedCode,
     LoadedImage,
@@ -21,10 +18,13 @@ from symd.cores.stopped import (
     StoppedCore,
     WaveMemory,
     WaveRegisters,
+    amd_waves,
     call_frame_section,
     functions_of,
     identity_of,
 )
+from symd.cores.amd_callers import CallerFinder, Callers, CodeFrames, instructions_of
+from symd.cores.amd_waves import SavedWave
 from symd.debuginfo.dwarf.call_frames import CallFrames
 from symd.errors import LimitExceeded, SymdError
 from symd.formats.budget import Budget

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from symd.cores import DumpedCode
 from symd.cores.amd_waves import SPACES, SavedWave, WaveReader
 from symd.cores.frame_expressions import FrameMemory, Location, NotInDump, contents, evaluate
-from symd.cores.stopped import DumpedCode
 from symd.debuginfo.dwarf.call_frames import CallFrames, FrameRow, RegisterRule, RuleKind
 from symd.errors import Malformed
 from symd.formats.containers.amd.core_state import CoreMemory

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from symd.cores.stopped import WaveMemory
+from symd.cores import WaveMemory
 from symd.errors import Malformed
 from symd.formats.budget import Budget
 from symd.formats.containers.amd.core_state import Agent, CoreMemory, CoreState, Queue

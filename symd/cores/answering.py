@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from symd.cores.stopped import (
+from symd.cores import (
     CodeIdentity,
     DumpContents,
     PendingMemory,

@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.cores.faults import TRAPPED, cuda_fault
-from symd.cores.stopped import (
+from symd.cores import (
     MOST_REGISTER_BYTES,
+    TRAPPED,
     CodeIdentity,
     DumpedCode,
     LoadedImage,
@@ -24,6 +24,7 @@ from symd.cores.stopped import (
     MemoryWindow,
     StoppedCore,
     WaveRegisters,
+    cuda_fault,
     functions_of,
     identity_of,
 )

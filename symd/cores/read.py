@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from symd.cores import amd, nvidia
-from symd.cores.stopped import StoppedCore
+from symd.cores import StoppedCore, amd, nvidia
 from symd.errors import InvalidInput
 from symd.formats.budget import Budget
 from symd.formats.containers import compressed_file

@@ -8,8 +8,8 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from symd.cores import Range, WaveRegisters
 from symd.cores.amd_waves import Space, global_ranges
-from symd.cores.stopped import Range, WaveRegisters
 from symd.model.cores import CoreValue
 from symd.model.variables import LocationPiece, LocationRegister, PieceKind, TypeInfo, Variable, Visible
 

@@ -20,7 +20,7 @@ from symd.core import text_layout
 from symd.debuginfo.dwarf.columns import FunctionColumns, LineColumns, ScopeColumns, spread, unit_ranges
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Units
-from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.relocation import LinearLayout
 from symd.debuginfo.text_ranges import section_of, text_spans
 from symd.model.columns import I64, U32, U64, distinct
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines, TextSpans

@@ -17,14 +17,19 @@ from symd.core import text_layout
 from symd.core.inlined_calls import InlinedCalls
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
-from symd.debuginfo.block_ranges import outside_of_functions
 from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, may_have_texts, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.unit_selection import units_for_addresses
-from symd.debuginfo.dwarf.units import SCOPES, Unit, Units, read_rows, read_units
-from symd.debuginfo.layout import assign
+from symd.debuginfo.dwarf.units import (
+    SCOPES,
+    Unit,
+    Units,
+    outside_of_functions,
+    read_rows,
+    read_units,
+    units_for_addresses,
+)
 from symd.debuginfo.plain_scopes import PlainScopes
-from symd.debuginfo.relocation import relocated
+from symd.debuginfo.relocation import linear_layout, relocated
 from symd.formats.budget import DebugBudget
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
 from symd.model.frame_text import APPROXIMATE, EXACT, NO_LINE, NotPlain, PlainAnswer, PlainFrame
@@ -60,7 +65,7 @@ class _AddressReading:
     """A byte of text, the debug data of the units around it, and the row that holds it."""
 
     def __init__(self, code: CodeObject, section: int, offset: int, limits: Limits) -> None:
-        self._code, self._layout, self._section = code, assign(code), section
+        self._code, self._layout, self._section = code, linear_layout(code), section
         base = self._layout.base_of(section)
         if base is None:
             raise NotPlain("the section has no code of its own")
@@ -284,7 +289,7 @@ class _Scopes(PlainScopes):
 
     def check_strays(self, function: int, first: int, last: int) -> None:
         """No block or variable of a function says that it has code among these addresses although its function does not
-        (``block_ranges``). Raises NotPlain."""
+        (``outside_of_functions``). Raises NotPlain."""
         unit = self._unit[function]
         if sum(of == unit and parent == _NO_PARENT for of, parent in zip(self._unit, self.parent, strict=True)) < 2:
             return

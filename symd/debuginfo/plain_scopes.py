@@ -74,7 +74,7 @@ class PlainScopes:
 
     def _check_function(self, function: int, first: int, last: int) -> None:
         """Nobody else has code among these addresses of a function, and no call in it may be said to be the function
-        itself (``index.unnamed_calls``). Raises NotPlain."""
+        itself (``index.functions``). Raises NotPlain."""
         inside = {*text_layout.inside(function, self.parent, self._of)}
         if any(scope not in inside for scope, _, _ in self.within(first, last)):
             raise NotPlain("several functions claim the code")

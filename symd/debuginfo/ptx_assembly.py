@@ -26,7 +26,7 @@ from symd.core import text_layout
 from symd.core.line_program import LineRows
 from symd.debuginfo import ptx_text
 from symd.debuginfo.dwarf.lines import read_tables
-from symd.debuginfo.layout import GAP, LinearLayout
+from symd.debuginfo.relocation import GAP, LinearLayout
 from symd.errors import SymdError
 from symd.model.code import CodeObject
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.layout import LinearLayout
-from symd.debuginfo.relocation import PTX_LINES, cuda
+from symd.debuginfo.relocation import PTX_LINES, LinearLayout, cuda
 from symd.model.code import CUTE_SYMBOL, PYTHON_SUFFIX, CodeObject, Section
 
 TEXT = ".nv_debug_ptx_txt"

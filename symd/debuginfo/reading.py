@@ -32,12 +32,10 @@ from symd.debuginfo.dwarf.columns import (
 )
 from symd.debuginfo.dwarf.lines import LineTables, may_have_texts, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.unit_selection import units_for_addresses
-from symd.debuginfo.dwarf.units import Units, read_units
+from symd.debuginfo.dwarf.units import Units, read_units, units_for_addresses
 from symd.debuginfo.folded_sequences import FoldedSequences, find_folded, function_lines
-from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.line_table_texts import doubting_rows_outside, line_table_texts
-from symd.debuginfo.relocation import relocated
+from symd.debuginfo.relocation import GAP, LinearLayout, linear_layout, relocated
 from symd.debuginfo.text_ranges import TextRanges, text_spans
 from symd.errors import LimitExceeded, SymdError
 from symd.formats.budget import DebugBudget, beyond
@@ -152,7 +150,7 @@ def _open(reading: _Reading) -> None:
         check_depth(debug.scopes)
         reading.found = debug
     else:
-        reading.layout = assign(code)
+        reading.layout = linear_layout(code)
 
 
 def _relocate(reading: _Reading) -> None:
@@ -182,10 +180,9 @@ def _take_scopes(reading: _Reading) -> None:
 
 
 def _read_spirv(code: CodeObject) -> DebugInfo:
-    from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - 8 of the 170 ms of a question about machine code
+    from symd.debuginfo.spirv import lines  # noqa: PLC0415 - 8 of the 170 ms of a question about machine code
 
-    words = lines.debug_words(code)
-    info = doubting_rows_outside(lines.read(code, words), lambda: sources.every_text(words, code.path))
+    info = lines.read_doubted(code)
     return _with_scopes_of_rows(code, info) if leaves_out_calls(code) else info
 
 
@@ -286,7 +283,7 @@ def read_part(
     or has its inlined calls in the line table. Raises what ``read`` raises."""
     if not code.debug.has_units or code.kernel_named_by_debug_data:
         return None
-    layout = assign(code)
+    layout = linear_layout(code)
     sections = relocated(code, layout, DebugBudget.of(code, limits))
     units = read_units(sections)
     if any(unit.dwo_id is not None for unit in units.units):
@@ -378,7 +375,7 @@ def _strays(
 ) -> TextSpans:
     if code.vendor is not Vendor.INTEL or not scopes.shared_units:
         return TextSpans.empty()
-    from symd.debuginfo.variables.stray_code import stray_ranges  # noqa: PLC0415 - 8 of the 170 ms of a question about another unit
+    from symd.debuginfo.variables.location_lists import stray_ranges  # noqa: PLC0415 - 8 of the 170 ms of a question about another unit
 
     return stray_ranges(sections, units, scopes, layout)
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from symd.debuginfo import ptx_assembly, ptx_text
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.ptx_assembly import AssemblyRows
+from symd.debuginfo.relocation import LinearLayout
 from symd.debuginfo.rows_alone import inlined_rows, is_from_hopper_on
 from symd.model.code import CodeObject, Function
 from symd.model.columns import U8, U32, U64

@@ -137,7 +137,7 @@ def _chain(scopes: RowScopes, scope: int) -> list[int]:
 
 
 def _unnamed_calls(scopes: RowScopes, names: Sequence[str], files: Sequence[str], scope: int) -> set[int]:
-    """The calls around a scope that a compiler of Python says are the function around them (``index.unnamed_calls``).
+    """The calls around a scope that a compiler of Python says are the function around them (``index.functions``).
     Raises NotPlain where another one says so."""
     *calls, root = _chain(scopes, scope)
     symbol = names[scopes.name[root]]

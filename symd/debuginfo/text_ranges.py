@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.core import text_layout
-from symd.debuginfo.layout import GAP, LinearLayout
+from symd.debuginfo.relocation import GAP, LinearLayout
 from symd.model.code import CodeObject, Function, Kernel
 from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes, TextSpans

@@ -14,12 +14,12 @@ from typing import Protocol, Self, overload
 
 from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
+from symd.cores import DumpContents, with_frames
 from symd.cores.answering import CoreAnswering, KeptCode
-from symd.cores.stopped import DumpContents, with_frames
-from symd.engine.contexts.memory import LoadedPlaces, code_at
+from symd.engine.contexts import LoadedPlaces, code_at
 from symd.engine.contexts.verbs import StoredAliases, StoredContexts
 from symd.engine.contexts.watches import Watcher, checked_apis
-from symd.engine.indexes import IndexManager
+from symd.engine.indexes.indexes import IndexManager
 from symd.engine.reading.questions import (
     CallFrameData,
     CodeIdentities,
@@ -107,10 +107,8 @@ from symd.model.variables import InScope, Visible
 from symd.model.waiting import check_wanted
 from symd.model.watches import BreakpointChange, Watch
 from symd.query.breakpoints import locate
-from symd.query.code_ranges import CodeFinder, check_ranged, ranged
-from symd.query.code_spans import spans
-from symd.query.lines import lines, ptx_within, stored_tables
-from symd.query.listing import Disassemble, Disassembled, listings, of_part
+from symd.query.code_spans import CodeFinder, check_ranged, ranged, spans
+from symd.query.line_tables import Disassemble, Disassembled, lines, listings, of_part, ptx_within, stored_tables
 from symd.query.names import find_names
 from symd.query.source_text import with_named
 from symd.query.symbolize import QueryBudget, symbolize, symbolize_column, symbolize_one

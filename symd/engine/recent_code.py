@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from symd.errors import SymdError
 from symd.model.line_tables import CodeSpan
 from symd.query.code_spans import is_held
-from symd.query.listing import Disassembled
+from symd.query.line_tables import Disassembled
 
 KEPT_INSTRUCTIONS: Final = 1 << 16
 """The most instructions that are kept, of all modules together; each takes about 200 bytes."""

@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from symd.api import ServedContextVerbs
-from symd.engine.indexes import IndexManager
+from symd.engine.indexes.indexes import IndexManager
 from symd.engine.reading.questions import VariablesAt
 from symd.errors import OF_ONE_MODULE, ModuleNotFound, ObjectNotFound, SymdError
 from symd.model.addresses import ByDevice, Query
 from symd.model.answers import Answer, Reason
 from symd.model.contexts import DevicePlace
 from symd.model.variables import InScope, Visible
-from symd.query.code_ranges import CodeFinder
+from symd.query.code_spans import CodeFinder
 from symd.query.symbolize import symbolize_one
 from symd.query.variables import in_scope, place_to_read
 

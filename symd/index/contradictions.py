@@ -16,7 +16,7 @@ row holds in the scope in which it begins and nowhere else, has a line that the 
   is not what is written, CONTRADICTORY where nobody knows;
 * code of a function symbol of which the debug data says nothing, neither a scope nor a row that begins there, has no
   line, although a row of the function in front is stretched over it: NO_LINE;
-* an inlined call that is said to be the function around it has no name (``unnamed_calls``), and its line holds:
+* an inlined call that is said to be the function around it has no name (``functions``), and its line holds:
   CONTRADICTORY; so is, without a line, a row outside of such calls that has a line of one which the function around
   cannot have;
 * of all else only the scopes are answered that no reading doubts, without a line: CONTRADICTORY.
@@ -47,9 +47,8 @@ from symd.core import sweep
 from symd.index.cover import view
 from symd.index.distinct import Groups, among, combined, grouped
 from symd.index.format import Column
-from symd.index.functions import lost_copies
+from symd.index.functions import lost_copies, roots_of
 from symd.index.module_tables import FunctionLineTable, ModuleTables, ScopeTable
-from symd.index.unnamed_calls import roots_of
 from symd.model.answers import Reason
 from symd.model.columns import I64
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT

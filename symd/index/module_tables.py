@@ -14,7 +14,7 @@ from symd.errors import SymdError
 from symd.formats.elf import debug_link
 from symd.index.distinct import Interner, combined, runs
 from symd.index.format import Column, narrow
-from symd.index.unnamed_calls import without_wrong_names
+from symd.index.functions import without_wrong_names
 from symd.model.answers import Reason
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.columns import I64

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgpack
 
 from symd.errors import DataLoss
-from symd.formats.containers.lazy import Lazy, LazyMapping
+from symd.formats.containers.format import Lazy, LazyMapping
 from symd.model.code import NO_FACTS
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
 from symd.model.texts import counted, plural

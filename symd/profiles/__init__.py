@@ -16,16 +16,14 @@ from symd.profiles import (
     exports,
     folded,
     foreign,
-    gzipped,
     otlp,
     otlp_json,
     otlp_samples,
     perfetto,
     pprof,
+    profile_format,
     proton,
-    rocpd,
     rocprofv3,
-    rocprofv3_csv,
     unitrace,
 )
 from symd.profiles.exports.firefox import by_code_id
@@ -55,9 +53,9 @@ FORMATS: tuple[ProfileFormat, ...] = (
     otlp_json,
     att,
     proton,
-    rocpd,
+    foreign.ROCPD,
     cupti,
-    rocprofv3_csv,
+    foreign.ROCPROFV3_CSV,
     unitrace,
     perfetto,
     otlp,
@@ -91,8 +89,8 @@ def identify(data: bytes) -> ProfileFormat | None:
 def identify_file(data: bytes) -> ProfileFormat | None:
     """The format of a file, gzipped or not, of which a module may begin with the same bytes: that is no profile. Raises
     what expanding raises."""
-    if gzipped.compressed(data):
-        return identify(gzipped.expand(data, DEFAULT_LIMITS))
+    if profile_format.compressed(data):
+        return identify(profile_format.expand(data, DEFAULT_LIMITS))
     return None if containers.identify(data) is not None else identify(data)
 
 
@@ -103,7 +101,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options | None = None, n
     it is, so doing it twice changes nothing, and where nothing is added the very input is returned. Raises
     UnknownFormat, Malformed, Unsupported, LimitExceeded, and what the symbolizer raises.
     """
-    zipped = gzipped.compressed(data)
+    zipped = profile_format.compressed(data)
     plain, options = _expanded(data, options)
     module = _chosen(plain, name)
     done = module.symbolize(plain, resolver, options)
@@ -113,7 +111,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options | None = None, n
             report = _weighed(report, _samples(done.data, module, options))
     if done.data is plain:
         return Symbolized(data, report)
-    return Symbolized(gzipped.compress(done.data) if zipped else done.data, report)
+    return Symbolized(profile_format.compress(done.data) if zipped else done.data, report)
 
 
 def _weighed(report: Report, profile: SampledProfile) -> Report:
@@ -183,9 +181,9 @@ def symbolized_samples(
 def _expanded(data: bytes, options: Options | None) -> tuple[bytes, Options]:
     """What is inside, and the options for it."""
     options = options or Options()
-    if not gzipped.compressed(data):
+    if not profile_format.compressed(data):
         return data, options
-    return gzipped.expand(data, options.limits), replace(options, stored=len(data))
+    return profile_format.expand(data, options.limits), replace(options, stored=len(data))
 
 
 def _samples(data: bytes, module: ProfileFormat, options: Options) -> SampledProfile:
@@ -201,9 +199,7 @@ def _chosen(data: bytes, name: str | None) -> ProfileFormat:
     named = [module for module in FORMATS if name == module.NAME]
     module = identify(data) if name is None else next(iter(named), None)
     if module is None:
-        known = ", ".join(
-            module.NAME for module in FORMATS if module not in (rocprofv3_csv, rocpd)
-        )  # which explain why they are not read
+        known = ", ".join(module.NAME for module in FORMATS if not isinstance(module, foreign.RefusedFormat))
         if name is None and (found := foreign.described(data)) is not None:
             what, hint = found
             raise UnknownFormat(f"no reader knows this profile format: it is {what}", where="the profile", hint=hint)

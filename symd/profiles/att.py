@@ -22,7 +22,7 @@ from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
 from symd.model.json.answers import frames_text
 from symd.profiles import json_text
-from symd.profiles.address_batch import AddressBatch
+from symd.profiles.addresses import AddressBatch
 from symd.profiles.json_text import Edit, JsonCursor, Span
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.resolver import LookupTarget, Resolver

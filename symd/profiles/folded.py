@@ -15,8 +15,7 @@ import re
 from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
-from symd.profiles.address_batch import AddressBatch, ResolvedAddress
-from symd.profiles.mapped import MappedRange, MappingPlacer
+from symd.profiles.addresses import AddressBatch, MappedRange, MappingPlacer, ResolvedAddress
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
 from symd.profiles.samples import (

@@ -9,20 +9,26 @@ from dataclasses import dataclass
 
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.model.answers import Reason
-from symd.profiles.address_batch import AddressBatch
-from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
+from symd.profiles.addresses import AddressBatch, MappedRange, MappingPlacer, PlacedMapping
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
-from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed, signed
-from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, crc_names, section_target
-from symd.profiles.schemas import Otlp
-from symd.profiles.symbol_table import (
+from symd.profiles.protobuf_wire import (
+    LENGTH,
+    VARINT,
+    Field,
     FunctionKey,
     ProfileFunctions,
     StringTable,
     StringTableReader,
+    each_field,
+    fields,
     function_message,
+    length_field,
     lines_of,
+    packed,
+    signed,
 )
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, crc_names, section_target
+from symd.profiles.schemas import Otlp
 
 NAME = "otlp"
 FUNCTION_FIELDS = (

@@ -12,8 +12,7 @@ from itertools import islice
 
 from symd.errors import SymdError
 from symd.model.answers import Frame, Reason
-from symd.profiles.address_batch import AddressBatch, ResolvedAddress
-from symd.profiles.mapped import MappedRange, MappingPlacer
+from symd.profiles.addresses import AddressBatch, MappedRange, MappingPlacer, ResolvedAddress
 from symd.profiles.perfetto_trace import Packet, TracedFrame, TracedMapping, each_packet
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.protobuf_wire import (

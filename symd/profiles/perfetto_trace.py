@@ -14,7 +14,7 @@ import zstandard
 
 from symd.config import Limits
 from symd.errors import Malformed
-from symd.profiles import gzipped
+from symd.profiles import profile_format
 from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, packed
 from symd.profiles.schemas import Perfetto
@@ -177,7 +177,7 @@ def _contents(data: bytes, spending: ProfileBudget) -> Iterator[bytes]:
 
 def _expanded(data: bytes, kind: int, limits: Limits) -> bytes:
     """Raises LimitExceeded before the memory is spent."""
-    most, too_large = gzipped.expansion_budget(len(data), limits)
+    most, too_large = profile_format.expansion_budget(len(data), limits)
     try:
         if kind == _Packet.compressed_packets:
             expanded = zlib.decompressobj().decompress(data, most + 1)

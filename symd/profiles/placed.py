@@ -15,7 +15,7 @@ import numpy as np
 from symd.model.answers import Answers, Frame, Reason
 from symd.model.line_tables import Listing
 from symd.model.summaries import KernelSummary, ModuleSummary
-from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
+from symd.profiles.addresses import MappedRange, MappingPlacer, PlacedMapping
 from symd.profiles.profile_format import Options
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, OtherBuild, Resolver, crc_names
 from symd.profiles.samples import Sample, SampledAddress, SampledProfile, Value, ValueType

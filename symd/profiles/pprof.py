@@ -9,8 +9,14 @@ from itertools import islice
 
 from symd.errors import Malformed, SymdError
 from symd.model.answers import Frame, Reason
-from symd.profiles.address_batch import AddressBatch, ResolvedAddress
-from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping, RangeLookup
+from symd.profiles.addresses import (
+    AddressBatch,
+    MappedRange,
+    MappingPlacer,
+    PlacedMapping,
+    RangeLookup,
+    ResolvedAddress,
+)
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.protobuf_wire import (
     FIXED32,
@@ -18,9 +24,16 @@ from symd.profiles.protobuf_wire import (
     LENGTH,
     VARINT,
     Field,
+    FunctionKey,
+    ProfileFunctions,
+    StringTable,
+    StringTableReader,
     each_field,
     fields,
+    frame_flags,
+    function_message,
     length_field,
+    lines_of,
     number_field,
     packed,
     signed,
@@ -28,15 +41,6 @@ from symd.profiles.protobuf_wire import (
 from symd.profiles.resolver import IdentifiedModule, Resolver
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, ValueType, place_in_module
 from symd.profiles.schemas import Pprof
-from symd.profiles.symbol_table import (
-    FunctionKey,
-    ProfileFunctions,
-    StringTable,
-    StringTableReader,
-    frame_flags,
-    function_message,
-    lines_of,
-)
 
 NAME = "pprof"
 FLAGS = frozenset(

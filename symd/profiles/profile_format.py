@@ -1,22 +1,25 @@
-"""The protocol of a profile format, the outcome of a rewrite (new bytes, and a report of everything that was and was
-not done), and a budget for one profile: what was read of it and is kept, and what was written into it.
+"""The protocols of profile formats to read and to write, the outcome of a rewrite (new bytes, and a report of what was
+and was not done), and a budget for one profile: what was read of it and is kept, and what was written into it.
 
 The budget is needed because a small file expands, and an answer of many frames is written wherever its address occurs.
-"""
+gzip is bounded on the way in and has no time stamp on the way out, so that equal profiles are equal bytes."""
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from symd.config import MIB, Limits
+from symd.errors import LimitExceeded, Malformed
 from symd.formats.budget import beyond, exceeded
 from symd.model.answers import Reason
 from symd.profiles.json_text import WHERE
 from symd.profiles.resolver import Resolver
-from symd.profiles.samples import SampledProfile, Value
+from symd.profiles.samples import SampledProfile, Task, Value, ValueType
 
 Progress = Callable[[str, int, int], None]
 """Called now and then with what is being done, how much of it is done, and how much there is."""
@@ -170,3 +173,121 @@ class ProfileBudget:
         most = self.limits.profile_size
         if self._bytes > most:
             raise exceeded("profile_size", most, f"takes more than profile_size = {most} bytes with its frames", WHERE)
+
+
+MAGIC = b"\x1f\x8b"
+EXPANDED_PIECE_BYTES = 1 << 24
+"""Bytes expanded at a time, after each of which the budget is looked at."""
+PROFILE_RATIO = 100
+"""Bytes that a byte of a compressed profile may expand to."""
+_ALWAYS = 1 << 20
+"""Bytes that any file may expand to: a few equal lines compress better than a profile does."""
+
+
+def compressed(data: bytes) -> bool:
+    return data.startswith(MAGIC)
+
+
+def expand(data: bytes, limits: Limits) -> bytes:
+    """Every member, one after another. Raises Malformed, and LimitExceeded before the memory is spent."""
+    left, too_large = expansion_budget(len(data), limits)
+    pieces: list[bytes] = []
+    while data:
+        machine = zlib.decompressobj(wbits=31)
+        while not machine.eof:
+            try:
+                piece = machine.decompress(data, min(left + 1, EXPANDED_PIECE_BYTES))
+            except zlib.error as error:
+                raise Malformed(f"gzip data is damaged: {error}", where="the profile") from error
+            data = machine.unconsumed_tail
+            left -= len(piece)
+            if left < 0:
+                raise too_large
+            if not piece and not data and not machine.eof:
+                raise Malformed(
+                    "gzip data ends too early",
+                    where="the profile",
+                    hint="the file is cut off: copy it again, or let the profiler that writes it end first",
+                )
+            pieces.append(piece)
+        data = machine.unused_data
+    return b"".join(pieces)
+
+
+def expansion_budget(stored: int, limits: Limits) -> tuple[int, LimitExceeded]:
+    """The bytes that so many stored ones may expand to, and the error of those that would be more."""
+    most, by_ratio = limits.profile_size, max(_ALWAYS, stored * PROFILE_RATIO)
+    if most < by_ratio:
+        what = f"expands to more than profile_size = {most} bytes"
+        return most, exceeded("profile_size", most, what, "the profile")
+    what = f"{stored} bytes expand to more than {by_ratio}"
+    return by_ratio, beyond("profile_ratio", PROFILE_RATIO, what, "the profile")
+
+
+def compress(data: bytes) -> bytes:
+    return gzip.compress(data, 6, mtime=0)
+
+
+NANOSECONDS = {"nanoseconds": 1, "ns": 1, "microseconds": 10**3, "us": 10**3, "milliseconds": 10**6, "ms": 10**6} | {
+    "seconds": 10**9,
+    "s": 10**9,
+}
+"""Units of time, in nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The bytes of the other format, and sentences on what it could not take."""
+
+    data: bytes = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+
+class Export(Protocol):
+    """The names that every module of a format to write has."""
+
+    NAME: str
+
+    def export(self, profile: SampledProfile, spending: ProfileBudget) -> Exported:
+        """The profile in this format. Raises LimitExceeded."""
+        ...
+
+
+class ExportNumbering:
+    """Values in the order in which they came, each with its number: the tables that formats refer to."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[object, int] = {}
+
+    def number(self, value: object) -> int:
+        return self._numbers.setdefault(value, len(self._numbers))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+def columns_with_values(profile: SampledProfile) -> list[int]:
+    """The columns of values that are not all 0; where all are, the one that is shown first."""
+    return [at for at, total in enumerate(profile.totals()) if total] or [profile.default]
+
+
+def series_name(kind: ValueType, task: Task, *, several: bool) -> str:
+    """A title for the samples of one value type and task."""
+    values = f"{kind.name} [{kind.unit}]" if kind.unit else kind.name
+    who = task.name or " ".join(
+        text
+        for text in (f"process {task.process}" if task.process else "", f"thread {task.thread}" if task.thread else "")
+        if text
+    )
+    return f"{values}, {who}" if several and who else values
+
+
+def whole(value: Value) -> int:
+    """The nearest whole number: formats of integers."""
+    return value if isinstance(value, int) else round(value)
+
+
+def rounding_notes(profile: SampledProfile) -> tuple[str, ...]:
+    """What to say where a format of whole numbers gets others."""
+    broken = any(isinstance(value, float) and not value.is_integer() for one in profile.samples for value in one.values)
+    return ("values are rounded to whole numbers",) if broken else ()

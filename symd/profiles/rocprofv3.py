@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from symd.errors import Malformed, SymdError
-from symd.formats.containers import uri as uris
+from symd.formats.containers.file_part import parse_uri
 from symd.model.answers import Reason
 from symd.model.json.answers import frames_text
 from symd.profiles import json_text
-from symd.profiles.address_batch import AddressBatch, ResolvedAddress
+from symd.profiles.addresses import AddressBatch, ResolvedAddress
 from symd.profiles.json_text import Edit, JsonCursor, Span
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
@@ -223,7 +223,7 @@ class _CodeObjectTargets:
     def _at_uri(self, owner: int, uri: str) -> IdentifiedModule | None:
         try:
             if uri:
-                uris.parse(uri)
+                parse_uri(uri)
             found = self._resolver.at_uri(uri) if uri else None
         except SymdError as error:
             self.notes.append(f"code object {owner}: {error}")

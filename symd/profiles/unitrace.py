@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
-from symd.profiles.address_batch import AddressBatch, ResolvedAddress
+from symd.profiles.addresses import AddressBatch, ResolvedAddress
 from symd.profiles.json_text import Span
 from symd.profiles.profile_format import Options, ProfileBudget, Progress, Symbolized, Tally, no_progress
 from symd.profiles.resolver import LookupTarget, Resolver

@@ -1,4 +1,4 @@
-"""Names for inlined calls that the debug data of Python's compilers leaves without one (``index.unnamed_calls``): that
+"""Names for inlined calls that the debug data of Python's compilers leaves without one (``index.functions``): that
 of the ``def`` around the frame's line, if the source is at hand. CuTe DSL's tells of no call at all, so that the kernel
 has the lines of its helpers; the source tells which they are. Python's own tokenizer reads it, because its parser can
 be made to crash by untrusted text.
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symd.index.unnamed_calls import with_all_inside
+from symd.index.functions import with_all_inside
 from symd.model.answers import Answer, Answers, Frame, Locations, Reason
 from symd.model.code import CUTE_SYMBOL, PYTHON_SUFFIX
 from symd.model.columns import U32

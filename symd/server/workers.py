@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from symd.config import Limits
-from symd.engine.reading.opened_module import ModuleFile
+from symd.engine.reading import ModuleFile
 from symd.engine.reading.questions import MakeIndex, WorkerRequest
 from symd.engine.reading.served import LARGE_MODULE, decode, files, request
 from symd.errors import (

@@ -10,7 +10,7 @@ from symd.index.module import build_index
 from symd.model.answers import Answer
 from symd.model.debug_info import RowFlag
 from symd.model.line_tables import LineTable
-from symd.query.lines import lines
+from symd.query.line_tables import lines
 from symd.query.symbolize import symbolize_column
 from tests.agreement.llvm import Frame, Row
 

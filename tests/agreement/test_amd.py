@@ -14,7 +14,7 @@ from symd.debuginfo.variables.visible import VariableReader
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.answers import Answer, Reason
 from symd.model.names import Match, NameKind, NameQuery
-from symd.query.lines import lines
+from symd.query.line_tables import lines
 from symd.query.names import find_names
 from symd.query.symbolize import symbolize_column
 from symd.rpc.wire.answers import from_answer, to_answer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from symd.formats.containers import unpack
-from symd.query.lines import lines
+from symd.query.line_tables import lines
 from tests import tools
 from tests.agreement import ours
 from tests.golden.cuda import make, samples

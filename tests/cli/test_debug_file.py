@@ -236,7 +236,7 @@ def test_the_debug_file_of_a_distribution_is_found(
     run: Run, by: str, objcopy: str, linked: Path, stripped: Path, monkeypatch: pytest.MonkeyPatch
 ):
     system = linked.parent / "system"
-    monkeypatch.setattr("symd.engine.files.debug_files._OF_SYSTEM", str(system))
+    monkeypatch.setattr("symd.engine.files.companion_files._OF_SYSTEM", str(system))
     place = system.joinpath(*linked.parent.parts[1:], "kept.debug")
     if by == "build ID":
         note = stripped.with_name("note")

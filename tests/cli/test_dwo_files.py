@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo import dwo
-from symd.engine.files.debug_files import with_dwo_files
+from symd.debuginfo import separate_files
+from symd.engine.files.companion_files import with_dwo_files
 from tests import tools
 from tests.builders.elf import Section, build_elf
 from tests.formats.containers.amd import objects
@@ -97,8 +97,8 @@ def test_for_a_daemon_files_elsewhere_are_left_out(place, capsys, monkeypatch, w
     (place / "here").mkdir()
     file, data = place / "here" / f"{NAME}.co", objects.sample(f"{NAME}.co")
     named = f"{place}/elsewhere/{NAME}.dwo" if where == "absolute" else f"../elsewhere/{NAME}.dwo"
-    units = [unit.changed(dwo_name=named.encode()) for unit in dwo.skeletons(data, objects.budget())]
-    monkeypatch.setattr(dwo, "skeletons", lambda _data, _budget: tuple(units))
+    units = [unit.changed(dwo_name=named.encode()) for unit in separate_files.skeletons(data, objects.budget())]
+    monkeypatch.setattr(separate_files, "skeletons", lambda _data, _budget: tuple(units))
     joined = with_dwo_files(data, str(file), Limits())
     assert joined != data
     assert with_dwo_files(data, str(file), Limits(), beside=True) == data
@@ -110,8 +110,10 @@ def test_for_a_daemon_files_elsewhere_are_left_out(place, capsys, monkeypatch, w
 @pytest.mark.parametrize("name", [b"kmsg", b"/proc/kmsg", b"self/mounts"])
 def test_a_file_that_the_kernel_makes_up_is_none(place, monkeypatch, name):
     data = objects.sample(f"{NAME}.co")
-    units = [unit.changed(dwo_name=name, comp_dir=b"/proc") for unit in dwo.skeletons(data, objects.budget())]
-    monkeypatch.setattr(dwo, "skeletons", lambda _data, _budget: tuple(units))
+    units = [
+        unit.changed(dwo_name=name, comp_dir=b"/proc") for unit in separate_files.skeletons(data, objects.budget())
+    ]
+    monkeypatch.setattr(separate_files, "skeletons", lambda _data, _budget: tuple(units))
     assert with_dwo_files(data, str(place / f"{NAME}.co"), Limits()) == data
 
 

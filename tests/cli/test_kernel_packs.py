@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from symd.config import Limits
-from symd.engine.files.kernel_packs import with_kernel_packs
+from symd.engine.files.companion_files import with_kernel_packs
 from symd.errors import InvalidInput
 from symd.formats.containers.amd import kpack
 from tests.builders.kpack import host, kernel_pack

@@ -9,7 +9,7 @@ import pytest
 
 from symd.cli import file_objects
 from symd.cli.output import Branch, write_tree
-from symd.engine.files import large_file, opened_file
+from symd.engine.files import opened_file
 from symd.formats.containers.nvidia import cubin_facts
 from symd.index.partial import MAX_PARTIAL_QUERIES
 from symd.model.addresses import ByAddress, ObjectAddress
@@ -32,8 +32,8 @@ FILES = [
 def kept(monkeypatch):
     """The code objects of each index that a large file is given."""
     found = []
-    make = large_file.FileIndex
-    monkeypatch.setattr(large_file, "FileIndex", lambda codes, *rest: found.append(codes) or make(codes, *rest))
+    make = opened_file.FileIndex
+    monkeypatch.setattr(opened_file, "FileIndex", lambda codes, *rest: found.append(codes) or make(codes, *rest))
     return found
 
 
@@ -125,7 +125,7 @@ def test_extracted_files_are_the_same(name, run, monkeypatch, tmp_path):
 @pytest.mark.usefixtures("large")
 def test_only_what_is_asked_for_is_kept(kept):
     path = str(SAMPLES / "amdgpu/bin/shade.kpack")
-    file = large_file.LargeFile(path, opened_file.Limits())
+    file = opened_file.LargeFile(path, opened_file.Limits())
     file.symbolize([], "lib_libshade.so#0-gfx900")
     assert list(map(len, kept)) == [1]
 
@@ -134,7 +134,7 @@ def test_only_what_is_asked_for_is_kept(kept):
 def test_spirv_that_no_address_means_is_not_kept(kept, tmp_path):
     spirv = (SAMPLES / "spirv/bin/inline.O2.ocl-100.spv").read_bytes()
     (tmp_path / "images.a").write_bytes(in_archive(*[spirv] * 3))
-    file = large_file.LargeFile(str(tmp_path / "images.a"), opened_file.Limits())
+    file = opened_file.LargeFile(str(tmp_path / "images.a"), opened_file.Limits())
     address = [ByAddress(ObjectAddress(0x40))]
     assert file.symbolize(address)[0].reason is Reason.OUTSIDE_TEXT
     assert file.symbolize(address, "m1")[0].reason is not Reason.OUTSIDE_TEXT
@@ -156,7 +156,7 @@ def test_many_questions_have_the_same_answers(alone, run, monkeypatch):
 
 @pytest.mark.usefixtures("large")
 def test_no_bytes_of_code_objects_are_kept(kept):
-    file = large_file.LargeFile(str(SAMPLES / "cuda/bin/tonemap.zstd.fatbin"), opened_file.Limits())
+    file = opened_file.LargeFile(str(SAMPLES / "cuda/bin/tonemap.zstd.fatbin"), opened_file.Limits())
     assert file.symbolize([ByAddress(ObjectAddress(1 << 40))])[0].reason is Reason.OUTSIDE_TEXT
     (codes,) = kept
     assert len(codes) == 2
@@ -167,7 +167,7 @@ def test_no_bytes_of_code_objects_are_kept(kept):
 def test_no_more_is_opened_than_an_ambiguous_answer_names(kept, tmp_path):
     code = (SAMPLES / "kernels/bin/vadd/dg2-opt.zebin").read_bytes()
     (tmp_path / "kernels.a").write_bytes(in_archive(*[code] * 100))
-    file = large_file.LargeFile(str(tmp_path / "kernels.a"), opened_file.Limits())
+    file = opened_file.LargeFile(str(tmp_path / "kernels.a"), opened_file.Limits())
     address = [ByAddress(ObjectAddress(0x40))]
     answers = [file.symbolize(address)[0], file.symbolize(address)[0]]
     assert list(map(len, kept)) == [64, 100], "whoever asks on wants all of it"

@@ -214,7 +214,7 @@ def test_of_one_code_object_nothing_else_is_decoded(run: Run, monkeypatch, file:
         return decoded_objects(objects, *rest)
 
     monkeypatch.setattr("symd.index.module.decoded_objects", counted)
-    monkeypatch.setattr("symd.engine.reading.opened_module.LARGE", 1 if size == "large" else 1 << 30)
+    monkeypatch.setattr("symd.engine.reading.LARGE", 1 if size == "large" else 1 << 30)
     assert [run(verb, "--json", file, *words, "--object", path) for path in (*paths, "nowhere")] == before
     assert decoded == [[path] for path in paths], "of a path that is none nothing"
     assert before[-1].code == 1

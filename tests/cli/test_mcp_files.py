@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.engine.files.debug_files import with_debug_file, with_dwo_files
+from symd.engine.files.companion_files import with_debug_file, with_dwo_files, with_kernel_packs
 from symd.engine.files.input import AllowedFiles, read_input
-from symd.engine.files.kernel_packs import with_kernel_packs
 from symd.errors import InvalidInput, PermissionDenied
 from tests.builders.kpack import host, kernel_pack
 from tests.cli.conftest import ROOT, Run

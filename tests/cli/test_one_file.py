@@ -11,7 +11,7 @@ import pytest
 
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.engine.files.small_file import SmallFile
+from symd.engine.files.opened_file import SmallFile
 from symd.errors import InvalidInput, LimitExceeded, ObjectNotFound, SymdError, UnknownFormat
 from symd.formats import containers
 from symd.index.partial import MAX_PARTIAL_QUERIES

@@ -19,7 +19,7 @@ from symd.cli.output import MISUSED
 from symd.cli.question_lines import MAX_LINE_BYTES, Lines, addresses_in, arriving_pieces
 from symd.cli.session import Session
 from symd.config import Limits
-from symd.engine.files.small_file import Queries, SmallFile
+from symd.engine.files.opened_file import Queries, SmallFile
 from symd.errors import BadQuery, LimitExceeded, SymdError
 from symd.index import Index
 from symd.model.addresses import ByAddress, parse_query

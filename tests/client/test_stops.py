@@ -21,7 +21,7 @@ from symd.model.answers import Answer, Reason
 from symd.model.breakpoints import Breakpoint, FunctionName, Refusal, SourceLine
 from symd.model.contexts import Context, Load, Unload
 from symd.model.line_tables import Around, ListingPart
-from symd.query.code_ranges import CodeFinder
+from symd.query.code_spans import CodeFinder
 from symd.query.disasm import disassemble
 from symd.rpc.wire.answers import from_ranged_answer
 from symd.server.config import Config

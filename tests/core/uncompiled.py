@@ -14,7 +14,6 @@ from unittest.mock import patch
 
 import symd.core
 from symd.debuginfo import (
-    block_ranges,
     folded_sequences,
     line_table_texts,
     one_address,
@@ -27,10 +26,10 @@ from symd.debuginfo import (
 )
 from symd.debuginfo.dwarf import columns, forms, lines, units
 from symd.debuginfo.spirv import decoded
+from symd.formats import elf, spirv
 from symd.formats.containers.amd import msgpack as amdgpu_notes
 from symd.formats.containers.amd import symbols as amdgpu_symbols
-from symd.formats.elf import contents, reader
-from symd.formats.spirv import words
+from symd.formats.elf import contents
 
 INHERITED = ("byte_reader", "abbreviations", "range_lists", "sorting", "strings", "dies")
 """Modules that others of the core inherit from or call, and see only where both are compiled or both are not."""
@@ -78,8 +77,8 @@ def without_compiled_core() -> Iterator[None]:
         (units, "UnitParameters", read.range_lists.UnitParameters),
         (units, "UnitReader", core["unit_headers"].UnitReader),
         *((module, "LineHeaderReader", core["line_header"].LineHeaderReader) for module in (lines, line_table_texts)),
-        (block_ranges, "core", core["block_ranges"]),
-        (block_ranges, "RangeRows", read.range_lists.RangeRows),
+        (units, "core", core["block_ranges"]),
+        (units, "RangeRows", read.range_lists.RangeRows),
         (columns, "core", core["scopes"]),
         *((module, "core", core["function_lines"]) for module in (folded_sequences, lines)),
         *(
@@ -95,8 +94,8 @@ def without_compiled_core() -> Iterator[None]:
         (lines, "inlined_calls", core["inlined_calls"]),
         (lines, "LineRows", core["line_program"].LineRows),
         (decoded, "core", core["spirv_lines"]),
-        (words, "core", core["spirv_words"]),
-        *((module, "core", core["section_table"]) for module in (contents, reader)),
+        (spirv, "core", core["spirv_words"]),
+        *((module, "core", core["section_table"]) for module in (contents, elf)),
         (relocation, "section_table", core["section_table"]),
         *((relocation, name, getattr(core["relocations"], name)) for name in ("RelocationTable", "SymbolValues")),
         *((module, "Names", _strings().Names) for module in (columns, units)),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
+from symd.cores import StoppedCore
 from symd.cores.read import read
-from symd.cores.stopped import StoppedCore
 from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat
 from symd.formats import budget, containers
 from symd.formats.budget import Budget

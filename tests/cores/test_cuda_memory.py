@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from symd.config import Limits
+from symd.cores import MemoryWindow, WaveRegisters
 from symd.cores.read import memory
-from symd.cores.stopped import MemoryWindow, WaveRegisters
 from symd.cores.values import values_of
 from symd.debuginfo.variables.registers import frame_addresses
 from symd.engine.engine import Engine

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
+from symd.cores import PendingMemory, WaveMemory, WaveRegisters
 from symd.cores.amd_waves import AreaRoom, global_ranges, memory_of, saved_waves, scratch_of
-from symd.cores.stopped import PendingMemory, WaveMemory, WaveRegisters
 from symd.cores.values import values_of
 from symd.engine.engine import Engine
 from symd.formats.budget import Budget

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
+from symd.cores import shared, with_frames
 from symd.cores.read import read
-from symd.cores.stopped import shared, with_frames
 from symd.engine.reading.served import decode, encode
 from symd.errors import DataLoss
 from symd.formats.budget import Budget

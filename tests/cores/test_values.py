@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from symd.cores.stopped import WaveRegisters
+from symd.cores import WaveRegisters
 from symd.cores.values import MOST_BYTES, values_of
 from symd.debuginfo.variables.visible import VariableReader
 from symd.formats import containers

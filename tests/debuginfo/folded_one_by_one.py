@@ -10,7 +10,7 @@ import numpy as np
 from symd.debuginfo.dwarf.columns import DieRanges, LineColumns, ScopeColumns
 from symd.debuginfo.dwarf.units import Units
 from symd.debuginfo.folded_sequences import lines_to_the_next
-from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.relocation import LinearLayout
 from symd.debuginfo.text_ranges import section_of
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines
 

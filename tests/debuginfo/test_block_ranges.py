@@ -8,10 +8,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from symd.debuginfo.block_ranges import outside_of_functions
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.units import read_units
-from symd.debuginfo.variables.stray_code import listed_ranges
+from symd.debuginfo.dwarf.units import outside_of_functions, read_units
+from symd.debuginfo.variables.location_lists import listed_ranges
 from symd.errors import Malformed
 from tests.builders.dwarf import At, Base, Die, Locations, Ranges, Unit, build_dwarf
 from tests.core.uncompiled import without_compiled_core

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from symd.debuginfo import layout
 from symd.debuginfo.dwarf.columns import LineColumns
-from symd.debuginfo.relocation import cuda
+from symd.debuginfo.relocation import LinearLayout, cuda, linear_layout
 from symd.debuginfo.text_ranges import section_of
 from symd.model.debug_info import NO_PARENT, RowFlag
 from tests.debuginfo import nvidia_lines
@@ -19,9 +18,9 @@ from tests.golden.cuda import positions, samples
 WITH_LINES = [name for name in samples.CUBINS if ".none." not in name]
 
 
-def _bulk(name: str) -> tuple[LineColumns, dict[str, bytes], layout.LinearLayout]:
+def _bulk(name: str) -> tuple[LineColumns, dict[str, bytes], LinearLayout]:
     code = samples.code(name)
-    plan = layout.assign(code)
+    plan = linear_layout(code)
     sections = cuda(code, plan)
     return read_lines(sections), sections, plan
 

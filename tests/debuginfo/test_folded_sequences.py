@@ -18,7 +18,7 @@ from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Unit, Units
 from symd.debuginfo.folded_sequences import find_folded, function_lines
-from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.relocation import LinearLayout
 from symd.formats import containers
 from symd.index import Index
 from symd.index.module import build_index

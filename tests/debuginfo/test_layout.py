@@ -10,10 +10,9 @@ from array import array
 import numpy as np
 import pytest
 
-from symd.debuginfo import layout
 from symd.debuginfo.dwarf.columns import LineColumns
-from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.reading import _rows
+from symd.debuginfo.relocation import FIRST_BASE, FIRST_BASE_32, GAP, LinearLayout, linear_layout
 from symd.debuginfo.text_ranges import section_of
 from symd.errors import Malformed
 from symd.model.code import CodeObject, Section
@@ -28,31 +27,31 @@ def unlinked(*sizes: int) -> CodeObject:
 
 
 def test_every_text_section_has_addresses_of_its_own() -> None:
-    found = layout.assign(unlinked(0x10, 0x20000, 0))
+    found = linear_layout(unlinked(0x10, 0x20000, 0))
     starts, ends = found.base, found.base + found.size
     assert np.all(ends[:-1] < starts[1:])
-    assert int(starts[0]) >= layout.FIRST_BASE
+    assert int(starts[0]) >= FIRST_BASE
     section, offset, held = section_of(found, np.array([starts[1] + np.uint64(8), 0, 0x1000], np.uint64))
     assert (int(section[0]), int(offset[0]), held.tolist()) == (2, 8, [True, False, False])
 
 
 def test_sizes_that_no_address_space_holds_are_refused() -> None:
     with pytest.raises(Malformed):
-        layout.assign(unlinked(1 << 63, 1 << 63, 1 << 63))
+        linear_layout(unlinked(1 << 63, 1 << 63, 1 << 63))
 
 
 def test_text_of_a_32_bit_image_has_addresses_of_32_bits() -> None:
     narrow = unlinked(0x10, 0x20000)._replace(address_bits=32)
-    starts = layout.assign(narrow).base.tolist()
-    assert layout.FIRST_BASE_32 == starts[0] < starts[1] < 1 << 32
+    starts = linear_layout(narrow).base.tolist()
+    assert FIRST_BASE_32 == starts[0] < starts[1] < 1 << 32
     with pytest.raises(Malformed, match="32 bits"):
-        layout.assign(unlinked(1 << 31, 1 << 31)._replace(address_bits=32))
+        linear_layout(unlinked(1 << 31, 1 << 31)._replace(address_bits=32))
 
 
 def test_one_address_is_held_by_the_section_that_holds_it_among_others() -> None:
-    for found in (layout.assign(unlinked(0x10, 0x20000, 0)), layout.assign(unlinked())):
+    for found in (linear_layout(unlinked(0x10, 0x20000, 0)), linear_layout(unlinked())):
         edges = [int(at) for base, size in zip(found.base, found.size, strict=True) for at in (base, base + size)]
-        asked = [0, (1 << 64) - 1, *(at + by for at in edges for by in (-1, 0, 8, layout.GAP, layout.GAP + 1))]
+        asked = [0, (1 << 64) - 1, *(at + by for at in edges for by in (-1, 0, 8, GAP, GAP + 1))]
         section, offset, held = section_of(found, np.array(asked, np.uint64))
         every = zip(section.tolist(), offset.tolist(), held.tolist(), strict=True)
         assert [found.one_section_of(at) for at in asked] == [(s, o) if known else None for s, o, known in every]

@@ -6,7 +6,8 @@ import bisect
 
 import pytest
 
-from symd.debuginfo import layout, ptx_lines
+from symd.debuginfo import embedded_sources
+from symd.debuginfo.relocation import linear_layout
 from symd.model.debug_info import RowFlag
 from tests.golden.cuda import positions, samples
 
@@ -16,15 +17,15 @@ LOST_BY_NVDISASM = ("linked.sm_90.debug.cubin", ".text.sqrtf__1")
 cuobjdump -elf lists it) against the second symbol of that name, and nvdisasm prints no line for it."""
 
 
-def _read(name: str) -> ptx_lines.PtxLines:
+def _read(name: str) -> embedded_sources.PtxLines:
     code = samples.code(name)
-    found = ptx_lines.read(code, layout.assign(code))
+    found = embedded_sources.read(code, linear_layout(code))
     assert found is not None
     assert found.warnings == ()
     return found
 
 
-def _changes(lines: ptx_lines.PtxLines, section: int) -> tuple[list[int], list[tuple[str, int] | None]]:
+def _changes(lines: embedded_sources.PtxLines, section: int) -> tuple[list[int], list[tuple[str, int] | None]]:
     """Offsets in rising order and the position from each on; None where a sequence ends."""
     at: dict[int, tuple[str, int] | None] = {}
     rows = lines.rows
@@ -77,7 +78,7 @@ def test_the_text_is_the_instruction_that_the_machine_code_came_from():
 
 def test_an_image_without_ptx_lines_has_no_such_level():
     code = samples.code("saxpy.sm_90.none.cubin")
-    assert ptx_lines.read(code, layout.assign(code)) is None
+    assert embedded_sources.read(code, linear_layout(code)) is None
 
 
 def test_linked_images_keep_the_text_of_each_unit():
@@ -91,6 +92,6 @@ def test_linked_images_keep_the_text_of_each_unit():
     [(b"", []), (b"a\0b\0", ["a", "b"]), (b"a\0\0b", ["a", "", "b"]), (b"\0", [""]), (b"\xff\0", ["\ufffd"])],
 )
 def test_text_is_lines_that_end_in_nul_and_count_from_one(data, lines):
-    text = ptx_lines.PtxText.read(data)
+    text = embedded_sources.PtxText.read(data)
     assert [text.line(number + 1) for number in range(len(text))] == lines
     assert (text.line(0), text.line(-1), text.line(len(lines) + 1)) == (None, None, None)

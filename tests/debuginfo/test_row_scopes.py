@@ -12,8 +12,8 @@ import pytest
 
 import symd
 from symd.core import row_scopes as core
-from symd.debuginfo import layout, reading, row_scopes, rows_alone
-from symd.debuginfo.relocation import cuda
+from symd.debuginfo import reading, row_scopes, rows_alone
+from symd.debuginfo.relocation import cuda, linear_layout
 from symd.debuginfo.text_ranges import section_of
 from symd.errors import LimitExceeded
 from symd.model.answers import Reason
@@ -101,7 +101,7 @@ def test_scopes_and_rows_give_the_chain_that_nvdisasm_prints(name):
 def test_frames_have_the_names_of_the_row_and_of_each_row_around_it(name):
     code = samples.code(name)
     _, inlined = _read(name)
-    plan = layout.assign(code)
+    plan = linear_layout(code)
     sections = cuda(code, plan)
     for sequence in nvidia_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
         section, start, found = section_of(plan, np.array([sequence.rows[0].address], np.uint64))

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from symd.engine.indexes import background
-from symd.engine.indexes.background import BUILD_THREADS, BackgroundBuilds
+from symd.engine.indexes import attempts
+from symd.engine.indexes.attempts import BUILD_THREADS, BackgroundBuilds
 
 
 class Builder:
@@ -59,7 +59,7 @@ def test_a_module_waits_once_and_no_more_than_so_many_wait(builder: Builder, mon
     for number in range(BUILD_THREADS):
         builds.add(f"{number}")
     assert eventually(lambda: len(builder.built) == BUILD_THREADS)
-    monkeypatch.setattr(background, "_MOST_WAITING", 3)
+    monkeypatch.setattr(attempts, "_MOST_WAITING", 3)
     for name in ("a", "a", "b", "c", "too much"):
         builds.add(name)
     builder.let_go.set()

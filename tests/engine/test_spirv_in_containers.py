@@ -17,7 +17,7 @@ from symd.formats import containers
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
 from symd.model.answers import Reason
 from symd.model.names import parse_name_query
-from symd.query.listing import chosen
+from symd.query.line_tables import chosen
 from symd.store import Store
 
 SAMPLES = Path(__file__).parents[2] / "samples"

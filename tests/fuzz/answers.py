@@ -30,7 +30,7 @@ from symd.model.frame_text import NotPlain
 from symd.model.identities import Digest
 from symd.model.names import Match, NameQuery
 from symd.query.breakpoints import locate
-from symd.query.lines import lines, ptx_tables
+from symd.query.line_tables import lines, ptx_tables
 from symd.query.names import find_names
 from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize

@@ -24,8 +24,7 @@ from symd.debuginfo.dwarf.lines import read_headers
 from symd.debuginfo.dwarf.sections import ELF_NAMES, DebugSections, Warnings
 from symd.debuginfo.dwarf.units import SCOPES, read_rows
 from symd.debuginfo.folded_sequences import find_folded, function_lines
-from symd.debuginfo.layout import assign
-from symd.debuginfo.relocation import relocated
+from symd.debuginfo.relocation import linear_layout, relocated
 from symd.debuginfo.variables import location_lists
 from symd.debuginfo.variables.expression import evaluate
 from symd.debuginfo.variables.lanes import OperandNames
@@ -44,7 +43,7 @@ from symd.formats.spirv_rules import check
 from symd.model.code import CodeObject, DebugScheme, RelocationScheme, Section, Vendor
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import ObjectPath
-from symd.query.lines import ptx_table
+from symd.query.line_tables import ptx_table
 from symd.query.source_text import from_module
 from tests.core.plain_values import plain
 from tests.core.uncompiled import uncompiled, without_compiled_core
@@ -84,7 +83,7 @@ def _folded() -> tuple[bytes, ...]:
 def _bundled(codes: Iterable[CodeObject]) -> tuple[bytes, ...]:
     found = []
     for code in codes:
-        layout = assign(code)
+        layout = linear_layout(code)
         contents = relocated(code, layout)
         text = np.array(list(zip(layout.base.tolist(), layout.size.tolist(), strict=True)), _TEXT)
         head = bytes([_VENDORS.index(code.vendor)]) + text.tobytes()
@@ -156,7 +155,7 @@ def _decoded(data: bytes) -> object:
     """All that debug data comes to, or why it was refused."""
     code = _code(data)
     try:
-        sections = relocated(code, assign(code), DebugBudget.of(code, LIMITS))
+        sections = relocated(code, linear_layout(code), DebugBudget.of(code, LIMITS))
         rows, left_out = read_rows(sections, units_module.read_units(sections).units, SCOPES, with_children=True)
         lists = [rows.ranges.which, rows.ranges.start, rows.ranges.stop]
         dies = (
@@ -186,7 +185,7 @@ def read_folded(data: bytes) -> None:
     """Line sequences at one place: which are other functions', found at once and one by one."""
     code = _code(data)
     with fitting():
-        layout = assign(code)
+        layout = linear_layout(code)
         sections = relocated(code, layout)
         units = units_module.read_units(sections)
         lines = columns_module.read_lines(sections, units)
@@ -278,7 +277,7 @@ def read_relocated(data: bytes) -> None:
     """Relocation of a whole image's debug sections, and what is decoded of them."""
     with fitting():
         code = _claimed(data)
-        layout = assign(code)
+        layout = linear_layout(code)
         relocated(code, layout)
         reading.read(code, LIMITS)
 

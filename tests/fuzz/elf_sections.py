@@ -15,9 +15,9 @@ from symd.config import MIB, Limits
 from symd.errors import SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
+from symd.formats.elf import SECTION_HEADER_32, SECTION_HEADER_64, Header, SectionHeader, section_names
 from symd.formats.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED, SHT_NOBITS, SHT_NULL
 from symd.formats.elf.contents import decompressed
-from symd.formats.elf.reader import SECTION_HEADER_32, SECTION_HEADER_64, Header, SectionHeader, section_names
 from symd.model.code import Section
 from tests.fuzz.mutations import Change, below
 from tests.fuzz.target import Mutate

@@ -12,10 +12,10 @@ from typing import Any
 
 from symd.config import Limits
 from symd.core import attribute_records, kernel_maps
-from symd.debuginfo.slim import joined, slim
+from symd.debuginfo.separate_files import joined, slim
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
-from symd.formats.containers import bounded_yaml, host_elf, uri
+from symd.formats.containers import bounded_yaml, file_part, host_elf
 from symd.formats.containers.amd import msgpack as amd_msgpack
 from symd.formats.containers.file_part import part_of
 from symd.formats.containers.format import Element, Format
@@ -23,8 +23,8 @@ from symd.formats.containers.images_in_data import FoundModules, modules_in
 from symd.formats.containers.intel import ze_info
 from symd.formats.containers.nvidia import cubin_facts
 from symd.formats.elf.constants import SHT_DYNSYM, SHT_SYMTAB
+from symd.formats.spirv import split
 from symd.formats.spirv.grammar import Op
-from symd.formats.spirv.words import split
 from symd.model.addresses import parse_query
 from symd.model.breakpoints import parse_source_line
 from symd.model.code import CodeObject
@@ -159,7 +159,7 @@ def read_written(data: bytes) -> None:
     words_in(text)
     tuple(ways_to_read(text, symbolic=True))
     refused = 0
-    for read in (parse_query, parse_source_line, uri.parse):
+    for read in (parse_query, parse_source_line, file_part.parse_uri):
         try:
             with fitting():
                 read(text)

@@ -11,8 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from symd.config import Limits
-from symd.engine.reading import served
-from symd.engine.reading.opened_module import ModuleFile
+from symd.engine.reading import ModuleFile, served
 from symd.engine.reading.questions import MakeIndex, WorkerRequest
 from symd.engine.reading.served import decode
 from symd.errors import SymdError, described, from_description

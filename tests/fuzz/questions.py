@@ -11,8 +11,8 @@ from typing import TypeVar
 import numpy as np
 
 from symd.config import Limits
-from symd.debuginfo import slim
-from symd.engine.reading.opened_module import OpenedModule
+from symd.debuginfo import separate_files
+from symd.engine.reading import OpenedModule
 from symd.errors import NotFound, SymdError
 from symd.formats.budget import Budget
 from symd.formats.spirv_rules import check
@@ -33,7 +33,7 @@ from symd.model.columns import U64
 from symd.model.names import Match, NameQuery
 from symd.model.variables import Visible
 from symd.query.breakpoints import locate
-from symd.query.lines import lines, ptx_table
+from symd.query.line_tables import lines, ptx_table
 from symd.query.names import find_names
 from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize, symbolize_column
@@ -56,7 +56,7 @@ class BadRefusal(AssertionError):
 def ask_everything(data: bytes) -> bool:
     """Whether the bytes were taken as a module. Raises whatever is not a fitting refusal."""
     _try(lambda: check(data))
-    _try(lambda: slim.slim(data, Budget(LIMITS)))
+    _try(lambda: separate_files.slim(data, Budget(LIMITS)))
     _try(lambda: _written_queries(data))
     index = _try(lambda: Index(build_index(data, LIMITS)))
     if index is None:

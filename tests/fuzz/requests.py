@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import SymdError
-from symd.profiles import FORMATS, NamedModule, Options, ProfileFormat, Resolver, gzipped, symbolize
+from symd.profiles import FORMATS, NamedModule, Options, ProfileFormat, Resolver, profile_format, symbolize
 from symd.rpc.wire import (
     breakpoints,
     contexts,
@@ -123,23 +123,30 @@ def _profile(form: ProfileFormat) -> Target:
     return Target(read, cache(lambda: _profiles_of(form)), _zipped)
 
 
+def _target_name(form: ProfileFormat) -> str:
+    """That of the format's module, or what a format without one is called."""
+    return str(getattr(form, "__name__", form.NAME.replace("-", "_"))).rpartition(".")[2]
+
+
 def _zipped(dice: random.Random, data: bytes, change: Change) -> bytes:
     """A profile expanded, changed and compressed again, or changed as it is."""
-    if not gzipped.compressed(data) or dice.random() < 1 / 4:
+    if not profile_format.compressed(data) or dice.random() < 1 / 4:
         return change(data)
     try:
-        return gzipped.compress(change(gzipped.expand(data, LIMITS)))
+        return profile_format.compress(change(profile_format.expand(data, LIMITS)))
     except SymdError:
         return change(data)
 
 
 def _profiles_of(form: ProfileFormat) -> Sequence[bytes]:
-    plain = [gzipped.expand(data, LIMITS) if gzipped.compressed(data) else data for data in seeds.profiles()]
+    plain = [
+        profile_format.expand(data, LIMITS) if profile_format.compressed(data) else data for data in seeds.profiles()
+    ]
     found = seeds.spread((data for data in plain if form.claims(data)), largest=4 * seeds.LARGEST)
-    return [*found, *(gzipped.compress(data) for data in found[:1])] or [b"a;b;c 1\n"]
+    return [*found, *(profile_format.compress(data) for data in found[:1])] or [b"a;b;c 1\n"]
 
 
 TARGETS: Mapping[str, Target] = {
     "requests": Target(decode, _requests),
-    **{f"profiles.{form.__name__.rpartition('.')[2]}": _profile(form) for form in FORMATS},  # type: ignore[attr-defined] # a module
+    **{f"profiles.{_target_name(form)}": _profile(form) for form in FORMATS},
 }

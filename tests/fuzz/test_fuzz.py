@@ -22,7 +22,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers.file_part import FilePart
 from symd.formats.containers.format import Element
 from symd.formats.containers.images_in_data import FoundModules, modules_in
-from symd.formats.spirv.words import split
+from symd.formats.spirv import split
 from symd.index.lookup import search_index_file
 from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Answer

@@ -19,7 +19,7 @@ from symd.index import Index
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
 from symd.model.contexts import Load
-from symd.query.lines import lines
+from symd.query.line_tables import lines
 from symd.query.symbolize import symbolize
 from tests.builders.elf import AX, NOBITS, Section, Segment, build_elf
 from tests.query.asked import variables, visible_in

@@ -14,7 +14,7 @@ from symd.errors import InvalidInput, LimitExceeded, Malformed, SymdError, Unkno
 from symd.index import Index
 from symd.index.module import build_index
 from symd.model.columns import U64
-from symd.query.lines import lines
+from symd.query.line_tables import lines
 from symd.query.symbolize import symbolize_column
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"

@@ -10,7 +10,7 @@ from symd.config import Limits
 from symd.formats import elf
 from symd.index import Index
 from symd.index.module import build_index
-from symd.query.lines import lines
+from symd.query.line_tables import lines
 from tests.fuzz.mutations import SAMPLES
 
 NAMES = [

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo.spirv.sources import source_texts
+from symd.debuginfo.spirv import source_texts
 from symd.errors import LimitExceeded, Malformed
 from symd.formats import containers
 from symd.formats.containers import bounded_yaml

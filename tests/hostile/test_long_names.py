@@ -18,7 +18,7 @@ from symd.core.name_families import without_template_arguments
 from symd.core.strings import KERNEL_BODY
 from symd.debuginfo import rows_alone
 from symd.formats import containers
-from symd.index import Index, unnamed_calls
+from symd.index import Index, functions
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Answer
@@ -210,7 +210,7 @@ def test_whether_a_call_is_the_function_around_it_is_found_once_for_a_name(monke
         asked.append((symbol, name))
         return is_symbol_of(symbol, name)
 
-    for module in (unnamed_calls, rows_alone):
+    for module in (functions, rows_alone):
         monkeypatch.setattr(module, "is_symbol_of", count)
     monkeypatch.setattr(work, "TABLE", work.TABLE.replace(b"f\0", b"f.py\0"))
     build_index(calls_of_one_name(MANY, b"." * LONG), Limits())

@@ -51,9 +51,7 @@ NEVER = (
     ),
     *(
         "symd.debuginfo.variables",
-        "symd.debuginfo.block_ranges",
         "symd.debuginfo.embedded_sources",
-        "symd.debuginfo.ptx_lines",
     ),
     *(
         "symd.query.function_names",
@@ -62,7 +60,7 @@ NEVER = (
         "symd.query.rust_names",
         "symd.query.names",
     ),
-    *("symd.query.listing", "symd.query.variables", "symd.query.source_text", "symd.query.breakpoints"),
+    *("symd.query.line_tables", "symd.query.variables", "symd.query.source_text", "symd.query.breakpoints"),
     *(
         "symd.model.arguments",
         "symd.model.breakpoints",

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import DataLoss
-from symd.formats.containers.lazy import LazyMapping, LazySequence
+from symd.formats.containers.format import LazyMapping, LazySequence
 from symd.index import summary as index_summary
 from symd.index.summary import PackedFacts, pack, pack_object, unpack
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary

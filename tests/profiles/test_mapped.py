@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from symd import profiles
 from symd.profiles import NamedModule, Resolver
-from symd.profiles.mapped import MappedRange, RangeLookup
+from symd.profiles.addresses import MappedRange, RangeLookup
 from tests.profiles.modules import ZEBIN
 
 numbers = st.integers(0, 30)

@@ -10,7 +10,7 @@ import pytest
 from symd import profiles
 from symd.config import Limits
 from symd.errors import LimitExceeded
-from symd.profiles import Options, gzipped, profile_format
+from symd.profiles import Options, profile_format
 from symd.profiles.profile_format import MEMBERS_A_RECORD
 from symd.profiles.protobuf_wire import length_field, number_field
 from tests.profiles.modules import SAMPLES
@@ -60,7 +60,7 @@ def test_more_records_than_are_taken_are_refused_before_they_are_kept(resolver, 
 def test_a_small_file_expands_so_far_and_no_further(resolver, name, monkeypatch):
     data = MANY_RECORDS[name]
     zipped = gzip.compress(data * (1 + (1 << 21) // len(data)))
-    monkeypatch.setattr(gzipped, "PROFILE_RATIO", 1)
+    monkeypatch.setattr(profile_format, "PROFILE_RATIO", 1)
     with pytest.raises(LimitExceeded, match="expand to more than") as caught:
         profiles.symbolize(zipped, resolver)
     assert caught.value.metadata["limit"] == "profile_ratio"

@@ -17,7 +17,7 @@ from symd.config import Limits
 from symd.debuginfo import reading
 from symd.engine.engine import Engine
 from symd.engine.files import opened_file
-from symd.engine.files.large_file import LargeFile
+from symd.engine.files.opened_file import LargeFile
 from symd.errors import FailedPrecondition, HashMismatch, LimitExceeded, SymdError
 from symd.index import partial
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset

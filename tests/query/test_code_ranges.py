@@ -15,7 +15,7 @@ from symd.engine.engine import Engine
 from symd.errors import InvalidInput, LimitExceeded
 from symd.model.addresses import ByAddress, BySection, ObjectAddress, SectionOffset, SectionRange
 from symd.model.answers import Answer, CodeRanges, Reason
-from symd.query.code_ranges import RANGED_ANSWERS
+from symd.query.code_spans import RANGED_ANSWERS
 from symd.rpc.wire.queries import from_request
 from symd.store import Store
 from symd.v1.query_pb2 import PackedQueries, Query

@@ -14,7 +14,7 @@ from symd.model.addresses import BySection, SectionOffset
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.model.line_tables import WHOLE_MODULE, CodeSpan, Instructions, ListingPart
-from symd.query.listing import chosen
+from symd.query.line_tables import chosen
 from symd.store import Store
 from tests.query.disasm.objects import SAMPLES, made
 

@@ -15,8 +15,7 @@ import pytest
 
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.engine.reading import served
-from symd.engine.reading.opened_module import ModuleFile
+from symd.engine.reading import ModuleFile, served
 from symd.engine.reading.questions import (
     EmbeddedSources,
     IndexFor,

@@ -10,7 +10,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from symd.core.abbreviations import AbbreviationTable, layouts
-from symd.debuginfo.dwarf.constants import At, Form
+from symd.debuginfo.dwarf import At, Form
 from symd.debuginfo.dwarf.sections import DebugSection
 from symd.errors import LimitExceeded, Malformed
 from symd.formats.budget import DebugBudget

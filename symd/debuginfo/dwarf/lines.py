@@ -19,7 +19,7 @@ from symd.core.line_header import LineHeader, LineHeaderReader
 from symd.core.line_program import LineRows
 from symd.core.scopes import FUNCTION_COLUMNS, ScopeRows
 from symd.core.strings import StringReader
-from symd.debuginfo.dwarf.constants import Lnct
+from symd.debuginfo.dwarf import Lnct
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections, Warnings
 from symd.debuginfo.dwarf.units import Unit, Units, read_units
 from symd.errors import Malformed, SymdError, Unsupported

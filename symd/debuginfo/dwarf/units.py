@@ -1,17 +1,22 @@
 """The units of ``.debug_info`` (DWARF 5, 7.5.1): headers, what the first DIE of each says about the whole unit, and
-their DIEs as the core reads them."""
+their DIEs as the core reads them; those that hold some addresses, found without reading their DIEs, so that a question
+about a large object does not wait for all of it; and the ranges of blocks and variables outside of their functions."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import accumulate
 
+from symd.core import block_ranges as core
 from symd.core.dies import HAS_LOW, IS_EXTERNAL, DieRows, take_rows
+from symd.core.line_program import places_of_set_address
+from symd.core.range_lists import RangeRows, UnitParameters
 from symd.core.range_lists import RangeRows as CoreRanges
-from symd.core.range_lists import UnitParameters
 from symd.core.strings import Names, StringReader
 from symd.core.unit_headers import UnitReader
-from symd.debuginfo.dwarf.constants import Tag
+from symd.debuginfo.dwarf import At, Tag, forms
 from symd.debuginfo.dwarf.forms import AbbreviationTables, Table, Widths
 from symd.debuginfo.dwarf.sections import Contributions, DebugSections, Warnings
 from symd.errors import Malformed, SymdError, Unsupported
@@ -83,8 +88,8 @@ class Unit:
 class Units(NamedTuple):
     """The units that can be read, in order; ``warnings`` name the others.
 
-    Where only some of an object's units are wanted (``unit_selection``), ``skipped_tables`` are the offsets of the line
-    tables that none of these refers to.
+    Where only some of an object's units are wanted (``units_for_addresses``), ``skipped_tables`` are the offsets of the
+    line tables that none of these refers to.
 
     In the place of a skeleton unit stands the split unit that belongs to it, where that is there.
     """
@@ -312,3 +317,124 @@ def external_functions(sections: DebugSections, units: Units) -> list[tuple[str,
     for (_, place), name in zip(wanted, number, strict=True):
         found[place].append(known[name])
     return [tuple(each) for each in found]
+
+
+_BYTES_A_STEP = 256
+"""Bytes of a line table that are searched in about a microsecond at most."""
+_Span = tuple[int, int]
+"""Linear addresses [start, end), not empty."""
+
+
+class UnitSelection(NamedTuple):
+    """The units that are needed, and the linear addresses [start, end) for which they are all that is needed."""
+
+    units: Units
+    spans: Sequence[_Span]
+
+
+def units_for_addresses(sections: DebugSections, units: Units, addresses: Sequence[int]) -> UnitSelection | None:
+    """The units whose own ranges (DW_AT_ranges, or DW_AT_low_pc with DW_AT_high_pc) hold one of ``addresses``, and all
+    units that state none. None where that leaves out nothing, or where what is left out could matter: an address that
+    no unit claims, code that two claim, names that are in another unit, a line table with code outside its unit or of
+    several units."""
+    spans = _spans_of_units(sections, units.units)
+    holders = [{n for n, each in spans.items() if any(start <= at < end for start, end in each)} for at in addresses]
+    if not all(holders):
+        return None
+    held = set().union(*holders)
+    chosen = [unit for unit in units.units if unit.number not in spans or unit.number in held]
+    passed = [unit for unit in units.units if unit.number in spans and unit.number not in held]
+    tables = {unit.stmt_list for unit in chosen} - {None}
+    others = [unit.stmt_list for unit in passed if unit.stmt_list is not None]
+    if not passed or len(set(others)) < len(others) or not tables.isdisjoint(others) or _refer_elsewhere(chosen):
+        return None
+    is_zero_dropped = all(start > 0 for each in spans.values() for start, _ in each)
+    if not all(_begins_inside(sections, unit, spans[unit.number], is_zero_dropped) for unit in passed):
+        return None
+    mine = [span for unit in chosen for span in spans.get(unit.number, ())]
+    if _overlap(mine, [span for unit in passed for span in spans[unit.number]]):
+        return None
+    kept = tuple(unit.changed(number=number) for number, unit in enumerate(chosen))
+    skipped = frozenset(unit.stmt_list for unit in passed if unit.stmt_list is not None)
+    return UnitSelection(units._replace(units=kept, skipped_tables=skipped), mine)
+
+
+def _spans_of_units(sections: DebugSections, units: Sequence[Unit]) -> dict[int, list[_Span]]:
+    """The code ranges that the first DIE of each unit states that states some, by the number of the unit."""
+    rows, _ = read_rows(sections, units, (), only_first=True)
+    place, ranges = rows.column("unit"), rows.ranges
+    found: dict[int, list[_Span]] = {}
+    for which, start, end in zip(ranges.which, ranges.start, ranges.stop, strict=True):
+        found.setdefault(units[place[which]].number, []).append((start, end))
+    return found
+
+
+def _overlap(some: Sequence[_Span], others: Sequence[_Span]) -> bool:
+    """Whether one of the first stretches shares an address with one of the others."""
+    ordered = sorted(some)
+    furthest = [0, *accumulate((end for _, end in ordered), max)]
+    return any(furthest[bisect_left(ordered, (end,))] > start for start, end in others)
+
+
+def _refer_elsewhere(chosen: Sequence[Unit]) -> bool:
+    """Whether a name may be in another unit than the function."""
+    return any(
+        attribute.name in (At.DW_AT_abstract_origin, At.DW_AT_specification)
+        and attribute.form not in forms.UNIT_REFERENCES
+        for table in {id(unit.table): unit.table for unit in chosen}.values()
+        if table is not None
+        for abbreviation in table.every()
+        for attribute in abbreviation.attributes
+    )
+
+
+def _begins_inside(sections: DebugSections, unit: Unit, spans: Sequence[_Span], is_zero_dropped: bool) -> bool:
+    """Whether every sequence of the unit's line table begins in the unit's ranges, or where linkers put what they
+    dropped. Bytes that look like DW_LNE_set_address count as one."""
+    data, at = sections.lines.data, unit.stmt_list
+    if at is None or len(data) < at + 4:
+        return True
+    # 64-bit tables begin with the largest number.
+    end = min(at + 4 + int.from_bytes(data[at : at + 4], "little"), len(data))
+    sections.spend((end - at) // _BYTES_A_STEP, sections.lines.name)
+    ordered = sorted(spans)
+    furthest = [*accumulate((last for _, last in ordered), max)]
+    size = unit.widths.address
+    top = 1 << 8 * size
+    dropped = {top - 1, top - 2, 0} if is_zero_dropped else {top - 1, top - 2}
+    for place in places_of_set_address(data, at, end, size):
+        address = int.from_bytes(data[place : place + size], "little")
+        before = bisect_left(ordered, (address + 1,))
+        if address not in dropped and not (before and address <= furthest[before - 1]):
+            return False
+    return True
+
+
+Listed = Callable[[Unit, int, "int | None"], "list[tuple[int, int]]"]
+"""The ranges [start, end) of a location list of a unit: of that at an offset of its section, or (None) of that which
+the DIE at a place refers to."""
+
+_WITH_LISTS_OF_THEIR_OWN = 5
+"""The version of DWARF from which on location lists have kinds of entries."""
+
+
+def outside_of_functions(
+    sections: DebugSections, units: Units, of_units: Collection[int], listed: Listed
+) -> list[tuple[int, int]]:
+    """The ranges of blocks and variables that lie outside their functions, for the units with the numbers
+    ``of_units``, as linear addresses [start, end). ``listed`` is asked for the location lists of DWARF 5 and of split
+    units. Raises Malformed, LimitExceeded, and what ``listed`` raises."""
+    chosen = [unit for unit in units.units if unit.number in of_units]
+    sections.spend(sum(unit.end - unit.dies for unit in chosen), sections.info.name)
+    rows, _ = read_rows(sections, chosen, core.TAGS, with_children=True)
+    plain = [
+        parameters(unit, place) if unit.version < _WITH_LISTS_OF_THEIR_OWN and unit.contributions is None else None
+        for place, unit in enumerate(chosen)
+    ]
+
+    def other(unit: int, place: int, offset: int | None) -> list[tuple[int, int]]:
+        return listed(chosen[unit], place, offset)
+
+    found = core.outside_of_functions(rows, plain, RangeRows(sections.locations.data, b"", b""), other)
+    rows.give_back()
+    return found

@@ -17,9 +17,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
 from symd.core import spirv_lines as core
+from symd.formats.spirv import DebugInstruction
 from symd.formats.spirv.grammar import Debug
 from symd.formats.spirv.module import Body, DebugWords
-from symd.formats.spirv.words import DebugInstruction
 from symd.model.light_typing import NamedTuple
 
 _PARENT = {Debug.TypeTemplate: 0, Debug.LexicalBlock: 3, Debug.LexicalBlockDiscriminator: 2}

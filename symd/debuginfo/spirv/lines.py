@@ -9,13 +9,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from symd.debuginfo.line_table_texts import doubting_rows_outside
+from symd.debuginfo.spirv import every_text
 from symd.debuginfo.spirv.decoded import SCOPE_COLUMNS, decode
 from symd.formats.spirv.module import Body, DebugWords, debug_words
 from symd.model.code import SEPARATE_SUFFIX, CodeObject, DebugScheme
 from symd.model.columns import U32, U64
 from symd.model.debug_info import DebugInfo, FunctionLines, LineRows, Scopes, TextSpans
 
-__all__ = ("debug_words", "read")
+
+def read_doubted(code: CodeObject) -> DebugInfo:
+    """Rows and scopes of a SPIR-V module, with the rows doubted that lie outside of the texts inside it."""
+    words = debug_words(code)
+    return doubting_rows_outside(read(code, words), lambda: every_text(words, code.path))
 
 
 def read(code: CodeObject, words: DebugWords) -> DebugInfo:

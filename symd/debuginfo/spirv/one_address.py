@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from symd.debuginfo import leaves_out_calls
 from symd.debuginfo.plain_scopes import PlainScopes
+from symd.debuginfo.spirv import every_text
 from symd.debuginfo.spirv.decoded import NO_PARENT, SCOPE_COLUMNS, decode
-from symd.debuginfo.spirv.sources import every_text
 from symd.debuginfo.text_widths import widths_by_file
 from symd.formats.spirv.module import debug_words
 from symd.model.code import CodeObject, DebugScheme, Function

@@ -1,25 +1,32 @@
 """Location lists: where a variable is, by address. ``ListReader`` finds the list that an attribute refers to through
-its unit.
+its unit. They also tell the code of a function's variables that lies outside of the function, as Intel's compiler
+writes it (``stray_ranges``): the range does not say whose code that is.
 
 Sources: DWARF 4, 2.6.2 (``.debug_loc``); DWARF 5, 7.7.3 (``.debug_loclists``), with every kind of entry and GNU's view
-pairs.
-"""
+pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
-from symd.debuginfo.dwarf.constants import At, Form
+import numpy as np
+
+from symd.debuginfo.dwarf import At, Form
+from symd.debuginfo.dwarf.columns import ScopeColumns
 from symd.debuginfo.dwarf.forms import Cursor
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.units import Unit, Units
+from symd.debuginfo.dwarf.units import Listed, Unit, Units, outside_of_functions
 from symd.debuginfo.dwarf.variable_constants import GnuLle, Lle
-from symd.debuginfo.variables.dies import DieReader, Value
-from symd.errors import LimitExceeded
+from symd.debuginfo.relocation import LinearLayout
+from symd.debuginfo.text_ranges import text_spans
+from symd.debuginfo.variables import DieReader, Value
+from symd.errors import LimitExceeded, Malformed
+from symd.model.debug_info import TextSpans
 
 _PAIRS = {size: Struct(f"<2{letter}") for size, letter in ((2, "H"), (4, "I"), (8, "Q"))}
 """Two addresses of so many bytes."""
@@ -233,3 +240,34 @@ def _list_unit(dies: DieReader, unit: Unit) -> ListUnit:
         partial(dies.address_entry, unit),
         None if own is None else own.location_lists if unit.version >= 5 else own.locations,
     )
+
+
+def stray_ranges(sections: DebugSections, units: Units, scopes: ScopeColumns, layout: LinearLayout) -> TextSpans:
+    """Text of blocks and variables that lies outside their functions, in the units in which several functions have
+    code or should have. What cannot be read is left out."""
+    found: list[tuple[int, int]] = []
+    with suppress(Malformed, LimitExceeded):  # who asks for these variables is told
+        found = outside_of_functions(sections, units, scopes.shared_units, listed_ranges(sections, units))
+    if not found:
+        return TextSpans.empty()
+    start, end = np.array(found, np.uint64).reshape(-1, 2).T
+    return text_spans(layout, start, end)
+
+
+def listed_ranges(sections: DebugSections, units: Units) -> Listed:
+    """What reads location lists for ``outside_of_functions``; nothing is read before the first one is asked for."""
+    readers: list[ListReader] = []
+
+    def listed(unit: Unit, place: int, offset: int | None) -> list[tuple[int, int]]:
+        if not readers:
+            readers.append(ListReader.of(sections, units))
+        lists = readers[0]
+        if offset is not None:
+            entries = lists.at(unit, offset)
+        else:
+            die = lists.dies.at(place)
+            value = None if die is None else die.attributes.get(At.DW_AT_location)
+            entries = [] if value is None or value.is_block else lists.entries(unit, value) or []
+        return [(entry.start, entry.end) for entry in entries if not entry.default]
+
+    return listed

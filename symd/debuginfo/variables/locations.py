@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.debuginfo.dwarf.constants import At, Form
+from symd.debuginfo.dwarf import At, Form
 from symd.debuginfo.dwarf.units import Unit
 from symd.debuginfo.dwarf.variable_constants import Op
-from symd.debuginfo.layout import LinearLayout, first_base
+from symd.debuginfo.relocation import LinearLayout, first_base
 from symd.debuginfo.text_ranges import section_of
-from symd.debuginfo.variables.dies import Die, DieReader, Value
+from symd.debuginfo.variables import Die, DieReader, Value
 from symd.debuginfo.variables.expression import Evaluations, LaneLocation, is_one_constant
 from symd.debuginfo.variables.lanes import OperandNames
 from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListReader

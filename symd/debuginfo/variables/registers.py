@@ -18,11 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from symd.debuginfo import layout
 from symd.debuginfo.dwarf.call_frames import CallFrames, FrameAddress
-from symd.debuginfo.relocation import SCHEMES
+from symd.debuginfo.relocation import SCHEMES, linear_layout
 from symd.errors import Malformed
-from symd.formats.containers.intel.targets import product_core
+from symd.formats.containers.intel import product_core
 from symd.model.code import CodeObject, Vendor
 from symd.model.variables import LocationPiece, VariableLocation
 
@@ -209,7 +208,7 @@ def frame_addresses(code: CodeObject, places: Sequence[tuple[int, int]]) -> tupl
     object cannot be relocated."""
     if code.vendor is not Vendor.NVIDIA:
         return (None,) * len(places)
-    linear = layout.assign(code)
+    linear = linear_layout(code)
     data = SCHEMES[code.relocation](code, linear).get(".debug_frame", b"")
     frames = CallFrames(data, address_size=code.address_bits // 8)
     bases = [linear.base_of(section) for section, _ in places]

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.debuginfo.dwarf.constants import Tag
+from symd.debuginfo.dwarf import Tag
 from symd.debuginfo.text_ranges import disjoint_pieces
-from symd.debuginfo.variables.dies import Die, DieReader
+from symd.debuginfo.variables import Die, DieReader
 
 _UNITS = frozenset({Tag.DW_TAG_compile_unit, Tag.DW_TAG_partial_unit, Tag.DW_TAG_skeleton_unit})
 FUNCTIONS = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)

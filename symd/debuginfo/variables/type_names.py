@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
-from symd.debuginfo.dwarf.constants import At, Tag
+from symd.debuginfo.dwarf import At, Tag
 from symd.debuginfo.dwarf.variable_constants import NAMED_LANGUAGES, Lang
-from symd.debuginfo.variables.dies import Die, DieReader
+from symd.debuginfo.variables import Die, DieReader
 
 TAG_WORDS: Mapping[int, str] = {
     Tag.DW_TAG_structure_type: "structure", Tag.DW_TAG_class_type: "class", Tag.DW_TAG_union_type: "union",

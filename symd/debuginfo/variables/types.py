@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from symd.debuginfo.dwarf import forms
-from symd.debuginfo.dwarf.constants import At, Tag
+from symd.debuginfo.dwarf import At, Tag, forms
 from symd.debuginfo.dwarf.forms import Cursor
 from symd.debuginfo.dwarf.variable_constants import Ate, Op
-from symd.debuginfo.variables.dies import Die, DieReader, Value
+from symd.debuginfo.variables import Die, DieReader, Value
 from symd.debuginfo.variables.registers import address_space
 from symd.debuginfo.variables.type_names import TypeNames, bounds, default_lower_bound
 from symd.errors import Malformed

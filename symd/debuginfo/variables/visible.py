@@ -12,13 +12,12 @@ from typing import NamedTuple
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.line_header import LineHeaderReader
 from symd.core.strings import KERNEL_BODY, StringReader
-from symd.debuginfo import layout
-from symd.debuginfo.dwarf.constants import At, Tag
+from symd.debuginfo.dwarf import At, Tag
 from symd.debuginfo.dwarf.lines import FilePaths, ListedFiles
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Unit, read_units
-from symd.debuginfo.relocation import relocated
-from symd.debuginfo.variables.dies import Die, DieReader
+from symd.debuginfo.relocation import linear_layout, relocated
+from symd.debuginfo.variables import Die, DieReader
 from symd.debuginfo.variables.expression import Evaluations
 from symd.debuginfo.variables.locations import Locator
 from symd.debuginfo.variables.registers import RegisterWidths, frame_divisor
@@ -127,7 +126,7 @@ class VariableReader:
 
     def __init__(self, code: CodeObject, limits: Limits = DEFAULT_LIMITS) -> None:
         self.code = code
-        self.layout = layout.assign(code)
+        self.layout = linear_layout(code)
         self.why_not = _WHY_NOT.get(code.debug)
         self._budget = DebugBudget.of(code, limits)
         sections = DebugSections.of({}) if self.why_not else relocated(code, self.layout, self._budget)

@@ -11,12 +11,11 @@ from typing import TypeVar
 from elftools.common.exceptions import DWARFError, ELFError
 from elftools.construct import ConstructError
 
-from symd.debuginfo import layout
 from symd.debuginfo.dwarf.columns import read_lines, read_scopes
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Units, read_units
-from symd.debuginfo.relocation import relocated
-from symd.debuginfo.variables.dies import DieReader
+from symd.debuginfo.relocation import linear_layout, relocated
+from symd.debuginfo.variables import DieReader
 from symd.debuginfo.verify import comparison, second_opinion
 from symd.debuginfo.verify.comparison import (
     Deviation,
@@ -63,7 +62,7 @@ def _verify(code: CodeObject, budget: DebugBudget) -> VerifyReport:
     if reason is not None:
         return VerifyReport(not_compared=[NotCompared(code.path, reason)])
     try:
-        sections = relocated(code, layout.assign(code), budget)
+        sections = relocated(code, linear_layout(code), budget)
         units = read_units(sections)
     except SymdError as error:
         return VerifyReport(not_compared=[NotCompared(code.path, f"symd refuses the debug data: {error}")])

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
+from symd.debuginfo.dwarf import At, Tag
 from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns
-from symd.debuginfo.dwarf.constants import At, Tag
-from symd.debuginfo.variables.dies import Die, DieReader
+from symd.debuginfo.variables import Die, DieReader
 from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListReader
 from symd.model.debug_info import NO_PARENT, RowFlag
 

@@ -50,7 +50,7 @@ from symd.model.contexts import WHOLE_ADDRESS, AddressForm, DeviceAnswers, Devic
 from symd.model.identities import Digest, ObjectPath
 from symd.model.texts import utf8_size
 from symd.model.waiting import check_wanted
-from symd.query.code_ranges import check_ranged, ranged
+from symd.query.code_spans import check_ranged, ranged
 from symd.query.symbolize import QueryBudget, symbolize_origins
 
 MAX_TEXTS = 96 << 20

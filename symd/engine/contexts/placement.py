@@ -1,11 +1,11 @@
-"""Loads as clients send them, checked and given every segment's address and size; and device addresses in the forms
-that tools write: whole, canonical, truncated, or counted in units larger than bytes.
-"""
+"""Loads as clients send them, checked and given every segment's address and size; which of them lie over another one,
+as what the later of two loads covers is gone, address by address; and device addresses in the forms that tools write:
+whole, canonical, truncated, or counted in units larger than bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.engine.contexts.timeline import Timeline
 from symd.errors import BadQuery, InvalidInput, KernelNotFound, LimitExceeded, ModuleNotFound, ObjectNotFound
 from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress, ObjectAddress, Query
-from symd.model.columns import U64
+from symd.model.columns import I64, U64
 from symd.model.contexts import CONTEXT_HINT, WHOLE_ADDRESS, AddressForm, Context, Load, Segment, Unload
 from symd.model.identities import ObjectPath, is_digest
 from symd.model.texts import checked_text, of_kind
@@ -315,3 +316,57 @@ def _name(place: Query) -> str:
     """The text that names a place's kernel or section; "" where none does."""
     name = place.kernel if isinstance(place, ByKernel) else place.section if isinstance(place, BySection) else ""
     return name if isinstance(name, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCover:
+    """The segments that lie over those of one load, in a context whose addresses have ``width`` bits: of loads that
+    began while it lived, or together with it. ``own`` and ``over`` are numbers of rows of the timeline."""
+
+    timeline: Timeline
+    width: int
+    own: I64
+    over: I64
+
+    @classmethod
+    def of(cls, timeline: Timeline, width: int, number: int) -> LoadCover:
+        """What lies over the load with that number."""
+        own = timeline.rows_of(number)
+        over = timeline.rows_over(own)
+        if len(over):
+            column = timeline.column
+            began = column("time")[over]
+            is_later = (began >= column("time")[own[0]]) & (began < column("until")[own[0]])
+            over = over[is_later & (column("load")[over] != number)]
+        return cls(timeline, width, own, over)
+
+    def at(self, address: int) -> Sequence[int]:
+        """The numbers of the loads that cover a device address of the load with something else than it has there."""
+        if not len(self.over):
+            return ()
+        low = reduced(np.array([address], np.uint64), self.width)[0]
+        own, over = self._holding(self.own, low), self._holding(self.over, low)
+        target, bias = self.timeline.column("target"), self.timeline.column("bias")
+        is_same = np.zeros(len(over), np.bool_)
+        for each in own.tolist():
+            is_same |= (target[over] == target[each]) & (bias[over] == bias[each])
+        numbers: list[int] = self.timeline.column("load")[over[~is_same]].tolist()
+        return numbers
+
+    def _holding(self, rows: I64, address: U64) -> I64:
+        start, last = self.timeline.column("start")[rows], self.timeline.column("last")[rows]
+        return rows[(start <= address) & (address <= last)]
+
+
+def covered_loads(timeline: Timeline, number: int) -> list[int]:
+    """The numbers of the loads that were recorded before the one with that number, and that it lies over: those that
+    lived when it began. Lowest first."""
+    own = timeline.rows_of(number)
+    under = timeline.rows_over(own)
+    if not len(under):
+        return []
+    column = timeline.column
+    began = column("time")[own[0]]
+    lived = (column("time")[under] <= began) & (column("until")[under] > began) & (column("load")[under] < number)
+    found: list[int] = np.unique(column("load")[under[lived]]).tolist()
+    return found

@@ -14,12 +14,13 @@ import numpy as np
 
 from symd.api import ServedContextVerbs
 from symd.engine.contexts.device import ContextMap, OpenIndexOf, place_of, symbolize_question
-from symd.engine.contexts.load_cover import LoadCover, covered_loads
 from symd.engine.contexts.placement import (
     MAX_TEXT,
+    LoadCover,
     SegmentBudget,
     checked_context,
     checked_unload,
+    covered_loads,
     placed,
     reduced,
 )

@@ -15,8 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from symd.engine.contexts.load_cover import LoadCover
-from symd.engine.contexts.placement import extended, reduced
+from symd.engine.contexts.placement import LoadCover, extended, reduced
 from symd.engine.contexts.verbs import StoredContexts
 from symd.errors import BadQuery, ModuleNotFound, SymdError
 from symd.index import Index

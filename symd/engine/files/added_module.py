@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symd.config import Limits
-from symd.engine.files.debug_files import with_debug_file, with_dwo_files
+from symd.engine.files.companion_files import with_debug_file, with_dwo_files, with_kernel_packs
 from symd.engine.files.file_notices import hints_name, working
 from symd.engine.files.input import (
     AllowedFiles,
@@ -19,7 +19,6 @@ from symd.engine.files.input import (
     module_digest,
     read_input,
 )
-from symd.engine.files.kernel_packs import with_kernel_packs
 from symd.errors import BadQuery, ModuleNotFound, ObjectNotFound, StoreUnavailable, SymdError
 from symd.formats.containers.file_part import sha256_of
 from symd.model.frame_text import printable

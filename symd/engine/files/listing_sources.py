@@ -1,5 +1,6 @@
 """The texts of the source files that a module names: from the module, a daemon, or below folders that the user
-allowed."""
+allowed. And symbolizers whose answers have functions by the names that are written in the source, for what shows them
+to people: the verbs, and what they are asked by, stay the same."""
 
 from __future__ import annotations
 
@@ -9,13 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from symd.api import Symbolizer
 from symd.config import Limits
 from symd.errors import BadQuery
-from symd.model.answers import Answer, Answers, Reason
+from symd.model.addresses import Query
+from symd.model.answers import Answer, Answers, Reason, subset
 from symd.model.arguments import AnyColumn, AnyQuery, ModuleName, digest_of
 from symd.model.line_tables import WHOLE_MODULE, Listing, ListingPart
+from symd.model.names import NamedItem, NameQuery
 from symd.model.sources import PathRule, SourceText
+from symd.query.demangler import Demangler
 from symd.query.paths import remapped
 from symd.query.python_names import PythonNames
 from symd.query.source_text import Allowed, completed
@@ -135,3 +141,60 @@ class _PythonNamed:
         for each in self._symbolizer.listing(digest, part):
             names = self._names_of(each.module or digest)  # by device address no module is named
             yield replace(each, answers=names.named_columns(each.answers))
+
+
+def demangled(symbolizer: Symbolizer) -> Symbolizer:
+    """The symbolizer with such answers. Raises ToolMissing where no demangler is installed."""
+    return cast("Symbolizer", _Demangled(symbolizer, Demangler()))
+
+
+class _Demangled:
+    """A symbolizer with the verbs of another one; those that the page shows name functions as ``demangler`` does."""
+
+    def __init__(self, symbolizer: Symbolizer, demangler: Demangler) -> None:
+        self._symbolizer, self._demangler = symbolizer, demangler
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._symbolizer, name)
+
+    def symbolize_one(self, digest: ModuleName, query: Query, path: str | None = None) -> Answer:
+        return self._demangler.answers([self._symbolizer.symbolize_one(digest, query, path)])[0]
+
+    def symbolize_column(self, digest: ModuleName, values: AnyColumn, **where: Any) -> Answers:
+        return self._columns(self._symbolizer.symbolize_column(digest, values, **where))
+
+    def listing(self, digest: ModuleName, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
+        for each in self._symbolizer.listing(digest, part):
+            yield replace(each, answers=self._columns(each.answers))
+
+    def names(self, digest: ModuleName, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
+        """What is mangled stands as the linkage name."""
+        found = self._symbolizer.names(digest, wanted, path)
+        mangled = [each.linkage_name or each.name for each in found]
+        readable = self._demangler.names(mangled)
+        return [
+            replace(each, name=readable[name], linkage_name=name) if name in readable else each
+            for each, name in zip(found, mangled, strict=True)
+        ]
+
+    def _columns(self, answers: Answers) -> Answers:
+        """The answers, as columns, with the functions of those locations that they point to by their readable names."""
+        table, numbers = subset(answers.locations, answers.location)
+        mangled = np.where(table.linkage_name != 0, table.linkage_name, table.function)
+        names = {number: table.strings[number] for number in np.unique(mangled).tolist()}
+        readable = self._demangler.names(names.values())
+        strings = [*table.strings, *readable.values()]
+        place = {name: at for at, name in enumerate(readable, len(table.strings))}
+        function = table.function.copy()
+        for number, name in names.items():
+            if name in place:
+                function[mangled == number] = place[name]
+        return Answers(
+            numbers[answers.location],
+            answers.text_section,
+            answers.offset,
+            replace(table, function=function, strings=strings, shared=False),
+            answers.text_sections,
+            answers.candidates,
+            answers.ranges,
+        )

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from symd.api import Symbolizer
 from symd.config import Limits
-from symd.debuginfo import dwo
-from symd.debuginfo.slim import joined
+from symd.debuginfo import separate_files
+from symd.debuginfo.separate_files import joined
 from symd.engine.engine import Engine
 from symd.engine.files.added_module import OpenModule, add_module, daemon
 from symd.engine.files.file_notices import hints_name
@@ -98,8 +98,8 @@ def open_symbolizer(server: str | None, limits: Limits, only: str | None = None)
 
 
 def _with_dwo(code: bytes, apart: bytes, budget: Budget) -> bytes:
-    dwo.check_same_build(code, apart, budget)
-    return dwo.with_dwo(code, [apart], budget)
+    separate_files.check_same_build(code, apart, budget)
+    return separate_files.with_dwo(code, [apart], budget)
 
 
 def _with_debug_module(code: bytes, apart: bytes) -> bytes:
@@ -116,7 +116,11 @@ def joined_with(symbolizer: Symbolizer, digest: str, file: str, debug: str, limi
         if spirv.claims(code):
             whole = _with_debug_module(code, apart)
         else:
-            whole = _with_dwo(code, apart, budget) if dwo.has_units(apart, budget) else joined(code, apart, budget)
+            whole = (
+                _with_dwo(code, apart, budget)
+                if separate_files.has_units(apart, budget)
+                else joined(code, apart, budget)
+            )
     except ObjectNotFound:
         hint = "symd extract FILE DIR writes them as files of their own"
         raise InvalidInput(

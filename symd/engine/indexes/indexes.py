@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from symd.api import Pending
 from symd.config import Limits
-from symd.engine.indexes.attempts import BuildAttempt, IndexAttempts
-from symd.engine.indexes.background import BackgroundBuilds
-from symd.engine.indexes.cache import IndexCache
-from symd.engine.reading.opened_module import ModuleFile
+from symd.engine.indexes import IndexCache
+from symd.engine.indexes.attempts import BackgroundBuilds, BuildAttempt, IndexAttempts
+from symd.engine.reading import ModuleFile
 from symd.engine.reading.questions import IndexFor, MakeIndex, Outline, Reader, WorkerRequest
 from symd.errors import DataLoss, DeadlineExceeded, SymdError, Unavailable
 from symd.formats.containers.file_part import LARGE

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Generic, Protocol, TypeVar
 
 from symd.config import Limits
-from symd.cores.stopped import call_frame_section, identity_of, shared
+from symd.cores import call_frame_section, identity_of, shared
 from symd.debuginfo.variables.registers import frame_addresses
-from symd.engine.reading.opened_module import ModuleFile, OpenedModule, OpenedModules
+from symd.engine.reading import ModuleFile, OpenedModule, OpenedModules
 from symd.errors import Malformed, NotFound, StoreUnavailable
 from symd.formats import elf
 from symd.formats.budget import Budget
@@ -27,14 +27,13 @@ from symd.model.identities import ObjectPath
 from symd.model.line_tables import CodeSpan, LineTable
 from symd.model.sources import SourceText
 from symd.model.variables import Visible
-from symd.query.lines import ptx_tables
-from symd.query.listing import chosen
+from symd.query.line_tables import chosen, ptx_tables
 from symd.query.source_text import from_module
 from symd.system.messages import refusal
 
 if TYPE_CHECKING:
+    from symd.cores import CodeIdentity, SharedFrames
     from symd.cores.read import OpenedDump
-    from symd.cores.stopped import CodeIdentity, SharedFrames
 
 
 T_co = TypeVar("T_co", covariant=True)

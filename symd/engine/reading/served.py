@@ -21,9 +21,8 @@ import msgpack
 import numpy as np
 
 from symd.config import Limits
-from symd.cores import stopped
-from symd.engine.reading import questions
-from symd.engine.reading.opened_module import ModuleFile, OpenedModules
+from symd.cores import CodeIdentity, MemoryWindow, SharedFrames, StoppedCore, TextPlace, WaveMemory, WaveRegisters
+from symd.engine.reading import ModuleFile, OpenedModules, questions
 from symd.engine.reading.questions import MakeIndex, WorkerRequest, WriteObject
 from symd.errors import DataLoss
 from symd.model import addresses, answers, code, cores, line_tables, sources, variables
@@ -61,15 +60,15 @@ CLASSES: Final[tuple[type[Any], ...]] = (
     cores.CoreWave,
     line_tables.CodeSpan,
     line_tables.LineTable,
-    stopped.SharedFrames,
+    SharedFrames,
     sources.TextOrigin,
     sources.SourceText,
-    stopped.CodeIdentity,
-    stopped.MemoryWindow,
-    stopped.StoppedCore,
-    stopped.TextPlace,
-    stopped.WaveMemory,
-    stopped.WaveRegisters,
+    CodeIdentity,
+    MemoryWindow,
+    StoppedCore,
+    TextPlace,
+    WaveMemory,
+    WaveRegisters,
     variables.LocationDoubt,
     variables.FunctionScope,
     variables.LocationPiece,

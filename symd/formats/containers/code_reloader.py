@@ -13,8 +13,7 @@ from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers import ContainerUnpacker, archive, host_elf
 from symd.formats.containers.file_part import part_of
-from symd.formats.containers.format import Element
-from symd.formats.containers.lazy import LazyMapping, PackedMapping
+from symd.formats.containers.format import Element, LazyMapping, PackedMapping
 from symd.formats.containers.llvm import compressed_bundle
 from symd.formats.containers.nvidia import fatbin
 from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Kernel

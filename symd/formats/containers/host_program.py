@@ -14,7 +14,7 @@ from typing import Any, cast
 from symd.errors import SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers import gcc_images
+from symd.formats.containers import images_in_data
 from symd.formats.containers.amd import amdgpu_core, kpack
 from symd.formats.containers.amd.kpack import KpackReference
 from symd.formats.containers.file_part import FilePart, forget
@@ -65,7 +65,7 @@ def read(element: Element, budget: Budget) -> Contents:
     if packs:
         notes.append(_moved(packs))
         facts["kernel_packs"] = packs._asdict()
-    if gcc_images.is_offloading(image):
+    if images_in_data.is_offloading(image):
         elements += _of_gcc(image, notes, facts, budget)
     else:
         named = packs is not None or carries_device_code(section.name for section in image.sections)
@@ -90,12 +90,12 @@ def _moved(packs: KpackReference) -> str:
 
 def _of_gcc(image: elf.Elf, notes: list[str], facts: dict[str, Any], budget: Budget) -> list[Element]:
     """The code objects of a program that GCC compiled for GPUs; its PTX becomes facts and a note."""
-    images = gcc_images.offload_images(image, budget)
+    images = images_in_data.offload_images(image, budget)
     if images.ptx:
         facts["ptx"] = [text._asdict() for text in images.ptx]
         targets = ", ".join(sorted({text.target for text in images.ptx}))
         notes.append(f"left out: {counted(len(images.ptx), 'PTX text')} of GCC ({targets}), without machine code")
-    elif not images.code and gcc_images.is_intermediate(image):
+    elif not images.code and images_in_data.is_intermediate(image):
         notes.append("left out: GCC's intermediate language for GPUs (.gnu.offload_lto_*): linking makes code of it")
     return [Element("amdgcn", content) for content in images.code]
 

@@ -7,6 +7,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symd.errors import Malformed, Unsupported
+from symd.formats.elf import (
+    FILE_HEADER_64,
+    PROGRAM_HEADER_64,
+    SECTION_HEADER_64,
+    Header,
+    parse_header,
+    section_headers,
+    section_names,
+)
 from symd.formats.elf.constants import (
     ELFCLASS64,
     ELFDATA2LSB,
@@ -17,15 +26,6 @@ from symd.formats.elf.constants import (
     SHT_NOBITS,
     SHT_NULL,
     SHT_STRTAB,
-)
-from symd.formats.elf.reader import (
-    FILE_HEADER_64,
-    PROGRAM_HEADER_64,
-    SECTION_HEADER_64,
-    Header,
-    parse_header,
-    section_headers,
-    section_names,
 )
 from symd.model.light_typing import NamedTuple
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from symd.formats.budget import Budget
+from symd.formats.spirv import Words
 from symd.formats.spirv.grammar import Debug, ExecutionMode, ExecutionModel, Op, StorageClass, name_of
 from symd.formats.spirv.module import Body, EntryPoint, by_value_parameters
-from symd.formats.spirv.words import Words
 
 ADDRESS_SPACES: dict[int, str] = {
     StorageClass.UniformConstant: "constant",

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from symd.formats.spirv import text
 from symd.formats.spirv.grammar import AddressingModel, ExecutionModel, MemoryModel, Op, name_of
-from symd.formats.spirv.words import text
-from symd.formats.spirv_rules.device import Device
 from symd.formats.spirv_rules.grammar import LEAST_OPERANDS, Capability, Dim, ImageOperands, dim_name
-from symd.formats.spirv_rules.module import CheckedModule, RuleFinding
+from symd.formats.spirv_rules.module import CheckedModule, Device, RuleFinding
 from symd.model.texts import counted, plural
 
 Rule = Callable[[CheckedModule, Device], Iterator[RuleFinding]]

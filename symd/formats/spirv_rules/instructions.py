@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from symd.formats.spirv.grammar import Op, StorageClass, name_of
-from symd.formats.spirv_rules.device import Device
 from symd.formats.spirv_rules.grammar import (
     ATOMIC_INTEGER,
     ATOMICS,
@@ -20,7 +19,7 @@ from symd.formats.spirv_rules.grammar import (
     Scope,
     dim_name,
 )
-from symd.formats.spirv_rules.module import CheckedModule, RuleFinding, Type
+from symd.formats.spirv_rules.module import CheckedModule, Device, RuleFinding, Type
 
 _MOVES = (Op.AtomicLoad, Op.AtomicStore, Op.AtomicExchange)
 _ADD = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from symd.errors import BadQuery
 from symd.profiles.exports import firefox, folded, perfetto, pprof, speedscope
-from symd.profiles.exports.export import Export, Exported
-from symd.profiles.profile_format import ProfileBudget
+from symd.profiles.profile_format import Export, Exported, ProfileBudget
 from symd.profiles.samples import SampledProfile
 
 __all__ = ("EXPORTS", "Export", "Exported", "check", "export")

@@ -27,9 +27,16 @@ from symd.errors import BadQuery
 from symd.formats.debug_ids import build_id_of, debug_id
 from symd.model.answers import Frame, Reason
 from symd.model.names import Match, NameKind, NameQuery
-from symd.profiles.exports.export import NANOSECONDS, Exported, ExportNumbering, columns_with_values, series_name
 from symd.profiles.placed import AddressPlaces, InstructionPlace
-from symd.profiles.profile_format import Options, ProfileBudget
+from symd.profiles.profile_format import (
+    NANOSECONDS,
+    Exported,
+    ExportNumbering,
+    Options,
+    ProfileBudget,
+    columns_with_values,
+    series_name,
+)
 from symd.profiles.resolver import Resolver
 from symd.profiles.samples import (
     ADDRESSES,

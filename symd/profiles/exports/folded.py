@@ -5,8 +5,7 @@ Frames are written as ``symd.profiles.samples`` writes them."""
 
 from __future__ import annotations
 
-from symd.profiles.exports.export import Exported
-from symd.profiles.profile_format import ProfileBudget
+from symd.profiles.profile_format import Exported, ProfileBudget
 from symd.profiles.samples import SampledProfile, Value, frame_text, shown_frames
 
 NAME = "folded"

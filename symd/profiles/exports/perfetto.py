@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from symd.model.answers import Frame
-from symd.profiles.exports.export import Exported, ExportNumbering, rounding_notes, whole
-from symd.profiles.profile_format import ProfileBudget
+from symd.profiles.profile_format import Exported, ExportNumbering, ProfileBudget, rounding_notes, whole
 from symd.profiles.protobuf_wire import length_field, number_field, packed_field, text_field
 from symd.profiles.samples import Sample, SampledProfile, Task, ValueType, shown_frames, shown_name
 from symd.profiles.schemas import Perfetto

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from symd.profiles.exports.export import Exported, rounding_notes, whole
 from symd.profiles.pprof import FUNCTION_FIELDS
-from symd.profiles.profile_format import ProfileBudget
-from symd.profiles.protobuf_wire import int64_field, length_field, number_field, packed_field
+from symd.profiles.profile_format import Exported, ProfileBudget, rounding_notes, whole
+from symd.profiles.protobuf_wire import (
+    ProfileFunctions,
+    StringTable,
+    frame_flags,
+    function_message,
+    int64_field,
+    length_field,
+    lines_of,
+    number_field,
+    packed_field,
+)
 from symd.profiles.samples import Sample, SampledProfile, shown_frames
 from symd.profiles.schemas import Pprof
-from symd.profiles.symbol_table import ProfileFunctions, StringTable, frame_flags, function_message, lines_of
 
 NAME = "pprof"
 TIMESTAMP = "timestamp"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from symd.profiles.exports.export import (
+from symd.profiles.profile_format import (
     Exported,
     ExportNumbering,
+    ProfileBudget,
     columns_with_values,
     series_name,
 )
-from symd.profiles.profile_format import ProfileBudget
 from symd.profiles.samples import SampledProfile, ValueType, shown_frames, shown_name
 
 NAME = "speedscope"

@@ -26,8 +26,8 @@ from symd.model.columns import I64, U32, U64
 from symd.model.contexts import Times
 from symd.model.identities import is_digest, named_digest
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, NamedModule, Resolver
+from symd.profiles.sample_tables import NumberColumn, Places, Rows, TargetTexts
 from symd.profiles.sample_tables.location_registry import LocationRegistry
-from symd.profiles.sample_tables.places import NumberColumn, Places, Rows, TargetTexts
 
 
 class SampleModuleNames:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from symd.errors import InvalidInput
 from symd.model.addresses import LATEST_TIME
 from symd.model.columns import I64
-from symd.profiles.sample_tables.places import NumberColumn, Places, TextColumn
+from symd.profiles.sample_tables import NumberColumn, Places, TextColumn
+from symd.profiles.sample_tables.location_registry import Weights
 from symd.profiles.sample_tables.sample_files import PLACES, TEXTS, WEIGHT
-from symd.profiles.sample_tables.tally import Weights
 
 SAME_NAMES: Mapping[str, str] = MappingProxyType({})
 _WAYS = (("context", "device_address"), ("kernel", "offset"), ("address",))

@@ -17,9 +17,14 @@ from symd.model.columns import U32
 from symd.profiles.resolver import NamedModule
 from symd.profiles.sample_tables import arrow_places
 from symd.profiles.sample_tables.answering import SampleAnswering, SampleModuleNames
-from symd.profiles.sample_tables.location_registry import LocationRegistry, RegistryColumns
+from symd.profiles.sample_tables.location_registry import (
+    HotLines,
+    LocationRegistry,
+    RegistryColumns,
+    SampleTally,
+    Weights,
+)
 from symd.profiles.sample_tables.sample_files import WEIGHT, SampleForm, TableNames
-from symd.profiles.sample_tables.tally import HotLines, SampleTally, Weights
 
 FRAME = pa.struct(
     [

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from symd.errors import SymdError, ToolFailed, ToolMissing, Unsupported
-from symd.formats.containers.intel.targets import product_core
+from symd.formats.containers.intel import product_core
 from symd.model.code import CodeObject, Vendor
 from symd.model.line_tables import Flow
 from symd.query.disasm.disassembler import (

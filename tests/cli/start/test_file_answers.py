@@ -121,7 +121,7 @@ def test_a_zebin_of_several_functions_is_answered_without_numpy(file: str, place
     path = SAMPLES / "kernels/bin" / file
     said, modules = run(path, place)
     assert said == run("--limit", "batch=1000", path, place)[0]
-    assert "symd.debuginfo.block_ranges" in modules
+    assert "symd.debuginfo.dwarf.units" in modules
     assert not {"numpy", "click"}.intersection(modules)
 
 

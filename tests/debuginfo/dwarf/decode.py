@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symd.debuginfo.dwarf import columns, unit_selection
+from symd.debuginfo.dwarf import columns, units
 from symd.debuginfo.dwarf import units as units_module
 from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.unit_selection import UnitSelection
-from symd.debuginfo.dwarf.units import Units
+from symd.debuginfo.dwarf.units import Units, UnitSelection
 
 
 def read_units(sections: Mapping[str, bytes]) -> Units:
@@ -26,7 +25,7 @@ def read_scopes(sections: Mapping[str, bytes], lines: LineColumns, units: Units 
 
 def units_for_addresses(sections: Mapping[str, bytes], *addresses: int) -> UnitSelection | None:
     """The selection for these linear addresses."""
-    return unit_selection.units_for_addresses(DebugSections.of(sections), read_units(sections), addresses)
+    return units.units_for_addresses(DebugSections.of(sections), read_units(sections), addresses)
 
 
 def by_name(sections: DebugSections) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo.dwarf.constants import Form
+from symd.debuginfo.dwarf import Form
 from symd.debuginfo.dwarf.forms import Abbreviation, AbbreviationTables, Cursor, Widths, _read
 from symd.debuginfo.dwarf.sections import DebugSection
 from symd.errors import Malformed

@@ -9,7 +9,7 @@ import pytest
 from elftools.dwarf import enums
 from elftools.dwarf.dwarf_expr import DW_OP_name2opcode
 
-from symd.debuginfo.dwarf.constants import At, Form, Lnct, Tag, Ut
+from symd.debuginfo.dwarf import At, Form, Lnct, Tag, Ut
 from symd.debuginfo.dwarf.variable_constants import Ate, Lang, Lle, Op
 
 ROOMS = [Path(__file__).parents[3] / "symd" / room for room in ("debuginfo/dwarf", "debuginfo")]

@@ -12,8 +12,7 @@ from symd.config import DEFAULT_LIMITS
 from symd.core.relocations import SymbolValues
 from symd.debuginfo.dwarf.columns import read_lines, read_scopes
 from symd.debuginfo.dwarf.sections import DebugSections, with_split
-from symd.debuginfo.dwarf.unit_selection import units_for_addresses
-from symd.debuginfo.dwarf.units import read_units
+from symd.debuginfo.dwarf.units import read_units, units_for_addresses
 from symd.errors import LimitExceeded, Unsupported
 from symd.formats.budget import DebugBudget
 from tests.core.uncompiled import uncompiled, without_compiled_core

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 from symd.config import DEFAULT_LIMITS
-from symd.debuginfo.block_ranges import outside_of_functions
 from symd.debuginfo.dwarf.columns import read_lines, read_scopes, unit_ranges
 from symd.debuginfo.dwarf.forms import AbbreviationTables, Widths
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
-from symd.debuginfo.dwarf.unit_selection import units_for_addresses
-from symd.debuginfo.dwarf.units import external_functions, read_units
-from symd.debuginfo.variables.stray_code import listed_ranges
+from symd.debuginfo.dwarf.units import external_functions, outside_of_functions, read_units, units_for_addresses
+from symd.debuginfo.variables.location_lists import listed_ranges
 from symd.errors import LimitExceeded
 from symd.formats.budget import DebugBudget
 

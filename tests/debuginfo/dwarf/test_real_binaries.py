@@ -11,9 +11,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from symd.core import line_program
-from symd.debuginfo import layout
 from symd.debuginfo.dwarf import lines as lines_module
-from symd.debuginfo.relocation import relocated
+from symd.debuginfo.relocation import linear_layout, relocated
 from symd.debuginfo.verify import second_opinion
 from symd.formats import containers
 from symd.model.debug_info import RowFlag
@@ -160,7 +159,7 @@ INTEL = [sample for sample in samples() if sample.debug.startswith("dwarf")]
 @pytest.mark.parametrize("sample", INTEL, ids=str)
 def test_relocated_sections_of_the_samples_are_read_as_pyelftools_reads_them(sample: Sample):
     for code in containers.unpack(sample.data).objects:
-        sections = by_name(relocated(code, layout.assign(code)))
+        sections = by_name(relocated(code, linear_layout(code)))
         if ".debug_line" in sections:
             assert_same_lines(read_lines(sections), second_opinion.read_lines(sections))
             assert_same_scopes(sections, second_opinion.read_scopes(sections))

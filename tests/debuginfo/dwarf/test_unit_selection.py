@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from symd.debuginfo.dwarf.unit_selection import UnitSelection
+from symd.debuginfo.dwarf.units import UnitSelection
 from tests.builders.dwarf import At, Base, Die, Ranges, Ref, Unit, build_dwarf
 from tests.builders.line_program import Row, Shape, build_line_program
 from tests.debuginfo.dwarf.decode import read_lines, read_scopes, units_for_addresses

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
 
-from symd.debuginfo.layout import FIRST_BASE, LinearLayout, assign
-from symd.debuginfo.relocation import amdgpu
+from symd.debuginfo.relocation import FIRST_BASE, LinearLayout, amdgpu, linear_layout
 from symd.debuginfo.text_ranges import section_of
 from symd.debuginfo.verify import second_opinion
 from symd.errors import Malformed, Unsupported
@@ -54,7 +53,7 @@ def decoder(sections: dict[str, bytes]) -> DWARFInfo:
 
 
 def relocated(code: CodeObject) -> tuple[dict[str, bytes], LinearLayout]:
-    layout = assign(code)
+    layout = linear_layout(code)
     return amdgpu(code, layout), layout
 
 
@@ -177,6 +176,6 @@ def test_debug_sections_of_one_name_are_put_end_to_end():
         Section(5, ".symtab", 2, 0, 0, len(symbols), symbols),
     )
     code = CodeObject("", "amdgpu", None, b"", sections, linked=False)
-    found = amdgpu(code, assign(code))
+    found = amdgpu(code, linear_layout(code))
     assert found[".debug_str"] == b"abc\0def\0"
     assert found[".debug_info"] == bytes(4) + struct.pack("<I", 4 + 2)

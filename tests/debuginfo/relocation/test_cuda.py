@@ -8,8 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from symd.debuginfo import layout
-from symd.debuginfo.relocation import cuda
+from symd.debuginfo.relocation import LinearLayout, cuda, linear_layout
 from symd.debuginfo.text_ranges import section_of
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.model.code import CodeObject
@@ -24,8 +23,8 @@ WITH_LINES = [name for name in samples.CUBINS if ".none." not in name]
 FIRST_BASE = 1 << 40
 
 
-def _relocated(code: CodeObject) -> tuple[dict[str, bytes], layout.LinearLayout]:
-    plan = layout.assign(code)
+def _relocated(code: CodeObject) -> tuple[dict[str, bytes], LinearLayout]:
+    plan = linear_layout(code)
     return cuda(code, plan), plan
 
 
@@ -44,7 +43,7 @@ def _by_section(code: CodeObject) -> dict[int, list[nvidia_lines.Sequence]]:
 def test_every_instruction_has_the_position_and_chain_that_nvdisasm_prints(name):
     code = samples.code(name)
     own = _by_section(code)
-    plan = layout.assign(code)
+    plan = linear_layout(code)
     compared = 0
     for section, shown in positions.matched(code, positions.printed("lines.txt", name)):
         base = plan.base_of(section.index)
@@ -160,7 +159,7 @@ def _word(code: CodeObject, size: int = 8) -> int:
 
 
 def test_rela_takes_its_addend_from_the_entry_and_rel_from_the_section():
-    base = layout.assign(_made([])).base_of(2)
+    base = linear_layout(_made([])).base_of(2)
     assert base is not None
     assert base >= FIRST_BASE
     assert _word(_made([Relocation(8, "b", R_CUDA_64, 16)])) == base + 32 + 16
@@ -175,13 +174,13 @@ def test_undefined_symbols_and_orders_to_the_linker_change_nothing():
 
 def test_four_byte_relocations_write_four_bytes():
     code = _made([Relocation(8, "b", R_CUDA_32, 7)])
-    base = layout.assign(code).base_of(2)
+    base = linear_layout(code).base_of(2)
     assert base is not None
     assert _word(code, 4) == (base + 32 + 7) & 0xFFFFFFFF
 
 
 def test_images_of_32_bits_have_entries_and_addresses_of_32_bits():
-    base = layout.assign(_made([], bits=32)).base_of(2)
+    base = linear_layout(_made([], bits=32)).base_of(2)
     assert base is not None
     assert 1 << 28 <= base < 1 << 32
     assert _word(_made([Relocation(8, "b", R_CUDA_32, 16)], bits=32), 4) == base + 32 + 16

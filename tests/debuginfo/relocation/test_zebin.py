@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from symd.debuginfo import layout, reading
+from symd.debuginfo import reading
 from symd.debuginfo.dwarf.units import external_functions, read_units
-from symd.debuginfo.relocation import relocated
+from symd.debuginfo.relocation import linear_layout, relocated
 from symd.debuginfo.verify import second_opinion
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats import containers
@@ -61,7 +61,7 @@ def functions_of_pyelftools(sections: dict[str, bytes]) -> list[tuple[str, ...]]
 @pytest.mark.parametrize("path", ZEBINS, ids=lambda path: "/".join(path.parts[-2:]))
 def test_the_functions_of_units_are_those_that_pyelftools_finds(path: Path) -> None:
     code = containers.unpack(path.read_bytes()).objects[0]
-    sections = relocated(code, layout.assign(code))
+    sections = relocated(code, linear_layout(code))
     expected = functions_of_pyelftools(by_name(sections))
     assert any(expected)
     assert external_functions(sections, read_units(sections)) == expected
@@ -96,7 +96,7 @@ def test_symbols_that_their_table_does_not_have_name_nothing() -> None:
     assert symtab is not None
     lost = with_contents(code, {symtab.index: b""})
     assert len(lost.kernels) == 3
-    assert by_name(relocated(lost, layout.assign(lost))) == by_name(relocated(code, layout.assign(code)))
+    assert by_name(relocated(lost, linear_layout(lost))) == by_name(relocated(code, linear_layout(code)))
 
 
 def test_names_of_symbols_that_overlap_beyond_measure_are_refused() -> None:
@@ -110,4 +110,4 @@ def test_names_of_symbols_that_overlap_beyond_measure_are_refused() -> None:
     rows = b"".join(struct.pack("<I20x", number) for number in range(len(entries)))
     long = with_contents(code, {table.index: data, symtab.index: rows, symtab.link: b"x" * 100_000})
     with pytest.raises(Malformed, match="overlap"):
-        relocated(long, layout.assign(long))
+        relocated(long, linear_layout(long))

@@ -14,12 +14,12 @@ import pytest
 
 from symd.config import Limits
 from symd.debuginfo.spirv import decoded as spirv_scopes
-from symd.debuginfo.spirv import lines
-from symd.debuginfo.spirv.sources import source_texts
+from symd.debuginfo.spirv import lines, source_texts
 from symd.errors import SymdError
 from symd.formats.budget import Budget
 from symd.formats.containers import spirv
 from symd.formats.containers.format import Element
+from symd.formats.spirv.module import debug_words
 from symd.model.code import CodeObject
 from symd.model.debug_info import NO_PARENT, DebugInfo, RowFlag
 from tests import tools
@@ -67,7 +67,7 @@ def code_object(data: bytes) -> CodeObject:
 
 
 def read(code: CodeObject) -> DebugInfo:
-    return lines.read(code, lines.debug_words(code))
+    return lines.read(code, debug_words(code))
 
 
 def decoded(name: str) -> DebugInfo:

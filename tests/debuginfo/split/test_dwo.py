@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from symd.debuginfo import dwo
+from symd.debuginfo import separate_files
 from symd.debuginfo.dwarf.sections import DebugSections, with_split
 from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import Malformed, NoDebugData, SymdError
@@ -27,7 +27,7 @@ APART = {"dwo": ".dwo", "dwp": ".co.dwp"}
 
 def whole_again(name: str, kind: str) -> bytes:
     apart = objects.sample(name + APART[kind])
-    return dwo.with_dwo(objects.sample(f"{name}.co"), [apart], objects.budget())
+    return separate_files.with_dwo(objects.sample(f"{name}.co"), [apart], objects.budget())
 
 
 def addresses(code: CodeObject) -> list[int]:
@@ -93,7 +93,7 @@ def test_a_package_of_several_files_serves_several_objects(tmp_path):
     package = tmp_path / "several.dwp"
     tools.output(tools.require("llvm-dwp-19"), "-o", str(package), *files, str(objects.path("split-22-dwarf5.dwo")))
     for name in ("split-19-dwarf5", "split-22-dwarf5"):
-        joined = dwo.with_dwo(objects.sample(f"{name}.co"), [package.read_bytes()], objects.budget())
+        joined = separate_files.with_dwo(objects.sample(f"{name}.co"), [package.read_bytes()], objects.budget())
         asked = np.array(addresses(objects.decode(joined)), np.uint64)
         alone = ours.index(whole_again(name, "dwo"))
         mine = ours.index(joined)
@@ -105,7 +105,7 @@ def test_a_package_of_several_files_serves_several_objects(tmp_path):
 
 def test_several_files_are_told_apart():
     files = [objects.sample("split-22-dwarf5.dwo"), objects.sample("split-19-dwarf5.dwo")]
-    joined = dwo.with_dwo(objects.sample("split-19-dwarf5.co"), files, objects.budget())
+    joined = separate_files.with_dwo(objects.sample("split-19-dwarf5.co"), files, objects.budget())
     asked = np.array(addresses(objects.decode(joined)), np.uint64)
     alone = symbolize_column(ours.index(whole_again("split-19-dwarf5", "dwo")), asked)
     assert [each.frames for each in symbolize_column(ours.index(joined), asked)] == [each.frames for each in alone]
@@ -113,11 +113,11 @@ def test_several_files_are_told_apart():
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_an_object_names_the_files_that_it_lacks(name):
-    assert [unit.dwo_name for unit in dwo.skeletons(objects.sample(f"{name}.co"), objects.budget())] == [
+    assert [unit.dwo_name for unit in separate_files.skeletons(objects.sample(f"{name}.co"), objects.budget())] == [
         f"{name}.dwo".encode()
     ]
-    assert dwo.skeletons(whole_again(name, "dwo"), objects.budget()) == ()
-    assert dwo.skeletons(objects.sample(f"{name}-whole.co"), objects.budget()) == ()
+    assert separate_files.skeletons(whole_again(name, "dwo"), objects.budget()) == ()
+    assert separate_files.skeletons(objects.sample(f"{name}-whole.co"), objects.budget()) == ()
 
 
 @pytest.mark.parametrize("name", OBJECTS)
@@ -145,7 +145,9 @@ def test_what_is_missing_is_said():
 
 def test_what_is_no_such_file_is_refused():
     with pytest.raises(NoDebugData, match=r"no \.debug_info\.dwo"):
-        dwo.with_dwo(objects.sample("split-19-dwarf5.co"), [objects.sample("v4-gfx900.co")], objects.budget())
+        separate_files.with_dwo(
+            objects.sample("split-19-dwarf5.co"), [objects.sample("v4-gfx900.co")], objects.budget()
+        )
 
 
 @pytest.mark.parametrize("name", [f"split-19-dwarf{version}{kind}" for version in (4, 5) for kind in APART.values()])
@@ -153,7 +155,7 @@ def test_damaged_files_are_answered_or_refused(name):
     apart, code = objects.sample(name), objects.sample(f"{name[:15]}.co")
     for broken in flips(apart, seed=len(name), count=150):
         try:
-            ours.index(dwo.with_dwo(code, [broken], objects.budget()))
+            ours.index(separate_files.with_dwo(code, [broken], objects.budget()))
         except SymdError:
             continue
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from symd.debuginfo.slim import joined, slim
+from symd.debuginfo.separate_files import joined, slim
 from symd.errors import HashMismatch, InvalidInput, NoDebugData, Unsupported
 from tests import tools
 from tests.formats.containers.amd import objects

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from symd.debuginfo.slim import Slimmed, slim
+from symd.debuginfo.separate_files import Slimmed, slim
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.elf.constants import PT_LOAD, PT_NOTE, SHF_ALLOC, SHT_PROGBITS, SHT_RELA

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from symd.debuginfo.layout import FIRST_BASE
+from symd.debuginfo.relocation import FIRST_BASE
 from symd.debuginfo.variables.registers import machine_registers
 from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import Malformed

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from elftools.construct import ConstructError
 
-from symd.debuginfo import layout
 from symd.debuginfo import verify as verifying
 from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns, read_lines, read_scopes
-from symd.debuginfo.relocation import relocated
+from symd.debuginfo.relocation import linear_layout, relocated
 from symd.debuginfo.verify import Difference, comparison, second_opinion, verify
 from symd.debuginfo.verify.comparison import LocationEntry, Mismatch, VerifiedVariable, mismatches
 from symd.errors import Malformed
@@ -82,7 +81,7 @@ def test_a_path_in_another_folder_is_no_difference_and_another_name_is(monkeypat
 
 
 def dwarf_lines() -> LineColumns:
-    sections = relocated(CODE[0], layout.assign(CODE[0]))
+    sections = relocated(CODE[0], linear_layout(CODE[0]))
     return read_lines(sections)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.engine.reading import opened_module
-from symd.engine.reading.opened_module import ModuleFile, OpenedModules
+from symd.engine import reading
+from symd.engine.reading import ModuleFile, OpenedModules
 from symd.engine.reading.questions import ListedCode, MakeIndex, ObjectBytes, Outline, VariablesAt
 from symd.errors import DataLoss, ObjectNotFound, SymdError
 
@@ -31,15 +31,15 @@ def index(path: Path, into: Path) -> bytes:
 
 
 def read_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opened_module, "MAPPED", 1)
-    monkeypatch.setattr(opened_module, "LARGE", 1)
+    monkeypatch.setattr(reading, "MAPPED", 1)
+    monkeypatch.setattr(reading, "LARGE", 1)
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: str(path.relative_to(SAMPLES)))
 def test_a_mapped_module_answers_as_one_that_was_read(path, tmp_path, monkeypatch):
     """Its index, what each code object is, and what listings take of them."""
     read = answers(path, tmp_path / "read")
-    monkeypatch.setattr(opened_module, "MAPPED", 1)
+    monkeypatch.setattr(reading, "MAPPED", 1)
     assert answers(path, tmp_path / "mapped") == read
 
 
@@ -95,8 +95,8 @@ def test_the_bytes_of_a_large_module_are_compared_with_its_digest(tmp_path, monk
 @pytest.mark.parametrize(("name", "large"), [("tonemap.zstd.fatbin", True), ("tonemap.none.fatbin", False)])
 def test_a_module_whose_compressed_code_expands_to_much_is_not_unpacked_whole(name, large, monkeypatch):
     path = SAMPLES / "cuda/bin" / name
-    monkeypatch.setattr(opened_module, "MAPPED", 1)
-    monkeypatch.setattr(opened_module, "LARGE", path.stat().st_size + 1)
+    monkeypatch.setattr(reading, "MAPPED", 1)
+    monkeypatch.setattr(reading, "LARGE", path.stat().st_size + 1)
     opened = OpenedModules().open(module_file(path), Limits())
     Outline().answer(opened)
     assert ("unpacked" not in vars(opened)) is large

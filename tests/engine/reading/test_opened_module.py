@@ -10,10 +10,10 @@ import pytest
 
 from symd.config import Limits
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.relocation import LinearLayout
 from symd.debuginfo.variables import visible
-from symd.engine.reading import opened_module
-from symd.engine.reading.opened_module import ModuleFile, OpenedModules
+from symd.engine import reading
+from symd.engine.reading import ModuleFile, OpenedModules
 from symd.engine.reading.questions import ObjectBytes, VariablesAt
 from symd.errors import Malformed, ObjectNotFound
 from symd.formats import containers
@@ -106,7 +106,7 @@ def test_debug_data_is_opened_once_for_questions_about_variables_of_one_code_obj
 def test_debug_data_of_a_large_module_does_not_stay_open(
     tmp_path: Path, relocated: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opened_module, "LARGE", 1000)
+    monkeypatch.setattr(reading, "LARGE", 1000)
     module = stored(tmp_path, (SAMPLES / "amdgpu/bin/v4-gfx900.co").read_bytes())
     opened = OpenedModules().open(module, Limits())
     first, second = (VariablesAt(opened.objects[0].path, ((7, 0),)).answer(opened)[0] for _ in range(2))

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.engine.reading import served
-from symd.engine.reading.opened_module import ModuleFile, OpenedModules
+from symd.engine.reading import ModuleFile, OpenedModules, served
 from symd.engine.reading.questions import MakeIndex, ObjectBytes, WorkerRequest
 from symd.engine.reading.served import decode
 from symd.formats import containers

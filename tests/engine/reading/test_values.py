@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.engine.reading.opened_module import ModuleFile
+from symd.engine.reading import ModuleFile
 from symd.engine.reading.questions import EmbeddedSources, IndexFor
 from symd.engine.reading.served import CLASSES, decode, encode
 from symd.errors import DataLoss

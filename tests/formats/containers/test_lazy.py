@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symd.formats.containers.lazy import LazyMapping, LazySequence, PackedMapping, PackedRecords
+from symd.formats.containers.format import LazyMapping, LazySequence, PackedMapping, PackedRecords
 
 
 class Source:

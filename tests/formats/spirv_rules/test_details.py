@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from symd.formats.spirv import parse
 from symd.formats.spirv.grammar import Op
-from symd.formats.spirv.words import parse
 from symd.formats.spirv_rules import Device, check
-from symd.formats.spirv_rules.device import PRODUCTS
+from symd.formats.spirv_rules.module import PRODUCTS
 from tests.formats.spirv_rules.assembly import assemble, judged, module
 from tests.formats.spirv_rules.cases import ADD, FLOAT_TYPES, MIN_MAX, POINTERS, SHUFFLE, atomic, image, subgroup
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from symd.formats.spirv import parse
 from symd.formats.spirv.grammar import StorageClass
-from symd.formats.spirv.words import parse
 from symd.formats.spirv_rules.grammar import Capability, Scope
 from symd.formats.spirv_rules.module import CheckedModule
 from tests import tools

@@ -18,7 +18,7 @@ from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Unit, Units
 from symd.debuginfo.folded_sequences import FoldedSequences, find_folded, function_lines
-from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.relocation import LinearLayout
 from symd.model.debug_info import NO_PARENT
 from tests.debuginfo.folded_one_by_one import OneByOne, judged
 from tests.debuginfo.scope_rows import with_line_ends

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import BadQuery, InvalidInput, Malformed
-from symd.formats.containers.lazy import LazyMapping
+from symd.formats.containers.format import LazyMapping
 from symd.model.addresses import ByAddress, ByDevice, ByKernel, BySection, DeviceAddress
 from symd.model.arguments import ColumnQuestion
 from symd.model.contexts import AddressForm, Origin

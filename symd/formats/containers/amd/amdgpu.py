@@ -16,8 +16,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers.amd import metadata, symbols
 from symd.formats.containers.amd.metadata import Notes
 from symd.formats.containers.amd.symbols import Descriptor, Placed, Symbols, symbol_table
-from symd.formats.containers.format import Contents, Element
-from symd.formats.containers.lazy import LazyMapping, LazySequence
+from symd.formats.containers.format import Contents, Element, LazyMapping, LazySequence
 from symd.formats.elf import Elf
 from symd.formats.elf.constants import (
     EF_AMDGPU_FEATURE_SRAMECC_V3,

@@ -18,7 +18,7 @@ from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.amd.amdgpu_core import state_note
-from symd.formats.elf import ElfSegment
+from symd.formats.elf import FILE_HEADER_64, PROGRAM_HEADER_64, ElfSegment
 from symd.formats.elf.constants import (
     DT_STRTAB,
     DT_SYMTAB,
@@ -27,7 +27,6 @@ from symd.formats.elf.constants import (
     PT_DYNAMIC,
     PT_LOAD,
 )
-from symd.formats.elf.reader import FILE_HEADER_64, PROGRAM_HEADER_64
 
 _OVERLAP = 8
 """Times the size of the file that all segments together may have."""

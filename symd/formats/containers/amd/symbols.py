@@ -17,7 +17,7 @@ from itertools import islice
 
 from symd.core.amdgpu_symbols import OverlappingStrings, SymbolTable
 from symd.errors import Malformed
-from symd.formats.elf import Elf, ElfSegment
+from symd.formats.elf import SYMBOL_32, SYMBOL_64, Elf, ElfSegment
 from symd.formats.elf.constants import (
     DT_GNU_HASH,
     DT_HASH,
@@ -42,7 +42,6 @@ from symd.formats.elf.constants import (
     SHT_SYMTAB,
 )
 from symd.formats.elf.contents import overlapping
-from symd.formats.elf.reader import SYMBOL_32, SYMBOL_64
 from symd.model.code import Function, Section
 from symd.model.light_typing import Any, NamedTuple
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from symd.errors import Malformed
 from symd.formats.budget import Budget
 from symd.formats.containers.format import Contents, Element
-from symd.formats.containers.intel.targets import core_name
+from symd.formats.containers.intel import core_name
 
 NAME = "igc-debug"
 MAGIC = b"CTNI"

@@ -14,7 +14,7 @@ from symd.errors import Malformed, SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.format import Contents, Element
-from symd.formats.containers.intel.targets import FUNCTIONS_ONLY
+from symd.formats.containers.intel import FUNCTIONS_ONLY
 from symd.formats.elf.constants import ELFCLASS64, ELFDATA2LSB, EM_INTEL182, EM_X86_64, ET_REL
 from symd.formats.elf.contents import debug_scheme
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor

@@ -14,9 +14,8 @@ from functools import cached_property, partial
 from symd.errors import SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.format import Contents, Element
-from symd.formats.containers.intel.targets import FUNCTIONS_ONLY, configured_product, core_name, product_name
-from symd.formats.containers.lazy import LazyMapping, LazySequence
+from symd.formats.containers.format import Contents, Element, LazyMapping, LazySequence
+from symd.formats.containers.intel import FUNCTIONS_ONLY, configured_product, core_name, product_name
 from symd.formats.elf.constants import (
     EM_AMDGPU,
     EM_CUDA,

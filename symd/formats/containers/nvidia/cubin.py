@@ -20,8 +20,7 @@ from functools import partial
 
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.format import Contents, Element
-from symd.formats.containers.lazy import LazyMapping, LazySequence, PackedMapping
+from symd.formats.containers.format import Contents, Element, LazyMapping, LazySequence, PackedMapping
 from symd.formats.containers.nvidia.cubin_facts import CubinFacts
 from symd.formats.elf import Elf, Symbol
 from symd.formats.elf.constants import (

@@ -19,7 +19,7 @@ from functools import cache, cached_property, lru_cache
 from symd.core import attribute_records
 from symd.errors import Malformed
 from symd.formats import elf
-from symd.formats.containers.lazy import PackedRecords
+from symd.formats.containers.format import PackedRecords
 from symd.formats.elf.constants import ELFABIVERSION_CUDA_V2, SHT_CUDA_COMPAT, SHT_CUDA_INFO
 from symd.model.code import Section
 from symd.model.light_typing import Any, NamedTuple

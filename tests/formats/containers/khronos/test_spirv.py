@@ -13,7 +13,7 @@ from symd.errors import LimitExceeded, Malformed, SymdError
 from symd.formats.budget import Budget
 from symd.formats.containers import spirv
 from symd.formats.containers.format import Element
-from symd.formats.spirv.words import parse, split, text
+from symd.formats.spirv import parse, split, text
 from symd.model.code import CodeObject, Kernel
 from tests import tools
 from tests.debuginfo.spirv.spirv_listing import Instruction, by_llvm_spirv, by_spirv_dis

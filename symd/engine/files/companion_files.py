@@ -1,32 +1,36 @@
-"""Debug data that lies apart from its code object, found as debuggers find it and read as one with the object:
+"""What lies apart from its file, found as debuggers and loaders find it and read as one with it:
 
 * the debug file of an AMD code object, which .gnu_debuglink or the build ID names, or which ``symd slim`` left beside
   it;
 * ``.dwo`` files and ``.dwp`` packages of split DWARF;
-* SPIR-V modules with debug data, by the identifier that they share with the module without.
+* SPIR-V modules with debug data, by the identifier that they share with the module without;
+* the code objects that a host program of ROCm keeps in kernel packs beside it (``.kpack``), which are put into one
+  pack.
 
 Sources: GDB's manual, "Separate Debug Files"; DWARF 5, 3.1.2 (DW_AT_dwo_name, DW_AT_comp_dir). LLVM also looks for a
-package named after the object.
-"""
+package named after the object. ROCm's rocm-systems, shared/kpack/runtime/src/loader.cpp; the loader looks for one
+processor, this for all."""
 
 from __future__ import annotations
 
+import glob
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symd.config import Limits
-from symd.debuginfo import dwo, slim
+from symd.debuginfo import separate_files
 from symd.engine.files.input import AllowedFiles, comes_to_an_end, is_below, read_input, say_left_out
-from symd.errors import HashMismatch, NoDebugData, SymdError, Unsupported
+from symd.errors import HashMismatch, InvalidInput, NoDebugData, SymdError, Unsupported
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
-from symd.formats.containers import with_dwo
-from symd.formats.containers.amd import amdgpu
+from symd.formats.containers import host_elf, with_dwo
+from symd.formats.containers.amd import amdgpu, kpack
+from symd.formats.containers.amd.kpack import KpackReference
 from symd.model.code import SEPARATE_SUFFIX, CodeKind, DebugScheme, Vendor
 from symd.system.messages import complain
 
@@ -125,7 +129,7 @@ def _joined(data: bytes, path: str, checksum: int | None, limits: Limits, allowe
     if not amdgpu.claims(debug):
         return None
     try:
-        return slim.joined(data, debug, Budget(limits, len(data) + len(debug)))
+        return separate_files.joined(data, debug, Budget(limits, len(data) + len(debug)))
     except (HashMismatch, NoDebugData, Unsupported):
         return None
     except SymdError as error:
@@ -200,7 +204,7 @@ class _Search:
         contents = [self._content(path) for path in paths]
 
         try:
-            return dwo.with_dwo(data, contents, self._budget(data, *contents)) if contents else data
+            return separate_files.with_dwo(data, contents, self._budget(data, *contents)) if contents else data
         except SymdError as error:
             raise error.prefix_where(", ".join(map(str, paths))) from None
 
@@ -240,7 +244,7 @@ class _Search:
         for path in self._paths_for(code):
             with suppress(HashMismatch):
                 try:
-                    dwo.check_same_build(code, self._content(path), self._budget(code, self._content(path)))
+                    separate_files.check_same_build(code, self._content(path), self._budget(code, self._content(path)))
                 except HashMismatch:
                     raise
                 except SymdError as error:
@@ -253,7 +257,7 @@ class _Search:
 
     def _paths_for(self, code: bytes) -> list[Path]:
         try:
-            units = dwo.skeletons(code, self._budget(code))
+            units = separate_files.skeletons(code, self._budget(code))
         except SymdError:
             return []  # its next reader reports what is wrong with it
         if not units:
@@ -295,3 +299,101 @@ def _found(units: tuple[Unit, ...], file: str, folders: list[Path], allowed: All
         candidates = [path for each in folders for path in (each / named, each / named.name)] + [compiled]
         there = [path for path in candidates if comes_to_an_end(path, allowed)]
         yield from sorted(there, key=lambda path: not is_below(path, folders))[:1]
+
+
+INSTEAD = "ROCM_KPACK_PATH"
+"""The variable with the packs to read instead of those that the program names, separated by ``:``."""
+BEFORE = "ROCM_KPACK_PATH_PREFIX"
+"""The variable with packs that are read before those."""
+_PACK_FOLDER = ".kpack"
+
+
+def with_kernel_packs(
+    data: bytes,
+    file: str,
+    limits: Limits,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    beside: bool = False,
+    allowed: AllowedFiles | None = None,
+) -> bytes:
+    """One pack with the code objects of the host program ``file``, whose bytes are ``data``; ``data`` itself if it has
+    no kernel packs.
+
+    ``beside``: only packs in the program's folder, below it, and in folders ``.kpack`` beside it or above are read, as
+    ROCm is laid out; others are named on standard error, unless the environment names them. With ``allowed`` no other
+    file is opened.
+
+    If several packs have the same code object the first one counts. Raises InvalidInput if no pack has the program.
+    """
+    if not (host_elf.claims(data) and data.find(kpack.SECTION.encode()) >= 0):
+        return data
+    try:
+        packs = kpack.reference(elf.parse(data, Budget(limits, len(data))))
+    except SymdError as error:
+        raise error.prefix_where(file) from None
+    if packs is None:
+        return data
+    found: dict[tuple[str, str], kpack.Entry] = {}
+    for path in _paths(packs, file, environment, allowed, beside=beside):
+        for entry in _entries(path, packs.program, limits, allowed):
+            found.setdefault((entry.program, entry.processor), entry)
+    if not found:
+        tried = ", ".join(packs.search_paths)
+        raise InvalidInput(
+            f"its device code is in kernel packs, and none that is there has {packs.program!r}: {tried}",
+            where=file,
+            hint=f"put the .kpack files where it says, or name them in {INSTEAD}",
+        )
+    return kpack.packed(found.values())
+
+
+def _entries(path: str, program: str, limits: Limits, allowed: AllowedFiles | None) -> tuple[kpack.Entry, ...]:
+    """The code objects of a program in the pack at ``path``. Raises SymdError that names the path."""
+    try:
+        data = read_input(path, limits, allowed=allowed)
+        return kpack.opened(data, Budget(limits, len(data)), program).entries
+    except SymdError as error:
+        raise error if error.where.startswith(path) else error.prefix_where(path) from None
+
+
+def _paths(
+    packs: KpackReference, file: str, environment: Mapping[str, str], allowed: AllowedFiles | None, *, beside: bool
+) -> Iterator[str]:
+    """The paths of the packs that exist, in the order in which they are read."""
+    instead = _listed(environment.get(INSTEAD), allowed)
+    if instead:
+        yield from filter(os.path.isfile, instead)
+        return
+    yield from filter(os.path.isfile, _listed(environment.get(BEFORE), allowed))
+    folder = Path(file).parent
+    found = [(path, each) for path in packs.search_paths for each in _matching(folder, path, allowed)]
+    taken = [each for path, each in found if not beside or _is_beside(path, folder)]
+    apart = [each for _, each in found if each not in taken]
+    say_left_out(file, apart, f"{INSTEAD} and {BEFORE} name packs that are")
+    yield from taken
+
+
+def _matching(folder: Path, path: str, allowed: AllowedFiles | None) -> list[str]:
+    """The files of a search path relative to ``folder``, for whatever processor."""
+    whole = str(folder / path)
+    if allowed is not None and not allowed.holds(os.path.dirname(whole.partition(kpack.PROCESSOR)[0])):  # noqa: PTH120 - of a text
+        return []
+    pattern = glob.escape(whole).replace(kpack.PROCESSOR, "*")
+    found = glob.glob(pattern)  # noqa: PTH207 - Path.glob refuses an absolute one
+    return sorted(each for each in found if comes_to_an_end(each, allowed))
+
+
+def _is_beside(path: str, folder: Path) -> bool:
+    """Whether a program in ``folder`` names a pack that belongs to it: ROCm has them in ``../.kpack/`` or further
+    up."""
+    up = [part for part in Path(path).parts if part != "."]
+    while up[:1] == [".."]:
+        up.pop(0)
+    return is_below(folder / path, [folder]) or (
+        len(up) == 2 and up[0] == _PACK_FOLDER and not Path(path).is_absolute()
+    )
+
+
+def _listed(paths: str | None, allowed: AllowedFiles | None) -> list[str]:
+    return [path for path in (paths or "").split(":") if path and (allowed is None or allowed.holds(path))]

@@ -1,20 +1,20 @@
-"""An AMDGPU code object split into what the runtime needs and a debug file, and both joined to one image again.
+"""Debug data in separate files, joined to its code object as one image, and how such a file is made of AMD's.
 
-To split: drop the sections that the runtime does not read, drop the program headers except those of the notes and of
-what is loaded, pack the file. ROCm's loader finds symbols, notes and relocations through the section table (.symtab,
-.note, SHT_RELA) and copies PT_LOAD segments. So a version 2 object keeps .note, .text, .symtab and the string tables;
-later ones also keep .rodata, which holds the kernel descriptors; data sections stay where there are any; .dynsym and
-.dynstr stay only for dynamic relocations, or when there is no .symtab. Addresses never change.
+``slim`` splits an AMDGPU code object into what the runtime needs and a debug file. It drops the sections that the
+runtime does not read, drops the program headers except those of the notes and of what is loaded, packs the file. ROCm's
+loader finds symbols, notes and relocations through the section table (.symtab, .note, SHT_RELA) and copies PT_LOAD
+segments. So a version 2 object keeps .note, .text, .symtab and the string tables; later ones also keep .rodata, which
+holds the kernel descriptors; data sections stay where there are any; .dynsym and .dynstr stay only for dynamic
+relocations, or when there is no .symtab. Addresses never change.
 
 AMD's code objects have no build ID, so the debug file carries a note with the SHA-256 of its code: of each executable
 section the address and the size, as little-endian u64, and the content. A file that objcopy's ``--only-keep-debug``
 made has neither that note nor code; it is known by all other notes, which describe each kernel.
 
-To join: the object stays byte for byte in its place, the debug sections follow it, and a new section table ends the
-image.
+To join one, or the ``.dwo`` files or the ``.dwp`` package that a compiler of split DWARF left beside an object: the
+object stays byte for byte in its place, the debug sections follow it, and a new section table ends the image.
 
-Source: System V ABI, chapter 4, "Symbol Table": st_shndx is a section number, or one of the reserved numbers.
-"""
+Source: System V ABI, chapter 4, "Symbol Table": st_shndx is a section number, or one of the reserved numbers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from itertools import chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.debuginfo.dwarf.sections import DWO_NAMES, UNIT_INDEX, DebugSections, split_contents, with_split
+from symd.debuginfo.dwarf.units import Unit, read_units, split_units
 from symd.errors import HashMismatch, InvalidInput, Malformed, NoDebugData, Unsupported
 from symd.formats import elf
-from symd.formats.budget import Budget
+from symd.formats.budget import Budget, DebugBudget
 from symd.formats.containers.amd import amdgpu
 from symd.formats.containers.format import Element
 from symd.formats.elf.constants import (
@@ -38,6 +40,7 @@ from symd.formats.elf.constants import (
     PT_LOAD,
     PT_NOTE,
     SHF_ALLOC,
+    SHF_COMPRESSED,
     SHN_LORESERVE,
     SHN_UNDEF,
     SHT_DYNSYM,
@@ -351,3 +354,56 @@ def _symbols(image: elf.Elf, other: elf.Elf, stored: list[OutputSection], first:
         stored[table.index]._replace(content=rows.tobytes(), link=first + 1),
         stored[table.link]._replace(name=".strtab"),
     ]
+
+
+_DWO_NAME_ATTRIBUTES = (b"\x76", b"\xb0\x42")
+"""DW_AT_dwo_name and DW_AT_GNU_dwo_name as abbreviations spell them: where neither stands no unit need be read."""
+_SECTION_ORDER = (*DWO_NAMES.values(), UNIT_INDEX)
+"""``.debug_info.dwo`` comes first: where several files follow each other it begins one."""
+
+
+def skeletons(data: bytes, budget: Budget) -> tuple[Unit, ...]:
+    """The units of a code object whose debug data is elsewhere, not in sections of its own either. Raises Malformed,
+    LimitExceeded."""
+    image = elf.parse(data, budget)
+    return () if split_contents(image.sections) else _split_off(image, budget)
+
+
+def _split_off(image: elf.Elf, budget: Budget) -> tuple[Unit, ...]:
+    abbreviations = image.by_name.get(".debug_abbrev")
+    if abbreviations is None or not any(name in abbreviations.data for name in _DWO_NAME_ATTRIBUTES):
+        return ()
+    contents = {each.name: each.data for each in image.sections if each.name.startswith(".debug_")}
+    sections = DebugSections.of(contents, DebugBudget(budget.limits, len(image.data)))
+    return tuple(unit for unit in read_units(sections).units if unit.dwo_name)
+
+
+def has_units(data: bytes, budget: Budget) -> bool:
+    """Whether ``data`` is a ``.dwo`` file or a ``.dwp`` package: an ELF file with a ``.debug_info.dwo``. Raises
+    Malformed."""
+    return elf.kind(data) is not None and DWO_NAMES["info"] in elf.parse(data, budget).by_name
+
+
+def check_same_build(data: bytes, file: bytes, budget: Budget) -> None:
+    """Raises HashMismatch where no unit of the ``.dwo`` file or package belongs to the code object ``data``."""
+    wanted = {unit.dwo_id for unit in _split_off(elf.parse(data, budget), budget)}
+    none = DebugSections.of({}, DebugBudget(budget.limits, len(file)))
+    sections = with_split(none, split_contents(elf.parse(file, budget).sections))
+    if wanted.isdisjoint(unit.dwo_id for unit in split_units(sections)):
+        hint = "give the file that was written with this object"
+        raise HashMismatch("the .dwo file or package belongs to another code object", hint=hint)
+
+
+def with_dwo(data: bytes, files: Sequence[bytes], budget: Budget) -> bytes:
+    """``data`` with the sections of these files. Raises NoDebugData for a file that has none, Malformed."""
+    added: list[OutputSection] = []
+    for file in files:
+        image = elf.parse(file, budget)
+        found = [image.by_name[name] for name in _SECTION_ORDER if name in image.by_name]
+        if not found or found[0].name != DWO_NAMES["info"]:
+            raise NoDebugData("it has no .debug_info.dwo: it is neither a .dwo file nor a .dwp package")
+        added += [
+            OutputSection(each.name, SHT_PROGBITS, each.flags & ~SHF_COMPRESSED, size=len(each.data), content=each.data)
+            for each in found
+        ]
+    return with_sections(data, added)
