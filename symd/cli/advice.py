@@ -161,6 +161,12 @@ def corrected_call(wrong: str, meant: Sequence[str]) -> str:
     return corrected(_typed(click.get_current_context()), wrong, meant)
 
 
+def call_with(more: Sequence[str]) -> str:
+    """The call under way, with ``more`` words behind its verb."""
+    verb, *rest = _typed(click.get_current_context()) or ("",)
+    return _call([verb, *more, *rest])
+
+
 _DID_YOU_MEAN = re.compile(r"did you mean (.+)\?", re.DOTALL)
 
 

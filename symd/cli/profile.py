@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from symd import profiles
+from symd.cli.advice import call_with
 from symd.cli.any_order import ProfileToOut
 from symd.cli.options import (
     Verb,
@@ -177,7 +178,7 @@ def say_nothing_resolved(modules: Sequence[str], names: Sequence[str] = ()) -> N
     the profile calls its own."""
     files = [each for each in modules if Path(each).exists()]  # ID=FILE has no file of that name
     if not modules:
-        complain("no module was given: -m FILE names the one that ran")
+        complain(f"no module was given: write {call_with(['-m', 'FILE'])}, where FILE is what ran")
     elif len(files) == 1:
         name = quote(names[0]) if len(names) == 1 else "NAME"
         complain(f"if {files[0]} is what the profile calls {name}, write -m {name}={quote(files[0])}")

@@ -597,6 +597,42 @@ def test_a_log_of_which_nothing_is_known_is_told_so(run: Run, tmp_path: Path) ->
     assert done.err.startswith(f"symd: {log}: 0 lines annotated: none names a place in a module that is known; -m FILE")
 
 
+def test_a_bare_program_counter_is_annotated(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "crash.log"
+    for text in ("fault pc 0x1978", "pc: 0x1978", "$pc = 0x1978", "at PC 0x1978"):
+        log.write_text(f"{text}\n")
+        lines = run("annotate", "-m", SHADE, log).out.splitlines()
+        assert lines[1] == "    symd: 0x1978: blend at /src/shade.cl:13:25", text
+
+
+def test_a_number_that_nothing_stands_before_is_told_how_it_is_asked(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "crash.log"
+    log.write_text("queue 0xff: bad address 0x1978\n")
+    done = run("annotate", "-m", SHADE, log)
+    assert (done.code, "; an address follows pc, PC, or a function and +" in done.err) == (0, True)
+    assert f": symd symbolize {SHADE} 0x1978 asks for 0x1978\n" in done.err
+    assert run("symbolize", SHADE, "0x1978").out.startswith("0x1978: blend at /src/shade.cl:13")
+    log.write_text("queue 0xff\n")
+    assert "symd symbolize" not in run("annotate", "-m", SHADE, log).err
+
+
+def test_a_page_without_a_source_is_told_the_whole_call(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = run("html", SHADE, "-o", "x.html").err
+    assert f"no allowed folder holds it; write symd html --map /src=FOLDER {SHADE} -o x.html\n" in said
+    Path("shade.cl").write_text("another file\n")
+    assert "add --map /src=.)" in run("listing", SHADE, "shade").out
+    assert run("html", SHADE, "-o", "x.html", "--map", "/src=.").err.endswith("compiled: its MD5 differs\n")
+    Path("shade.cl").write_bytes((ROOT / "samples" / "amdgpu" / "src" / "shade.cl").read_bytes())
+    said = run("html", SHADE, "-o", "x.html").err
+    called = re.search(r"write symd (html .*)", said)
+    assert called
+    assert "--map" in called[1]
+    assert "not in the page" not in run(*shlex.split(called[1])).err
+
+
 def test_an_address_of_a_module_without_its_0x_is_written_anew(run: Run) -> None:
     done = run("annotate", "-m", f"{SHADE}@0", SOURCE)
     assert (done.code, done.out) == (2, "")

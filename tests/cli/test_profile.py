@@ -84,7 +84,10 @@ def test_json_prints_the_whole_report(run: Run, tmp_path: Path):
 def test_nothing_resolved_is_exit_code_1_and_leaves_the_profile(run: Run, tmp_path: Path):
     out = tmp_path / "out.folded"
     outcome = run("profile", SAMPLES / "stacks.folded", out)
-    assert (outcome.code, "no module was given: -m FILE" in outcome.err) == (1, True)
+    assert (
+        outcome.code,
+        f"no module was given: write symd profile -m FILE {SAMPLES / 'stacks.folded'} {out}," in outcome.err,
+    ) == (1, True)
     assert out.read_bytes() == (SAMPLES / "stacks.folded").read_bytes()
 
 
