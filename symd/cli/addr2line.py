@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from symd.cli.call_files import call_text
 from symd.cli.options import example
 from symd.cli.original_tools import GpuModule, Symbolize, become, gpu_module
 from symd.cli.output import write_raw
@@ -68,7 +69,7 @@ def command(arguments: tuple[str, ...]) -> None:
     -a, -p, -s              show addresses; one line per frame; no folders
     """
     line = parse(arguments)
-    module = None if line.foreign else _opened(line.file)
+    module = None if line.foreign else _opened(line, arguments)
     if module is None:
         become(NAME, arguments)
     demangler = Demangler() if line.demangle else None
@@ -80,12 +81,16 @@ def command(arguments: tuple[str, ...]) -> None:
     RepeatedLines(answer_each).follow(sys.stdin.fileno())
 
 
-def _opened(file: str) -> GpuModule | None:
+def _opened(line: Addr2lineOptions, arguments: Sequence[str]) -> GpuModule | None:
     try:
-        return gpu_module(file, DEFAULT_LIMITS)
+        return gpu_module(line.file, DEFAULT_LIMITS)
     except InvalidInput as error:
-        if file == _DEFAULT_FILE and not os.path.lexists(file):
-            error.hint = "-e FILE names the module; without it that is a.out"
+        if line.file == _DEFAULT_FILE and not os.path.lexists(line.file):
+            first = "".join(line.addresses[:1])
+            called = ["-e", *([] if os.path.isfile(first) else ["FILE"])]  # noqa: PTH113 - pathlib is slow to load
+            words = [part for word in arguments for part in ([*called, word] if word == first else [word])]
+            said = "" if not first else f": {call_text([NAME, *words])}"
+            error.hint = f"-e FILE names the module; without it that is a.out{said}"
         raise
 
 

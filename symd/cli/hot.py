@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from symd import profiles
-from symd.cli.any_order import ProfileAndModules
+from symd.cli.call_files import ProfileAndModules
 from symd.cli.options import (
     complete_files,
     demangle_option,

@@ -12,7 +12,7 @@ from shlex import quote
 import click
 import numpy as np
 
-from symd.cli.any_order import ModuleAndProfile
+from symd.cli.call_files import ModuleAndProfile
 from symd.cli.listing_text import NO_PLACE, Printer, SectionPlace, Shares, text_lines
 from symd.cli.options import (
     debug_option,

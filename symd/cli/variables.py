@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import click
 
-from symd.cli.advice import corrected_call, file_first, instead_of_a_query
+from symd.cli.advice import corrected_call, file_first
 from symd.cli.answer_lines import answer_text
+from symd.cli.call_files import instead_of_a_query
 from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, shown_anyway
 from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits

@@ -15,8 +15,7 @@ from pathlib import Path
 import click
 
 from symd.api import Symbolizer
-from symd.cli.advice import call_with
-from symd.cli.any_order import ModuleAndProfile
+from symd.cli.call_files import ModuleAndProfile, call_with
 from symd.cli.listing_text import missing_option
 from symd.cli.options import (
     complete_files,

@@ -119,7 +119,7 @@ def test_a_module_is_meant_by_the_name_of_its_file(run: Run, tmp_path: Path):
         (("-m", "x=", SAMPLES / "stalls.csv"), "write FILE or ID=FILE"),
         (("-m", "x=/no/such", SAMPLES / "stalls.csv"), "cannot read the file"),
         (("-m", SAMPLES / "stalls.csv", SAMPLES / "stalls.csv"), "this is a text file"),
-        (("--format", "pprof", SAMPLES / "stacks.folded"), "stacks.folded: "),
+        (("--format", "pprof", SAMPLES / "stacks.folded"), "--format is the format of IN, and --to that of OUT"),
         ((AMD,), "it is amdgpu, a module (symd profile -m "),
         ((__file__,), "lines such as [KERNEL+0x40] 12"),
         (("/no/such",), "cannot read the file"),
