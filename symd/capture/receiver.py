@@ -391,7 +391,9 @@ class Receiver:
     def _part_of_file(self, source: str, user: int) -> bytes:
         """Device code that a program of ``user`` brought along in a file, which that user may read. Raises what parsing
         the URI and reading raise, Malformed for other bytes."""
-        data = read_part(file_part.parse_uri(source), self._limits, opened if is_trusted(user) else partial(opened_for, user))
+        data = read_part(
+            file_part.parse_uri(source), self._limits, opened if is_trusted(user) else partial(opened_for, user)
+        )
         if not is_device_code(data):
             raise Malformed("what it names is not device code", where="captured record")
         return data
