@@ -21,9 +21,9 @@ from symd.index.lookup import search_index_file
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.summaries import ModuleSummary
-from symd.rpc.requests import symbolize_request
 from symd.rpc.wire.answers import add_answer, from_answers
 from symd.rpc.wire.fields import module_name
+from symd.rpc.wire.queries import symbolize_request
 from symd.store import Store
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 
