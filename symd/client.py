@@ -135,9 +135,7 @@ from symd.rpc.wire.variables import from_response as from_variables_response
 from symd.rpc.wire.variables import to_requests as to_variables_requests
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
-from symd.v1.breakpoint_service_pb2 import (
-    WatchResponse,
-)
+from symd.v1.breakpoint_service_pb2 import WatchResponse
 from symd.v1.context_service_pb2 import (
     CreateContextRequest,
     DeleteContextRequest,
@@ -160,11 +158,7 @@ from symd.v1.module_service_pb2 import (
     UploadHeader,
 )
 from symd.v1.server_service_pb2 import GetServerInfoRequest, ServerInfo
-from symd.v1.symbol_service_pb2 import (
-    ANSWER_FORM_PACKED,
-    SymbolizeRequest,
-    SymbolizeStreamRequest,
-)
+from symd.v1.symbol_service_pb2 import ANSWER_FORM_PACKED, SymbolizeRequest, SymbolizeStreamRequest
 
 T = TypeVar("T")
 
