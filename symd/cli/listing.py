@@ -45,8 +45,7 @@ from symd.model.texts import counted, plural
 from symd.profiles.placed import PlacedSamples
 from symd.profiles.samples import Value
 from symd.query.demangler import Demangler
-from symd.query.paths import base_name
-from symd.query.source_text import NOWHERE_ALLOWED
+from symd.query.source_files import NOWHERE_ALLOWED, base_name
 from symd.system.messages import complain
 
 Lines = Iterator[tuple[str, str]]

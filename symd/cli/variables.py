@@ -15,7 +15,7 @@ from symd.cli.answer_lines import answer_text
 from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, shown_anyway
 from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
-from symd.engine.files.file_notices import hints_name
+from symd.engine.files import hints_name
 from symd.engine.files.module import open_module
 from symd.errors import BadQuery
 from symd.model.addresses import ByKernel, Query, parse_query
