@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from symd.rpc.requests import symbolize_request
+
 from benchmarks.answers import Text
 from symd import index
 from symd.config import Limits
@@ -21,7 +23,6 @@ from symd.index.lookup import search_index_file
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.summaries import ModuleSummary
-from symd.rpc.requests import symbolize_request
 from symd.rpc.wire.answers import add_answer, from_answers
 from symd.rpc.wire.fields import module_name
 from symd.store import Store

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from symd.config import Limits
 from symd.model.contexts import Context, Load
-from symd.store.shared.opening import SharedUrls
+from symd.store.shared.inspection import SharedUrls
 from symd.store.shared.store import SharedStore
 from tests.store.shared.postgresql_server import running
 

@@ -81,18 +81,7 @@ from symd.model.variables import InScope
 from symd.model.watches import Watch, WatchEvent
 from symd.rpc.calls import Calls
 from symd.rpc.channel import Credentials, default_credentials
-from symd.rpc.requests import (
-    MAX_ADDRESSES_PER_BATCH,
-    MAX_ADDRESSES_PER_CALL,
-    MAX_NAMES_PER_CALL,
-    MAX_QUERIES_PER_CALL,
-    MIN_BATCHES,
-    addresses_of,
-    alias_key,
-    symbolize_request,
-    upload_requests,
-)
-from symd.rpc.watch_session import WatchSession
+from symd.rpc.retry import WatchSession
 from symd.rpc.wire.answers import (
     PLAIN_PYTHON_ANSWERS,
     concatenated_device,
@@ -104,6 +93,7 @@ from symd.rpc.wire.breakpoints import from_answer as from_locations
 from symd.rpc.wire.breakpoints import to_resolve_request
 from symd.rpc.wire.columns import AnswersBuilder, check_count, concatenated
 from symd.rpc.wire.contexts import (
+    alias_key,
     from_alias,
     from_context_record,
     from_load,
@@ -119,15 +109,29 @@ from symd.rpc.wire.fields import checked_module_name, context_id, context_name, 
 from symd.rpc.wire.grabs import GrabParts, to_grab_request
 from symd.rpc.wire.line_tables import from_chunks
 from symd.rpc.wire.line_tables import to_request as to_lines_request
+from symd.rpc.wire.listings import FILES, from_source_chunks
 from symd.rpc.wire.listings import from_chunks as from_listing_chunks
 from symd.rpc.wire.listings import to_request as to_listing_request
 from symd.rpc.wire.location_tables import TableCache, TableReceiver
-from symd.rpc.wire.modules import from_module, from_packed, from_record
-from symd.rpc.wire.names import from_item
-from symd.rpc.wire.names import to_request as to_names_request
-from symd.rpc.wire.queries import RowAnswers, write_column
-from symd.rpc.wire.sources import FILES
-from symd.rpc.wire.sources import from_chunks as from_source_chunks
+from symd.rpc.wire.modules import (
+    MAX_NAMES_PER_CALL,
+    from_module,
+    from_named_item,
+    from_packed,
+    from_record,
+    to_names_request,
+    upload_requests,
+)
+from symd.rpc.wire.queries import (
+    MAX_ADDRESSES_PER_BATCH,
+    MAX_ADDRESSES_PER_CALL,
+    MAX_QUERIES_PER_CALL,
+    MIN_BATCHES,
+    RowAnswers,
+    addresses_of,
+    symbolize_request,
+    write_column,
+)
 from symd.rpc.wire.variables import from_response as from_variables_response
 from symd.rpc.wire.variables import to_requests as to_variables_requests
 from symd.v1 import module_pb2
@@ -477,7 +481,7 @@ class Client:
         """Kernels, functions and files by name, fetched page by page."""
         request = to_names_request(checked_digest_of(digest), checked_names(wanted), checked_path(path))
         pages = self._calls.pages(self._calls.stubs.names.FindNames, request)
-        return [from_item(each) for page in pages for each in page.items]
+        return [from_named_item(each) for page in pages for each in page.items]
 
     @overload
     def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 from symd.errors import FailedPrecondition, InvalidInput
@@ -48,7 +50,7 @@ class Limits(NamedTuple):
     """Indexes kept open together; the least recently used are closed."""
     store_size: int = 65536 * MIB
     """Modules and their indexes in the store, together; beyond it the least recently used are removed
-    (``store.eviction``)."""
+    (``store.budgets``)."""
     cache_size: int = 16384 * MIB
     """Modules and indexes of an object storage that are kept on this machine, together; beyond it the least recently
     used are removed."""
@@ -196,18 +198,20 @@ def parse_driver(entry: str, where: str) -> tuple[str, str]:
 
 
 def _cache() -> Path:
-    import platformdirs  # noqa: PLC0415 - 16 ms: not needed by commands that read one file
-
-    try:
-        cache = platformdirs.user_cache_dir("symd")
-    except RuntimeError:  # older ones leave the tilde where it is
-        cache = "~"
-    if cache.startswith("~"):
+    """symd's folder below $XDG_CACHE_HOME or ~/.cache; what is no absolute path counts as not set (XDG Base Directory
+    Specification)."""
+    cache, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
+    if not os.path.isabs(home):  # noqa: PTH117 - pathlib is slow to import
+        with suppress(KeyError):
+            home = pwd.getpwuid(os.getuid()).pw_dir
+    if not os.path.isabs(cache):  # noqa: PTH117 - likewise
+        cache = os.path.join(home, ".cache")  # noqa: PTH118 - likewise
+    if not os.path.isabs(cache):  # noqa: PTH117 - likewise
         raise FailedPrecondition(
             f"there is no home folder: $HOME names none, and the system knows none of user {os.geteuid()}",
             hint="set HOME or XDG_CACHE_HOME to a folder that you may write in, or name the folders and sockets that are meant",
         )
-    return _path(cache)
+    return _path(cache) / "symd"
 
 
 def _path(text: str) -> Path:

@@ -1,9 +1,11 @@
 """Modules that compilers and drivers write into a folder, a cache or a dump folder: those already there, then each file
 once it is complete.
 
-The folders themselves are found by the environment variables that each compiler reads.
+The folders themselves are found by the environment variables that each compiler reads. A ``DumpFolder`` is one of a
+run's own, for programs that nothing else reaches: private to it, and watched while it lasts.
 
-Source: inotify(7). A file is complete when its writer closed it or moved it to its place.
+Sources: inotify(7), a file is complete when its writer closed it or moved it to its place; IGC's flags
+(``IGC_ElfDumpEnable``, ``IGC_DumpToCustomDir``), FAQ.md of Intel's compute runtime (``NEO_CACHE_DIR``).
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import hashlib
 import math
 import os
 import stat
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -22,11 +26,12 @@ from typing import Final, NamedTuple, Self
 
 from asyncinotify import Event, Inotify, Mask, Watch
 
+from symd.capture import Sink
 from symd.config import Limits
-from symd.errors import InvalidInput, LimitExceeded, SymdError, UnknownFormat, Unsupported
+from symd.errors import DeadlineExceeded, InvalidInput, LimitExceeded, SymdError, UnknownFormat, Unsupported
 from symd.formats import containers
 from symd.formats.containers import archive, host_elf
-from symd.model.captures import CaptureApi
+from symd.model.captures import CaptureApi, CaptureWay, ModuleForm, ModuleFound
 from symd.system.messages import os_error_text
 
 
@@ -390,3 +395,70 @@ def _below(path: str, folder: str) -> bool:
 
 def _over(sentence: str, limit: str, value: int, hint: str = "") -> LimitExceeded:
     return LimitExceeded(sentence.format(f"{value:,}"), hint=hint, metadata={"limit": limit})
+
+
+_LOOK_SECONDS: Final = 0.2
+"""How often it is asked whether the program has ended, while nothing is written."""
+
+_ROUND_SECONDS: Final = 1.0
+"""How often it is asked while files are written without a pause."""
+_ENDING_SECONDS: Final = 10.0
+"""How long half-written files are waited for once the program has ended: others that it left behind may write without
+end."""
+
+
+class DumpFolder:
+    """Tells ``sink`` of each module in ``folder`` until ``finish``; the sink is told by other threads too, one at a
+    time."""
+
+    def __init__(self, folder: Path, sink: Sink, limits: Limits) -> None:
+        self.modules = 0
+        self.left_out: list[SymdError] = []
+        """Why files were not taken, or the sink did not take them."""
+        self._sink = sink
+        self._watch = FolderWatch([folder], limits)
+        self._ended = threading.Event()
+        self._pool = ThreadPoolExecutor(1, "dumps")
+        self._running: Future[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look, in a thread; what is there already counts too."""
+        self._running = self._pool.submit(self._run)
+
+    def finish(self) -> None:
+        """Take what is there still, also half-written files: their writers have ended, or have some seconds to."""
+        self._ended.set()
+        self._pool.shutdown()
+        if self._running:
+            self._running.result()
+        self._watch.close()
+
+    def _run(self) -> None:
+        self._take(self._watch.present())
+        while not self._ended.is_set():
+            self._take_arriving()
+        until = time.monotonic() + _ENDING_SECONDS
+        self._take_arriving()
+        while self._watch.unsettled and time.monotonic() < until:
+            self._take_arriving()
+        if self._watch.unsettled:
+            self.left_out.append(DeadlineExceeded("files were still being written when the program had ended"))
+
+    def _take_arriving(self) -> None:
+        self._take(self._watch.arriving(_LOOK_SECONDS, time.monotonic() + _ROUND_SECONDS))
+
+    def _take(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            if not isinstance(finding, FolderModule):
+                self.left_out.append(finding.error)
+                continue
+            now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+            name = Path(finding.path).name
+            event = ModuleFound(
+                CaptureWay.FOLDER, now, ModuleForm.NATIVE_BINARY, finding.data, name, kernels=finding.kernels
+            )
+            try:
+                self._sink.take(event)
+                self.modules += 1
+            except SymdError as error:
+                self.left_out.append(error)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from symd.capture import Sink
 from symd.capture.folder_sink import EVENTS, events_of
-from symd.capture.sink import Sink
 from symd.errors import Busy, DeadlineExceeded, ServerUnavailable, SymdError, Unavailable
 from symd.model.captures import CaptureEvent, FailedBuild
 from symd.system.private_files import open_private

@@ -13,10 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
+from symd.capture import Sink
+from symd.capture.folder_sink import FolderSink
 from symd.capture.injected.symd_after_import import AfterImport
 from symd.capture.injected.symd_capture import FOUND, LOADED, Handover, Tell, Told, TritonHooks
 from symd.capture.process import RunningProcess
-from symd.capture.sink import Sink
 from symd.errors import InvalidInput, SymdError
 from symd.model.captures import (
     CaptureApi,
@@ -31,7 +32,6 @@ from symd.model.captures import (
 
 if TYPE_CHECKING:
     from symd.api import Symbolizer
-    from symd.capture.folder_sink import FolderSink
 
 _RUN: Final = "SYMD_CAPTURE"
 """What ``symd run`` sets in the environment of the program: the folder of the run."""
@@ -93,8 +93,6 @@ def start(destination: Sink | Symbolizer | str | os.PathLike[str] | None = None)
 
 def _teller(destination: Sink | Symbolizer | str | os.PathLike[str]) -> _Teller:
     if isinstance(destination, str | os.PathLike):
-        from symd.capture.folder_sink import FolderSink  # noqa: PLC0415 - 10 ms: few programs need it
-
         folder = FolderSink(Path(destination))
         return _Teller(folder, folder)
     if hasattr(destination, "take"):

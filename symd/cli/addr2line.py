@@ -9,16 +9,19 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from getopt import GetoptError, gnu_getopt
+from shlex import quote
 from typing import Any, NamedTuple
 
 import click
 
+from symd.cli.call_files import call_text
 from symd.cli.options import example
-from symd.cli.original_tools import Symbolize, become, gpu_module
+from symd.cli.original_tools import GpuModule, Symbolize, become, gpu_module
 from symd.cli.output import write_raw
 from symd.cli.question_lines import RepeatedLines
 from symd.cli.style_options import FunctionNames, StyledQuestion, StyleOptions, binutils_text, readable, written_frames
 from symd.config import DEFAULT_LIMITS
+from symd.engine.files.opened_file import SmallFile
 from symd.errors import InvalidInput
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer, Reason
@@ -66,24 +69,58 @@ def command(arguments: tuple[str, ...]) -> None:
     -a, -p, -s              show addresses; one line per frame; no folders
     """
     line = parse(arguments)
-    symbolize = None if line.foreign else _opened(line.file)
-    if symbolize is None:
+    module = None if line.foreign else _opened(line, arguments)
+    if module is None:
         become(NAME, arguments)
     demangler = Demangler() if line.demangle else None
+    doubts = _Doubts(line, module)
     if line.addresses:
-        write_raw("".join(answers(line, symbolize, line.addresses, demangler)))
+        write_raw("".join(answers(line, module.symbolize, line.addresses, demangler, doubts)))
         return
-    answer_each = partial(answers, line, symbolize, demangler=demangler)
+    answer_each = partial(answers, line, module.symbolize, demangler=demangler, doubts=doubts)
     RepeatedLines(answer_each).follow(sys.stdin.fileno())
 
 
-def _opened(file: str) -> Symbolize | None:
+def _opened(line: Addr2lineOptions, arguments: Sequence[str]) -> GpuModule | None:
     try:
-        return gpu_module(file, DEFAULT_LIMITS)
+        return gpu_module(line.file, DEFAULT_LIMITS)
     except InvalidInput as error:
-        if file == _DEFAULT_FILE and not os.path.lexists(file):
-            error.hint = "-e FILE names the module; without it that is a.out"
+        if line.file == _DEFAULT_FILE and not os.path.lexists(line.file):
+            first = "".join(line.addresses[:1])
+            called = ["-e", *([] if os.path.isfile(first) else ["FILE"])]  # noqa: PTH113 - pathlib is slow to load
+            words = [part for word in arguments for part in ([*called, word] if word == first else [word])]
+            said = "" if not first else f": {call_text([NAME, *words])}"
+            error.hint = f"-e FILE names the module; without it that is a.out{said}"
         raise
+
+
+class _Doubts:
+    """Says on standard error, once, that an answer is as the debug data has it and not as symd would give it. Not of
+    large files, which would be gone through again."""
+
+    def __init__(self, line: Addr2lineOptions, module: GpuModule) -> None:
+        self._line = line
+        self._symbolize = module.symbolize if isinstance(module, SmallFile) else None
+
+    def say(self, queries: Sequence[Query], written: Sequence[Answer]) -> None:
+        """Look at some answers, which are ``written`` as the debug data has them."""
+        options = self._line.options
+        if self._symbolize is None or not any(answer.frames for answer in written):
+            return
+        for query, answer, judged in zip(queries, written, self._symbolize(queries), strict=True):
+            shown, certain = ([each[:3] for each in written_frames(one, options)] for one in (answer, judged))
+            if judged.reason in _DOUBTFUL and shown != certain:
+                self._symbolize = None
+                asked = f"{quote(self._line.file)} {quote(str(query))}"
+                complain(
+                    f"{query}: the debug data contradicts itself here ({judged.reason.name}), and the line may be wrong;"
+                    f" symd symbolize {asked} says what is certain"
+                )
+                return
+
+
+_DOUBTFUL = (Reason.CONTRADICTORY, Reason.INFERRED)
+"""Reasons of answers that are not as the debug data has them."""
 
 
 def parse(arguments: Sequence[str]) -> Addr2lineOptions:
@@ -135,7 +172,11 @@ _LETTERS = {
 
 
 def answers(
-    line: Addr2lineOptions, symbolize: Symbolize, texts: Sequence[str], demangler: Demangler | None
+    line: Addr2lineOptions,
+    symbolize: Symbolize,
+    texts: Sequence[str],
+    demangler: Demangler | None,
+    doubts: _Doubts | None = None,
 ) -> list[str]:
     """The answers to addresses, which are hexadecimal with or without 0x, and to a function's name, alone or before "+"
     and an offset; what is neither counts as the digits it begins with. Frames are as written, since binutils
@@ -148,6 +189,8 @@ def answers(
         elif answer.reason == Reason.UNKNOWN_KERNEL:
             queries[number] = _at_number(line, leading_hexadecimal(texts[number]))
             (found[number],) = symbolize([queries[number]], as_written=True)
+    if doubts is not None:
+        doubts.say(queries, found)
     values = [_value(query, answer) for query, answer in zip(queries, found, strict=True)]
     return [
         binutils_text(StyledQuestion(line.file, value), written_frames(answer, line.options), line.options)

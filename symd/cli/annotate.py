@@ -14,8 +14,8 @@ from typing import BinaryIO, Protocol
 import click
 
 from symd.api import Symbolizer
-from symd.cli.advice import hottest_lines, profile_kind
 from symd.cli.answer_lines import answer_text
+from symd.cli.call_files import LogAndModules, hottest_lines, profile_kind
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
 from symd.cli.output import printable
 from symd.config import Limits
@@ -27,8 +27,8 @@ from symd.engine.files.opened_file import LocalModule
 from symd.errors import InvalidInput, SymdError
 from symd.formats.containers import identify
 from symd.formats.containers.file_part import parse_uri
-from symd.model.addresses import Query
-from symd.model.answers import Answer
+from symd.model.addresses import ByAddress, ObjectAddress, Query
+from symd.model.answers import Answer, Reason
 from symd.query.demangler import Demangler
 from symd.system.messages import complain, os_error_text
 
@@ -36,12 +36,16 @@ READ_BYTES = 1 << 16
 LONGEST_LINE = 1 << 20
 """Bytes of a line without end, beyond which it is passed on as it comes."""
 INDENT = "    symd: "
+_BARE = re.compile(rb"\b0[xX][0-9a-fA-F]{1,16}\b")
+_MOST_NUMBERS = 16
+"""Numbers of a text that are looked up where nothing else in it is known."""
 _BASE = re.compile(r"(.+)@(0[xX][0-9a-fA-F]{1,16})", re.ASCII | re.DOTALL)
 _BASE_WITHOUT_0X = re.compile(r"(.+)@([0-9a-fA-F]{1,16})", re.ASCII | re.DOTALL)
 
 
 @click.command(
     "annotate",
+    cls=LogAndModules,
     epilog=example(
         "symd annotate rocr-debug-agent.log\n"
         "compute-sanitizer ./program 2>&1 | symd annotate -m program\n"
@@ -95,11 +99,12 @@ def command(
         source = _Modules(answering, files, path, given, is_server=server is not None)
         annotator = Annotator(source, given)
         demangler = Demangler() if demangle else None
-        annotated = False
+        annotated, numbers = False, dict[bytes, None]()
         for piece, whole in _lines(handle):
             annotated |= _pass_on(sys.stdout.buffer, piece, annotator, demangler, whole=whole)
-    if not annotated and not source.has_complained:
-        _say_nothing_is_known(log, modules)
+            numbers.update(dict.fromkeys(_BARE.findall(piece)[: _MOST_NUMBERS - len(numbers)]))
+        if not annotated and not source.has_complained:
+            _say_nothing_is_known(log, given, source, [int(each, 16) for each in numbers])
 
 
 @contextmanager
@@ -134,16 +139,29 @@ def _check_text(handle: int, log: str, modules: Sequence[str]) -> None:
         raise InvalidInput(f"this is {found.NAME}, a module, not text", where=log, hint=hint)
 
 
-def _say_nothing_is_known(log: str, modules: Sequence[str]) -> None:
-    """Say that no line was annotated, and what the text is where it is a profile."""
+def _say_nothing_is_known(log: str, given: Sequence[GivenModule], source: _Modules, numbers: Sequence[int]) -> None:
+    """Say that no line was annotated, what the text is where it is a profile, and what asks for one of the ``numbers``
+    in it."""
     name = "standard input" if log == "-" else log
     kind = None if log == "-" else profile_kind(log)
+    file = quote(given[0].name if given else "FILE")
     if kind is not None:
-        called = hottest_lines(next(iter(modules), "FILE"), log)
-        complain(f"{name}: 0 lines annotated; it is a profile ({kind}): {called}")
-    else:
-        given = "" if modules else "; -m FILE names a module that it is about"
-        complain(f"{name}: 0 lines annotated: none names a place in a module that is known{given}")
+        complain(
+            f"{name}: 0 lines annotated; it is a profile ({kind}): {hottest_lines(given[0].name if given else 'FILE', log)}"
+        )
+        return
+    said = f"{name}: 0 lines annotated: none names a place in a module that is known"
+    if not given:
+        said += "; -m FILE names a module that it is about"
+    elif numbers:
+        asked = [(each, source.symbolize(given[0].digest, ByAddress(ObjectAddress(each)))) for each in numbers]
+        inside = next((each for each, answer in asked if answer.reason is not Reason.OUTSIDE_TEXT), None)
+        said += (
+            "; an address follows pc, PC, or a function and +, and is that of the code object, or of a MODULE@ADDRESS"
+        )
+        if inside is not None:
+            said += f": symd symbolize {file} {inside:#x} asks for {inside:#x}"
+    complain(said)
 
 
 def _pass_on(out: BinaryIO, piece: bytes, annotator: Annotator, demangler: Demangler | None, *, whole: bool) -> bool:

@@ -12,8 +12,7 @@ from typing import Any
 import click
 
 from symd.errors import InvalidInput
-from symd.model.rights import NO_RIGHTS, Right, Rights, parse_rights, rights_text
-from symd.server.config import ListenConfig
+from symd.server.config import NO_RIGHTS, ListenConfig, Right, Rights, parse_rights, rights_text
 from symd.system.messages import os_error_text
 
 _DEFAULTS = ListenConfig()

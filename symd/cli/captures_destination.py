@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from symd.capture import Sink
 from symd.capture.folder_sink import EVENTS, LOCK, MODULES, SOURCES
 from symd.capture.forward import SENT, Forwarder, Sent, remove_sent, waiting
-from symd.capture.sink import Sink
 from symd.config import default_captures, own_socket
 from symd.errors import FailedPrecondition, InvalidInput, PermissionDenied, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 
 import click
 
+from symd.capture import Sink
 from symd.capture.daemon_sink import DaemonSink
 from symd.capture.folder import Counts, Finding, FolderModule, FolderWatch, LeftOut, compiler_caches
 from symd.capture.folder_sink import EVENTS, FolderSink, events_of
-from symd.capture.sink import Sink
 from symd.cli.options import complete_files, example, json_option, limit_option, named_server, server_option_that
 from symd.cli.output import write_json, write_line
 from symd.client import Client

@@ -17,12 +17,13 @@ from typing import NoReturn, TextIO
 import click
 from click.shell_completion import shell_complete
 
-from symd.cli.advice import profile_for_a_module, usage_text, whole_call, with_call
+from symd.cli.advice import usage_text, whole_call, with_call
+from symd.cli.call_files import profile_for_a_module
 from symd.cli.options import documented, example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start import INTERRUPTED, end, version_text
-from symd.cli.verbs import BELOW, OTHERS, VERBS, in_order, no_option, no_verb, verb_of, verb_sections, without_verb
+from symd.cli.verbs import BELOW, OTHERS, VERBS, no_option, no_verb, understood, verb_sections, without_verb
 from symd.engine.files import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError, UnknownFormat
 from symd.system.messages import complain, os_error_text
@@ -119,8 +120,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        verb = verb_of(args)
-        args = [verb, *in_order(verb, args[1:])]
+        args = understood(args)
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:

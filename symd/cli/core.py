@@ -9,10 +9,12 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import click
 
 from symd.api import Symbolizer
+from symd.cli.call_files import CoreAndModules
 from symd.cli.options import complete_files, demangle_option, example, file_verb
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
@@ -32,7 +34,7 @@ from symd.model.cores import (
     CoreWave,
     images_with_frames,
 )
-from symd.model.json.cores import core_json, lane_numbers, stack_json
+from symd.model.json.answers import frame_json
 from symd.model.texts import counted
 from symd.query.demangler import Demangler
 
@@ -153,7 +155,7 @@ def _who(waves: Sequence[CoreWave], noun: tuple[str, str]) -> str:
     for block, group in blocks[:SHOWN_BLOCKS]:
         named = f"block ({','.join(map(str, block))}) " if block is not None else ""
         parts = (
-            f"{noun[0]} {each.unit} {noun[1]} {each.wave} lanes {_ranges(lane_numbers(each.lanes))}" for each in group
+            f"{noun[0]} {each.unit} {noun[1]} {each.wave} lanes {_ranges(_lane_numbers(each.lanes))}" for each in group
         )
         shown.append(named + ", ".join(parts))
     more = len(blocks) - SHOWN_BLOCKS
@@ -194,7 +196,9 @@ def _value(value: CoreValue) -> str:
 
 
 @click.command(
-    "core", epilog=example("symd core core_1760000000_host_4242.nvcudmp\nsymd core --json gpucore.4242 -m kernels.co")
+    "core",
+    cls=CoreAndModules,
+    epilog=example("symd core core_1760000000_host_4242.nvcudmp\nsymd core --json gpucore.4242 -m kernels.co"),
 )
 @file_verb
 @click.option(
@@ -246,9 +250,9 @@ def command(
     if demangler is not None:
         dump = (readable_frames if as_json else readable_names)(dump, demangler)
     if as_json:
-        write_json(core_json(dump))
+        write_json(_core_json(dump))
         for stack in dump.stacks:
-            write_json(stack_json(stack))
+            write_json(_stack_json(stack))
     else:
         for line in core_lines(dump, dict(zip(others, modules, strict=True))):
             write_line(line)
@@ -284,3 +288,87 @@ def _with_its_code(file: str, uris: Sequence[str], limits: Limits) -> list[str]:
         found = _added(here, uris, None, limits)
         answering = {image.answered_by for image in here.core(digest, list(found)).images}
     return [uri for digest, uri in found.items() if digest in answering]
+
+
+def _core_json(dump: CoreDump) -> dict[str, Any]:
+    """Everything but the stacks."""
+    return {
+        "record": "core",
+        "format": dump.format,
+        "facts": dict(dump.facts),
+        "devices": [each._asdict() for each in dump.devices],
+        "images": [_image_json(image) for image in dump.images],
+        "stacks": len(dump.stacks),
+        "notes": list(dump.notes),
+    }
+
+
+def _image_json(image: CoreImage) -> dict[str, Any]:
+    return {
+        "name": image.name,
+        "target": image.target,
+        "text": [list(pair) for pair in image.text],
+        "bias": image.bias,
+        "object": image.path,
+        "answered_by": image.answered_by,
+        "answered_object": image.answered_path if image.answered_by is not None else None,
+        "notes": list(image.notes),
+    }
+
+
+def _stack_json(stack: CoreStack) -> dict[str, Any]:
+    """One stack; frames are innermost first, those of ``frames`` within each too. Lanes are lists of numbers."""
+    return {
+        "record": "stack",
+        "device": stack.device,
+        "grid": stack.grid,
+        "kernel": stack.kernel,
+        "fault": None if stack.fault is None else stack.fault._asdict(),
+        "active": stack.active,
+        "pc": stack.pc,
+        "error_pc": stack.error_pc,
+        "calls": [_call_json(frame) for frame in stack.frames],
+        "waves": [_wave_json(wave) for wave in stack.waves],
+        "variables": [_value_json(value) for value in stack.values],
+        "notes": list(stack.notes),
+    }
+
+
+def _call_json(frame: CoreFrame) -> dict[str, Any]:
+    place = frame.place
+    return {
+        "kind": frame.kind,
+        "address": frame.address,
+        "image": None if place is None else place.image,
+        "symbol": None if place is None else place.function or None,
+        "offset": None if place is None else place.function_offset,
+        "reason": frame.reason.name,
+        "frames": [frame_json(each) for each in frame.frames],
+    }
+
+
+def _wave_json(wave: CoreWave) -> dict[str, Any]:
+    return {
+        "unit": wave.unit,
+        "wave": wave.wave,
+        "block": None if wave.block is None else list(wave.block),
+        "thread": None if wave.thread is None else list(wave.thread),
+        "lanes": _lane_numbers(wave.lanes),
+    }
+
+
+def _lane_numbers(mask: int) -> list[int]:
+    """The bits that are set, lowest first."""
+    return [lane for lane in range(mask.bit_length()) if mask >> lane & 1]
+
+
+def _value_json(value: CoreValue) -> dict[str, Any]:
+    return {
+        "name": value.name or None,
+        "type": value.type,
+        "function": value.function,
+        "inlined": value.inlined,
+        "location": value.location,
+        "lanes": list(value.lanes),
+        "values": list(value.values),
+    }

@@ -27,7 +27,7 @@ from symd.query.disasm import llvm, nvidia, spirv
 from symd.query.disasm.disassembler import library
 from symd.system.installed import chosen_folders
 from symd.system.process.process import ProcessLimits
-from symd.system.process.tool import run_tool
+from symd.system.process.run import run_tool
 
 _DAEMON_SECONDS = 5.0
 """The longest a daemon may take to say that it is there."""

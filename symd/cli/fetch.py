@@ -9,6 +9,7 @@ from contextlib import closing
 
 import click
 
+from symd.cli.call_files import call_with
 from symd.cli.options import complete_files, example, limit_option
 from symd.cli.output import write_line
 from symd.client import Client
@@ -70,7 +71,9 @@ def command(
     """
     asked = (*urls, *(os.environ.get(ENVIRONMENT, "").split() if environment else ()))
     if not asked:
-        raise click.UsageError(f"name a server: --debuginfod URL, or --debuginfod-urls for those of ${ENVIRONMENT}")
+        raise click.UsageError(
+            f"name a server: write {call_with(['--debuginfod', 'URL'])}, or --debuginfod-urls for those of ${ENVIRONMENT}"
+        )
     if source is not None and (debuginfo or out is None):
         raise click.UsageError("--source PATH takes -o FILE, and no --debuginfo")
     name = checked_name(build_id)

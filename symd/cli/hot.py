@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from symd import profiles
-from symd.cli.any_order import ProfileAndModules
+from symd.cli.call_files import ProfileAndModules
 from symd.cli.options import (
     complete_files,
     demangle_option,
@@ -111,6 +111,7 @@ def command(
             notes = [] if by == "stall" else [*unresolved_notes(profile, places, resolver, found)]
             if by != "stall" and _is_unclear(profile, places):
                 notes += profile_notes(data, resolver, options, name)
+            is_unresolved = bool(found.rows) and all(row.place.reason is not None for row in found.rows)
             nothing = any(row.place.reason is not None for row in found.rows) and not _is_any_known(profile, places)
             unknown = unknown_names(profile, places) if nothing or server is not None else []
             if server is not None:
@@ -122,7 +123,7 @@ def command(
     else:
         for line in text_lines(source, found, rows):
             write_line(line)
-    if nothing and server is None and is_matched:
+    if server is None and is_matched and (nothing or (is_unresolved and not modules)):
         say_nothing_resolved(modules, unknown)
     say_notes(notes)
     if files_of := _source_files(found):

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from symd.cli.file_objects import file_summary
-from symd.cli.gdb_words import call_for_gdbs_info
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option, shown_anyway
 from symd.cli.output import Branch, Style, printable, style_of, write_line, write_tree
+from symd.cli.verbs import call_for_gdbs_info
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule, open_daemon_module
 from symd.errors import SymdError

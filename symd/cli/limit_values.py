@@ -12,8 +12,8 @@ import click
 
 from symd.config import MIB, Limits
 from symd.errors import Unavailable
-from symd.model.texts import alike
 from symd.system.installed import shipped
+from symd.system.messages import alike
 
 _VALUE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", re.ASCII)
 _KIB: Final = 1 << 10

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import click
 
 from symd.cli.options import example
-from symd.cli.original_tools import Symbolize, become, gpu_module, original
+from symd.cli.original_tools import GpuModule, Symbolize, become, gpu_module, original
 from symd.cli.output import printable, write_raw
 from symd.cli.question_lines import RepeatedLines
 from symd.cli.style_options import (
@@ -273,7 +273,7 @@ class Answering:
     def _module(self, name: str) -> Symbolize | None:
         if name not in self._modules:
             try:
-                self._modules[name] = gpu_module(name, DEFAULT_LIMITS)
+                self._modules[name] = _symbolize(gpu_module(name, DEFAULT_LIMITS))
             except SymdError as error:
                 click.echo(printable(f"{NAME}: error: {error}"), err=True)
                 self.code = 1
@@ -359,12 +359,16 @@ def _ends_json(line: bytes) -> bool:
     return line.rstrip() == b"}" or (line.startswith(b"{") and line.rstrip().endswith(b"}"))
 
 
+def _symbolize(module: GpuModule | None) -> Symbolize | None:
+    return None if module is None else module.symbolize
+
+
 def _knows_nothing(queries: Sequence[Query], *, as_written: bool) -> list[Answer]:  # noqa: ARG001 - as a module is asked
     return [Answer(Reason.MALFORMED) for _ in queries]
 
 
 def _opened(module: str) -> Symbolize | None:
     try:
-        return gpu_module(module, DEFAULT_LIMITS)
+        return _symbolize(gpu_module(module, DEFAULT_LIMITS))
     except InvalidInput:
         return None  # the original says what is wrong with the file

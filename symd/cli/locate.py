@@ -33,9 +33,8 @@ from symd.model.compile_advice import compile_advice
 from symd.model.json.answers import located_json
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule
-from symd.model.texts import alike
 from symd.query.demangler import Demangler
-from symd.system.messages import complain
+from symd.system.messages import alike, complain
 
 _LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
 _NUMBER_FIRST: Final = re.compile(r"([0-9]+):(.*[^0-9:].*)", re.ASCII)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
 import click
 
 from symd.cli.advice import corrected_call
-from symd.cli.gdb_words import as_glob
 from symd.cli.info import facts_text
 from symd.cli.options import demangle_option, example, file_verb, object_option
 from symd.cli.output import write_json, write_line
+from symd.cli.verbs import as_glob
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
 from symd.engine.files.module import did_you_mean, open_module
@@ -68,7 +69,8 @@ def command(
     with open_module(file, server, limits, only=path) as module:
         found = list(module.symbolizer.names(module.digest, wanted, path))
         if not found:
-            raise _nothing(pattern, file, "" if match is Match.GLOB else _like(module, pattern, path))
+            like = "" if match is Match.GLOB else _like(module, pattern, path) or _part(module, pattern, wanted, path)
+            raise _nothing(pattern, file, like)
     readable = Demangler().names(_mangled(each) for each in found) if demangle else {}
     for each in found:
         shown = readable.get(_mangled(each), each.name)
@@ -94,6 +96,13 @@ def _like(module: OpenModule, name: str, path: str | None) -> str:
     return in_spirv or did_you_mean(
         module.symbolizer.symbolize_one(module.digest, ByKernel(name, KernelOffset(0)), path)
     )
+
+
+def _part(module: OpenModule, name: str, wanted: NameQuery, path: str | None) -> str:
+    """The call that finds the names of which ``name`` is a part; "" where there are none."""
+    pattern = f"*{name}*"
+    has_some = any(module.symbolizer.names(module.digest, replace(wanted, pattern=pattern, match=Match.GLOB), path))
+    return f"it is a part of names: {corrected_call(name, [pattern])}" if has_some else ""
 
 
 def _nothing(pattern: str, file: str, like: str) -> NotFound:

@@ -10,7 +10,7 @@ from typing import NoReturn, cast
 
 from symd.cli.output import SHIM_MARK
 from symd.config import Limits
-from symd.engine.files.opened_file import opened_file
+from symd.engine.files.opened_file import LargeFile, SmallFile, opened_file
 from symd.errors import ToolMissing, UnknownFormat, Unsupported
 from symd.formats.containers import host_elf
 from symd.model.answers import Answer
@@ -19,16 +19,17 @@ from symd.system.installed import chosen_folders, programs
 _SCRIPT_BYTES = 512
 
 Symbolize = Callable[..., Sequence[Answer]]
+GpuModule = LargeFile | SmallFile
 
 
-def gpu_module(file: str, limits: Limits) -> Symbolize | None:
+def gpu_module(file: str, limits: Limits) -> GpuModule | None:
     """What answers questions about ``file``; None where its addresses are not those of GPU code: a program of the host
     (its device code is asked for in a file of its own) or a format that symd does not read. Raises what opening it
     raises."""
     if _is_host_program(file):
         return None
     try:
-        return opened_file(file, limits).symbolize
+        return opened_file(file, limits)
     except (Unsupported, UnknownFormat):
         return None
 

@@ -17,7 +17,8 @@ from typing import Any
 import click
 
 from symd import profiles
-from symd.cli.any_order import ProfileToOut
+from symd.cli.advice import Meant
+from symd.cli.call_files import ProfileAndModules, call_with, file_kind, files_among, profile_kind, typed_words
 from symd.cli.options import (
     Verb,
     complete_files,
@@ -177,7 +178,7 @@ def say_nothing_resolved(modules: Sequence[str], names: Sequence[str] = ()) -> N
     the profile calls its own."""
     files = [each for each in modules if Path(each).exists()]  # ID=FILE has no file of that name
     if not modules:
-        complain("no module was given: -m FILE names the one that ran")
+        complain(f"no module was given: write {call_with(['-m', 'FILE'])}, where FILE is what ran")
     elif len(files) == 1:
         name = quote(names[0]) if len(names) == 1 else "NAME"
         complain(f"if {files[0]} is what the profile calls {name}, write -m {name}={quote(files[0])}")
@@ -226,9 +227,36 @@ class ProfileFiles:
         return named.cut(read_input(str(path), self._limits))
 
 
+class _ProfileToOut(ProfileAndModules):
+    """A verb that writes the profile to OUT, which the call must name."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Called by click with the words behind the verb."""
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing and (wrong := _wrong_call(ctx)) is not None:
+            raise wrong
+        return rest
+
+
+def _wrong_call(context: click.Context) -> click.UsageError | None:
+    """The error of a call that names no OUT, or IN's format where OUT's is meant."""
+    given, words = context.params, list(typed_words(context))
+    source, name = given["source"], given.get("name")
+    has_out = given.get("target") is not None or given.get("output") is not None
+    out = [] if has_out else ["-o", "OUT"]
+    if name in EXPORTS and not given.get("to") and profile_kind(source) != name:
+        meant = [each.replace("--format", "--to", 1) if each.startswith("--format") else each for each in words]
+        return Meant("--format is the format of IN, and --to that of OUT", context, [*meant, *out])
+    if has_out or file_kind(source) == "module":
+        return None
+    named = [] if given.get("modules") or {"module", "core"} & {*map(file_kind, files_among(words))} else ["-m", "FILE"]
+    example = [*words[:1], *named, *words[1:], *out]
+    return Meant("Missing argument 'OUT' (or -o OUT)", context, example, "write, for example:")
+
+
 @click.command(
     "profile",
-    cls=ProfileToOut,
+    cls=_ProfileToOut,
     epilog=example(
         "symd profile --module kernels.zebin stalls.csv stalls.lines.csv\n"
         "symd profile --module kernels.zebin stalls.csv --to speedscope -o stalls.speedscope.json\n"

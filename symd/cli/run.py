@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from symd.capture import OneAtATime, Sink
 from symd.capture.folder_sink import SOURCES, FolderSink, own_folder
 from symd.capture.forward import ForwardingSink, Sent
 from symd.capture.receiver import CaptureCounts, Receiver
 from symd.capture.recovery import recover
 from symd.capture.run_folder import RunFolder, make_run_folder
-from symd.capture.sink import OneAtATime, Sink
 from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, program_file
 from symd.cli.captures_destination import Destination, destination, send_waiting, unanswered
 from symd.cli.options import complete_files, example, limit_option, named_server, server_option_that
@@ -32,7 +32,7 @@ from symd.system.process.foreground import ForegroundEnding, ForegroundProgram, 
 from symd.system.symlinks import still_resolved
 
 if TYPE_CHECKING:
-    from symd.capture.dump_folder import DumpFolder
+    from symd.capture.folder import DumpFolder
 
 NOT_EXECUTABLE = 126
 """Exit code: the program is there and cannot be run, as env(1) has it."""
@@ -247,7 +247,7 @@ def _simulated(product: str) -> dict[str, str]:
 
 
 def _dumps(run: RunFolder, sink: Sink, limits: Limits) -> DumpFolder:
-    from symd.capture.dump_folder import DumpFolder  # noqa: PLC0415 - 27 ms: the program waits for what is imported before it is started
+    from symd.capture.folder import DumpFolder  # noqa: PLC0415 - 27 ms: the program waits for what is imported before it is started
 
     return DumpFolder(run.dumps, sink, limits)
 

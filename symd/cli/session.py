@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from shlex import quote
 from typing import TYPE_CHECKING, Protocol
 
 from symd.cli.answer_lines import AnswerLines, names_nothing
+from symd.cli.call_files import standard_input_file
 from symd.cli.output import MISUSED, NO
 from symd.cli.question_lines import Lines, addresses_in, line_text
 from symd.engine.files import WHERE_CUT_OFF, gc_paused
@@ -373,11 +371,7 @@ def _kernels(asked: AskedKernels, path: str | None) -> list[KernelSummary]:
 
 def _log_hint(file: str) -> str:
     """What is typed for a log, which standard input may be."""
-    log = ""
-    with suppress(OSError):
-        if stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode):
-            log = os.path.relpath(os.readlink(f"/proc/self/fd/{sys.stdin.fileno()}"))  # noqa: PTH115 - pathlib is slow to load
-    return f"is this a log? symd annotate -m {quote(file)} {quote(log) if log else 'LOG'} adds the lines to it"
+    return f"is this a log? symd annotate -m {quote(file)} {quote(standard_input_file() or 'LOG')} adds the lines to it"
 
 
 def _is_read_by_a_person() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -19,6 +20,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers import identify
 from symd.formats.containers.amd import amdgpu
 from symd.system.atomic_output import write_file
+from symd.system.messages import complain
 
 
 @click.command("slim", epilog=example("symd slim kernels.co small.co\nsymd symbolize small.co 0x1b00"))
@@ -33,8 +35,17 @@ from symd.system.atomic_output import write_file
 @fetching_server_option
 @limit_option
 @json_option
-@shown_anyway("-g", "-S", "-d", "-s", "--strip-debug", "--strip-all")
-def command(file: str, output: Path, debug_out: Path | None, server: str | None, limits: Limits, as_json: bool) -> None:
+@click.option("-g", "-S", "-d", "--strip-debug", "strip_debug", is_flag=True, hidden=True)
+@shown_anyway("-s", "--strip-all")
+def command(
+    file: str,
+    output: Path,
+    debug_out: Path | None,
+    server: str | None,
+    limits: Limits,
+    as_json: bool,
+    strip_debug: bool,
+) -> None:
     """Write IN, an AMD code object, to OUT, keeping only what the runtime needs.
 
     Sections and program headers that the runtime does not read are dropped and the file is packed; code, kernel
@@ -49,6 +60,11 @@ def command(file: str, output: Path, debug_out: Path | None, server: str | None,
         write_file(debug_path, result.debug, hint="choose another name")
     write_file(output, result.data, hint="choose another name")
     _report(file, output, debug_path if result.debug else None, result, as_json)
+    if strip_debug and result.removed:
+        complain(
+            f"{' '.join(result.removed)} were removed too, which the runtime does not read; llvm-objcopy --strip-debug"
+            f" {quote(file)} {quote(str(output))} keeps them"
+        )
 
 
 def _slimmed(file: str, server: str | None, limits: Limits) -> Slimmed:

@@ -193,7 +193,12 @@ def stop(server: str | None, timeout: float) -> None:
         if not address.startswith(UNIX):
             hint = "stop it where it runs, with Ctrl-C, kill or systemctl stop"
             raise InvalidInput("only a daemon at a Unix socket can be stopped from here", where=address, hint=hint)
-        client.server_info()
+        try:
+            client.server_info()
+        except Unavailable as error:
+            if error.message.startswith("no daemon"):
+                error.hint = "nothing is to be stopped; --server ADDRESS names a daemon that listens elsewhere"
+            raise
     process = _listening_process(address.removeprefix(UNIX))
     try:
         ended = os.pidfd_open(process)

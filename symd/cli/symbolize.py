@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from symd.cli.advice import corrected_call, file_first, instead_of_a_query
+from symd.cli.advice import corrected_call, file_first
 from symd.cli.answer_lines import AnswerLines, TextLines
+from symd.cli.call_files import instead_of_a_query
 from symd.cli.options import (
     debug_option,
     demangle_option,

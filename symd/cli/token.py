@@ -13,7 +13,6 @@ import click
 from symd.cli.auth_options import rights_value
 from symd.cli.options import example, json_option
 from symd.cli.output import write_json, write_line
-from symd.model.rights import Right, Rights, rights_text
 from symd.server.access_file import (
     added,
     edit,
@@ -26,6 +25,7 @@ from symd.server.access_file import (
     without,
     without_older,
 )
+from symd.server.config import Right, Rights, rights_text
 from symd.system.messages import complain
 
 _LIFE = re.compile(r"([0-9]{1,6})(min|h|d|w)", re.ASCII)

@@ -7,18 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from shlex import quote
+from typing import NamedTuple
 
 import click
 
-from symd.cli.advice import corrected_call, file_first, instead_of_a_query
+from symd.cli.advice import corrected_call, file_first
 from symd.cli.answer_lines import answer_text
+from symd.cli.call_files import instead_of_a_query
 from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, shown_anyway
 from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
 from symd.engine.files import hints_name
 from symd.engine.files.module import open_module
 from symd.errors import BadQuery
-from symd.model.addresses import ByKernel, Query, parse_query
+from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset, parse_query
 from symd.model.code import DebugScheme
 from symd.model.compile_advice import compile_advice
 from symd.model.frame_text import frame_text
@@ -64,10 +66,10 @@ def command(
 
     QUERY is ADDRESS, FUNCTION, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. r29[0:32] means bits 0 to 31 of
     register r29; "per lane" means that these are the bits of lane 0, and each following lane has the bits that
-    follow. Code offsets, such as those of the block that distinguishes two variables of the same name, are relative
-    to FUNCTION or to the section, as in QUERY. Exit code 1: no variables are known there, for a reason such as
-    OUTSIDE_TEXT or AMBIGUOUS. If the debug data is readable and nothing is in scope, the answer is "no variables"
-    (nothing with --json), with exit code 0.
+    follow. Places in the code, such as those where a variable is live or the block that distinguishes two variables of
+    the same name, are written like QUERY. Exit code 1: no variables are known there, for a reason such as OUTSIDE_TEXT
+    or AMBIGUOUS. If the debug data is readable and nothing is in scope, the answer is "no variables" (nothing with
+    --json), with exit code 0.
     """
     asked = _asked(file, query)
     with open_module(file, server, limits, debug, path) as module:
@@ -129,36 +131,36 @@ def _complain(visible: Visible) -> None:
 
 
 def text_lines(found: InScope, query: Query) -> Iterator[str]:
-    """A heading for each frame, its variables in columns below; those of no certain frame and the globals last. Offsets
-    count as the query's: from the function that it names, or from the section."""
+    """A heading for each frame, its variables in columns below; those of no certain frame and the globals last. Places
+    in the code are written as the query is, so that each is a query too."""
     shown, frames = found.visible.variables, found.at.frames
     if not shown:
         yield "no variables here; code with line tables only has none anywhere: compile with -g (nvcc: -G)"
         return
     lanes = f", SIMD{found.visible.simd_width}" if found.visible.simd_width else ""
-    origin = (found.at.section_offset or 0) - query.offset if isinstance(query, ByKernel) else 0
     here = found.at.section_offset or 0
+    places = _Places(query, here)
     for number, frame in enumerate(frames):
         name = (frame.function or frame.linkage_name or "(unnamed)") + (" (inlined)" if frame.inlined else "")
         yield f"#{number} {frame_text(name, None, *frame[2:5])}{lanes}"
-        yield from _rows([each for each in shown if each.frame == number], here, origin)
+        yield from _rows([each for each in shown if each.frame == number], places)
     nobodys = [each for each in shown if each.frame is None and each.kind != "global"]
     for (function, inlined), group in groupby(nobodys, lambda each: (each.function, each.inlined)):
         yield f"{function or '(unnamed)'}{' (inlined)' if inlined else ''}, its frame is not certain{lanes}"
-        yield from _rows([*group], here, origin)
+        yield from _rows([*group], places)
     globals_ = [each for each in shown if each.kind == "global"]
     if globals_:
         yield "globals"
-        yield from _rows(globals_, here, origin)
+        yield from _rows(globals_, places)
 
 
-def _rows(variables: Sequence[Variable], here: int, origin: int) -> Iterator[str]:
+def _rows(variables: Sequence[Variable], places: _Places) -> Iterator[str]:
     """One line for each variable; those of one name in one function are told apart by their blocks."""
     names = Counter(each.name for each in variables)
     widths = [max((len(text(one)) for one in variables), default=0) for text in (_name, _type)]
     for one in variables:
-        where = one.location or _elsewhere(one, here, origin)
-        block = f"  [block {_ranges(one.block, origin)}]" if one.block and names[one.name] > 1 else ""
+        where = one.location or _elsewhere(one, places)
+        block = f"  [block {_ranges(one.block, places)}]" if one.block and names[one.name] > 1 else ""
         yield f"  {_name(one):<{widths[0]}}  {_type(one):<{widths[1]}}  {one.kind:<9}  {where}{block}{_doubt(one)}"
 
 
@@ -166,20 +168,38 @@ def _doubt(variable: Variable) -> str:
     return next((f"  [doubtful: {each.doubt.text}]" for each in variable.locations if each.doubt), "")
 
 
-def _elsewhere(variable: Variable, here: int, origin: int) -> str:
-    if not variable.live or any(start <= here < end for start, end in variable.live):
+def _elsewhere(variable: Variable, places: _Places) -> str:
+    if not variable.live or any(start <= places.here < end for start, end in variable.live):
         return "optimized out"
-    return f"not here; live at {_ranges(variable.live, origin)}"
+    return f"not here; live at {_ranges(variable.live, places)}"
 
 
-def _ranges(ranges: Sequence[tuple[int, int]], origin: int) -> str:
-    """Code offsets, those that touch as one range."""
+def _ranges(ranges: Sequence[tuple[int, int]], places: _Places) -> str:
+    """Ranges of code, those that touch as one."""
     joined: list[tuple[int, int]] = []
     for start, end in ranges:
         begin = joined.pop()[0] if joined and joined[-1][1] == start else start
         joined.append((begin, end))
-    shown = [f"{start - origin:+#x}..{end - origin:+#x}" for start, end in joined[:_SHOWN_RANGES]]
+    shown = [f"{places.text(start)}..{places.text(end)}" for start, end in joined[:_SHOWN_RANGES]]
     return ", ".join(shown) + (", ..." if len(joined) > _SHOWN_RANGES else "")
+
+
+class _Places(NamedTuple):
+    """Writes section offsets as ``query`` is written, which asks for the one that is ``here``."""
+
+    query: Query
+    here: int
+
+    def text(self, offset: int) -> str:
+        """An address, or an offset behind a function or a section."""
+        away = offset - self.here
+        match self.query:
+            case ByAddress(address):
+                return f"{address + away:#x}"
+            case ByKernel(kernel, start):
+                return f"{kernel}{start + away:+#x}"
+            case BySection():
+                return str(replace(self.query, offset=SectionOffset(offset)))
 
 
 def _name(variable: Variable) -> str:

@@ -1,15 +1,17 @@
 """The verbs with their summaries and their places in the help, and the words of other tools for them: what is taken for
-a verb, what is answered with one, and which arguments of a verb other tools have as options."""
+a verb, what is answered with one, and which arguments of a verb other tools have as options or in another order."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from symd.cli.call_files import calls_for, file_kind, files_among
 from symd.model.addresses import is_number
-from symd.model.texts import alike
+from symd.system.messages import alike
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("info", "Show what is inside files, at any depth of nesting."),
@@ -85,14 +87,26 @@ _SYNONYMS = {
     "hot": "top hotspots hottest",
     "info": "readelf cuobjdump inspect",
     "names": "nm functions symbols",
-    "lines": "line-table linetable",
+    "lines": "line-table linetable dwarfdump",
     "locate": "break breakpoint",
     "variables": "vars locals",
     "view": "web html page",
     "slim": "strip",
+    "serve": "start",
 }
 """Verb to words of other tools that do as it does."""
 SYNONYMS = {word: verb for verb, words in _SYNONYMS.items() for word in words.split()}
+_BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
+    "objdump": {"names": "-t --syms -T", "info": "--headers --section-headers --all-headers -x -f"},
+    "readelf": {"names": "-s --syms --symbols --dyn-syms", "lines": "--debug-dump -w -wl -wL -wi"},
+    "cuobjdump": {"listing": "-sass --dump-sass", "extract": "-xelf --extract-elf -xptx"},
+    "dwarfdump": {"verify": "--verify", "names": "--name --find -n", "lines": "--debug-line -debug-line --all -a"},
+    "clang-offload-bundler": {"info": "--list -list", "extract": "--unbundle -unbundle"},
+    "dump": {"lines": "--debug-line --debug-lines --lines", "listing": "-sass --dump-sass --sass"},
+}
+"""Tools of which an option says what they do, and the verb that does it."""
+_TOOL = re.compile(r"(?:llvm-|eu-|gnu-)?(\w+?)(?:-[0-9]+)?", re.ASCII)
+"""A tool as distributions and toolchains name theirs."""
 _FIRST: Final = frozenset(("-e", "--exe", "--obj"))
 """Options of addr2line and llvm-symbolizer that name FILE, which comes first."""
 _ASK_A_FILE: Final = frozenset(
@@ -105,27 +119,31 @@ _LAST: Final[Mapping[str, frozenset[str]]] = {
 }
 """Options of other tools for what a verb writes, which comes last."""
 MEANT = {
-    "listing": "asm sass isa dump source list x",
+    "listing": "asm sass isa dump dis source list x",
     "symbolize": "addr2sym line srcline frames where address bt backtrace stack",
     "annotate": "decode crash log stacktrace",
-    "hot": "annotate-profile report-profile perf stat stats analyze",
-    "profile": "convert export symbolize-profile flamegraph",
-    "info": "file show kernels ls-file",
+    "hot": "report annotate-profile report-profile perf pprof stat stats analyze",
+    "profile": "convert export symbolize-profile",
+    "profile --to speedscope": "flamegraph flame speedscope",
+    "profile --to perfetto": "timeline perfetto chrome-trace",
+    "info": "file show kernels ls-file registers regs resources resource-usage res-usage zeinfo metadata sections headers spirv roc-obj-ls",
     "names": "search find grep demangle",
     "lines": "debug-line decodedline",
-    "locate": "line2addr addresses",
+    "locate": "b tbreak bp line2addr addresses",
     "variables": "scope print p ptype types whatis",
     "view": "open browse gui http",
-    "extract": "unpack split unbundle",
-    "core": "coredump",
+    "extract": "unpack split unbundle bundler roc-obj-extract",
+    "core": "coredump coredumpctl cuda-gdb rocgdb gdb-oneapi",
     "run": "capture trace exec launch",
-    "collect": "import ingest cache",
+    "collect": "import ingest",
+    "collect --caches": "cache caches",
     "grab": "build compile ocloc",
-    "check": "spirv-val lint",
-    "verify": "compare diff validate",
-    "slim": "shrink",
-    "serve": "start server listen",
+    "check": "spirv-val lint validate",
+    "verify": "compare validate",
+    "slim": "shrink objcopy split-debug",
+    "serve": "server listen up",
     "daemon": "load",
+    "daemon fetch --debuginfod-urls": "debuginfod debuginfod-find download",
     "daemon modules": "ls",
     "daemon rm": "remove delete forget",
     "daemon contexts": "ps processes",
@@ -136,6 +154,8 @@ MEANT = {
     "doctor": "diagnose devices drivers",
     "setup": "install config configure",
     "setup gdb-script": "gdb",
+    "setup install-shim": "shim",
+    "setup completion": "bash zsh fish",
     "setup lldb-script": "lldb",
 }
 """Verb to words of other tools that may mean it."""
@@ -144,7 +164,9 @@ _EXPLAINED = {
     "report": "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page",
     "examples": "symd setup samples . writes them into this folder",
     "add": "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder",
-    "start": "symd serve starts a daemon and stays in the foreground; symd serve & runs it in the background",
+    "diff": "symd verify FILE compares two readings of a file, and go tool pprof -diff_base two profiles that symd profile wrote",
+    "man": "symd VERB --help explains a verb, and docs/index.md lists the pages",
+    "logs": "the daemon writes its log to standard error (docs/operations.md), and symd daemon watch follows what happens to modules",
     "restart": "symd daemon stop ends the daemon, and symd serve starts it",
     **dict.fromkeys(
         ("step", "next", "stepi", "nexti", "finish", "continue", "c", "s", "n"),
@@ -169,12 +191,24 @@ def full_name(verb: str) -> str:
     return next((f"{above} {verb}" for above, verbs in BELOW.items() if verb in verbs), verb)
 
 
-def verb_of(words: Sequence[str]) -> str:
-    """The verb that the first word of a call stands for; the word itself where it stands for none. ``report`` writes a
-    page where a file for it is named; perf's report is explained."""
-    if words[0] == "report" and any(word.startswith(("-o", "--output")) or ".htm" in word for word in words):
-        return "view"
-    return SYNONYMS.get(words[0], words[0])
+def understood(words: Sequence[str]) -> list[str]:
+    """A call with the verb that its first word stands for; the words themselves where it stands for none. ``report``
+    writes a page where a file for it is named."""
+    typed, rest = words[0], list(words[1:])
+    named = _TOOL.fullmatch(typed)
+    known = {verb for verb, _ in VERBS}
+    tool = named[1] if named and typed not in known else typed
+    for verb, options in _BY_OPTION.get(tool, {}).items():
+        at = next((number for number, word in enumerate(rest) if word.partition("=")[0] in options.split()), None)
+        if at is not None:
+            behind = rest[at + 1 :]
+            return [verb, *in_order(verb, [*rest[:at], *(behind[1:] if behind[:1] == ["all"] else behind)])]
+    if typed == "report" and any(word.startswith(("-o", "--output")) or ".htm" in word for word in rest):
+        tool = "view"
+    verb = SYNONYMS.get(tool, tool if tool in known else typed)
+    if verb == "listing":
+        rest = [word for word in rest if not re.fullmatch(r"/[a-z]{1,2}", word) or os.path.exists(word)]  # noqa: PTH110 - pathlib is slow to load
+    return [verb, *in_order(verb, rest)]
 
 
 def in_order(verb: str, words: Sequence[str]) -> list[str]:
@@ -203,7 +237,9 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     spelling; ``above`` is the verb in front of it."""
     typed, rest = words[0], list(words[1:])
     said = f"no verb {f'{above} {typed}'.lstrip()!r}"
-    meant = [verb for verb, others in MEANT.items() if typed.lower() in others.split()]
+    if not above and rest and typed in _WITH_VERBS and _is_known(rest[0]):
+        return said, [rest] if understood(rest)[0] in dict(VERBS) else no_verb(rest)[1]
+    meant = _meant(typed)
     if typed == "list" and not rest:
         meant = ["daemon modules"]
     elif typed == "add" and rest:
@@ -211,21 +247,55 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
         return said, [["collect" if is_folder else "info", "--server", "default", *rest]]
     elif typed in _EXPLAINED and not (meant and rest):
         return f"{said}; {_EXPLAINED[typed]}", []
-    if not meant:
-        meant = [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
+    meant = meant or [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
     if not meant:
         return said, []
-    return f"{said}; did you mean {' or '.join(meant)}?", [[*verb.split(), *rest] for verb in meant] if rest else []
+    meant = [_for_files(meant[0], rest), *meant[1:]]
+    calls = [[*verb.split(), *(rest or ["FILE"] * (verb == "symbolize"))] for verb in meant]
+    return f"{said}; did you mean {' or '.join(meant)}?", calls
+
+
+_WITH_VERBS: Final = frozenset(("perf", "ocloc", "pprof", "gdb", "cuda-gdb", "rocgdb", "nsys", "ncu", "symd", "llvm"))
+"""Tools that have verbs of their own."""
+
+
+def _is_known(word: str) -> bool:
+    """Whether a word is a verb, or means one."""
+    return understood([word])[0] in dict(VERBS) or bool(_meant(word))
+
+
+_COMPOUND: Final = re.compile(r"[\w-]+|x/\w+", re.ASCII)
+"""A word that may be made of several, or gdb's command to examine memory."""
+
+
+def _meant(word: str) -> list[str]:
+    """The verbs that a word of other tools, or a part of it, means."""
+    parts = reversed(re.split(r"[-_/]", word)) if _COMPOUND.fullmatch(word) else ()
+    for part in (word, *parts):
+        found = [verb for verb, others in MEANT.items() if part.lower() in others.split()]
+        verb = understood([part])[0] if part and part != word else ""
+        if found or verb in dict(VERBS):
+            return found or [full_name(verb)]
+    return []
+
+
+def _for_files(meant: str, words: Sequence[str]) -> str:
+    """The verb that is meant by ``meant`` in a call whose files are of another kind than it takes."""
+    for kind in map(file_kind, files_among(words)):
+        if kind == "core" and meant == "symbolize":
+            return "core"
+        if kind == "profile" and meant.split(maxsplit=1)[0] not in ("hot", "profile", "view", "annotate", "listing"):
+            return "hot"
+        if kind in ("module", "core") and meant.startswith("daemon"):
+            return "info"
+    return meant
 
 
 def without_verb(words: Sequence[str]) -> tuple[str, list[list[str]]]:
     """What is said where a file or an address stands in the place of a verb, and the calls that may be meant; "" and
     none elsewhere."""
     if os.path.exists(words[0]):  # noqa: PTH110 - pathlib is slow to load
-        return "a verb comes before the file, as in", [
-            ["info", words[0]],
-            ["symbolize", *words, *([] if words[1:] else ["ADDRESS"])],
-        ]
+        return "a verb comes before the file, as in", calls_for(words[0], words[1:]) or [["info", words[0]]]
     if is_number(words[0]):
         return "a verb and a file come before the address:", [["symbolize", *(words[1:] or ["FILE"]), words[0]]]
     return "", []
@@ -239,3 +309,38 @@ def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
     if option in _FIRST:
         return f"{said} a verb's options come after the verb:", [["symbolize", *words]]
     return f"{said} a verb's options come after the verb: symd VERB {option}", []
+
+
+_GDBS_INFO: Final = {
+    **dict.fromkeys(("scope", "locals", "args", "variables", "frame"), "variables"),
+    **dict.fromkeys(("line", "symbol", "source"), "symbolize"),
+    **dict.fromkeys(("functions", "types", "address"), "names"),
+}
+"""What gdb's info takes for its first word, and the verb that answers it."""
+
+
+def call_for_gdbs_info(words: Sequence[str]) -> str:
+    """The whole call that is meant by gdb's ``info`` with these words; "" where the first is none of gdb's, or a
+    file."""
+    verb = _GDBS_INFO.get(words[0])
+    if verb is None or os.path.lexists(words[0]):  # pathlib is slow to load
+        return ""
+    rest = list(words[1:])
+    file = next(iter(files_among(rest)), "FILE")
+    about = next((each.lstrip("*") for each in rest if each != file), "")
+    if verb == "names":
+        about = as_glob(about)
+    elif ":" in about:
+        verb = "locate"
+    return shlex.join(["symd", verb, file, about or "PLACE"])
+
+
+def as_glob(expression: str) -> str:
+    """The pattern of a shell that a simple regular expression means, which may be anywhere in a name unless it is
+    tied."""
+    plain = expression.strip("/")
+    bare = plain.strip("^$").replace(".*", "*").replace(".+", "?*")
+    if not bare:
+        return "*"
+    begin, end = "" if plain.startswith("^") else "*", "" if plain.endswith("$") else "*"
+    return f"{begin}{bare}{end}".replace("**", "*")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -12,13 +13,17 @@ from symd.cli.module_objects import daemon_objects, fetching_server_option, is_o
 from symd.cli.options import example, file_argument, json_option, limit_option, object_option
 from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits
+from symd.debuginfo import reading
 from symd.debuginfo.verify import Difference, VerifyReport, verify
 from symd.engine.files import working
 from symd.engine.files.companion_files import with_debug_file, with_dwo_files, with_kernel_packs
 from symd.engine.files.input import read_input
 from symd.errors import ObjectNotFound, SymdError
 from symd.formats import containers
-from symd.model.code import CodeObject
+from symd.formats.budget import DebugBudget
+from symd.index.module import contradictory_bytes
+from symd.index.module_tables import DecodedObject
+from symd.model.code import CodeKind, CodeObject
 from symd.model.texts import counted, plural
 
 
@@ -37,10 +42,11 @@ from symd.model.texts import counted, plural
 def command(file: str, server: str | None, limits: Limits, as_json: bool, path: str | None, debug: Path | None) -> int:
     """Read the debug data of FILE a second time, with pyelftools, and report every difference.
 
-    This compares the line tables, functions, inlined calls and variables of each code object. The last line says how
-    much was compared; lines above it name what could not be compared, and why. Exit code 1: there is a difference, or
-    nothing was compared. FILE can be "-" for standard input. With --server it can be modules/SHA256: the code objects
-    then come from the daemon, and both readings are done here.
+    This compares the line tables, functions, inlined calls and variables of each code object. The line that begins with
+    FILE says how much was compared; lines above it name what could not be compared, and why. Both readings can agree on
+    debug data that contradicts itself: the last line then says how many bytes of code are answered CONTRADICTORY. Exit
+    code 1: there is a difference, or nothing was compared. FILE can be "-" for standard input. With --server it can be
+    modules/SHA256: the code objects then come from the daemon, and both readings are done here.
     """
     of_daemon = is_of_daemon(file, server)
     codes = tuple(daemon_objects(file, server, limits)) if of_daemon else _codes(file, limits, debug)
@@ -49,16 +55,27 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, path: 
         raise ObjectNotFound.at(path, (code.path for code in codes), file)
     with working(f"reading {printable(file)}"):
         report = verify(chosen)
+        budget = DebugBudget(limits, sum(len(code.data) for code in chosen))
+        decoded = (reading.read_or_refused(code, budget) for code in chosen if code.kind is not CodeKind.SPIRV)
+        sizes = [contradictory_bytes(DecodedObject(*each)) for each in decoded]
+    contradictory, text = (sum(column) for column in zip((0, 0), *sizes, strict=True))
     for difference in report.differences:
         if as_json:
             write_json(asdict(difference))
         else:
             write_line(difference_text(difference))
     if as_json:
-        write_json(summary_json(report))
+        write_json(summary_json(report) | {"contradictory_bytes": contradictory, "text_bytes": text})
     else:
         for line in summary_lines(file, report):
             write_line(line)
+        if contradictory:
+            where = f"--server {quote(server or '')} {quote(file)}" if of_daemon else quote(file)
+            readings = "the two readings differ" if report.differences else "both readings agree"
+            write_line(
+                f"{readings}; the debug data contradicts itself: {contradictory} of {text} bytes of code are CONTRADICTORY"
+                f" (symd info {where} shows where)"
+            )
     return NO if report.differences or not _compared(report) else 0
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import click
 
 from symd.api import Symbolizer
-from symd.cli.any_order import ModuleAndProfile
-from symd.cli.listing import missing_text
+from symd.cli.call_files import ModuleAndProfile, call_with
+from symd.cli.listing_text import missing_option
 from symd.cli.options import (
     complete_files,
     debug_option,
@@ -231,9 +231,11 @@ def _say_missing_sources(shown: ShownPage) -> None:
     files = _source_files(shown.symbolizer, shown.digest)
     missing = [each for each in shown.sources(shown.digest, files, None) if each.text is None] if files else []
     if missing:
+        option = missing_option(missing[0])
+        called = f"; write {call_with(option)}" if option else ""
         count = f"{len(missing)} of {counted(len(files), 'source file')}"
         complain(
-            f"{count} {plural(len(missing), 'is', 'are')} not in the page: {missing[0].file}: {missing_text(missing[0])}"
+            f"{count} {plural(len(missing), 'is', 'are')} not in the page: {missing[0].file}: {missing[0].problem}{called}"
         )
 
 

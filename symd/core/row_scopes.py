@@ -172,26 +172,32 @@ def row_scopes(
     own scope covers only those, the rest of it is known by its symbol. ``leaves_out_files`` says that the assembler
     does not write which file a call stands in where the row before is of another one: such a call has no place.
     ``leaves_out_calls`` says that the compiler may have told of no call: that the function around has a line is
-    INFERRED, and CONTRADICTORY of a line that it cannot have. The lines of ``assembly``
-    (``symd.debuginfo.ptx_assembly.AssemblyRows``) are mended. ``unnamed`` says whether a name that is written for rows
-    of one of ``unnamed_files`` (1 at the number of each) is that of the function around. ``spend`` is told how many
-    ranges are about to be made, and may raise: a row has one for each scope around it.
+    INFERRED, and CONTRADICTORY of a line that it cannot have, which in one of ``unnamed_files`` is that of an inlined
+    call without name and place. The lines of ``assembly`` (``symd.debuginfo.ptx_assembly.AssemblyRows``) are mended.
+    ``unnamed`` says whether a name that is written for rows of one of ``unnamed_files`` (1 at the number of each) is
+    that of the function around. ``spend`` is told how many ranges are about to be made, and may raise: a row has one
+    for each scope around it.
     """
     own = _Rows(rows, functions)
     site, name, written_site, written_name, doubt = calls
     if unnamed is not None:
         name = _names_as_written(own, name, written_name, unnamed_files, unnamed)
+    untold, strange = bytearray(own.count), bytearray(own.count)
+    is_untold: cython.bint = leaves_out_calls and not any(site) and not any(written_site) and not any(doubt)
+    if is_untold:
+        _find_untold(own, untold)
+        site = _sites_of_strange(own, len(functions), (untold, strange, unnamed_files))
     answered, written = _Tree(site, name), _Tree(written_site, written_name)
-    placeless, nobody, contradictory = bytearray(answered.count), bytearray(own.count), bytearray(own.count)
-    if leaves_out_files:
+    nobody, contradictory = bytearray(own.count), bytearray(own.count)
+    placeless = bytearray(answered.count)
+    if is_untold:
+        placeless = bytearray(b"\1" * answered.count)
+    elif leaves_out_files:
         _find_placeless(own, answered, len(functions), placeless)
     _judge(answered, doubt, placeless, nobody, contradictory)
     differs = _differing(own, answered, written, placeless, contradictory)
     _find_other_files(own, rows[5], differs)
     needed = written if 1 in differs else _Tree(array("I"), array("I"))
-    untold = bytearray(own.count)
-    if leaves_out_calls and not (written.count or answered.count or any(doubt)):
-        _find_untold(own, untold)
     pieces = _Pieces(own, assembly)
     is_used = bytearray(len(functions) + 1)
     alone = _rows_alone(own, answered, untold, nobody, pieces)
@@ -202,9 +208,7 @@ def row_scopes(
     found.range_scope, found.range_section, found.range_offset, found.range_end = scope_ranges(
         found.parent, placed, spend
     )
-    doubted = bytearray(contradictory)
-    if 1 in untold:
-        _doubt_strange(own, len(functions), untold, doubted)
+    doubted = bytearray(a | b for a, b in zip(contradictory, strange, strict=True)) if is_untold else contradictory
     found.written = _written(own, pieces, found, needed, (differs, untold, doubted, nobody))
     found.lost = answered.lost
     return found
@@ -467,25 +471,31 @@ def _scopes_of_rows(own: _Rows, answered: _Tree, alone: bytearray, used: array[i
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=True)
-def _doubt_strange(own: _Rows, functions: cython.Py_ssize_t, untold: bytearray, doubted: bytearray) -> cython.int:
-    """Mark those of ``untold`` that are of another file than the first row of their function, or of a line before
-    its."""
-    first = cython.declare(cython.longlong[::1])
-    found = cython.declare(cython.uchar[::1])
-    first, found = array("q", bytes(8 * functions)), doubted  # numbers of rows, from 1
+def _sites_of_strange(own: _Rows, functions: cython.Py_ssize_t, marks: tuple[Any, ...]) -> array[int]:
+    """Mark as ``strange`` those of ``untold`` that are of another file than the first row of their function, or of a
+    line before its. The call site of each row (as in ``_Tree``): for those in a file of ``helpers`` this first row."""
+    found, first = array("I", bytes(4 * own.count)), array("q", bytes(8 * functions))  # numbers of rows, from 1
+    site = cython.declare(cython.uint[::1])
+    begin = cython.declare(cython.longlong[::1])
+    untold = cython.declare(cython.const[cython.uchar][::1])
+    strange = cython.declare(cython.uchar[::1])
+    helpers = cython.declare(cython.const[cython.uchar][::1])
+    site, begin = found, first
+    untold, strange, helpers = marks
     row: cython.Py_ssize_t
-    begin: cython.Py_ssize_t
+    at: cython.Py_ssize_t
     for row in range(own.count):
         if own.owner[row] >= 0:
-            begin = first[own.owner[row]] - 1
-            if begin < 0 or own.offset[row] < own.offset[begin]:
-                first[own.owner[row]] = row + 1
+            at = begin[own.owner[row]] - 1
+            if at < 0 or own.offset[row] < own.offset[at]:
+                begin[own.owner[row]] = row + 1
     for row in range(own.count):
         if untold[row]:
-            begin = first[own.owner[row]] - 1
-            found[row] |= own.file[row] != own.file[begin] or own.line[row] < own.line[begin]
-    return 0
+            at = begin[own.owner[row]] - 1
+            strange[row] = own.file[row] != own.file[at] or own.line[row] < own.line[at]
+            if strange[row] and len(helpers) and helpers[own.file[row]]:
+                site[row] = cython.cast(cython.uint, at + 1)
+    return found
 
 
 @cython.cfunc

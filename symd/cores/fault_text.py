@@ -69,7 +69,7 @@ _PLAIN = re.compile(rf"\+{_HEX}")
 _NAMED = re.compile(r"[A-Za-z_$~]|\(anonymous namespace\)|<(?=unnamed>)")
 _OPENING = {")": "(", ">": "<", "]": "[", "}": "{"}
 _STOPPED_AT = re.compile(rf"^=> {_HEX} <\+\d+>:")
-_PC = re.compile(rf"\b(?:at PC|PC|at pc) {_HEX}")
+_PC = re.compile(rf"\b(?:PC|pc)(?::| =)? {_HEX}")
 _FRAME = re.compile(rf"^#\d+ +{_HEX} in ")
 
 

@@ -211,7 +211,7 @@ class _AddressReading:
             and self._layout.one_section_of(rows.address[first]) is not None
             for first, stop in self._sequences()
         )
-        leaves_out_calls = not has_calls and ptx_text.leaves_out_calls(code)
+        leaves_out_calls = not has_calls and ptx_text.leaves_out_calls(code, self._lines.files)
         if code.vendor is not Vendor.NVIDIA or not (is_of_llvm or leaves_out_calls or has_calls):
             return None
         if not self._is_apart(sequence):

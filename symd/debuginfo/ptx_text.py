@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.relocation import PTX_LINES, LinearLayout, cuda
-from symd.model.code import CodeObject, Section
+from symd.model.code import CUTE_SYMBOL, PYTHON_SUFFIX, CodeObject, Section
 
 TEXT = ".nv_debug_ptx_txt"
 _BEGIN_OF_FUNCTION, _UNITS = b"func_begin0:\0", b"\0.section\t.debug_info"
@@ -22,14 +24,24 @@ def is_of_llvm(code: CodeObject) -> bool:
     return any(_BEGIN_OF_FUNCTION in each.data and not each.data.startswith(_HEAD_OF_NVIDIA) for each in sections(code))
 
 
-def leaves_out_calls(code: CodeObject) -> bool:
-    """Whether some PTX of an image without units may say nothing of calls that were inlined: it is of a version that
-    cannot, or of LLVM without ``.debug_info``. LLVM writes that with inlined calls (Triton), and neither where it is to
-    write lines alone (clang's ``-gline-tables-only``)."""
+def leaves_out_calls(code: CodeObject, files: Sequence[str]) -> bool:
+    """Whether an image without units, whose lines are in these files, may say nothing of calls that were inlined: some
+    of its PTX is of a version that cannot, or of LLVM without ``.debug_info``, or it is of CuTe DSL, which never does.
+    LLVM writes units with inlined calls (Triton), and neither where it is to write lines alone (clang's
+    ``-gline-tables-only``)."""
     texts = sections(code)
+    if _is_of_cute(code, files):
+        return True
     if any(_is_without_calls(each.data) for each in texts):
         return True
     return is_of_llvm(code) and not all(_UNITS in each.data for each in texts)
+
+
+def _is_of_cute(code: CodeObject, files: Sequence[str]) -> bool:
+    """Whether an image was compiled from Python by CuTe DSL, by the names that it gives to kernels unless told
+    otherwise."""
+    of_python = any(file.endswith(PYTHON_SUFFIX) for file in files)
+    return of_python and any(CUTE_SYMBOL in each.name for each in code.functions)
 
 
 def _is_without_calls(text: bytes) -> bool:

@@ -81,7 +81,7 @@ def scopes(
 def with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, sections: DebugSections) -> DebugInfo:
     """What was decoded of an image of NVIDIA's, whose line tables carry inlining: their call sites become scopes, and
     the lines of inline assembly are mended."""
-    is_of_llvm, leaves_out_calls = ptx_text.is_of_llvm(code), ptx_text.leaves_out_calls(code)
+    is_of_llvm, leaves_out_calls = ptx_text.is_of_llvm(code), ptx_text.leaves_out_calls(code, info.files)
     calls = info.rows.calls
     has_calls = calls is not None and any(np.any(each) for each in (calls.written_site, calls.site, calls.doubt))
     if not (is_of_llvm or leaves_out_calls or has_calls):

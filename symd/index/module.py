@@ -22,6 +22,7 @@ from symd.index.distinct import Interner
 from symd.index.format import Column
 from symd.index.locations import module_ranges
 from symd.index.module_tables import DecodedObject, module_tables
+from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import Digest, hashed
@@ -100,6 +101,14 @@ def judged_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectS
     module = module_tables([item], Interner())
     alone = ModuleSummary(Digest(""), 0, "", (summary,))
     return noted(alone, [item], module.texts, module_ranges(module).stretches).objects[0]
+
+
+def contradictory_bytes(item: DecodedObject) -> tuple[int, int]:
+    """How many bytes of a code object's text are answered CONTRADICTORY, and how many bytes of text it has."""
+    module = module_tables([item], Interner())
+    found = module_ranges(module).stretches
+    is_open = found.reason == Reason.CONTRADICTORY
+    return int((found.stop[is_open] - found.start[is_open]).sum()), int(module.texts.size.sum())
 
 
 def keep_freed_memory(stored: int = 0) -> Column | None:

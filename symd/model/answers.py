@@ -22,7 +22,7 @@ from symd.model.reasons import Reason as Reason  # noqa: PLC0414 - as everybody 
 from symd.model.texts import counted
 
 if TYPE_CHECKING:
-    from symd.model.data_frames import ArrowTable, DataColumns, DataFrame
+    from symd.model.data_frames import ArrowTable, DataFrame, DataTable
     from symd.model.line_tables import LineTable, Listing
 
 
@@ -47,7 +47,7 @@ class Frame(NamedTuple):
         return f"<Frame {self}{linkage}{' (inlined)' if self.inlined else ''}>"
 
     def _repr_html_(self) -> str:
-        return in_html(self)
+        return as_table(self).html()
 
 
 class Candidate(NamedTuple):
@@ -107,21 +107,14 @@ class Answer(NamedTuple):
         return f"<Answer {' '.join(filter(None, (self.reason.name, self.place)))}: {frames}{alternatives}>"
 
     def _repr_html_(self) -> str:
-        return in_html(self)
+        return as_table(self).html()
 
 
-def in_html(value: Frame | Answer | Answers | LineTable | Listing) -> str:
-    """A small table for notebooks."""
-    from symd.model import data_frames  # noqa: PLC0415 - 10 ms: few make tables, and it imports this
+def as_table(value: Frame | Answer | Answers | LineTable | Listing, *, frames: bool = False) -> DataTable:
+    """The value as a table of pandas, of Apache Arrow or in HTML; ``frames``: a frame a row, of answers."""
+    from symd.model.data_frames import DataTable  # noqa: PLC0415 - 10 ms: few make tables, and it imports this
 
-    return data_frames.html(value)
-
-
-def as_columns(value: Answers | LineTable | Listing, *, frames: bool = False) -> DataColumns:
-    """What tables of pandas and of Apache Arrow are made of; ``frames``: a frame a row, of answers."""
-    from symd.model import data_frames  # noqa: PLC0415 - 10 ms: few make tables, and it imports this
-
-    return data_frames.of_answers(value, frames=frames) if isinstance(value, Answers) else data_frames.of_table(value)
+    return DataTable(value, frames=frames)
 
 
 class TextSection(NamedTuple):
@@ -253,18 +246,18 @@ class Answers(Sequence[Answer]):
     def to_pandas(self, *, frames: bool = False) -> DataFrame:
         """A table with an answer a row, or with ``frames`` a frame a row (``symd.model.data_frames``). Raises
         ToolMissing where pandas is not installed."""
-        return as_columns(self, frames=frames).to_pandas()
+        return as_table(self, frames=frames).to_pandas()
 
     def to_arrow(self, *, frames: bool = False) -> ArrowTable:
         """The answers as a table of Apache Arrow: a row for each answer, or with ``frames`` for each frame
         (``symd.model.data_frames``). Raises ToolMissing where pyarrow is not installed."""
-        return as_columns(self, frames=frames).to_arrow()
+        return as_table(self, frames=frames).to_arrow()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self):,}{self.shares()}>"
 
     def _repr_html_(self) -> str:
-        return in_html(self)
+        return as_table(self).html()
 
     def shares(self) -> str:
         """How many have which reason, most first."""

@@ -1,6 +1,5 @@
-"""Contexts: where device addresses mean something, what is loaded there when, and other names of modules; answers for
-device addresses, as of a time; and what happens to modules (they are added, loaded, unloaded and removed), as events
-that come until somebody ends them."""
+"""Contexts: where device addresses mean something, what is loaded there when, and other names of modules; and
+answers for device addresses, as of a time."""
 
 from __future__ import annotations
 

@@ -36,25 +36,6 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]], 
     )
 
 
-def html(value: Frame | Answer | Answers | LineTable | Listing) -> str:
-    """A table of the frames of an answer, or of the first answers, rows or instructions."""
-    if isinstance(value, Frame):
-        return _frame_table("", (value,))
-    if isinstance(value, Answer):
-        return _frame_table(f"{value.reason.name} {value.place}".strip(), value.frames)
-    if isinstance(value, Answers):
-        rows = ((at, each.reason.name, each.place, *_spelled(each.frames)) for at, each in enumerate(value[: ROWS + 1]))
-        caption = f"{len(value):,} answers{value.shares()}"
-        return table(caption, ("", "reason", "place", "innermost", "inlined into"), rows, len(value))
-    if isinstance(value, LineTable):
-        caption = f"{value.path or 'line table'} for {value.target}"
-        return table(caption, ("address", "kernel", "file", "line", "column"), _line_rows(value), len(value))
-    shown = zip(value.answers[: ROWS + 1], value.text, strict=False)
-    listed = ((each.kernel, each.place, text, each.frames[0] if each.frames else None) for each, text in shown)
-    caption = value.problem or f"{value.path or 'listing'} for {value.target}, by {value.disassembler}"
-    return table(caption, ("kernel", "place", "instruction", "line"), listed, len(value))
-
-
 def _frame_table(caption: str, frames: Sequence[Frame]) -> str:
     rows = (
         (
@@ -138,7 +119,53 @@ class DataColumns(dict[str, DataColumn]):
         return pa.table(found)
 
 
-def of_answers(answers: Answers, *, frames: bool = False) -> DataColumns:
+class DataTable:
+    """A value as a table; ``frames``: with a frame a row, of answers."""
+
+    def __init__(self, value: Frame | Answer | Answers | LineTable | Listing, *, frames: bool) -> None:
+        self._value, self._frames = value, frames
+
+    def to_pandas(self) -> DataFrame:
+        """The answers, rows or instructions, all of them. Raises ToolMissing without pandas."""
+        return self._columns().to_pandas()
+
+    def to_arrow(self) -> ArrowTable:
+        """The answers, rows or instructions, all of them. Raises ToolMissing without pyarrow."""
+        return self._columns().to_arrow()
+
+    def _columns(self) -> DataColumns:
+        match self._value:
+            case Answers():
+                return _of_answers(self._value, frames=self._frames)
+            case LineTable():
+                return _of_line_table(self._value)
+            case Listing():
+                return _of_listing(self._value)
+        raise TypeError(type(self._value).__name__)
+
+    def html(self) -> str:
+        """A table of the frames of an answer, or of the first answers, rows or instructions."""
+        value = self._value
+        if isinstance(value, Frame):
+            return _frame_table("", (value,))
+        if isinstance(value, Answer):
+            return _frame_table(f"{value.reason.name} {value.place}".strip(), value.frames)
+        if isinstance(value, Answers):
+            rows = (
+                (at, each.reason.name, each.place, *_spelled(each.frames)) for at, each in enumerate(value[: ROWS + 1])
+            )
+            caption = f"{len(value):,} answers{value.shares()}"
+            return table(caption, ("", "reason", "place", "innermost", "inlined into"), rows, len(value))
+        if isinstance(value, LineTable):
+            caption = f"{value.path or 'line table'} for {value.target}"
+            return table(caption, ("address", "kernel", "file", "line", "column"), _line_rows(value), len(value))
+        shown = zip(value.answers[: ROWS + 1], value.text, strict=False)
+        listed = ((each.kernel, each.place, text, each.frames[0] if each.frames else None) for each, text in shown)
+        caption = value.problem or f"{value.path or 'listing'} for {value.target}, by {value.disassembler}"
+        return table(caption, ("kernel", "place", "instruction", "line"), listed, len(value))
+
+
+def _of_answers(answers: Answers, *, frames: bool = False) -> DataColumns:
     """An answer a row, with its innermost frame and the number of its frames (``depth``); or a frame a row, innermost
     first, with the number of its ``answer`` and its ``level`` (0: innermost)."""
     table, location = answers.locations, answers.location
@@ -149,11 +176,6 @@ def of_answers(answers: Answers, *, frames: bool = False) -> DataColumns:
     places = {name: _at(column, answer) for name, column in _places(answers).items()}
     numbers = {"answer": DataColumn(answer), "level": DataColumn(level)}
     return DataColumns(numbers | places | _frames(table, location))
-
-
-def of_table(table: LineTable | Listing) -> DataColumns:
-    """The columns of a line table or of a listing."""
-    return _of_line_table(table) if isinstance(table, LineTable) else _of_listing(table)
 
 
 def _of_line_table(table: LineTable) -> DataColumns:
@@ -182,7 +204,7 @@ def _of_listing(listing: Listing) -> DataColumns:
     """An instruction a row: its place, its bytes (``size``), its text, and its innermost frame."""
     number = np.arange(len(listing), dtype=np.uint32)
     own = {"size": DataColumn(listing.size.astype(np.uint32)), "text": DataColumn(number, list(listing.text))}
-    return DataColumns(own | of_answers(listing.answers))
+    return DataColumns(own | _of_answers(listing.answers))
 
 
 def _whole(values: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:

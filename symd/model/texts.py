@@ -94,11 +94,3 @@ def several(values: Iterable[T], what: str, hint: str) -> Sequence[T]:
 
 def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'AEIOaeio' or name.startswith('nd') else 'a'} {name}"
-
-
-def alike(word: str, others: Sequence[str], most: int = 3, least: float = 0.6) -> list[str]:
-    """The words among ``others`` that ``word`` may be a misspelling of, at most ``most`` of them, the nearest first.
-    ``least`` is the part of both words that must be the same, as ``difflib`` measures it."""
-    from difflib import get_close_matches  # noqa: PLC0415 - 3 ms: something is misspelled
-
-    return get_close_matches(word, others, most, least)

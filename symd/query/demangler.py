@@ -73,7 +73,7 @@ class Demangler:
 
     def _ask(self, names: list[str]) -> list[str]:
         """The readable names in the same order. Raises ToolFailed, ToolCrashed, DeadlineExceeded, LimitExceeded."""
-        from symd.system.process.tool import run_filter  # noqa: PLC0415 - 9 to 20 ms: most modules have no mangled name
+        from symd.system.process.run import run_filter  # noqa: PLC0415 - 9 to 20 ms: most modules have no mangled name
 
         limits = {"memory": _MEMORY, "most_bytes": _ANSWER_BYTES}
         answers = run_filter(self._command, names, seconds=DEMANGLE_SECONDS, **limits, hint=_HINT)

@@ -31,7 +31,7 @@ from typing import Final
 
 from symd.errors import FailedPrecondition, InvalidInput, NotFound, StoreUnavailable, Unauthenticated
 from symd.model.identities import is_digest
-from symd.model.rights import NO_RIGHTS, Rights, parse_rights, rights_text
+from symd.server.config import NO_RIGHTS, Rights, parse_rights, rights_text
 from symd.server.watched_files import read_private
 from symd.system.messages import os_error_text
 from symd.system.private_files import FILE_MODE, new_file, private_lock

@@ -27,11 +27,10 @@ from typing import Any, Final, NamedTuple
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.errors import FailedPrecondition, PermissionDenied, Unauthenticated
-from symd.model.rights import ALL_RIGHTS, Right, Rights, rights_text
 from symd.server.access_file import Access, read_access
 from symd.server.call import Call
 from symd.server.certificates import Certificates, certified_name
-from symd.server.config import ListenConfig
+from symd.server.config import ALL_RIGHTS, ListenConfig, Right, Rights, rights_text
 from symd.server.logs import QuietLog, quoted
 from symd.server.standard_services import REFLECTION
 from symd.server.watched_files import WatchedFiles

@@ -20,19 +20,17 @@ from starlette.types import Receive, Scope, Send
 
 from symd.engine.debuginfod_client import Upstream
 from symd.errors import FailedPrecondition, SymdError, Unauthenticated, Unavailable
-from symd.model.rights import Right
 from symd.model.sources import SourceText
-from symd.rpc.addresses import is_loopback
+from symd.rpc.addresses import BACKLOG, bound, is_loopback, parsed
 from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredentials
 from symd.server.build_ids import ModuleFetcher
 from symd.server.call import Call, next_number
 from symd.server.certificates import certified_name
-from symd.server.config import Config
-from symd.server.http.app import build_app
+from symd.server.config import Config, Right
+from symd.server.http.app import KnownHosts, build_app
 from symd.server.http.colouring import ColouredApart
 from symd.server.http.connections import HttpConnections, serving
 from symd.server.http.exchange import Exchange
-from symd.server.http.hosts import BACKLOG, KnownHosts, bound, parsed
 from symd.server.http.principals import Entered, HttpAuthenticator, HttpPrincipal, SecretPathAuth
 from symd.server.http.routes import ROUTES
 from symd.server.http.site import CostClass, Site

@@ -1,5 +1,8 @@
 """The daemon's life: open the engine, listen, report that it is ready (to systemd by sd_notify(3): a datagram to the
 socket in $NOTIFY_SOCKET), and end gracefully on SIGTERM or SIGINT.
+
+Spans are sent to a collector where somebody asks for them. OpenTelemetry is an extra (``symd-gpu[otel]``) and is
+imported only then.
 """
 
 from __future__ import annotations
@@ -14,26 +17,26 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import TimeoutError as TooSlow
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
+from importlib.util import find_spec
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from symd.api import Host
 from symd.capture.drivers import grab
 from symd.engine.engine import Engine
-from symd.errors import SymdError
-from symd.model.rights import rights_text
+from symd.errors import FailedPrecondition, InvalidInput, SymdError, extra_hint
 from symd.query.disasm import disassemble
 from symd.server.authentication import audit_eviction
-from symd.server.config import Config, ListenConfig
+from symd.server.config import Config, ListenConfig, rights_text
 from symd.server.listening import UNIX, GrpcServer, listening
 from symd.server.metrics import Metrics
 from symd.server.own_process import frequent_thread_switches, heap_trimmed, pinned_to_one_cpu
 from symd.server.server import build_daemon
-from symd.server.tracing import tracing
 from symd.server.workers import Workers
 from symd.store import ModuleStore, Store
 from symd.store.shared import shared_urls
-from symd.system import temporary_folders
+from symd.system import private_files
 from symd.system.process.starter import Starter
 
 if TYPE_CHECKING:
@@ -249,7 +252,7 @@ def _store(config: Config) -> ModuleStore:
 
 def _recover(engine: Engine) -> None:
     """Finish, or clear away, what daemons that were killed had begun."""
-    removed = temporary_folders.sweep()
+    removed = private_files.sweep()
     if removed:
         log.info("removed %d folders of drivers and tools whose daemon was killed", removed)
     try:
@@ -291,3 +294,59 @@ def _announce_page(page: ServedPage, config: Config, ready: Ready | None) -> Non
         ready(page.url)
     else:
         log.info("serving the page at %s", page.address)
+
+
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+"""The variables that name a collector (opentelemetry.io/docs/specs/otel/protocol/exporter)."""
+_NEEDED: Final = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.grpc")
+
+
+@contextmanager
+def tracing(endpoint: str) -> Iterator[Spans | None]:
+    """What makes spans and sends them to ``endpoint``, or to where the environment says; None where nobody asked for
+    them.
+
+    Raises InvalidInput for an ``endpoint`` that is no URL, FailedPrecondition where ``endpoint`` is given and
+    OpenTelemetry is not installed; a mere variable, which may be meant for others, is then passed over with a
+    warning."""
+    if not (endpoint or _asked_by_the_environment()):
+        yield None
+        return
+    if endpoint:
+        _check_url(endpoint)
+    if not all(map(_installed, _NEEDED)):
+        hint = extra_hint("otel")
+        if endpoint:
+            raise FailedPrecondition("spans take OpenTelemetry, which is not installed", where="--otlp", hint=hint)
+        log.warning("no spans are sent: OpenTelemetry is not installed (%s)", hint)
+        yield None
+        return
+    from symd.server.spans import sending  # noqa: PLC0415 - 237 ms: an extra
+
+    with sending(endpoint) as spans:
+        yield spans
+
+
+def _check_url(endpoint: str) -> None:
+    try:
+        url = urlsplit(endpoint)
+        good = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise InvalidInput(
+            "not the URL of a collector", where=f"--otlp {endpoint}", hint="give http://HOST:PORT or https://HOST:PORT"
+        )
+
+
+def _asked_by_the_environment() -> bool:
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
+        return False
+    return any(os.environ.get(name) for name in ENDPOINTS)
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a package above it
+        return False

@@ -24,10 +24,9 @@ import grpc.aio
 from symd.config import own_socket
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
 from symd.model.texts import is_utf8
-from symd.rpc.addresses import host_and_port, is_loopback
+from symd.rpc.addresses import bound, host_and_port, is_loopback
 from symd.server.authentication import Authenticator, build_authenticator
 from symd.server.config import ListenConfig
-from symd.server.http.hosts import bound
 from symd.server.logs import leave_out_vanished_clients
 from symd.system.messages import os_error_text
 from symd.system.private_files import make_folder, private_lock, private_umask

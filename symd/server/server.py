@@ -1,9 +1,8 @@
 """The composition of the daemon: work queues, the routing table, health and reflection.
 
-The table has every RPC and its handler by its name. A new RPC is one function, a new service one module and one line
-here: a module of ``server/rpc`` has the name of its service's file in ``protos/``, a function in it that of its method
-in snake_case. A method that is neither a plain question nor a plain stream is decorated with its options
-(``answering.method``).
+The table has every RPC and its handler by its name. A new RPC is one function in a module of ``server/rpc``, with the
+method's name in snake_case; a new service is one line here, which names its file in ``protos/`` and that module. A
+method that is neither a plain question nor a plain stream is decorated with its options (``answering.method``).
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import TimeoutError as TooSlow
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
-from pathlib import PurePosixPath
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -35,6 +33,15 @@ from symd.server.guard import Answer, guard
 from symd.server.listening import GrpcServer, Options
 from symd.server.messages import MAX_REQUEST, BytesInFlight
 from symd.server.metrics import Metrics
+from symd.server.rpc import (
+    breakpoint_service,
+    context_services,
+    module_service,
+    parca_debuginfo,
+    pyroscope_debuginfo,
+    question_services,
+    server_service,
+)
 from symd.server.service_context import ServiceContext
 from symd.server.standard_services import NOT_SERVING, REFLECTION, SERVING, Health, Reflection, Watches
 from symd.server.waiting import WaitingCalls
@@ -58,39 +65,42 @@ if TYPE_CHECKING:
     from symd.server.spans import Spans
 
 
-FILES: tuple[FileDescriptor, ...] = (
-    alias_service_pb2.DESCRIPTOR,
-    breakpoint_service_pb2.DESCRIPTOR,
-    context_service_pb2.DESCRIPTOR,
-    core_service_pb2.DESCRIPTOR,
-    listing_service_pb2.DESCRIPTOR,
-    module_service_pb2.DESCRIPTOR,
-    name_service_pb2.DESCRIPTOR,
-    parca_debuginfo_pb2.DESCRIPTOR,
-    pyroscope_debuginfo_pb2.DESCRIPTOR,
-    server_service_pb2.DESCRIPTOR,
-    symbol_service_pb2.DESCRIPTOR,
-    variable_service_pb2.DESCRIPTOR,
-)
+SERVICES: Final[Mapping[FileDescriptor, ModuleType]] = {
+    alias_service_pb2.DESCRIPTOR: context_services,
+    breakpoint_service_pb2.DESCRIPTOR: breakpoint_service,
+    context_service_pb2.DESCRIPTOR: context_services,
+    core_service_pb2.DESCRIPTOR: question_services,
+    listing_service_pb2.DESCRIPTOR: question_services,
+    module_service_pb2.DESCRIPTOR: module_service,
+    name_service_pb2.DESCRIPTOR: question_services,
+    parca_debuginfo_pb2.DESCRIPTOR: parca_debuginfo,
+    pyroscope_debuginfo_pb2.DESCRIPTOR: pyroscope_debuginfo,
+    server_service_pb2.DESCRIPTOR: server_service,
+    symbol_service_pb2.DESCRIPTOR: question_services,
+    variable_service_pb2.DESCRIPTOR: question_services,
+}
+"""The files of ``protos/`` that have services, and the modules that answer them."""
 
 
 def services() -> Iterator[ServiceDescriptor]:
     """Every service of the protos."""
-    for file in FILES:
+    for file in SERVICES:
         yield from file.services_by_name.values()
 
 
-def handler_name(method: MethodDescriptor) -> tuple[str, str]:
-    """The module of ``server/rpc`` and the function that answer a method: ModuleService's "ListModules" is answered by
-    ("module_service", "list_modules")."""
-    return PurePosixPath(method.containing_service.file.name).stem, re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
+def handler(method: MethodDescriptor) -> Callable[..., Any]:
+    """The function that answers a method: ModuleService's "ListModules" is answered by
+    ``module_service.list_modules``."""
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
+    answer: Callable[..., Any] = getattr(SERVICES[method.containing_service.file], name)
+    return answer
 
 
 def _method(method: MethodDescriptor) -> Method:
-    module, function = handler_name(method)
-    handler = getattr(import_module(f"symd.server.rpc.{module}"), function)
-    request, options = GetMessageClass(method.input_type), options_of(handler)
-    return Method(method.full_name, handler, request, options, method.client_streaming, method.server_streaming)
+    answer, request = handler(method), GetMessageClass(method.input_type)
+    return Method(
+        method.full_name, answer, request, options_of(answer), method.client_streaming, method.server_streaming
+    )
 
 
 METHODS: Mapping[str, Method] = {

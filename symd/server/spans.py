@@ -1,6 +1,6 @@
 """A span for each RPC, by OpenTelemetry's conventions (opentelemetry.io/docs/specs/semconv/rpc/rpc-spans), and below it
 one for each question that a worker answered. Only a daemon that was asked for spans imports this module
-(``tracing``)."""
+(``lifecycle.tracing``)."""
 
 from __future__ import annotations
 

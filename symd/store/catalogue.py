@@ -20,8 +20,7 @@ from typing import Any
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
-from symd.store.catalogue_files import CatalogueCopy, OpenedPath, copy_with_log
-from symd.store.connection import Connection, WrongValue, readable
+from symd.store.connection import CatalogueCopy, Connection, OpenedPath, WrongValue, copy_with_log, readable
 from symd.store.files import disk, hint_where_nothing_opens, locked, may_write, size_of
 from symd.store.folder import CATALOGUE_NAME
 from symd.store.rows import MODULES, CatalogueQueries, size_of_row

@@ -18,17 +18,16 @@ from symd.errors import InvalidInput, LimitExceeded, ModuleNotFound, SymdError, 
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
-from symd.store.budgets import check_label, check_size
+from symd.store.budgets import Evicted, EvictionLog, RemoveFile, Usage, check_label, check_size, moment
 from symd.store.connection import Connection, patience
 from symd.store.context_log import AliasTable, ContextLog
-from symd.store.eviction import Evicted, EvictionLog, RemoveFile, Usage, moment
 from symd.store.files import IncomingFile, disk
 from symd.store.folder import digest_of, not_found
+from symd.store.housekeeping import Writability
 from symd.store.module_log import ADDED, ModuleLog, Removals, append_to_log
 from symd.store.removed_files import RemovedFiles, removing
 from symd.store.rows import CatalogueQueries
 from symd.store.upload import Arrival, Upload
-from symd.store.writability import Writability
 
 LASTING = (InvalidInput, Unsupported, LimitExceeded)
 """Errors that are remembered, because the same bytes meet the same end every time. What time, a driver or a disk

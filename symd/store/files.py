@@ -22,7 +22,7 @@ from typing import BinaryIO
 from symd.errors import StoreUnavailable, SymdError
 from symd.system import private_files
 from symd.system.messages import os_error_text, refusal
-from symd.system.temporary_folders import if_unlocked
+from symd.system.private_files import if_unlocked
 
 log = logging.getLogger("symd.store")
 

@@ -29,10 +29,10 @@ from symd.store.catalogue import (
     opens_in_place,
     translated,
 )
-from symd.store.catalogue_repair import fault_of
 from symd.store.connection import readable
 from symd.store.files import abandoned, disk, is_hollow, mapped, sha256_of
 from symd.store.folder import StorePaths, check_owner, look
+from symd.store.recovery import fault_of
 from symd.store.removed_files import all_in_place
 from symd.store.rows import MODULES, size_of_row
 from symd.system.private_files import temporary_folder

@@ -23,14 +23,13 @@ from symd.errors import InvalidInput, SymdError
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest
 from symd.store.catalogue import catalogue_error, copy_in_any_case, existing, newest, opens_in_place, translated
-from symd.store.catalogue_repair import replace_catalogue
 from symd.store.files import disk, disk_error, make_folder, open_file, remove, sync_folder
 from symd.store.folder import StorePaths, check_owner, look
 from symd.store.inspection import FindingKind, Progress, StoreFinding, inspect
+from symd.store.recovery import replace_catalogue
 from symd.store.removed_files import sweep_leftovers
 from symd.store.store import Store
-from symd.system.private_files import new_file
-from symd.system.temporary_folders import make_temporary_folder
+from symd.system.private_files import make_temporary_folder, new_file
 
 _OPENING: Final = 256 << 10
 """Free bytes with which a catalogue can be opened, and rows removed."""

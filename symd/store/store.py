@@ -21,12 +21,20 @@ from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.model.texts import counted
 from symd.store import rows
-from symd.store.budgets import bytes_of_index, bytes_of_module
+from symd.store.budgets import (
+    NOTHING,
+    Evicted,
+    RemoveFile,
+    bytes_of_index,
+    bytes_of_module,
+    make_room,
+    remove_indexes,
+    remove_modules,
+    unlink,
+)
 from symd.store.catalogue import Catalogue, is_locked, newest
-from symd.store.catalogue_repair import check, finish_replacing, replace_catalogue
 from symd.store.catalogued import Attempt, Figures, ModuleStore
 from symd.store.connection import Connection
-from symd.store.eviction import NOTHING, Evicted, RemoveFile, make_room, remove_indexes, remove_modules, unlink
 from symd.store.files import (
     LOCK_SECONDS,
     IncomingFile,
@@ -40,12 +48,10 @@ from symd.store.files import (
     turn,
 )
 from symd.store.folder import StorePaths, check_private
-from symd.store.housekeeping import Housekeeping
-from symd.store.recovery import Recovery, add_row, adopt, prepared, recover
+from symd.store.housekeeping import FolderWritability, Housekeeping
+from symd.store.recovery import Recovery, add_row, adopt, check, finish_replacing, prepared, recover, replace_catalogue
 from symd.store.removed_files import RemovedFiles, removing, sweep_leftovers
-from symd.store.writability import FolderWritability
-from symd.system.private_files import temp_dir
-from symd.system.temporary_folders import make_temporary_folder
+from symd.system.private_files import make_temporary_folder, temp_dir
 
 log = logging.getLogger("symd.store")
 

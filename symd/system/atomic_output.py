@@ -18,9 +18,8 @@ from typing import BinaryIO, Final
 
 from symd.errors import FailedPrecondition, InvalidInput, StoreUnavailable
 from symd.system.messages import os_error_text
-from symd.system.private_files import OPENING, make_folder, open_private
+from symd.system.private_files import OPENING, make_folder, open_private, remove_stale_files
 from symd.system.symlinks import resolved, still_resolved
-from symd.system.temporary_folders import remove_stale_files
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 _NAME_CHARACTERS: Final = 100

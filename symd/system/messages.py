@@ -1,5 +1,5 @@
 """Messages of a command or a library beside its answers: one line on standard error, and the operating system's reason
-for a refusal in words; and symd's own refusal to write over what it reads.
+for a refusal in words; symd's own refusal to write over what it reads; and what a misspelled word may have meant.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -67,3 +68,9 @@ def _status(path: Path | str) -> os.stat_result | None:
         return os.fstat(sys.stdin.fileno()) if str(path) == "-" else Path(path).stat()
     except (OSError, ValueError):
         return None
+
+
+def alike(word: str, others: Sequence[str], most: int = 3, least: float = 0.6) -> list[str]:
+    """The words among ``others`` that ``word`` may be a misspelling of, at most ``most`` of them, the nearest first.
+    ``least`` is the part of both words that must be the same, as ``difflib`` measures it."""
+    return get_close_matches(word, others, most, least)

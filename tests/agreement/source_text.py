@@ -29,7 +29,8 @@ from symd.query.symbolize import symbolize_column
 from tests.agreement import ours
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-ROOMS = ("kernels", "amdgpu", "cuda", "spirv", "slang", "cores", "triton")
+ROOMS = ("kernels", "amdgpu", "cuda", "spirv", "slang", "cores", "triton", "cute")
+OF_PYTHON = ("triton", "cute")
 _STEPS = {"kernels": 8, "cuda": 16}
 POSITIONED = (Reason.EXACT, Reason.INFERRED)
 """Reasons of answers that say a line and stand for it."""
@@ -94,7 +95,8 @@ class SourceText:
     def _read_python(self, tree: ast.Module) -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                self.bodies.setdefault(node.name, []).append(Body(node.lineno, node.end_lineno or node.lineno))
+                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+                self.bodies.setdefault(node.name, []).append(Body(first, node.end_lineno or node.lineno))
 
     def _read_assembly(self) -> None:
         """From each label to the next."""
@@ -134,10 +136,11 @@ def _text(node: Node | None) -> str:
 
 def simple_name(function: str) -> str:
     """``fill<float, 3>`` without its template arguments, ``_ZN6signal4keepEf`` as keep, and a mangled lambda as ``operator()``. So without
-    what compilers put around names: ``$kernel$callee`` (ptxas), ``damp(f1;f1;`` (glslang), ``helpers.apart__fp32`` (Triton), ``Wave.at`` and ``Wave.$init`` (Slang)."""
+    what compilers put around names: ``$kernel$callee`` (ptxas), ``damp(f1;f1;`` (glslang), ``helpers.apart__fp32`` (Triton), ``kernel_cutlass_blend_tensor…`` (CuTe DSL), ``Wave.at`` and ``Wave.$init`` (Slang)."""
     function = re.sub(r"^[$].*[$](?=\w)", "", function.replace("_$_", "."))
     function = re.sub(r"^(\w+)[.][$]init$", r"\1", function)
     function = re.sub(r"^\w+[.](\w+?)(__\w+)?$", r"\1", function)
+    function = re.sub(r"^kernel_cutlass_(\w+?)_tensor\w+", r"\1", function)
     function = function.removeprefix("__device_stub_")
     if re.match(r"_ZZ.*Ul.*E\d*_clE", function):
         return "operator()"
@@ -221,7 +224,7 @@ class Tally:
                 self.wrong[frame.function, frame.line] += verdict is False
                 is_at_hand = text_of(frame, self._texts) is not None
                 self.untold[frame.function] += verdict is None and is_at_hand
-                self.elsewhere |= set() if is_at_hand else {frame.file}
+                self.elsewhere |= {frame.file} if frame.line and not is_at_hand else set()
             is_wrong = False in verdicts
             for callee, caller in pairwise(answer.frames):
                 named = call_judged(callee, caller, self._texts)
@@ -264,9 +267,8 @@ def sample_answers(room: str, name: str, *, as_written: bool = False) -> Iterato
 
 
 def _texts(files: list[str]) -> Mapping[str, str | None]:
-    known = {path.name: path for path in (SAMPLES / "triton").glob("*.py")}
-    names = {file: file.rpartition("/")[2] for file in files}
-    return {file: known[name].read_text() for file, name in names.items() if name in known}
+    known = {f"/src/{room}-samples/{path.name}": path for room in OF_PYTHON for path in (SAMPLES / room).glob("*.py")}
+    return {file: known[file].read_text() for file in files if file in known}
 
 
 def compiler(room: str, name: str) -> str:
@@ -277,6 +279,8 @@ def compiler(room: str, name: str) -> str:
         return f"IGC {2 if 'igc2' in name else 1}, {'unoptimized' if 'O0' in name else 'optimized'}"
     if room == "triton":
         return f"Triton ({'NVIDIA' if 'sm_' in name else 'AMD'})"
+    if room == "cute":
+        return "CuTe DSL"
     if room == "amdgpu" or name.startswith("address_error"):
         return "clang (AMD)"
     return "clang, ptxas (NVIDIA)" if name.startswith("clang/") else "nvcc, ptxas (NVIDIA)"

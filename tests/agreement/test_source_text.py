@@ -22,6 +22,7 @@ from symd.query.variables import NOBODYS
 from tests import tools
 from tests.agreement import source_text
 from tests.agreement.source_text import (
+    OF_PYTHON,
     POSITIONED,
     ROOMS,
     SAMPLES,
@@ -47,7 +48,7 @@ MISNUMBERED = {
 SOUND = [
     (room, name)
     for room, name in EVERY
-    if (room not in ("kernels", "triton") or name.endswith(".spv"))
+    if (room not in ("kernels", *OF_PYTHON) or name.endswith(".spv"))
     and (room, name) not in UNSOUND
     and name not in MISNUMBERED
     and not name.startswith(("clang/", "eased.g1"))  # which say nothing of inlined calls

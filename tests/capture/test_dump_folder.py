@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture import dump_folder
-from symd.capture.dump_folder import DumpFolder
-from symd.capture.folder import FolderWatch
+from symd.capture import OneAtATime
+from symd.capture import folder as watched
+from symd.capture.folder import DumpFolder, FolderWatch
 from symd.capture.receiver import CaptureCounts
-from symd.capture.sink import OneAtATime
 from symd.capture.ways import dump_environment
 from symd.cli.run import summary
 from symd.config import Limits
@@ -101,9 +100,9 @@ def test_what_the_sink_refuses_and_what_is_damaged_is_remembered(tmp_path: Path)
 def test_a_process_left_behind_that_writes_without_end_holds_nothing_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dump_folder, "_ENDING_SECONDS", 0.5)
+    monkeypatch.setattr(watched, "_ENDING_SECONDS", 0.5)
     monkeypatch.setattr(
-        dump_folder, "FolderWatch", partial(FolderWatch, settle=600.0)
+        watched, "FolderWatch", partial(FolderWatch, settle=600.0)
     )  # the writer may stand still for a while
     folder = tmp_path / "dumps"
     dump_environment(folder)

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture import forward
+from symd.capture import Sink, forward
 from symd.capture.folder_sink import FolderSink
 from symd.capture.forward import SENT, Forwarder, ForwardingSink, remove_sent, waiting
-from symd.capture.sink import Sink
 from symd.errors import (
     Busy,
     DeadlineExceeded,

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture import native_build
-from symd.capture.native_build import LEVEL_ZERO_PRELOAD, OPENCL_LAYER, library, wrapper_driver
+from symd.capture import ways
+from symd.capture.ways import LEVEL_ZERO_PRELOAD, OPENCL_LAYER, library, wrapper_driver
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, FailedPrecondition, StoreUnavailable, ToolFailed, ToolMissing
 from tests.small_disk import small_disk
 from tests.tools import require
 
 LIMITS = Limits()
-NATIVE = Path(native_build.__file__).with_name("native")
+NATIVE = Path(ways.__file__).with_name("native")
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +113,7 @@ def test_a_compiler_that_fails_or_hangs_says_so(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(ToolFailed, match=r"no stdio.h here"):
         library(OPENCL_LAYER)
     monkeypatch.setenv("CC", script(tmp_path, "sleep 100"))
-    monkeypatch.setattr(native_build, "COMPILE_SECONDS", 0.2)
+    monkeypatch.setattr(ways, "COMPILE_SECONDS", 0.2)
     with pytest.raises(DeadlineExceeded):
         library(OPENCL_LAYER)
     assert not list(tmp_path.rglob("*.so"))
@@ -160,7 +160,7 @@ def fill(file: Path, leave: int) -> None:
 
 
 def test_a_library_beside_its_source_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(native_build, "_NATIVE", tmp_path)
+    monkeypatch.setattr(ways, "_NATIVE", tmp_path)
     (tmp_path / "opencl_layer.so").write_bytes(b"")
     assert library(OPENCL_LAYER) == tmp_path / "opencl_layer.so"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture.native_build import OPENCL_LAYER, library
+from symd.capture.ways import OPENCL_LAYER, library
 from tests.capture.stand_in import DATA, FAILED, LOADED, UNLOADED, Taken, run_stand_in
 from tests.tools import require
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture.native_build import CUDA_PRELOAD, HIP_PRELOAD, library
 from symd.capture.program_files import is_device_code, read_part
+from symd.capture.ways import CUDA_PRELOAD, HIP_PRELOAD, library
 from symd.config import Limits
 from symd.formats.containers import file_part
 from tests.capture.stand_in import (

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from symd.cli.listing import Printer
+from symd.cli.listing_text import Printer
 from symd.cli.output import is_coloured
 from tests.cli.conftest import ROOT, Run
 

@@ -208,3 +208,9 @@ def test_a_daemon_that_has_nothing_says_so_beside_the_output(run: Run, server: s
 def test_a_store_of_less_than_a_mebibyte_has_bytes() -> None:
     sizes = (0, 1, 52_429, MIB, 5 * MIB + MIB // 2)
     assert [size_text(each) for each in sizes] == ["0 bytes", "1 byte", "52,429 bytes", "1.0 MiB", "5.5 MiB"]
+
+
+def test_stop_without_a_daemon_does_not_tell_to_start_one(run: Run, tmp_path: Path) -> None:
+    done = run("daemon", "stop", "--server", f"unix:{tmp_path}/none.sock")
+    assert (done.code, "no daemon is running" in done.err, "start one" in done.err) == (3, True, False), done.err
+    assert "nothing is to be stopped; --server ADDRESS names a daemon that listens elsewhere" in done.err

@@ -522,3 +522,33 @@ def test_names_with_controls_reach_programs_as_they_stand_and_terminals_escaped(
     assert b"\x1b[2J" in piped.stdout
     assert b"\x1b" not in shown
     assert b"\\x1b[2J" in shown
+
+
+RAYCAST = BIN.parents[1] / "kernels" / "bin" / "raycast" / "dg2-opt-zebin.raycast.elf"
+
+
+def test_addr2line_says_once_that_a_line_is_not_certain(run: Run) -> None:
+    """The places are CONTRADICTORY, where symd gives no line; their lines are those that LLVM prints too."""
+    asked = ["0x100", "0x108", "raycast+0x110"]
+    done = run("addr2line", "-e", RAYCAST, *asked)
+    theirs = said(
+        [require("llvm-symbolizer-14"), "--output-style=GNU", "-f=none", "-e", str(RAYCAST), "0x100", "0x108", "0x110"]
+    )
+    assert done.out.splitlines() == theirs.splitlines()
+    assert done.err.count("\n") == 1
+    assert "symd: 0x100: the debug data contradicts itself here (CONTRADICTORY)" in done.err
+    assert f"; symd symbolize {RAYCAST} 0x100 says what is certain" in done.err
+    assert "[CONTRADICTORY]" in run("symbolize", RAYCAST, "0x100").out
+
+
+def test_addr2line_says_nothing_of_lines_that_are_certain(run: Run) -> None:
+    assert run("addr2line", "-fie", BIN / "v4-gfx900.co", "0x1978", "0x1998").err == ""
+    inferred = next(
+        line
+        for line in run("symbolize", RAYCAST, *(hex(each) for each in range(0, 0x6A0, 8))).out.splitlines()
+        if "[INFERRED]" in line
+    )
+    place, _, answer = inferred.partition(": ")
+    line = answer.rpartition(":")[0].rpartition(":")[2] or "?"
+    done = run("addr2line", "-e", RAYCAST, place)
+    assert (done.out.strip().rpartition(":")[2] == line) == (done.err == "")

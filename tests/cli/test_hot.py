@@ -199,7 +199,12 @@ def test_without_a_module_it_says_what_to_type(run: Run) -> None:
     outcome = run("hot", SAMPLES / "stalls.csv")
     assert outcome.code == 1
     assert "100.00%" in outcome.out
-    assert "symd: no module was given: -m FILE names the one that ran" in outcome.err
+    called = f"symd: no module was given: write symd hot -m FILE {SAMPLES / 'stalls.csv'}, where FILE is what ran\n"
+    assert called in outcome.err
+    named = run("hot", SAMPLES / "kernels.pb.gz")  # whose modules have names
+    assert "samples, none resolved" in named.out
+    assert f"write symd hot -m FILE {SAMPLES / 'kernels.pb.gz'}, where" in named.err
+    assert "no module was given: write" not in run("hot", *MODULES, SAMPLES / "stacks.folded").err
 
 
 @pytest.mark.parametrize("verb", ["hot", "profile"])

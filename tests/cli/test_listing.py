@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symd.cli.listing import Printer
+from symd.cli.listing_text import Printer
 from symd.engine.files.listing_sources import allowed_folders
 from symd.errors import ToolMissing
 from symd.model.answers import Answers, Locations, Reason, TextSection
@@ -67,7 +67,7 @@ def listed(fake: FakeSymbolizer) -> FakeSymbolizer:
 
 
 TEXT = """\
-dg2  IGA
+dg2  IGA, by source line (--by-address shows them in address order)
 
 kernel vadd  .text.vadd
   /src/vadd.cl  (text in the module)
@@ -78,7 +78,7 @@ kernel vadd  .text.vadd
      9  nine
     10  ten
         0x000120  op2
-  /src/inc.h  (nobody has it, and no allowed folder holds it; --source-root and --map name folders)
+  /src/inc.h  (nobody has it, and no allowed folder holds it; add --map /src=FOLDER)
      2
           inlined into vadd at vadd.cl:10
         0x000110  op1
@@ -92,7 +92,7 @@ no function
 functions outside kernels  .text.vadd
 
 function _Z6helperf
-  /src/inc.h  (nobody has it, and no allowed folder holds it; --source-root and --map name folders)
+  /src/inc.h  (nobody has it, and no allowed folder holds it; add --map /src=FOLDER)
      1
         0x000160  op6
 """
@@ -416,3 +416,20 @@ def test_an_address_of_thousands_of_digits_is_none_of_the_code(run: Run) -> None
     """Python does not read so many digits as a number."""
     done = run("listing", SHADE, f"--start-address={'9' * 5000}")
     assert (done.code, "there is no code at 0xffffffffffffffff" in done.err) == (1, True), done.err
+
+
+def test_a_listing_is_in_address_order_where_that_is_asked_for(run: Run) -> None:
+    """Each instruction once, as by source line, and under one heading without what says how else they are shown."""
+    file = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    require("llvm-objdump")
+    by_line, by_address = run("listing", file, "shade").out, run("listing", "--by-address", file, "shade").out
+    instructions = re.compile(r"^ +(0x[0-9a-f]{6})  .*$", re.MULTILINE)
+    shown = [int(each, 16) for each in instructions.findall(by_address)]
+    assert shown == sorted(shown)
+    assert shown != [int(each, 16) for each in instructions.findall(by_line)]
+    assert sorted(each[0] for each in instructions.finditer(by_address)) == sorted(
+        each[0] for each in instructions.finditer(by_line)
+    )
+    assert "by source line (--by-address shows them in address order)" in by_line.splitlines()[0]
+    assert "by source line" not in by_address
+    assert run("objdump", "--by-address", "--json", file, "shade").out == run("listing", "--json", file, "shade").out

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from symd.cli.listing import missing_text
+from symd.cli.listing_text import missing_text
 from symd.cli.output import write_build_log
 from symd.errors import InvalidInput, StoreUnavailable
 from symd.model.sources import SourceText
@@ -191,7 +192,7 @@ def test_a_page_without_a_source_text_says_so(run: Run, tmp_path: Path, monkeypa
 
 def test_a_source_that_is_where_the_compiler_saw_it_is_named(tmp_path: Path) -> None:
     source = SourceText(str(tmp_path / "a.hip"), problem="the module has none, and no allowed folder holds it")
-    assert missing_text(source).endswith("; --source-root and --map name folders")
+    assert missing_text(source).endswith(f"; add --map {tmp_path}=FOLDER")
     (tmp_path / "a.hip").touch()
     assert missing_text(source).endswith(f"add --source-root {tmp_path}")
 
@@ -202,7 +203,8 @@ def test_a_source_below_the_working_directory_is_told_with_its_rule(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lib").mkdir()
     source = SourceText("/build/app/lib/a.hip", problem="the module has none, and no allowed folder holds it")
-    assert missing_text(source).endswith("; --source-root and --map name folders")
+    assert missing_text(source).endswith("holds it; add --map /build/app/lib=FOLDER")
+    assert missing_text(replace(source, file="a.hip")).endswith("; add --source-root FOLDER")
     (tmp_path / "a.hip").touch()
     assert missing_text(source).endswith("; a file of that name is here: add --map /build/app/lib=.")
     (tmp_path / "lib" / "a.hip").touch()

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from symd.cli.command_line import GROUP
+from symd.cli.verbs import understood
 from tests.cli.conftest import ROOT, SYMD, Run
 
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
@@ -18,6 +19,8 @@ ZEBIN = ROOT / "samples" / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
 SOURCE = ROOT / "samples" / "kernels" / "vadd.cl"
 STALLS = ROOT / "samples" / "profiles" / "stalls.csv"
 PPROF = ROOT / "samples" / "profiles" / "kernels.pb.gz"
+RAYCAST = ROOT / "samples" / "cuda" / "bin" / "raycast.sm_90.debug.cubin"
+SPIRV = ROOT / "samples" / "kernels" / "bin" / "vadd" / "opt.spv"
 DUMP = ROOT / "samples" / "cores" / "bin" / "illegal_address.nvcudmp"
 FORMATS = "'firefox', 'folded', 'perfetto', 'pprof', 'speedscope'"
 
@@ -57,14 +60,13 @@ OPTIONS = {
     ),
     "a name alone": (("functions", "shade"), "there is no file 'shade'; FILE comes first: symd names FILE shade (see"),
     "a pattern before FILE": (("nm", "^sha", SHADE), f"FILE comes first: symd names {SHADE} 'sha*' (see"),
-    "cuobjdump's code": (("cuobjdump", "-sass", SHADE), "; symd listing FILE shows instructions (see"),
     "a profile to symbolize": (
         ("symbolize", PPROF, "-o", "out.pb.gz"),
-        f"; it is a profile: symd profile -m FILE {PPROF} out.pb.gz writes it with source lines (see",
+        f"; it is a profile: symd profile -m FILE {PPROF} out.pb.gz writes it with source lines, symd hot -m FILE {PPROF} prints its hottest lines (see",
     ),
     "a profile to symbolize with its module": (
         ("symbolize", SHADE, PPROF, "-o", "out.pb.gz"),
-        f"; it is a profile: symd profile -m {SHADE} {PPROF} out.pb.gz writes it with source lines (see",
+        f"; it is a profile: symd profile -m {SHADE} {PPROF} out.pb.gz writes it with source lines, symd hot -m {SHADE} {PPROF} prints its hottest lines (see",
     ),
     "a daemon's socket to begin with": (
         ("serve", "--socket", "/tmp/s"),
@@ -74,7 +76,7 @@ OPTIONS = {
         ("hot", "--sort=line", "-m", ZEBIN, STALLS),
         f"write symd hot --by line -m {ZEBIN} {STALLS} (see",
     ),
-    "pprof's value": (("hot", "--sample_index=gpu", PPROF), f"; write symd hot --value gpu {PPROF} (see"),
+    "pprof's value": (("hot", "--sample_index=gpu", PPROF), f"; write symd hot -m FILE --value gpu {PPROF} (see"),
     "pprof's list": (
         ("hot", "-list=shade", "-m", SHADE, PPROF),
         f"write symd listing --function shade --profile {PPROF} {SHADE} (see",
@@ -83,7 +85,7 @@ OPTIONS = {
         ("hot", "-list", "shade", PPROF),
         f"write symd listing --function shade --profile {PPROF} FILE (see",
     ),
-    "pprof's nodes": (("hot", "-nodecount=3", PPROF), "; -n N shows N places (see"),
+    "pprof's nodes": (("hot", "-nodecount=3", PPROF), f"; write symd hot -m FILE -n 3 {PPROF} (see"),
     "a program in place of a module": (
         ("annotate", "-e", SHADE, "crash.log"),
         f"No such option '-e'; write symd annotate -m {SHADE} crash.log (see",
@@ -104,13 +106,16 @@ OPTIONS = {
         ("hot", "--cum", PPROF),
         "No such option '--cum'; a sample counts where it was taken; symd profile",
     ),
-    "pprof's focus": (("hot", "--focus", "x", PPROF), "No such option '--focus'; --json prints an object per place"),
-    "pprof's page": (("hot", "--http", ":80", PPROF), "'--http'; symd view FILE --profile PROFILE opens a page (see"),
+    "pprof's focus": (
+        ("hot", "--focus", "x", PPROF),
+        f"'--focus'; write symd listing --function x --profile {PPROF} FILE (see",
+    ),
+    "pprof's page": (("hot", "--http", ":80", PPROF), f"'--http'; write symd view FILE --profile {PPROF} (see"),
     "a sum": (
         ("hot", "--sum", PPROF),
         "'--sum'; values are summed by place, and the first line has their total: write",
     ),
-    "a table": (("hot", "--csv", PPROF), f"No such option '--csv'; write symd hot --json {PPROF} (see"),
+    "a table": (("hot", "--csv", PPROF), f"No such option '--csv'; write symd hot -m FILE --json {PPROF} (see"),
     "an option that is like none": (("hot", "--gpu", PPROF), "No such option '--gpu' (see"),
     "an option that is misspelled": (
         ("hot", "--modul", SHADE, PPROF),
@@ -120,14 +125,10 @@ OPTIONS = {
         ("lines", "--kernal=shade", SHADE),
         f"'--kernal'. Did you mean '--kernel'? Write symd lines --kernel=shade {SHADE} (see",
     ),
-    "perf's report": (("report", "-i", PPROF), "; symd hot -m FILE PROFILE prints the hottest lines, and symd view"),
+    "perf's report": (("report", "-i", PPROF), f"; did you mean hot? Write symd hot -m FILE {PPROF} (see"),
     "a daemon of a file": (
         ("serve", SHADE),
         f"; a daemon takes no file; for a page in the browser write symd view {SHADE} (see",
-    ),
-    "a module before a log": (
-        ("annotate", SHADE, SOURCE),
-        f"; modules go after -m: symd annotate -m {SHADE} {SOURCE} (see",
     ),
     "samples to annotate a module with": (
         ("annotate", SHADE, PPROF),
@@ -141,27 +142,29 @@ OPTIONS = {
         ("annotate", SHADE, "shade", "--profile", PPROF),
         f"; for samples write symd listing {SHADE} shade --profile {PPROF} (see",
     ),
-    "stall reasons": (("hot", "--by", "reason", STALLS), "; --by stall sums by stall reason (see"),
+    "stall reasons": (
+        ("hot", "--by", "reason", STALLS),
+        f"; --by stall sums by stall reason: write symd hot --by stall {STALLS} (see",
+    ),
     "two errors": (
         ("hot", "--sort=line", "--limit", "5", "--csv", STALLS),
-        "No such option '--sort'; write --by (see",
+        f"No such option '--sort'; write symd hot -m FILE --by line -n 5 --json {STALLS} (see",
     ),
     "two options of others": (
         ("hot", "--sort=line", "-n", "10", "--csv", STALLS),
-        f"; write symd hot --by line -n 10 --json {STALLS} (see",
+        f"; write symd hot -m FILE --by line -n 10 --json {STALLS} (see",
     ),
-    "an option without the file": (("hot", "--sort=line"), "; write symd hot --by line PROFILE (see"),
+    "an option without the file": (("hot", "--sort=line"), "; write symd hot -m FILE --by line PROFILE (see"),
     "a conversion without OUT": (
         ("convert", STALLS, "--to", "firefox"),
-        f"did you mean profile? Write symd profile {STALLS} --to firefox -o OUT (see",
+        f"did you mean profile? Write symd profile -m FILE {STALLS} --to firefox -o OUT (see",
     ),
     "a conversion": (
         ("convert", STALLS, "--to", "firefox", "-o", "x"),
         f"? Write symd profile {STALLS} --to firefox -o x (see",
     ),
     "a file for a daemon": (("add", SHADE), f"no verb 'add'; write symd info --server default {SHADE} (see"),
-    "a daemon's modules": (("list",), "no verb 'list'; did you mean daemon modules? (see"),
-    "a daemon in the foreground": (("start",), "stays in the foreground; symd serve & runs it in the background (see"),
+    "a daemon's modules": (("list",), "no verb 'list'; did you mean daemon modules? Write symd daemon modules (see"),
     "samples of the tool": (
         ("examples",),
         "no verb 'examples'; symd setup samples . writes them into this folder (see",
@@ -174,7 +177,7 @@ OPTIONS = {
         ("daemon", "start"),
         "no verb 'daemon start'; symd serve starts a daemon, symd serve & in the background (see",
     ),
-    "pprof's addresses": (("hot", "-addresses", STALLS), f"write symd hot --by=instruction {STALLS} (see"),
+    "pprof's addresses": (("hot", "-addresses", STALLS), f"write symd hot -m FILE --by=instruction {STALLS} (see"),
     "gdb's list": (
         ("list", SHADE, "shade"),
         f"no verb 'list'; did you mean listing? Write symd listing {SHADE} shade (see",
@@ -187,8 +190,11 @@ OPTIONS = {
         ("daemon", "modls", "a b"),
         "did you mean daemon modules? Write symd daemon modules 'a b' (see",
     ),
-    "pprof's count": (("hot", "--limit", "5", STALLS), "; -n N shows N places (see"),
-    "all places": (("hot", "-n", "-1", STALLS), "; -n 0 shows all (see"),
+    "pprof's count": (
+        ("hot", "--limit", "5", STALLS),
+        f"; -n N shows N places: write symd hot -m FILE -n 5 {STALLS} (see",
+    ),
+    "all places": (("hot", "-n", "-1", STALLS), f"; -n 0 shows all: write symd hot -m FILE -n 0 {STALLS} (see"),
     "a file of the hottest lines": (("hot", "-o", "out", STALLS), "add > OUT to write it to a file (see"),
     "a flame graph": (("profile", STALLS, "--to", "svg", "-o", "x"), f"{FORMATS}; --to folded for flamegraph.pl"),
     "Chrome's traces": (("profile", STALLS, "--to", "chrome", "-o", "x"), "; --to perfetto opens in ui.perfetto.dev"),
@@ -210,6 +216,88 @@ OPTIONS = {
     ),
     "a section beside an offset": (("variables", "--section=.text", SHADE, "0x80"), "; write '(.text)+0x80' (see"),
     "a kernel alone": (("symbolize", "--kernel", "shade", SHADE), "; write FUNCTION+OFFSET (see"),
+    "pprof's functions": (
+        ("hot", "--functions", "-m", SHADE, PPROF),
+        f"; write symd hot --by=function -m {SHADE} {PPROF} (see",
+    ),
+    "pprof's files": (("hot", "--files", "-m", SHADE, PPROF), f"; write symd hot --by=file -m {SHADE} {PPROF} (see"),
+    "perf's symbols": (("hot", "--sort=symbol", STALLS), f"; write symd hot -m FILE --by function {STALLS} (see"),
+    "perf's places": (("hot", "--by", "srcline", STALLS), f"; write symd hot -m FILE --by line {STALLS} (see"),
+    "one kernel of a profile": (
+        ("hot", "--kernel", "smooth", STALLS, "-m", ZEBIN),
+        f"; write symd listing --function smooth --profile {STALLS} {ZEBIN} (see",
+    ),
+    "a share that perf leaves out": (
+        ("hot", "--percent-limit", "1", STALLS, "-m", ZEBIN),
+        f"; -n N shows N places: write symd hot {STALLS} -m {ZEBIN} (see",
+    ),
+    "stalls": (("hot", "--stalls", STALLS), f"; write symd hot --by=stall {STALLS} (see"),
+    "a conversion by the format that is read": (
+        ("convert", STALLS, "--format", "speedscope", "-o", "x"),
+        f"? Write symd profile {STALLS} --to speedscope -o x (see",
+    ),
+    "the format that is written": (
+        ("profile", PPROF, "--format=speedscope", "x"),
+        f"--format is the format of IN, and --to that of OUT; write symd profile {PPROF} --to=speedscope x (see",
+    ),
+    "a format that is read and written": (
+        ("profile", "-m", SHADE, PPROF, "--format", "perfetto"),
+        f"; write symd profile -m {SHADE} {PPROF} --to perfetto -o OUT (see",
+    ),
+    "a flame graph by its name": (
+        ("flamegraph", "-m", ZEBIN, STALLS, "-o", "x"),
+        f"? Write symd profile --to speedscope -m {ZEBIN} {STALLS} -o x (see",
+    ),
+    "a tool before its verb": (("perf", "report", "-i", PPROF), f"no verb 'perf'; write symd hot -m FILE {PPROF} (see"),
+    "another tool before its verb": (
+        ("ocloc", "disasm", "-file", ZEBIN),
+        f"no verb 'ocloc'; write symd disasm {ZEBIN} (see",
+    ),
+    "a daemon's verb": (("serve", "status"), "; write symd daemon status (see"),
+    "a daemon in the background by another word": (
+        ("start", "-d"),
+        "; symd serve & runs it in the background; docs/operations.md has",
+    ),
+    "what a store has": (("store", "ls"), "No such command 'ls'; write symd daemon modules (see"),
+    "what gc would do": (("store", "gc", "--dry-run"), "; symd store check looks, and changes nothing (see"),
+    "a product by its option": (
+        ("compile", SOURCE, "-device", "dg2", "-g"),
+        f"did you mean grab? Write symd grab {SOURCE} --simulate dg2 (see",
+    ),
+    "a dump's stack": (("bt", DUMP), f"did you mean core? Write symd core {DUMP} (see"),
+    "a file that is listed": (("ls", SHADE), f"did you mean info? Write symd info {SHADE} (see"),
+    "SPIR-V's rules": (("validate", SPIRV), f"Write symd check {SPIRV} or symd verify {SPIRV} (see"),
+    "debug data of its own": (
+        ("objcopy", "--only-keep-debug", SHADE, "x.debug"),
+        f"Write symd slim {SHADE} OUT --debug-out x.debug (see",
+    ),
+    "all of a file": (
+        ("info", "--sections", SHADE),
+        f"; everything in it is always shown: write symd info {SHADE} (see",
+    ),
+    "a kernel of a file": (("info", "--kernel", "shade", SHADE), f"; write symd names {SHADE} shade (see"),
+    "a section of objdump": (
+        ("objdump", "-d", "-j", ".text", SHADE),
+        f"; the code of all sections is shown: write symd objdump -d {SHADE} (see",
+    ),
+    "a variable to print": (
+        ("print", SHADE, "0x1978", "a"),
+        f"did you mean variables? Write symd variables {SHADE} 0x1978 (see",
+    ),
+    "gdb's break": (("b", SHADE, "shade.cl:13"), f"did you mean locate? Write symd locate {SHADE} shade.cl:13 (see"),
+    "gdb's scope of a line": (
+        ("info", "scope", "shade.cl:13", SHADE),
+        f"info scope write symd locate {SHADE} shade.cl:13 (see",
+    ),
+    "gdb's memory": (("x/10i", SHADE, "0x1978"), f"did you mean listing? Write symd listing {SHADE} 0x1978 (see"),
+    "a token's name": (("token", "--name", "ci"), "; NAME needs no option: write symd token ci (see"),
+    "samples in a table": (
+        ("symbolize", "s.parquet", "-o", "f.parquet"),
+        "; samples in a Parquet file: symd batch -m FILE s.parquet f.parquet (see",
+    ),
+    "a profile alone": ((PPROF,), f"a verb comes before the file, as in symd hot -m FILE {PPROF} (see"),
+    "a dump alone": ((DUMP,), f"a verb comes before the file, as in symd core {DUMP} (see"),
+    "a text alone": ((SOURCE,), f"a verb comes before the file, as in symd annotate -m FILE {SOURCE} (see"),
     "versions": (("-v",), "symd itself has no option -v; write symd --version (see"),
 }
 ORDERS = {
@@ -227,7 +315,6 @@ ORDERS = {
     "a kernel's lines": (("lines", SHADE, "shade"), f"; write symd lines --kernel shade {SHADE} (see"),
     "a kernel for the page": (("view", SHADE, "shade"), f"write one alone: symd view {SHADE} -o PAGE --kernel shade (see"),
     "an offset of its own": (("variables", SHADE, "shade", "0x98"), f"is one word: symd variables {SHADE} shade+0x98 (see"),
-    "a module for a dump": (("core", DUMP, SHADE), f"modules go after -m: symd core {DUMP} -m {SHADE} (see"),
     "a daemon's address": (("status", "gpu:50051"), "goes after --server: symd status --server gpu:50051 (see"),
     "a port to serve": (("serve", "8080"), "; write --http 127.0.0.1:8080 for browsers, or --address 127.0.0.1:8080"),
     "a port for browsers": (("serve", "--http", "8080"), "8080: not an address to listen at (give HOST:PORT, such as 127.0.0.1:8080)"),
@@ -237,8 +324,8 @@ ORDERS = {
     "a query without FILE": (("symbolize", "--server", "default", "shade+0x80"), "(FILE comes first: symd symbolize FILE shade+0x80)"),
     "a debugger's step": (("step",), "no verb 'step'; a debugger runs the program, and symd answers it: docs/tutorials/debugger.md (see"),
     "a debugger's code": (("disas",), "Missing argument 'FILE'; write, for example: symd listing program.bin"),
-    "a debugger's stack": (("bt",), "did you mean symbolize? (see"),
-    "a debugger": (("setup", "gdb"), "did you mean setup gdb-script? (see"),
+    "a debugger's stack": (("bt",), "did you mean symbolize? Write symd symbolize FILE (see"),
+    "a debugger": (("setup", "gdb"), "did you mean setup gdb-script? Write symd setup gdb-script (see"),
     "an editor": (("vscode",), "; symd setup samples DIR copies the extension (vscode) and the debug adapter"),
     "another start": (("daemon", "restart"), "symd daemon stop ends the daemon, and symd serve starts it (see"),
 }  # fmt: skip
@@ -293,6 +380,11 @@ TAKEN = {
     "llvm-objdump's disassembly": ("disasm", "--disassemble", "--source", "--line-numbers", "--inlines", SHADE, "-C"),
     "readelf's everything": ("readelf", "-aW", SHADE),
     "cuobjdump's list": ("cuobjdump", "-lelf", SHADE),
+    "cuobjdump's code": ("cuobjdump", "-sass", SHADE),
+    "readelf's lines": ("readelf", "--debug-dump=decodedline", SHADE),
+    "objdump's symbols": ("objdump", "-t", SHADE),
+    "LLVM's objdump": ("llvm-objdump-14", "-dS", SHADE),
+    "LLVM's dwarfdump": ("llvm-dwarfdump", "--debug-line", SHADE),
     "nvdisasm's lines": ("nvdisasm", "-c", "-g", "--print-line-info", SHADE),
     "a function of a module": ("listing", "-e", SHADE, "shade"),
     "pprof's report": ("hot", "-top", "-lines", "-m", f"shade.co={SHADE}", PPROF),
@@ -303,6 +395,7 @@ AS_SYMD_HAS_THEM = {
     "variables": ("variables", SHADE, "0x1978"),
     "lines": ("lines", SHADE),
     "info": ("info", SHADE),
+    "names": ("names", SHADE),
     "locate": ("locate", SHADE, "shade.cl:13"),
     "listing": ("listing", SHADE),
     "hot": ("hot", "-m", f"shade.co={SHADE}", PPROF),
@@ -314,12 +407,17 @@ AS_SYMD_HAS_THEM = {
 def test_an_option_for_what_is_shown_anyway_is_taken(run: Run, name: str) -> None:
     call = TAKEN[name]
     verb = {
-        "objdump": "listing",
-        "disasm": "listing",
-        "nvdisasm": "listing",
-        "readelf": "info",
-        "cuobjdump": "info",
-    }.get(str(call[0]), str(call[0]))
+        ("objdump", "-t"): "names",
+        ("readelf", "--debug-dump=decodedline"): "lines",
+        ("cuobjdump", "-sass"): "listing",
+        ("objdump", "-dSlC"): "listing",
+        ("llvm-objdump-14", "-dS"): "listing",
+        ("llvm-dwarfdump", "--debug-line"): "lines",
+        ("disasm", "--disassemble"): "listing",
+        ("nvdisasm", "-c"): "listing",
+        ("readelf", "-aW"): "info",
+        ("cuobjdump", "-lelf"): "info",
+    }.get(tuple(map(str, call[:2])), str(call[0]))
     assert run(*call) == run(*AS_SYMD_HAS_THEM.get(name, AS_SYMD_HAS_THEM[verb]))
 
 
@@ -458,7 +556,7 @@ def test_the_call_that_is_written_out_is_not_refused(run: Run, call: tuple[objec
     said = run(*call).err
     for words in CALL.findall(said):
         typed = re.sub(
-            r" (?:writes|adds|runs|opens|starts|ends|shows|prints|collects|has|takes|to|in|and) .*", "", words
+            r" (?:or symd|writes|adds|runs|opens|starts|ends|shows|prints|collects|has|takes|to|in|and) .*", "", words
         )
         if "--version" not in typed:
             _parses(shlex.split(typed)[1:])
@@ -469,10 +567,16 @@ MOVED = {
     "hot, the module last": ("top", "--lines", PPROF, "-n", "10", SHADE),
     "listing": ("listing", PPROF, SHADE, "shade"),
     "listing of another order": ("objdump", "-d", SHADE, PPROF, "shade"),
+    "core": ("core", DUMP, RAYCAST),
+    "core, the module first": ("core", RAYCAST, DUMP),
+    "annotate": ("annotate", SHADE, SOURCE),
+    "annotate, the log first": ("annotate", SOURCE, SHADE),
 }
 AS_OPTIONS = {
     "hot": ("hot", "-n", "10", "-m", SHADE, PPROF),
     "listing": ("listing", SHADE, "shade", "--profile", PPROF),
+    "core": ("core", DUMP, "-m", RAYCAST),
+    "annotate": ("annotate", "-m", SHADE, SOURCE),
 }
 
 
@@ -497,7 +601,7 @@ def test_a_module_is_never_replaced_by_a_profile(run: Run, tmp_path: Path) -> No
     module = tmp_path / "k.co"
     module.write_bytes(SHADE.read_bytes())
     said = run("profile", PPROF, module)
-    assert (said.code, f"write, for example: symd profile -m {module} {PPROF} OUT (see" in said.err) == (2, True)
+    assert (said.code, f"write, for example: symd profile {PPROF} {module} -o OUT (see" in said.err) == (2, True)
     assert module.read_bytes() == SHADE.read_bytes()
 
 
@@ -597,10 +701,73 @@ def test_a_log_of_which_nothing_is_known_is_told_so(run: Run, tmp_path: Path) ->
     assert done.err.startswith(f"symd: {log}: 0 lines annotated: none names a place in a module that is known; -m FILE")
 
 
+def test_a_bare_program_counter_is_annotated(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "crash.log"
+    for text in ("fault pc 0x1978", "pc: 0x1978", "$pc = 0x1978", "at PC 0x1978"):
+        log.write_text(f"{text}\n")
+        lines = run("annotate", "-m", SHADE, log).out.splitlines()
+        assert lines[1] == "    symd: 0x1978: blend at /src/shade.cl:13:25", text
+
+
+def test_a_number_that_nothing_stands_before_is_told_how_it_is_asked(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "crash.log"
+    log.write_text("queue 0xff: bad address 0x1978\n")
+    done = run("annotate", "-m", SHADE, log)
+    assert (done.code, "; an address follows pc, PC, or a function and +" in done.err) == (0, True)
+    assert f": symd symbolize {SHADE} 0x1978 asks for 0x1978\n" in done.err
+    assert run("symbolize", SHADE, "0x1978").out.startswith("0x1978: blend at /src/shade.cl:13")
+    log.write_text("queue 0xff\n")
+    assert "symd symbolize" not in run("annotate", "-m", SHADE, log).err
+
+
+def test_a_page_without_a_source_is_told_the_whole_call(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = run("html", SHADE, "-o", "x.html").err
+    assert f"no allowed folder holds it; write symd html --map /src=FOLDER {SHADE} -o x.html\n" in said
+    Path("shade.cl").write_text("another file\n")
+    assert "add --map /src=.)" in run("listing", SHADE, "shade").out
+    assert run("html", SHADE, "-o", "x.html", "--map", "/src=.").err.endswith("compiled: its MD5 differs\n")
+    Path("shade.cl").write_bytes((ROOT / "samples" / "amdgpu" / "src" / "shade.cl").read_bytes())
+    said = run("html", SHADE, "-o", "x.html").err
+    called = re.search(r"write symd (html .*)", said)
+    assert called
+    assert "--map" in called[1]
+    assert "not in the page" not in run(*shlex.split(called[1])).err
+
+
 def test_an_address_of_a_module_without_its_0x_is_written_anew(run: Run) -> None:
     done = run("annotate", "-m", f"{SHADE}@0", SOURCE)
     assert (done.code, done.out) == (2, "")
     assert f"'0' is not an address, which begins with 0x (write {SHADE}@0x0)" in done.err
+
+
+@pytest.mark.parametrize("joint", [":", ",", "@"])
+def test_a_place_that_is_joined_to_its_file_is_parted(run: Run, joint: str) -> None:
+    said = run("symbolize", f"{SHADE}{joint}0x1978")
+    assert (said.code, f"no such file or directory (write symd symbolize {SHADE} 0x1978)" in said.err) == (2, True)
+
+
+def test_a_part_of_a_name_is_answered_with_its_pattern(run: Run) -> None:
+    said = run("functions", RAYCAST, "ycas")
+    assert (said.code, f"(it is a part of names: symd functions {RAYCAST} '*ycas*')" in said.err) == (1, True), said.err
+    assert "raycast" in run("names", RAYCAST, "*ycas*").out
+
+
+def test_a_log_on_standard_input_without_a_module_is_annotated(symd: Run, tmp_path: Path) -> None:
+    log = tmp_path / "crash.log"
+    log.write_text("fault at PC 0x1978\n")
+    with log.open("rb") as stdin:
+        done = subprocess.run(
+            [*SYMD, "symbolize"], stdin=stdin, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, "; if it is a log, write symd annotate -m FILE crash.log (see" in done.stderr) == (2, True)
+
+
+def test_start_is_serve() -> None:
+    assert understood(["start", "--http", "127.0.0.1:0"]) == ["serve", "--http", "127.0.0.1:0"]
+    assert understood(["daemon", "start"]) == ["daemon", "start"]
 
 
 def test_a_section_in_the_place_of_a_function_is_not_address_0(run: Run) -> None:

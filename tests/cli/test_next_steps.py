@@ -197,9 +197,12 @@ def test_a_page_that_was_written_is_said(run: Run, tmp_path: Path) -> None:
 
 def test_addr2line_without_a_module_names_its_option(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    hint = "(-e FILE names the module; without it that is a.out)"
+    hint = "(-e FILE names the module; without it that is a.out: symd addr2line -e FILE 0x1978)"
     assert run("addr2line", "0x1978").err == f"symd: a.out: cannot read the file: no such file or directory {hint}\n"
     assert hint not in run("addr2line", "-e", "none", "0x1978").err
+    said = run("addr2line", "-fi", SHADE, "0x1978").err
+    assert f"without it that is a.out: symd addr2line -fi -e {SHADE} 0x1978)" in said
+    assert run("addr2line", "-fi", "-e", SHADE, "0x1978").out.splitlines()[1] == "/src/shade.cl:13"
 
 
 @pytest.mark.parametrize(

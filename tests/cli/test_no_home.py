@@ -6,11 +6,12 @@ import os
 import pwd
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from symd.capture import native_build
-from symd.capture.native_build import OPENCL_LAYER, library
+from symd.capture import ways
+from symd.capture.ways import OPENCL_LAYER, library
 from symd.cli import captures_destination
 from symd.cli.doctor import daemon_report
 from symd.config import default_server, default_socket, default_store
@@ -51,10 +52,18 @@ def test_what_looks_there_says_what_to_set(run: Run, command: tuple[str, ...], c
     assert outcome.err.startswith(f"symd: {SAID}{os.geteuid()} (set HOME or XDG_CACHE_HOME to a folder ")
 
 
-def test_a_home_that_is_no_path_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: f"~/.cache/{name}")  # as older ones answer
+@pytest.mark.parametrize("home", ["", "here", "~"])
+def test_a_home_that_is_no_absolute_path_is_none(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     with pytest.raises(FailedPrecondition, match="no home folder"):
         default_store()
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir="/home/me"))
+    assert default_store() == Path("/home/me/.cache/symd/store")
+    monkeypatch.setenv("HOME", "/home/you")
+    assert default_store() == Path("/home/you/.cache/symd/store")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert default_store() == Path("/cache/symd/store")
 
 
 def test_verbs_that_need_none_answer(run: Run) -> None:
@@ -107,7 +116,7 @@ def test_a_run_keeps_its_captures_in_a_temporary_folder(tmp_path: Path) -> None:
 
 
 def test_libraries_are_built_in_the_run_s_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symd.capture.native_build._NATIVE", _native_without_prebuilt(tmp_path))
+    monkeypatch.setattr("symd.capture.ways._NATIVE", _native_without_prebuilt(tmp_path))
     assert library(OPENCL_LAYER, tmp_path / "run").is_relative_to(tmp_path / "run")
     with pytest.raises(FailedPrecondition, match="no home folder"):
         library(OPENCL_LAYER)
@@ -116,6 +125,6 @@ def test_libraries_are_built_in_the_run_s_own_folder(tmp_path: Path, monkeypatch
 def _native_without_prebuilt(tmp_path: Path) -> Path:
     folder = tmp_path / "native"
     folder.mkdir()
-    for each in native_build._NATIVE.glob("*.[ch]"):
+    for each in ways._NATIVE.glob("*.[ch]"):
         (folder / each.name).write_bytes(each.read_bytes())
     return folder

@@ -84,7 +84,10 @@ def test_json_prints_the_whole_report(run: Run, tmp_path: Path):
 def test_nothing_resolved_is_exit_code_1_and_leaves_the_profile(run: Run, tmp_path: Path):
     out = tmp_path / "out.folded"
     outcome = run("profile", SAMPLES / "stacks.folded", out)
-    assert (outcome.code, "no module was given: -m FILE" in outcome.err) == (1, True)
+    assert (
+        outcome.code,
+        f"no module was given: write symd profile -m FILE {SAMPLES / 'stacks.folded'} {out}," in outcome.err,
+    ) == (1, True)
     assert out.read_bytes() == (SAMPLES / "stacks.folded").read_bytes()
 
 
@@ -116,7 +119,7 @@ def test_a_module_is_meant_by_the_name_of_its_file(run: Run, tmp_path: Path):
         (("-m", "x=", SAMPLES / "stalls.csv"), "write FILE or ID=FILE"),
         (("-m", "x=/no/such", SAMPLES / "stalls.csv"), "cannot read the file"),
         (("-m", SAMPLES / "stalls.csv", SAMPLES / "stalls.csv"), "this is a text file"),
-        (("--format", "pprof", SAMPLES / "stacks.folded"), "stacks.folded: "),
+        (("--format", "pprof", SAMPLES / "stacks.folded"), "--format is the format of IN, and --to that of OUT"),
         ((AMD,), "it is amdgpu, a module (symd profile -m "),
         ((__file__,), "lines such as [KERNEL+0x40] 12"),
         (("/no/such",), "cannot read the file"),

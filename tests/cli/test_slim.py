@@ -2,9 +2,11 @@
 segment on a page of its own in the file."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from symd.config import Limits
 from symd.formats import elf
@@ -188,3 +190,17 @@ def test_a_module_of_several_code_objects_is_not_slimmed_and_says_how_they_come_
     assert refused.code == 1
     assert "symd extract modules/" in refused.err
     assert not (tmp_path / "out.co").exists()
+
+
+def test_who_strips_debug_data_alone_is_told_what_else_goes(run: Run, tmp_path: Path) -> None:
+    """What is said to be gone is gone, by readelf; llvm-objcopy as it is printed keeps it."""
+    file, out = SHADE, tmp_path / "x.co"
+    done = run("strip", "-g", file, "-o", out)
+    assert ".dynsym" in done.err
+    assert f"llvm-objcopy --strip-debug {file} {out} keeps them" in done.err
+    with out.open("rb") as stripped:
+        assert ELFFile(stripped).get_section_by_name(".dynsym") is None
+    assert run("slim", file, out).err == ""
+    subprocess.run([tools.require("llvm-objcopy-14"), "--strip-debug", file, out], check=True)
+    with out.open("rb") as stripped:
+        assert ELFFile(stripped).get_section_by_name(".dynsym") is not None

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from symd.store import Store
-from symd.system.temporary_folders import make_temporary_folder
+from symd.system.private_files import make_temporary_folder
 from tests.cli.conftest import ROOT
 
 AMD = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"

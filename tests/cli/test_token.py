@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.model.rights import parse_rights
 from symd.server.access_file import read_access
+from symd.server.config import parse_rights
 from tests.cli.conftest import Run
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -117,19 +118,21 @@ def test_variables_of_one_name_are_told_apart_by_frame_and_block(run: Run, fake:
         "#0 helper (inlined) at /src/vadd.cl:3:23",
         "  x  int  parameter  r29[0:32] per lane",
         "#1 vadd at /src/vadd.cl:10",
-        "  x  int  parameter  not here; live at +0xb8..+0xc0  [block +0xa8..+0xd0]",
+        "  x  int  parameter  not here; live at vadd+0xb8..vadd+0xc0  [block vadd+0xa8..vadd+0xd0]",
         "  x  int  parameter  r2",
         "helper (inlined), its frame is not certain",
         "  x  int  parameter  r29[0:32] per lane",
     ]
-    assert "live at +0x1b8..+0x1c0  [block +0x1a8..+0x1d0]" in run("variables", module, "0x1b0").out
+    assert "live at 0x1b8..0x1c0  [block 0x1a8..0x1d0]" in run("variables", module, "0x1b0").out
+    in_section = run("variables", module, "(.text.vadd)+0x1b0").out
+    assert "live at (.text.vadd)+0x1b8..(.text.vadd)+0x1c0  [" in in_section
 
 
 def test_live_ranges_that_touch_are_one(run: Run, fake: Fake, module: Path):
     """As a compiler writes them where a variable moves from one register to another."""
     moved = replace(X, location=None, optimized_out=True, live=((8, 12), (12, 20), (24, 28)))
     fake.answer = InScope(HERE, Visible((moved,)))
-    assert "not here; live at +0x8..+0x14, +0x18..+0x1c" in run("variables", module, "0x1b0").out
+    assert "not here; live at 0x8..0x14, 0x18..0x1c" in run("variables", module, "0x1b0").out
 
 
 def test_a_doubtful_place_says_so(run: Run, fake: Fake, module: Path):
@@ -204,3 +207,13 @@ def test_lines_alone_are_told_apart_from_no_debug_info_and_names_are_readable_in
     assert "the debug data has lines and nothing about variables" in outcome.err
     assert "to have variables, compile with -G" in outcome.err
     assert "there is no debug info" not in outcome.err
+
+
+def test_a_place_where_a_variable_is_live_is_a_query(run: Run) -> None:
+    """Two kernels share the section: an offset in it alone would be one of the other kernel."""
+    module = ROOT / "samples" / "amdgpu" / "bin" / "v5-gfx90a.co"
+    for query in ("0x1948", "_Z5shadePfPKfi+0x48", "(.text)+0x48"):
+        begin = re.search(r" half_way +float +local +not here; live at (\S+?)\.\.", run("variables", module, query).out)
+        assert begin
+        there = run("variables", module, begin[1])
+        assert (there.code, "not here" in re.search(r" half_way .*", there.out)[0]) == (0, False), begin[1]

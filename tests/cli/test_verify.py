@@ -6,13 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
+import symd
 from symd.cli.verify import command
 from symd.debuginfo.verify import comparison
 from symd.errors import ObjectNotFound
+from symd.model.answers import Reason
 from tests.cli.conftest import Run
 
 SAMPLES = Path(__file__).parents[2] / "samples"
+RAYCAST = str(SAMPLES / "kernels" / "bin" / "raycast" / "dg2-opt-zebin.raycast.elf")
 VADD = str(SAMPLES / "kernels" / "bin" / "vadd" / "dg2-opt.zebin")
 
 
@@ -31,6 +35,8 @@ def test_a_file_without_a_difference_exits_with_0_and_says_what_was_compared(
 
 
 def test_the_summary_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
+    with Path(VADD).open("rb") as file:
+        text = ELFFile(file).get_section_by_name(".text.vadd")["sh_size"]
     assert run("--json", VADD) == 0
     assert json.loads(capsys.readouterr().out) == {
         "rows": 12,
@@ -39,7 +45,28 @@ def test_the_summary_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> N
         "differences": 0,
         "deviations": [],
         "not_compared": [{"path": "spirv", "reason": "it is SPIR-V, which pyelftools does not read"}],
+        "contradictory_bytes": 0,
+        "text_bytes": text,
     }
+
+
+def test_debug_data_that_contradicts_itself_is_not_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+    """``symd symbolize`` is asked for every instruction byte, which counts what ``symd info`` sums up."""
+    module = symd.open(RAYCAST)
+    (kernel,) = module.summary.objects[0].kernels
+    answers = module.symbolize(range(kernel.size), kernel=kernel.name)
+    bytes_ = sum(answer.reason is Reason.CONTRADICTORY for answer in answers)
+    assert bytes_
+    assert run(RAYCAST) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2].endswith("0 differences")
+    assert lines[-1] == (
+        f"both readings agree; the debug data contradicts itself: {bytes_} of {kernel.size} bytes of code are CONTRADICTORY"
+        f" (symd info {RAYCAST} shows where)"
+    )
+    assert run("--json", RAYCAST) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["contradictory_bytes"], found["text_bytes"]) == (bytes_, kernel.size)
 
 
 def test_differences_exit_with_1_one_a_line(

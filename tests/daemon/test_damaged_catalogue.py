@@ -16,7 +16,7 @@ from symd.errors import ContextNotFound, DataLoss, ModuleNotFound, StoreUnavaila
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.contexts import Alias, Context, Unload
 from symd.store.catalogue import newest
-from symd.store.catalogue_repair import fault_of
+from symd.store.recovery import fault_of
 from tests.daemon.processes import serving
 
 SAMPLE = (Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "raycast" / "dg2-opt.dbg").read_bytes()

@@ -22,7 +22,7 @@ ANSWERS = (
         "server/work_queues.py",
         "capture/drivers/runner.py",
     ),
-    *("capture/drivers/loader.py", "capture/drivers/child.py", "store/module_log.py", "store/context_log.py"),
+    *("capture/drivers/apis.py", "capture/drivers/child.py", "store/module_log.py", "store/context_log.py"),
 )
 """Where errors come from that an answer of the daemon may be."""
 ELSEWHERE = ("symd attach PROCESS --out FOLDER takes it", "symd token NAME --access ")

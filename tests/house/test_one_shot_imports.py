@@ -24,7 +24,6 @@ NEVER = (
         "asyncio",
         "ssl",
         "elftools",
-        "platformdirs",
         "importlib.metadata",
         "email",
         "numpy.ma",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from symd.model.rights import Right
 from symd.server import authentication
 from symd.server.authentication import HEALTH_METHODS, RIGHTS
+from symd.server.config import Right
 from symd.server.server import Router
 from symd.server.standard_services import Health, Reflection
 

@@ -16,7 +16,7 @@ from symd.formats import containers
 from symd.formats.containers import FORMATS
 from symd.model.code import RelocationScheme
 from symd.server import rpc
-from symd.server.server import handler_name, services
+from symd.server.server import handler, services
 
 STATUSES = {
     "INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED", "DEADLINE_EXCEEDED",
@@ -82,6 +82,6 @@ def test_every_relocation_scheme_is_in_the_table() -> None:
 
 def test_every_module_of_server_rpc_answers_a_service_of_the_protos() -> None:
     found = {info.name for info in pkgutil.iter_modules(rpc.__path__)}
-    handlers = [handler_name(method) for service in services() for method in service.methods]
+    handlers = [handler(method) for service in services() for method in service.methods]
     assert len(set(handlers)) == len(handlers)
-    assert found == {module for module, _ in handlers}
+    assert found == {each.__module__.rpartition(".")[2] for each in handlers}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -136,3 +136,69 @@ def test_another_file_than_the_one_that_was_compiled_names_nothing(text: str, ex
     (named,) = PythonNames(lambda files: dict.fromkeys(files, text)).named([answer])
     assert named.frames[0].function == expected
     assert named.reason is (Reason.INFERRED if expected else Reason.CONTRADICTORY)
+
+
+CUTE = TRITON.parent / "cute"
+CUBINS = sorted((CUTE / "bin").iterdir())
+CUTE_TEXTS = {f"/src/cute-samples/{name}": (CUTE / name).read_text() for name in ("blend.py", "squash.py")}
+KERNEL = "kernel_cutlass_blend_tensorptrf32gmemo641_tensorptrf32gmemo641_0"
+BLEND = next(body for body in parsed(CUTE_TEXTS["/src/cute-samples/blend.py"]) if body[2] == "blend")
+
+
+def lined(found: Iterable[Answer]) -> list[Answer]:
+    return [each for each in found if each.frames and each.frames[0].line]
+
+
+@pytest.mark.parametrize("cubin", CUBINS, ids=lambda path: path.name)
+def test_a_kernel_of_cute_is_not_sure_to_have_a_line(cubin: Path) -> None:
+    """Its line table tells of no call. Lines before the kernel and in other files are not the kernel's."""
+    found = lined(answers(cubin))
+    assert {each.reason for each in lined(answers(cubin, as_written=True))} == {Reason.EXACT}
+    assert {each.reason for each in found} == {Reason.INFERRED, Reason.CONTRADICTORY}
+    for each in found:
+        first, *callers = each.frames
+        is_helpers = first.line < BLEND[0] - 1 or first.file != "/src/cute-samples/blend.py"
+        assert (each.reason is Reason.CONTRADICTORY) == is_helpers
+        assert first.function == (None if is_helpers else KERNEL)
+        assert callers == ([Frame(KERNEL, None, None, 0, 0, False)] if is_helpers else [])
+
+
+@pytest.mark.parametrize("cubin", CUBINS, ids=lambda path: path.name)
+def test_the_source_tells_what_cute_inlined(cubin: Path) -> None:
+    """The parser says which function each line is in; that of the host function's decorator is in none."""
+    names = PythonNames(lambda files: {file: CUTE_TEXTS[file] for file in files})
+    (section, size), *_ = [place for place in places(cubin) if KERNEL in place[0]]
+    columns = symd.open(cubin).symbolize(np.arange(0, size, 16, dtype=np.uint64), section=section)
+    named = names.named(columns)
+    assert list(named) == list(names.named(list(columns)))
+    assert [next(iter(names.named([each]))) for each in columns] == list(named)
+    seen = set()
+    for before, after in zip(columns, named, strict=True):
+        if not lined([before]):
+            assert after == before
+            continue
+        old = before.frames[0]
+        real = next(
+            (name for first, last, name in parsed(CUTE_TEXTS[old.file or ""]) if first <= old.line <= last), None
+        )
+        seen.add(real)
+        if real == "blend" or old.line == BLEND[0] - 1:
+            assert after == before
+        elif real is None:
+            assert after.frames == (Frame(KERNEL, None, None, 0, 0, False),)
+            assert after.reason is Reason.CONTRADICTORY
+        else:
+            assert after.frames[0] == old._replace(function=real, inlined=True)
+            assert after.frames[1:] == (Frame(KERNEL, None, None, 0, 0, False),)
+            assert after.reason is Reason.INFERRED
+    assert seen == {"blend", "scale", "behind", "squash", None}
+
+
+def test_a_source_that_was_not_compiled_tells_nothing_of_cute() -> None:
+    """Where the kernel stands at the lines of a helper, or a helper in front of it has its lines."""
+    moved = "\n" * 20
+    cubin = CUBINS[0]
+    before = lined(answers(cubin))
+    for text in (moved + CUTE_TEXTS["/src/cute-samples/blend.py"], CUTE_TEXTS["/src/cute-samples/blend.py"][500:]):
+        names = PythonNames(lambda files, text=text: {file: text for file in files if file.endswith("blend.py")})
+        assert list(names.named(before)) == before

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from symd.errors import FailedPrecondition, InvalidInput, NotFound, Unauthenticated
-from symd.model.rights import ALL_RIGHTS, Right, parse_rights, rights_text
 from symd.server.access_file import added, edit, ending, new_token, read_access, token_line, without, without_older
+from symd.server.config import ALL_RIGHTS, Right, parse_rights, rights_text
 
 DIGEST = hashlib.sha256(b"secret").hexdigest()
 

@@ -38,12 +38,11 @@ from symd.errors import (
     UnknownFormat,
 )
 from symd.model.grabs import GrabRequest
-from symd.model.rights import ALL_RIGHTS, NO_RIGHTS, Right, Rights, parse_rights
 from symd.rpc.channel import Credentials
 from symd.server.access_file import new_token, token_line
 from symd.server.authentication import STRANGERS, AuditLog, build_authenticator
 from symd.server.call import Call
-from symd.server.config import Config, ListenConfig
+from symd.server.config import ALL_RIGHTS, NO_RIGHTS, Config, ListenConfig, Right, Rights, parse_rights
 from symd.server.listening import listening
 from symd.server.server import _said, build_daemon
 from symd.system.process import confinement

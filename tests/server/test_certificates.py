@@ -15,12 +15,11 @@ import pytest
 
 from symd.client import Client
 from symd.errors import FailedPrecondition, PermissionDenied
-from symd.model.rights import NO_RIGHTS
 from symd.rpc.channel import Credentials
 from symd.server import certificates
 from symd.server.authentication import build_authenticator
 from symd.server.certificates import Certificates, not_after
-from symd.server.config import Config, ListenConfig
+from symd.server.config import NO_RIGHTS, Config, ListenConfig
 from symd.server.listening import listening
 from symd.server.metrics import Metrics
 from symd.server.server import build_daemon

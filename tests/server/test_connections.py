@@ -14,9 +14,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from symd.client import Client
 from symd.errors import ServerUnavailable, Unavailable
 from symd.model.addresses import ByAddress
-from symd.model.rights import parse_rights
 from symd.server.access_file import new_token, token_line
-from symd.server.config import Config, ListenConfig
+from symd.server.config import Config, ListenConfig, parse_rights
 from symd.server.listening import listening
 from symd.server.server import build_daemon
 from tests.server.fakes import DIGEST, GOOD, FakeEngine

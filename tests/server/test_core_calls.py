@@ -12,9 +12,9 @@ from symd.config import Limits
 from symd.model.answers import Answer, Frame, Reason
 from symd.model.cores import CoreDump, CoreFrame, CoreStack
 from symd.model.variables import InScope
+from symd.rpc.wire import cores, variables
 from symd.server.config import Config
 from symd.server.listening import listening
-from symd.server.rpc import core_service, variable_service
 from symd.server.server import build_daemon
 from symd.server.work_queues import Work
 from symd.v1.core_service_pb2 import ReadCoreRequest
@@ -79,7 +79,7 @@ def test_a_stack_of_long_names_is_not_written(tmp_path, monkeypatch):
     """Each of its calls may be of a function whose name is as long as whoever made the module liked."""
     call = CoreFrame("return", 0, None, Reason.EXACT, (Frame("n" * 1000, None, "f", 1, 0, False),))
     stack = CoreStack(0, None, None, None, True, 0, None, (call,) * 20, ())
-    monkeypatch.setattr(core_service, "to_parts", lambda _dump: pytest.fail("written"))
+    monkeypatch.setattr(cores, "to_parts", lambda _dump: pytest.fail("written"))
     engine = FakeEngine()
     engine.core = lambda *_: CoreDump("cuda-core", stacks=(stack,))
     config = Config(limits=Limits(response_bytes=10_000), store=tmp_path, address=f"unix:{tmp_path}/s")
@@ -94,7 +94,7 @@ def test_a_stack_of_long_names_is_not_written(tmp_path, monkeypatch):
 
 def test_an_answer_of_long_names_beside_variables_is_not_written(tmp_path, monkeypatch):
     at = Answer(Reason.EXACT, frames=(Frame("n" * 1000, None, "f", 1, 0, False),) * 20)
-    monkeypatch.setattr(variable_service, "to_place", lambda _found: pytest.fail("written"))
+    monkeypatch.setattr(variables, "to_place", lambda _found: pytest.fail("written"))
     engine = FakeEngine()
     engine.variables = lambda *_, **_options: [InScope(at)]
     config = Config(limits=Limits(response_bytes=10_000), store=tmp_path, address=f"unix:{tmp_path}/s")

@@ -12,7 +12,7 @@ from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.model.contexts import Context
 from symd.server.call import Call, CallEnded
-from symd.server.rpc.symbol_service import symbolize
+from symd.server.rpc.question_services import symbolize
 from symd.store import Store
 from symd.v1.query_pb2 import Origin, PackedQueries
 from symd.v1.symbol_service_pb2 import SymbolizeRequest

@@ -12,9 +12,8 @@ import pytest
 
 from symd.config import DEFAULT_LIMITS
 from symd.errors import FailedPrecondition, InvalidInput
-from symd.model.rights import parse_rights
 from symd.server.access_file import new_token, token_line
-from symd.server.config import Config, ListenConfig
+from symd.server.config import Config, ListenConfig, parse_rights
 from symd.server.http_server import web_served
 from symd.server.server import build_daemon
 from tests.server.authority import Authority

@@ -15,7 +15,7 @@ from symd.errors import Busy
 from symd.model.line_tables import LineTable, RowsInParts
 from symd.rpc.wire import line_tables
 from symd.server.messages import BytesInFlight
-from symd.server.rpc import symbol_service
+from symd.server.rpc import question_services
 from symd.store import Store
 from symd.v1 import line_table_pb2 as t
 from symd.v1.symbol_service_pb2 import GetLineTableRequest
@@ -57,7 +57,7 @@ def test_rows_are_decoded_when_their_chunk_is_sent(tmp_path, monkeypatch):
         )
         service: Any = SimpleNamespace(engine=watched, work_queues=WORK_QUEUES)
         request, chunks, rows = GetLineTableRequest(module=f"modules/{digest}"), [], 0
-        for chunk in symbol_service.get_line_table(service, request, CALL):
+        for chunk in question_services.get_line_table(service, request, CALL):
             chunks.append(chunk)
             rows += chunk.rows.count
             assert sum(sizes) == rows
@@ -77,4 +77,4 @@ def test_lines_of_ptx_are_counted_until_they_are_taken():
     service: Any = SimpleNamespace(engine=engine, flight=flight, work_queues=WORK_QUEUES)
     request = GetLineTableRequest(module=f"modules/{DIGEST}", level=t.LINE_LEVEL_PTX)
     with pytest.raises(Busy, match="this client"):
-        list(symbol_service.get_line_table(service, request, CALL))
+        list(question_services.get_line_table(service, request, CALL))

@@ -16,9 +16,9 @@ from symd.client import Client
 from symd.config import Limits
 from symd.errors import Unauthenticated
 from symd.model.addresses import ByAddress
-from symd.model.rights import parse_rights
 from symd.rpc.channel import Credentials
 from symd.server.access_file import new_token, token_line
+from symd.server.config import parse_rights
 from tests.server.authority import Authority
 from tests.server.fakes import DIGEST
 from tests.server.http2 import END_HEADERS, END_STREAM, HEADERS, Connection, headers

@@ -25,7 +25,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from symd import Client
 from symd.errors import FailedPrecondition
-from symd.server import tracing
+from symd.server import lifecycle
 from symd.server.config import Config
 from symd.server.listening import listening
 from symd.server.server import build_daemon
@@ -182,12 +182,12 @@ def test_a_collector_that_does_not_answer_holds_nobody_up(tmp_path):
 
 
 def test_without_the_extra_a_collector_by_name_is_refused_and_one_of_the_environment_passed_over(monkeypatch, caplog):
-    monkeypatch.setattr(tracing, "_NEEDED", ("nothing.of.the.kind",))
-    with pytest.raises(FailedPrecondition, match="not installed") as caught, tracing.tracing("http://localhost:4317"):
+    monkeypatch.setattr(lifecycle, "_NEEDED", ("nothing.of.the.kind",))
+    with pytest.raises(FailedPrecondition, match="not installed") as caught, lifecycle.tracing("http://localhost:4317"):
         pass
     assert "'./symd[otel]'" in caught.value.hint
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4317")
-    with tracing.tracing("") as spans:
+    with lifecycle.tracing("") as spans:
         assert spans is None
     assert "no spans are sent" in caplog.text
 
@@ -199,11 +199,11 @@ def test_without_the_extra_a_collector_by_name_is_refused_and_one_of_the_environ
 def test_the_environment_turns_spans_off(monkeypatch, name, value):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4317")
     monkeypatch.setenv(name, value)
-    with tracing.tracing("") as spans:
+    with lifecycle.tracing("") as spans:
         assert spans is None
 
 
 def test_another_protocol_is_refused(monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
-    with pytest.raises(FailedPrecondition, match="not http/protobuf"), tracing.tracing("http://localhost:4318"):
+    with pytest.raises(FailedPrecondition, match="not http/protobuf"), lifecycle.tracing("http://localhost:4318"):
         pass

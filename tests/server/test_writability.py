@@ -24,7 +24,7 @@ from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
 from symd.store import Store
 from symd.store.folder import StorePaths
-from symd.store.writability import FolderWritability
+from symd.store.housekeeping import FolderWritability
 from tests.read_only_mount import make_writable, read_only_mount
 from tests.small_disk import small_disk
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from symd.config import MIB
-from symd.model.rights import Right
 from symd.server.access_file import new_token, token_line
+from symd.server.config import Right
 from tests.server.authority import Authority
 from tests.server.reverse_proxy import proxied
 from tests.small_disk import small_disk

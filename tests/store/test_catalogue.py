@@ -16,8 +16,8 @@ import pytest
 from symd.errors import StoreUnavailable
 from symd.store import Store, catalogue
 from symd.store.catalogue import Catalogue, _Pool, newest
-from symd.store.catalogue_files import copy_with_log
-from symd.store.catalogue_repair import fault_of
+from symd.store.connection import copy_with_log
+from symd.store.recovery import fault_of
 
 
 class LeftMeanwhile(list[sqlite3.Connection]):

@@ -24,9 +24,9 @@ from symd.model.addresses import ByKernel
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
 from symd.store import Store
 from symd.store.catalogue import MIGRATIONS, newest
-from symd.store.catalogue_repair import fault_of, keep_copy, replace_catalogue
 from symd.store.folder import StorePaths
 from symd.store.inspection import FindingKind, inspect
+from symd.store.recovery import fault_of, keep_copy, replace_catalogue
 
 LONG = 60.0
 PAGE = 4096

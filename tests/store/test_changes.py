@@ -13,9 +13,9 @@ from symd.errors import StoreUnavailable
 from symd.model.identities import Digest
 from symd.store import Store
 from symd.store.catalogue import newest
-from symd.store.catalogue_repair import replace_catalogue
 from symd.store.housekeeping import ChangeReader
 from symd.store.module_log import append_to_log
+from symd.store.recovery import replace_catalogue
 
 ANOTHER = """
 import sys

@@ -14,7 +14,7 @@ import pytest
 from symd.errors import StoreUnavailable
 from symd.store.catalogue import existing, translated
 from symd.store.files import disk, sweep, turn
-from symd.system.temporary_folders import make_temporary_folder
+from symd.system.private_files import make_temporary_folder
 
 
 def is_held(folder: Path, name: str) -> bool:

@@ -26,10 +26,10 @@ from symd.model.contexts import Alias
 from symd.model.identities import Digest
 from symd.store import Store, budgets, rows
 from symd.store.catalogue import Catalogue, newest, opens_in_place
-from symd.store.catalogue_repair import replace_catalogue
 from symd.store.files import incoming_name
 from symd.store.folder import StorePaths
 from symd.store.inspection import inspect
+from symd.store.recovery import replace_catalogue
 from symd.store.removed_files import RemovedFiles
 from tests.read_only_mount import make_writable, read_only_mount
 from tests.small_disk import small_disk
@@ -328,7 +328,7 @@ def without_room_to_sort(connection: sqlite3.Connection) -> None:
 def test_the_copy_is_in_the_temporary_folder_where_shared_memory_is_not_to_be_had(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("symd.store.catalogue_files._SHARED_MEMORY", small_disk)
+    monkeypatch.setattr("symd.store.connection._SHARED_MEMORY", small_disk)
     root = small_disk / "store"
     with Store(root) as store:
         old = store.put(b"old")

@@ -14,8 +14,8 @@ from symd.errors import StoreUnavailable
 from symd.model.contexts import Alias
 from symd.store import Store, rows
 from symd.store.catalogue import newest
-from symd.store.catalogue_repair import replace_catalogue
 from symd.store.folder import StorePaths
+from symd.store.recovery import replace_catalogue
 
 LONG = 30.0
 

@@ -20,18 +20,19 @@ from symd.capture.run_folder import make_run_folder
 from symd.config import Limits
 from symd.errors import StoreUnavailable, ToolFailed
 from symd.store.store import Store
-from symd.system import temporary_folders
 from symd.system.private_files import (
     bind_socket,
+    child_folder,
     make_folder,
     new_file,
     new_folder,
     open_private,
     open_to_write,
+    sweep,
     temp_dir,
 )
 from symd.system.process.process import ProcessLimits
-from symd.system.process.tool import run_tool
+from symd.system.process.run import run_tool
 from tests.tools import require
 
 SAID = "no folder for temporary files can be written (set TMPDIR to a folder that you may write in, such as /dev/shm)"
@@ -61,7 +62,7 @@ def test_what_needs_one_says_what_to_set(asked: Callable[[], object]) -> None:
 
 @pytest.mark.usefixtures("nowhere")
 def test_a_daemon_s_recovery_finds_nothing_left_there() -> None:
-    assert temporary_folders.sweep() == 0
+    assert sweep() == 0
 
 
 def test_a_tool_for_which_its_folder_has_no_room_is_an_error_of_that_tool(
@@ -308,5 +309,5 @@ def test_nothing_is_made_where_another_user_may_put_a_link_in_its_place(
     place.chmod(mode)
     os.chown(place, owner, -1)
     monkeypatch.setattr(tempfile, "tempdir", str(place))
-    with temporary_folders.child_folder("tool") as folder:
+    with child_folder("tool") as folder:
         assert (folder.parent == place) is is_used

@@ -14,10 +14,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from symd.capture.drivers import simulate
-from symd.capture.drivers.apis import read_input, read_request
+from symd.capture.drivers.apis import Announce, Driver, DriverDevice, bounded, read_input, read_request
 from symd.capture.drivers.confinement import confine
 from symd.capture.drivers.level_zero import LevelZero
-from symd.capture.drivers.loader import Announce, Driver, DriverDevice, bounded
 from symd.capture.drivers.opencl import OpenCL, naming_source
 from symd.errors import BuildFailed, FailedPrecondition, InvalidInput, SymdError, described
 from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, die_with, write_frame

@@ -21,7 +21,7 @@ from symd.config import Limits
 from symd.errors import SymdError
 from symd.system.messages import os_error_text
 from symd.system.process.process import ProcessLimits
-from symd.system.process.tool import run_tool
+from symd.system.process.run import run_tool
 
 _SURVEY_SECONDS: Final = 20.0
 _SURVEYS_AT_ONCE: Final = 4

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from typing import Any, Final
 
-from symd.capture.drivers.apis import LEVEL_ZERO_API, ZeResult
-from symd.capture.drivers.loader import Announce, Built, DriverDevice, Loader, no_device
+from symd.capture.drivers.apis import LEVEL_ZERO_API, Announce, Built, DriverDevice, Loader, ZeResult, no_device
 from symd.errors import BuildFailed, InvalidInput, SymdError
 
 # ze_structure_type_t

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Final
 
-from symd.capture.drivers.apis import OPENCL_API, ClError
-from symd.capture.drivers.loader import Announce, Built, DriverDevice, Loader, no_device
+from symd.capture.drivers.apis import OPENCL_API, Announce, Built, ClError, DriverDevice, Loader, no_device
 from symd.errors import BuildFailed, DriverMissing, InvalidInput, SymdError
 
 CL_PLATFORM_NAME: Final = 0x0902

@@ -31,10 +31,10 @@ from symd.errors import (
 from symd.formats.containers import spirv
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.system.messages import os_error_text
+from symd.system.private_files import child_folder
 from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, read_frames
 from symd.system.process.process import ProcessLimits
 from symd.system.process.run import Ended, Limit, run
-from symd.system.temporary_folders import child_folder
 
 # The packages' own initialization is left out: no NumPy and no gRPC beside a driver.
 _START: Final = """\

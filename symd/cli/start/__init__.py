@@ -159,6 +159,8 @@ def answer_text(query: str, answer: PlainAnswer) -> str:
         raise NotPlain("debug data may be in files beside this one")
     shown = ""
     if reason != EXACT:
+        if any(file and file.endswith(".py") for _, _, file, _, _ in frames):
+            raise NotPlain("a source in Python may tell the names of functions")
         from symd.model.reasons import Reason  # noqa: PLC0415 - 2 ms: most answers are exact
 
         shown = f" [{Reason(reason).name}]"

@@ -22,8 +22,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers import compressed_file, file_part
 from symd.model.frame_text import printable
 from symd.model.identities import named_digest
-from symd.model.texts import alike
-from symd.system.messages import complain, os_error_text
+from symd.system.messages import alike, complain, os_error_text
 from symd.system.symlinks import opened_below
 
 _SHOWN = 4

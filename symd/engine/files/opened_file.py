@@ -35,7 +35,7 @@ from symd.index.lookup import Index
 from symd.index.module import keep_freed_memory
 from symd.index.partial import MAX_PARTIAL_QUERIES, FileIndex
 from symd.model.addresses import ByAddress, ByKernel, Query
-from symd.model.answers import Answer, Answers
+from symd.model.answers import Answer
 from symd.model.code import CodeObject
 from symd.model.columns import U64
 from symd.model.frame_text import printable
@@ -382,7 +382,7 @@ class LocalModule:
         get the one that their sources tell, unless ``as_written``."""
         with working(self._working):  # as much of it as these queries need
             answers = self._opened.symbolize(queries, path, as_written=as_written)
-            if as_written or not _lack_names(answers):
+            if as_written:
                 return answers
             if self._names is None:
                 self._names = PythonNames(self._texts)
@@ -397,11 +397,3 @@ class LocalModule:
     def kernels(self) -> LargeFile | SmallFile:
         """What knows of its kernels: as much of it as was opened."""
         return self._opened
-
-
-def _lack_names(answers: Sequence[Answer]) -> bool:
-    """Whether some inlined call has no name."""
-    if isinstance(answers, Answers):
-        locations = answers.locations
-        return bool(((locations.function == 0) & (locations.inlined != 0)).any())
-    return any(frame.inlined and not frame.function for answer in answers for frame in answer.frames)

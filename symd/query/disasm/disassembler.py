@@ -21,9 +21,8 @@ from symd.model.code import CodeObject, Function, Kernel, Section
 from symd.model.line_tables import CodeSpan
 from symd.system.installed import chosen_folders
 from symd.system.process.process import ProcessLimits
-from symd.system.process.run import Ended
+from symd.system.process.run import Ended, run_tool
 from symd.system.process.starter import Starter
-from symd.system.process.tool import run_tool
 
 _LIBRARY_FOLDERS = (
     *(f"{prefix}/lib/{os.uname().machine}-linux-gnu" for prefix in ("", "/usr", "/usr/local")),

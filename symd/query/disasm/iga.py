@@ -24,7 +24,7 @@ from symd.query.disasm.disassembler import (
     senseless,
 )
 from symd.system.installed import chosen_folders
-from symd.system.process.tool import tool_error
+from symd.system.process.run import tool_error
 
 NAME = "IGA"
 LIBRARIES = ("libiga64.so.2", "libiga64.so.1")

@@ -21,8 +21,7 @@ from symd.query.disasm.disassembler import (
     lines_of,
 )
 from symd.system.installed import programs
-from symd.system.process.run import Ended
-from symd.system.process.tool import INPUT, tool_error
+from symd.system.process.run import INPUT, Ended, tool_error
 
 NAME = "nvdisasm"
 INSTALL = "install the CUDA toolkit, or pip install nvidia-cuda-nvdisasm"

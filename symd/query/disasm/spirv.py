@@ -22,8 +22,7 @@ from symd.query.disasm.disassembler import (
     lines_of,
 )
 from symd.system.installed import programs
-from symd.system.process.run import Ended
-from symd.system.process.tool import INPUT, tool_error
+from symd.system.process.run import INPUT, Ended, tool_error
 
 NAME: Final = "SPIRV-Tools"
 PROGRAM: Final = "spirv-dis"

@@ -204,3 +204,9 @@ def from_key(request: pb.GetAliasRequest | pb.DeleteAliasRequest) -> tuple[str, 
 def optional_context_name(context: str) -> str:
     """The name of the context with that id; "" for none."""
     return context_name(context) if context else ""
+
+
+def alias_key(alias: Alias) -> tuple[str, str, str]:
+    """What aliases are listed by."""
+    of_kind(alias, Alias, ALIAS_HINT)
+    return alias.context, alias.kind, alias.key

@@ -1,5 +1,5 @@
 """Descriptions of modules, containers, code objects and kernels, to messages and back; their facts as Fact messages or
-JSON text.
+JSON text; their names, as they are looked for and found; and what uploads them.
 
 Facts keep their order and their integers; one that does not fit into 64 bits becomes text. The packed form has a whole
 description in one message, as its index has it (docs/index-format.md): it takes a fifth of the time of lists and a
@@ -16,12 +16,17 @@ from typing import Any, Final
 import msgpack
 import zstandard
 
+from symd.config import MIB
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, DebugScheme
 from symd.model.identities import Digest, ObjectPath
+from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.rpc.wire.failures import reason_status, status_reason, to_status
 from symd.rpc.wire.fields import (
+    bad_field,
+    chunks_of,
+    digest_and_path,
     from_time,
     module_digest,
     module_name,
@@ -30,9 +35,9 @@ from symd.rpc.wire.fields import (
     utf8s,
     wrong_field,
 )
-from symd.v1 import fact_pb2, module_pb2
+from symd.v1 import fact_pb2, module_pb2, name_service_pb2
 from symd.v1.module_pb2 import PackedDescription
-from symd.v1.module_service_pb2 import UpdateModuleRequest
+from symd.v1.module_service_pb2 import UpdateModuleRequest, UploadHeader, UploadModuleRequest
 
 SIGNED_END = 1 << 63
 UNSIGNED_END = 1 << 64
@@ -342,3 +347,74 @@ def _from_debug(message: module_pb2.CodeObject) -> str:
     if scheme is None:
         raise Malformed(f"the daemon's debug scheme {message.debug} is unknown here", hint="use a newer symd")
     return scheme
+
+
+def to_names_request(digest: str, wanted: NameQuery, path: str | None) -> name_service_pb2.FindNamesRequest:
+    return name_service_pb2.FindNamesRequest(
+        module=module_name(digest),
+        pattern=utf8(wanted.pattern),
+        match=int(wanted.match),  # type: ignore[arg-type] # the enum's numbers are Match's own
+        kinds=sorted(map(int, wanted.kinds)),  # type: ignore[arg-type] # and these are NameKind's
+        code_object=utf8(path),
+    )
+
+
+def from_names_request(request: name_service_pb2.FindNamesRequest) -> tuple[str, NameQuery, str | None]:
+    """(the module's digest, what to look for, the code object's path or None). Raises ``BadQuery``."""
+    try:
+        match = Match(request.match or Match.EXACT)
+    except ValueError as error:
+        raise bad_field("match", str(error), "see NameMatch") from None
+    try:
+        kinds = frozenset(map(NameKind, request.kinds))
+    except ValueError as error:
+        raise bad_field("kinds", str(error), "see NameKind") from None
+    digest, path = digest_and_path(request)
+    return digest, NameQuery(request.pattern, match, kinds), path
+
+
+def to_named_item(found: NamedItem) -> name_service_pb2.NamedItem:
+    return name_service_pb2.NamedItem(
+        kind=int(found.kind),  # type: ignore[arg-type] # the enum's numbers are NameKind's own
+        name=utf8(found.name),
+        linkage_name=utf8(found.linkage_name),
+        code_object=utf8(found.path),
+        section=utf8(found.section),
+        section_index=found.section_index,
+        section_offset=found.section_offset,
+        address=found.address,
+        size_bytes=found.size,
+        inlined_copies=found.inlined_copies,
+        facts=to_facts(found.facts),
+        declared_file=utf8(found.declared_file),
+        declared_line=found.declared_line,
+    )
+
+
+def from_named_item(message: name_service_pb2.NamedItem) -> NamedItem:
+    known = {field.name: value for field, value in message.ListFields()}
+    return NamedItem(
+        NameKind(message.kind),
+        message.name,
+        ObjectPath(message.code_object),
+        known.get("linkage_name"),
+        known.get("section"),
+        known.get("section_index"),
+        known.get("section_offset"),
+        known.get("address"),
+        message.size_bytes,
+        message.inlined_copies,
+        from_facts(message.facts),
+        known.get("declared_file"),
+        message.declared_line,
+    )
+
+
+MAX_NAMES_PER_CALL: Final = 10_000
+"""The most modules asked for in one FindMissingModules."""
+
+
+def upload_requests(header: UploadHeader, data: bytes) -> Iterator[UploadModuleRequest]:
+    yield UploadModuleRequest(header=header)
+    for chunk in chunks_of(data, MIB):
+        yield UploadModuleRequest(chunk=chunk)

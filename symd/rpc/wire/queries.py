@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -430,3 +430,27 @@ def check_count(count: int, most: int) -> None:
             hint="send several batches",
             metadata={"limit": "batch", "value": str(most)},
         )
+
+
+MAX_ADDRESSES_PER_CALL: Final = 1 << 16
+"""The most addresses of a column that go in one unary call. More travel as a stream of batches."""
+MAX_ADDRESSES_PER_BATCH: Final = 1 << 20
+"""The most addresses in one batch of a stream, where the daemon takes as many."""
+MIN_BATCHES: Final = 4
+"""The batches that a stream has at least, so that one side packs and unpacks while the other looks up."""
+MAX_QUERIES_PER_CALL: Final = 100_000
+"""The most queries in one call when they are not a column."""
+
+
+def symbolize_request(name: str, queries: Sequence[Query], path: str | None, *, as_written: bool) -> SymbolizeRequest:
+    ask = SymbolizeRequest(module=name, code_object=path, as_written=as_written)
+    for query in queries:
+        add_query(ask.queries, query)
+    return ask
+
+
+def addresses_of(queries: Sequence[Query]) -> U64:
+    try:
+        return np.fromiter((query.address for query in queries if isinstance(query, ByAddress)), np.uint64)
+    except OverflowError:
+        raise BadQuery("an address does not fit 64 bits") from None

@@ -1,10 +1,15 @@
-"""The application: host and authentication in front of every route, and the headers that every answer has."""
+"""The application: host and authentication in front of every route, and the headers that every answer has.
+
+A stranger's page can give its own name the address of this machine (DNS rebinding), and its browser would then let it
+read answers. So the name in a Host header has to be one of ours; an address written as numbers is nobody's name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
+from ipaddress import ip_address
 from typing import Any, Final
 
 from starlette.requests import HTTPConnection
@@ -14,9 +19,46 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from symd.errors import SymdError, Unauthenticated
 from symd.server.http.exchange import Ended, Exchange, error_reply, served
-from symd.server.http.hosts import KnownHosts
 from symd.server.http.principals import HttpAuthenticator
 from symd.server.http.site import HttpWorkQueue, Site, WebRoute
+
+LOCAL: Final = frozenset(("localhost",))
+
+
+class KnownHosts:
+    """The names by which a request may call this server. ``names`` are host names, without ports, by which this
+    server may be called, besides addresses and ``localhost``."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = LOCAL | {name.lower().rstrip(".") for name in names}
+
+    def knows(self, header: str) -> bool:
+        """Whether a Host header ("HOST" or "HOST:PORT", RFC 9110, 7.2) names this server."""
+        host = host_of(header)
+        return host is not None and (host in self._names or _is_address(host))
+
+
+def host_of(header: str) -> str | None:
+    """The host in a Host header, in lower case and without brackets; None where there is none."""
+    text = header.strip().lower()
+    if text.startswith("["):
+        inside, bracket, port = text[1:].partition("]")
+        return inside if bracket and _is_port(port) else None
+    host, colon, port = text.partition(":")
+    return host.rstrip(".") if host and _is_port(colon + port) else None
+
+
+def _is_port(text: str) -> bool:
+    return not text or (text.startswith(":") and text[1:].isdecimal() and text.isascii())
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
 
 HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",

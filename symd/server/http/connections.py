@@ -25,7 +25,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from symd.errors import Busy
-from symd.server.http.hosts import BACKLOG
+from symd.rpc.addresses import BACKLOG
 
 LOOK_SECONDS: Final = 1.0
 """How long is looked, at the end, for what has come already."""

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 from starlette.requests import HTTPConnection
 
 from symd.errors import PermissionDenied, Unauthenticated
-from symd.model.rights import Right, Rights, rights_text
+from symd.server.config import Right, Rights, rights_text
 
 READER: Final[Rights] = frozenset((Right.READ,))
 _SECRET_BYTES: Final = 24

@@ -16,8 +16,8 @@ from symd.errors import InvalidInput
 from symd.formats.debug_ids import ModuleNames, NamedObject
 from symd.model.identities import is_digest
 from symd.model.json import to_json
-from symd.model.rights import Right
 from symd.model.sources import SourceText
+from symd.server.config import Right
 from symd.server.http.colouring import Rows, uncoloured
 from symd.server.http.principals import HttpPrincipal
 

@@ -16,10 +16,9 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from symd.errors import FailedPrecondition
-from symd.rpc.addresses import is_loopback
-from symd.server.http.app import build_app
+from symd.rpc.addresses import bound, is_loopback, parsed
+from symd.server.http.app import KnownHosts, build_app
 from symd.server.http.connections import serving
-from symd.server.http.hosts import KnownHosts, bound, parsed
 from symd.server.http.principals import HttpPrincipal, SecretPathAuth
 from symd.server.http.routes import ROUTES
 from symd.server.http.site import CostClass, Site

@@ -1,5 +1,4 @@
-"""One module a service, called as its file in ``protos/``; one function a method, called as the method in snake_case,
-which decodes, asks the engine and encodes:
+"""One function a method, called as the method in snake_case, which decodes, asks the engine and encodes:
 
     from symd.server.call import Call
     from symd.server.service_context import ServiceContext

@@ -42,43 +42,21 @@ from symd.server.paging import DEFAULT_SIZE, bad_token, filled, from_token, page
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
 from symd.system.process import confinement
-from symd.v1.module_service_pb2 import (
-    DeleteModuleRequest,
-    DeleteModuleResponse,
-    FindMissingModulesRequest,
-    FindMissingModulesResponse,
-    GetModuleRequest,
-    GetModuleResponse,
-    GrabModuleRequest,
-    GrabModuleResponse,
-    ListCodeObjectsRequest,
-    ListCodeObjectsResponse,
-    ListContainersRequest,
-    ListContainersResponse,
-    ListKernelsRequest,
-    ListKernelsResponse,
-    ListModulesRequest,
-    ListModulesResponse,
-    ReadCodeObjectRequest,
-    ReadCodeObjectResponse,
-    UpdateModuleRequest,
-    UpdateModuleResponse,
-    UploadHeader,
-    UploadModuleRequest,
-    UploadModuleResponse,
-)
+from symd.v1 import module_service_pb2 as pb
 
 
 def find_missing_modules(
-    service: ServiceContext, request: FindMissingModulesRequest, _call: Call
-) -> FindMissingModulesResponse:
+    service: ServiceContext, request: pb.FindMissingModulesRequest, _call: Call
+) -> pb.FindMissingModulesResponse:
     digests = [module_digest(name, "modules") for name in request.modules]
     missing = service.engine.missing(digests)
-    return FindMissingModulesResponse(missing_modules=map(module_name, missing))
+    return pb.FindMissingModulesResponse(missing_modules=map(module_name, missing))
 
 
 @method(work=Work.UPLOAD)
-def upload_module(service: ServiceContext, requests: Iterator[UploadModuleRequest], call: Call) -> UploadModuleResponse:
+def upload_module(
+    service: ServiceContext, requests: Iterator[pb.UploadModuleRequest], call: Call
+) -> pb.UploadModuleResponse:
     """Chunks go to the disk as they come; a module is kept only once it is whole, announced and
     indexed."""
     header = _header(requests, service.config.limits)
@@ -89,14 +67,14 @@ def upload_module(service: ServiceContext, requests: Iterator[UploadModuleReques
         service.check_running()
         module = arriving.commit(header.sha256)
     packed = service.engine.packed_summary(module.sha256) if header.with_description else None
-    return UploadModuleResponse(module=to_module(service.engine.record(module.sha256), module, packed))
+    return pb.UploadModuleResponse(module=to_module(service.engine.record(module.sha256), module, packed))
 
 
 UPLOAD_CHUNK = 1 << 20
 """Bytes of one chunk of an upload, at most, and of what is sent."""
 
 
-def _header(requests: Iterator[UploadModuleRequest], limits: Limits) -> UploadHeader:
+def _header(requests: Iterator[pb.UploadModuleRequest], limits: Limits) -> pb.UploadHeader:
     first = next(requests, None)
     if first is None or first.WhichOneof("part") != "header":
         raise wrong_field("header", "an upload begins with its header", "send UploadHeader first")
@@ -107,7 +85,7 @@ def _header(requests: Iterator[UploadModuleRequest], limits: Limits) -> UploadHe
     return first.header
 
 
-def _receive(requests: Iterator[UploadModuleRequest], header: UploadHeader, arriving: Receiving) -> None:
+def _receive(requests: Iterator[pb.UploadModuleRequest], header: pb.UploadHeader, arriving: Receiving) -> None:
     """Take the announced number of bytes. Raises ``HashMismatch`` when fewer or more came."""
     for request in requests:
         chunk = _chunk(request)
@@ -118,7 +96,7 @@ def _receive(requests: Iterator[UploadModuleRequest], header: UploadHeader, arri
         raise _mismatch(f"{arriving.size} of the announced {header.size_bytes} bytes came")
 
 
-def _chunk(request: UploadModuleRequest) -> bytes:
+def _chunk(request: pb.UploadModuleRequest) -> bytes:
     if request.WhichOneof("part") != "chunk":
         raise wrong_field("chunk", "after the header an upload has chunks only")
     if len(request.chunk) > UPLOAD_CHUNK:
@@ -135,7 +113,7 @@ def _mismatch(what: str) -> HashMismatch:
 
 
 @method(work=Work.GRAB)
-def grab_module(service: ServiceContext, request: GrabModuleRequest, call: Call) -> Iterator[GrabModuleResponse]:
+def grab_module(service: ServiceContext, request: pb.GrabModuleRequest, call: Call) -> Iterator[pb.GrabModuleResponse]:
     """The build log first, also of a build that failed, then the result and its bytes."""
     _check_confined(service, call)
     wanted = from_grab_request(request, call.time_remaining())
@@ -147,7 +125,7 @@ def grab_module(service: ServiceContext, request: GrabModuleRequest, call: Call)
         raise
     call.subject = module_name(module.sha256)
     yield from log_chunks(grabbed.build_log)
-    yield GrabModuleResponse(result=to_result(service.engine.record(module.sha256), module, grabbed))
+    yield pb.GrabModuleResponse(result=to_result(service.engine.record(module.sha256), module, grabbed))
     if request.include_bytes:
         yield from while_wanted(_bytes(grabbed, UPLOAD_CHUNK), call)
 
@@ -161,23 +139,23 @@ def _check_confined(service: ServiceContext, call: Call) -> None:
         )
 
 
-def _bytes(grabbed: Grabbed, size: int) -> Iterator[GrabModuleResponse]:
+def _bytes(grabbed: Grabbed, size: int) -> Iterator[pb.GrabModuleResponse]:
     for chunk in chunks_of(grabbed.debug_data, size):
-        yield GrabModuleResponse(debug_data=chunk)
+        yield pb.GrabModuleResponse(debug_data=chunk)
     for chunk in chunks_of(grabbed.native, size):
-        yield GrabModuleResponse(native=chunk)
+        yield pb.GrabModuleResponse(native=chunk)
 
 
 LIST = "modules"
 _BEFORE_ALL = float("-inf"), ""
 
 
-def list_modules(service: ServiceContext, request: ListModulesRequest, _call: Call) -> ListModulesResponse:
+def list_modules(service: ServiceContext, request: pb.ListModulesRequest, _call: Call) -> pb.ListModulesResponse:
     """A token names the last record seen, so what is added or removed shifts no page."""
     inline = min(page_size(request.page_size), DEFAULT_SIZE) + 1  # one more tells whether there is another page
     rest = service.engine.records(_seen(request.page_token), inline)
     page = filled(rest, request.page_size, to_module)
-    return ListModulesResponse(modules=page.entries, next_page_token=_token(page.last) if page.last else "")
+    return pb.ListModulesResponse(modules=page.entries, next_page_token=_token(page.last) if page.last else "")
 
 
 def _token(last: ModuleRecord) -> str:
@@ -198,59 +176,59 @@ def _seen(token: str) -> tuple[float, str]:
     return create_time, digest
 
 
-def get_module(service: ServiceContext, request: GetModuleRequest, _call: Call) -> GetModuleResponse:
+def get_module(service: ServiceContext, request: pb.GetModuleRequest, _call: Call) -> pb.GetModuleResponse:
     """A module that cannot be read is answered with why."""
     record = service.engine.record(module_digest(request.module))
     try:
         summary = service.engine.module(record.sha256)
     except (InvalidInput, LimitExceeded, Unsupported) as error:
-        return GetModuleResponse(module=to_unreadable_module(record, error))
+        return pb.GetModuleResponse(module=to_unreadable_module(record, error))
     packed = service.engine.packed_summary(record.sha256) if request.with_description else None
-    return GetModuleResponse(module=to_module(record, summary, packed))
+    return pb.GetModuleResponse(module=to_module(record, summary, packed))
 
 
 @method(work=Work.WRITE)
-def update_module(service: ServiceContext, request: UpdateModuleRequest, call: Call) -> UpdateModuleResponse:
+def update_module(service: ServiceContext, request: pb.UpdateModuleRequest, call: Call) -> pb.UpdateModuleResponse:
     digest, label = from_update_request(request)
     call.subject = module_name(digest)
-    return UpdateModuleResponse(module=to_module(service.engine.relabel(digest, label)))
+    return pb.UpdateModuleResponse(module=to_module(service.engine.relabel(digest, label)))
 
 
 @method(work=Work.WRITE)
-def delete_module(service: ServiceContext, request: DeleteModuleRequest, call: Call) -> DeleteModuleResponse:
+def delete_module(service: ServiceContext, request: pb.DeleteModuleRequest, call: Call) -> pb.DeleteModuleResponse:
     call.subject = request.module
     service.engine.remove(module_digest(request.module))
-    return DeleteModuleResponse()
+    return pb.DeleteModuleResponse()
 
 
-def list_code_objects(service: ServiceContext, request: ListCodeObjectsRequest, _call: Call) -> bytes:
+def list_code_objects(service: ServiceContext, request: pb.ListCodeObjectsRequest, _call: Call) -> bytes:
     found = service.engine.module(module_digest(request.module)).objects
     of = f"{request.module}/objects"
     return written_page(found, of, request.page_size, request.page_token, _respond)
 
 
-def _respond(items: Sequence[ObjectSummary], token: str) -> ListCodeObjectsResponse:
-    return ListCodeObjectsResponse(code_objects=map(to_code_object, items), next_page_token=token)
+def _respond(items: Sequence[ObjectSummary], token: str) -> pb.ListCodeObjectsResponse:
+    return pb.ListCodeObjectsResponse(code_objects=map(to_code_object, items), next_page_token=token)
 
 
-def list_containers(service: ServiceContext, request: ListContainersRequest, _call: Call) -> bytes:
+def list_containers(service: ServiceContext, request: pb.ListContainersRequest, _call: Call) -> bytes:
     found = service.engine.module(module_digest(request.module)).containers
     of = f"{request.module}/containers"
     return written_page(found, of, request.page_size, request.page_token, _containers_page)
 
 
-def _containers_page(items: Sequence[ContainerSummary], token: str) -> ListContainersResponse:
-    return ListContainersResponse(containers=map(to_container, items), next_page_token=token)
+def _containers_page(items: Sequence[ContainerSummary], token: str) -> pb.ListContainersResponse:
+    return pb.ListContainersResponse(containers=map(to_container, items), next_page_token=token)
 
 
-def list_kernels(service: ServiceContext, request: ListKernelsRequest, _call: Call) -> bytes:
+def list_kernels(service: ServiceContext, request: pb.ListKernelsRequest, _call: Call) -> bytes:
     module = service.engine.module(module_digest(request.module))
     path = optional_path(request)
     as_json = request.facts_as_json
 
-    def respond(kernels: Sequence[tuple[str, KernelSummary]], token: str) -> ListKernelsResponse:
+    def respond(kernels: Sequence[tuple[str, KernelSummary]], token: str) -> pb.ListKernelsResponse:
         found = [to_kernel(kernel, of_object, as_json=as_json) for of_object, kernel in kernels]
-        return ListKernelsResponse(kernels=found, next_page_token=token)
+        return pb.ListKernelsResponse(kernels=found, next_page_token=token)
 
     of = f"{request.module}/kernels/{path}"
     return written_page(_kernels(module, path), of, request.page_size, request.page_token, respond)
@@ -287,8 +265,8 @@ class _Kernels(Sequence[tuple[str, KernelSummary]]):
 
 
 def read_code_object(
-    service: ServiceContext, request: ReadCodeObjectRequest, call: Call
-) -> Iterator[ReadCodeObjectResponse]:
+    service: ServiceContext, request: pb.ReadCodeObjectRequest, call: Call
+) -> Iterator[pb.ReadCodeObjectResponse]:
     asking = partial(service.engine.object_pieces, module_digest(request.module), request.code_object, UPLOAD_CHUNK)
     for chunk in while_wanted(service.work_queues[Work.LARGE].run_for(call, asking), call):
-        yield ReadCodeObjectResponse(chunk=chunk)
+        yield pb.ReadCodeObjectResponse(chunk=chunk)

@@ -13,38 +13,26 @@ from symd.server.call import Call
 from symd.server.messages import module_too_large
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
-from symd.v1.parca_debuginfo_pb2 import (
-    DEBUGINFO_TYPE_SOURCE_MAP,
-    DEBUGINFO_TYPE_SOURCES,
-    InitiateUploadRequest,
-    InitiateUploadResponse,
-    MarkUploadFinishedRequest,
-    MarkUploadFinishedResponse,
-    ShouldInitiateUploadRequest,
-    ShouldInitiateUploadResponse,
-    UploadInstructions,
-    UploadRequest,
-    UploadResponse,
-)
+from symd.v1 import parca_debuginfo_pb2 as pb
 
 
 @method(work=Work.UPLOAD)
-def upload(service: ServiceContext, requests: Iterator[UploadRequest], call: Call) -> UploadResponse:
+def upload(service: ServiceContext, requests: Iterator[pb.UploadRequest], call: Call) -> pb.UploadResponse:
     """Parca's DebuginfoService.Upload: pieces go to the disk as they come; the module is kept once it is whole and
     indexed, and named by its build ID."""
     build_id = _build_id(requests)
     call.subject = f"build-id/{build_id}"
     size = received(service, (_chunk(request) for request in requests), [build_id], call)
-    return UploadResponse(build_id=build_id, size=size)
+    return pb.UploadResponse(build_id=build_id, size=size)
 
 
-def _chunk(request: UploadRequest) -> bytes:
+def _chunk(request: pb.UploadRequest) -> bytes:
     if request.WhichOneof("data") != "chunk_data":
         raise wrong_field("chunk_data", "after its info an upload has chunk_data only")
     return request.chunk_data
 
 
-def _build_id(requests: Iterator[UploadRequest]) -> str:
+def _build_id(requests: Iterator[pb.UploadRequest]) -> str:
     first = next(requests, None)
     if first is None or first.WhichOneof("data") != "info":
         raise wrong_field("info", "an upload begins with its info", "send UploadInfo first")
@@ -52,40 +40,42 @@ def _build_id(requests: Iterator[UploadRequest]) -> str:
 
 
 def should_initiate_upload(
-    service: ServiceContext, request: ShouldInitiateUploadRequest, _call: Call
-) -> ShouldInitiateUploadResponse:
+    service: ServiceContext, request: pb.ShouldInitiateUploadRequest, _call: Call
+) -> pb.ShouldInitiateUploadResponse:
     """Parca's DebuginfoService.ShouldInitiateUpload: whether the daemon lacks a build ID."""
-    if request.type in (DEBUGINFO_TYPE_SOURCES, DEBUGINFO_TYPE_SOURCE_MAP):
-        return ShouldInitiateUploadResponse(should_initiate_upload=False, reason="files of this type are not kept")
+    if request.type in (pb.DEBUGINFO_TYPE_SOURCES, pb.DEBUGINFO_TYPE_SOURCE_MAP):
+        return pb.ShouldInitiateUploadResponse(should_initiate_upload=False, reason="files of this type are not kept")
     known = is_known(service.engine, request.build_id)
     wanted = not known or request.force
     reason = (
         "it is wanted in any case" if known and wanted else "it is there already" if known else "it is not there yet"
     )
-    return ShouldInitiateUploadResponse(should_initiate_upload=wanted, reason=reason)
+    return pb.ShouldInitiateUploadResponse(should_initiate_upload=wanted, reason=reason)
 
 
-def initiate_upload(service: ServiceContext, request: InitiateUploadRequest, call: Call) -> InitiateUploadResponse:
+def initiate_upload(
+    service: ServiceContext, request: pb.InitiateUploadRequest, call: Call
+) -> pb.InitiateUploadResponse:
     """Parca's DebuginfoService.InitiateUpload: by which way to upload, which is always the method Upload."""
     call.subject = f"build-id/{checked_build_id(request.build_id)}"
     largest = service.config.limits.module_size
     if request.size > largest:
         raise module_too_large(f"the debug data has {request.size} bytes, at most {largest} are taken", largest)
-    instructions = UploadInstructions(
+    instructions = pb.UploadInstructions(
         build_id=request.build_id,
         upload_id=secrets.token_hex(16),
-        upload_strategy=UploadInstructions.UPLOAD_STRATEGY_GRPC,
+        upload_strategy=pb.UploadInstructions.UPLOAD_STRATEGY_GRPC,
         type=request.type,
     )
-    return InitiateUploadResponse(upload_instructions=instructions)
+    return pb.InitiateUploadResponse(upload_instructions=instructions)
 
 
 def mark_upload_finished(
-    service: ServiceContext, request: MarkUploadFinishedRequest, call: Call
-) -> MarkUploadFinishedResponse:
+    service: ServiceContext, request: pb.MarkUploadFinishedRequest, call: Call
+) -> pb.MarkUploadFinishedResponse:
     """Parca's DebuginfoService.MarkUploadFinished: what was uploaded is kept already; whoever asks after nothing is
     told so."""
     call.subject = f"build-id/{checked_build_id(request.build_id)}"
     if not is_known(service.engine, request.build_id):
         raise ModuleNotFound("nothing was uploaded under this build ID", where=request.build_id[:200])
-    return MarkUploadFinishedResponse()
+    return pb.MarkUploadFinishedResponse()

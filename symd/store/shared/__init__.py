@@ -12,7 +12,7 @@ from symd.config import Limits
 from symd.errors import FailedPrecondition, InvalidInput, extra_hint
 
 if TYPE_CHECKING:
-    from symd.store.shared.opening import SharedUrls
+    from symd.store.shared.inspection import SharedUrls
 
 SCHEMES: Final = ("postgresql://", "postgres://")
 
@@ -22,7 +22,7 @@ def shared_urls(objects: str, catalogue: str, limits: Limits) -> SharedUrls:
     to be opened or looked through. Raises ``InvalidInput`` for a URL that names no catalogue, ``FailedPrecondition``
     where a package is missing."""
     check_catalogue(catalogue)
-    from symd.store.shared.opening import SharedUrls  # noqa: PLC0415 - 96 ms: its packages are extras, and only a shared store needs them
+    from symd.store.shared.inspection import SharedUrls  # noqa: PLC0415 - 96 ms: its packages are extras, and only a shared store needs them
 
     return SharedUrls(objects, catalogue, limits)
 

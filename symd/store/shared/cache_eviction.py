@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from symd.config import Limits
 from symd.errors import FailedPrecondition
-from symd.system.temporary_folders import if_unlocked
+from symd.system.private_files import if_unlocked
 
 KINDS: Final = ("modules", "index")
 """How names of objects begin: what else lies among the files is not the cache's."""

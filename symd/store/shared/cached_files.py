@@ -72,9 +72,12 @@ class _Used(NamedTuple):
 
 
 class CachedFiles:
-    """A ``FileCache`` of ``storage`` in ``folder``, which is made where it is not there, and refused where it has files
-    of others. ``Limits.cache_size`` bounds it: a single process keeps to that, several pass it by a sixteenth for each
-    but the first, and by what is open (``CacheEviction``).
+    """Whole files of ``storage`` in ``folder``, which is made where it is not there, and refused where it has files of
+    others. Safe to use from several threads, and by several processes that share the folder. Raises as
+    ``ObjectStorage`` does, and where the disk refuses.
+
+    ``Limits.cache_size`` bounds it: a single process keeps to that, several pass it by a sixteenth for each but the
+    first, and by what is open (``CacheEviction``).
 
     Bytes are compared with what their name promises (``keeps_promise``) when they are fetched, and once more when this
     process uses them first.

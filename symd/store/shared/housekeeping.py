@@ -17,13 +17,12 @@ from typing import Final
 
 from symd.config import Limits
 from symd.errors import StoreUnavailable, SymdError
-from symd.store.eviction import Usage
+from symd.store.budgets import Usage
 from symd.store.files import disk, make_folder
-from symd.store.housekeeping import RetriedWork
+from symd.store.housekeeping import REFUSED, RetriedWork, Writability
 from symd.store.module_log import REMOVED, ModuleLog, Removals, digests_of_rows
 from symd.store.shared.catalogue import CHANNEL, PostgresCatalogue
 from symd.store.shared.postgresql import PostgresConnection, PostgresDatabase
-from symd.store.writability import REFUSED, Writability
 
 PERIOD: Final = 0.5
 """Seconds after which the first thread looks whether there is something to do, when nobody wakes it."""

@@ -2,7 +2,10 @@
 names.
 
 Daemons are at work meanwhile. What they are in the middle of is no finding: each suspicion is looked at again, and an
-object that is being written or removed stands with the unwanted."""
+object that is being written or removed stands with the unwanted.
+
+``SharedUrls`` opens such a store, or looks through it, by the URLs of its parts, for ``symd.store.shared``, which
+checks the catalogue's first: what is imported here takes packages that may be missing."""
 
 from __future__ import annotations
 
@@ -10,20 +13,25 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from symd.errors import LimitExceeded
+from symd.config import Limits
+from symd.errors import FailedPrecondition, LimitExceeded
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest, checked_digest
+from symd.model.texts import counted
 from symd.store.files import mapped, sha256_of
 from symd.store.inspection import FindingKind, Inspection, Progress, StoreFinding, index_fault
 from symd.store.rows import wrong_rows
+from symd.store.shared.cached_files import CachedFiles
 from symd.store.shared.catalogue import PostgresCatalogue
-from symd.store.shared.object_storage import ObjectStorage
-from symd.store.shared.store import index_object, module_object
+from symd.store.shared.object_storage import ObjectStorage, open_storage
+from symd.store.shared.postgresql import PostgresDatabase
+from symd.store.shared.store import SharedStore, index_object, module_object
 from symd.system.private_files import temporary_folder
 
 AT_A_TIME: Final = 4
@@ -194,3 +202,43 @@ def _fault_of_file(path: Path, each: _Object) -> str:
     if size != each.size:
         return f"has {size} bytes, and the catalogue says {each.size}"
     return index_fault(mapped(path), each.digest) if each.version == VERSION else ""  # another symd alone can read it
+
+
+class SharedUrls:
+    """A shared store by its URLs, as ``symd.store.shared.shared_urls`` takes them."""
+
+    def __init__(self, objects: str, catalogue: str, limits: Limits) -> None:
+        self._objects, self._catalogue, self._limits = objects, catalogue, limits
+
+    def opened(self, cache: Path, *, make: bool) -> SharedStore:
+        """The store, made where there is none if ``make``; ``cache`` is the folder of this machine for whole files.
+        Raises ``InvalidInput`` for a URL that names no storage, ``FailedPrecondition`` where a package is missing, a
+        catalogue is of another time, or the storage has nothing of what the catalogue names; ``StoreUnavailable`` where
+        one of them cannot be reached."""
+        storage = open_storage(self._objects, self._limits, make=make)
+        _check_together(self._objects, storage, self._catalogue, self._limits, make=make)
+        files = CachedFiles(cache, storage, self._limits)
+        database = PostgresDatabase(self._catalogue, self._limits)
+        return SharedStore(database, files, cache / "incoming-modules", self._limits, make=make)
+
+    def inspected(self, progress: Progress | None) -> Inspection:
+        """Look through the store, which is not changed. Raises as ``opened`` does."""
+        storage = open_storage(self._objects, self._limits, make=False)
+        with closing(PostgresCatalogue(PostgresDatabase(self._catalogue, self._limits), make=False)) as opened:
+            return inspect_shared(opened, storage, progress)
+
+
+def _check_together(objects: str, storage: ObjectStorage, catalogue: str, limits: Limits, *, make: bool) -> None:
+    """Raises ``FailedPrecondition`` where the catalogue has modules and the storage none: another prefix, or a folder
+    that is not mounted. Whoever asked there would note each module as lost, for all daemons. An object is always there
+    before its row, so that this is never so in between."""
+    if next(storage.names("modules/"), None) is not None:
+        return
+    with closing(PostgresCatalogue(PostgresDatabase(catalogue, limits), make=make)) as opened:
+        named = opened.sums()[0] - opened.damaged()
+    if named > 0:
+        raise FailedPrecondition(
+            f"there is no module, and the catalogue has {counted(named, 'module')}: it is that of another storage",
+            where=objects,
+            hint="name the --store whose catalogue this is; where its objects are lost, begin with an empty database",
+        )

@@ -14,9 +14,9 @@ import mmap
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from importlib.util import find_spec
 from io import BufferedReader
 from itertools import groupby
@@ -141,36 +141,6 @@ def sizes(storage: ObjectStorage, names: Sequence[str]) -> dict[str, int]:
         error.metadata.setdefault("storage", error.where)
         raise
     return {name: size for part in found for name, size in part.items()}
-
-
-class FileCache(Protocol):
-    """Whole files of an ``ObjectStorage`` in a folder of this machine, of bounded size: those used longest ago go
-    first. Safe to use from several threads, and by several processes that share the folder. Raises as ``ObjectStorage``
-    does, and where the disk refuses.
-    """
-
-    def file(self, name: str) -> AbstractContextManager[Path | None]:
-        """Where the file stands, fetched when it is not here; it stays until the context ends. None where nothing has
-        the name. A module's bytes have been compared with its digest when they were fetched."""
-
-    def mapped(self, name: str) -> memoryview | None:
-        """What is in the file, mapped read-only, fetched when it is not here; it stays readable when the file goes.
-        None where nothing has the name."""
-
-    def add(self, name: str, path: Path) -> None:
-        """Keep the file ``path``, whose bytes are right, in the storage and then here. It is not moved, and may be
-        linked to: nobody writes to it any more."""
-
-    def sizes(self, names: Sequence[str], seconds: float = 0.0) -> Mapping[str, int]:
-        """Bytes of those of ``names`` that the storage has, whatever is here. Of what was there when it was asked
-        within the last ``seconds`` it is not asked again."""
-
-    def drop(self, name: str) -> None:
-        """Forget the file here alone: its bytes are wrong, and the next who asks fetches it anew. Harmless where it is
-        not here."""
-
-    def remove(self, name: str) -> None:
-        """Forget the file in the storage and here. Harmless where it is in neither."""
 
 
 PIECE: Final = 1 << 20

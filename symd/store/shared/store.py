@@ -23,16 +23,15 @@ from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
-from symd.store.budgets import bytes_of_index, bytes_of_module
+from symd.store.budgets import Evicted, RemoveFile, bytes_of_index, bytes_of_module, chosen, note_evictions
 from symd.store.catalogued import Attempt, Figures, ModuleStore
 from symd.store.connection import Connection
-from symd.store.eviction import Evicted, RemoveFile, chosen, note_evictions
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sha256_of, sweep
-from symd.store.shared.advisory_locks import BUILDING, STORING, AdvisoryLocks, HeldLock
+from symd.store.shared.cached_files import CachedFiles
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.housekeeping import SharedHousekeeping, SharedWritability
-from symd.store.shared.object_storage import FileCache, is_of_module
-from symd.store.shared.postgresql import PostgresDatabase
+from symd.store.shared.object_storage import is_of_module
+from symd.store.shared.postgresql import BUILDING, STORING, AdvisoryLocks, HeldLock, PostgresDatabase
 
 log = logging.getLogger("symd.store")
 
@@ -40,7 +39,7 @@ _PAGE: Final = 100
 
 
 def remove_unwanted(
-    catalogue: PostgresCatalogue, files: FileCache, locks: AdvisoryLocks, stop: Callable[[], bool] = lambda: False
+    catalogue: PostgresCatalogue, files: CachedFiles, locks: AdvisoryLocks, stop: Callable[[], bool] = lambda: False
 ) -> int:
     """Remove them, here and in the storage, until there are none or ``stop`` says so; how many went. Whoever adds the
     same module holds its lock meanwhile or finds nothing: the row that comes with an object takes its name out of the
@@ -62,7 +61,7 @@ def remove_unwanted(
 
 
 def _remove_unwanted(
-    catalogue: PostgresCatalogue, files: FileCache, locks: AdvisoryLocks, name: str, digest: Digest
+    catalogue: PostgresCatalogue, files: CachedFiles, locks: AdvisoryLocks, name: str, digest: Digest
 ) -> bool:
     with locks.hold(STORING, digest):
         if not catalogue.is_unwanted(name):
@@ -104,7 +103,7 @@ class SharedStore(ModuleStore):
     def __init__(
         self,
         server: PostgresDatabase,
-        files: FileCache,
+        files: CachedFiles,
         incoming: Path,
         limits: Limits | None = None,
         *,

@@ -15,7 +15,7 @@ What a child's death means is told by an ``ExitStatus`` and by nothing else: the
 the exit status. Memory is special. A child that is refused memory may say so (Python's MemoryError, a ``MEMORY``
 frame), and the ending then names that limit; most programs abort instead, and of those only the signal is known.
 
-How to run one: ``run.run`` starts a program once, and returns its answer with its ending; ``tool.run_tool`` does the
+How to run one: ``run.run`` starts a program once, and returns its answer with its ending; ``run.run_tool`` does the
 same in an empty folder and turns a bad ending into ``ToolFailed`` or ``ToolCrashed``; ``pool.Pool`` keeps processes
 warm that call one Python function again and again. All three share ``process`` (start, limits, kill), and ``frames``. A
 user's own programs have no limits but the user's (``foreground``, ``Dialogue``), nor has the process that starts

@@ -12,8 +12,7 @@ import pytest
 
 from symd import errors
 from symd.capture.drivers import Confinement, grab, runner, survey
-from symd.capture.drivers.apis import APIS, Api, DriverRequest
-from symd.capture.drivers.loader import Loader
+from symd.capture.drivers.apis import APIS, Api, DriverRequest, Loader
 from symd.config import Limits
 from symd.model.grabs import GrabRequest
 from tests.capture.drivers.conftest import SPIRV

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from symd.capture.drivers.loader import DriverDevice
+from symd.capture.drivers.apis import DriverDevice
 from symd.capture.drivers.opencl import naming_source
 
 INTEL = DriverDevice("Intel(R) OpenCL HD Graphics 22.43.24595", "dg2", ())

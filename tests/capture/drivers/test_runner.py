@@ -16,7 +16,7 @@ import pytest
 
 from symd import errors
 from symd.capture.drivers import grab, runner
-from symd.capture.drivers.loader import MAX_LOG, bounded
+from symd.capture.drivers.apis import MAX_LOG, bounded
 from symd.config import Limits
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.waiting import waited_for

@@ -29,7 +29,7 @@ from symd.rpc.wire.breakpoints import (
     from_breakpoint,
     to_breakpoint,
 )
-from symd.rpc.wire.names import from_request
+from symd.rpc.wire.modules import from_names_request
 from symd.rpc.wire.watches import (
     LOCATIONS_TEXT,
     EventReader,
@@ -142,12 +142,12 @@ def test_a_refusal_of_a_later_version_is_refused() -> None:
 @pytest.mark.parametrize("fields", [{"match": 9}, {"kinds": [0]}, {"kinds": [9]}])
 def test_ways_to_match_that_there_are_not_are_refused(fields: dict[str, object]) -> None:
     with pytest.raises(BadQuery):
-        from_request(name_service_pb2.FindNamesRequest(module=NAME, pattern="a", **fields))  # type: ignore[arg-type] # likewise
+        from_names_request(name_service_pb2.FindNamesRequest(module=NAME, pattern="a", **fields))  # type: ignore[arg-type] # likewise
 
 
 def test_no_match_is_an_exact_one() -> None:
     request = name_service_pb2.FindNamesRequest(module=NAME, pattern="a", code_object="")
-    assert from_request(request) == ("0" * 64, NameQuery("a", Match.EXACT), "")
+    assert from_names_request(request) == ("0" * 64, NameQuery("a", Match.EXACT), "")
 
 
 @pytest.mark.parametrize(("letter", "size"), [("p", 1), ("\u4e00", 3)])

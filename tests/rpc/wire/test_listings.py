@@ -20,7 +20,7 @@ from symd.model.addresses import (
 from symd.model.answers import Answers
 from symd.model.line_tables import Around, LineLevel, Listing, ListingPart
 from symd.model.sources import SourceText, TextOrigin
-from symd.rpc.wire import line_tables, listings, sources
+from symd.rpc.wire import line_tables, listings
 from symd.v1 import listing_service_pb2 as pb
 from symd.v1.line_table_pb2 import SectionRange as pb_range
 from symd.v1.query_pb2 import Query
@@ -79,7 +79,7 @@ def test_long_texts_are_cut_by_their_bytes(letter, size):
 def test_a_small_answer_is_one_message():
     (chunk,) = sent(listings.to_chunks(listing(3)))
     assert (chunk.header.instruction_count, chunk.rows.answers.count) == (3, 3)
-    (chunk,) = sent(sources.to_chunks(SourceText("a.cl", "text", TextOrigin.MODULE)))
+    (chunk,) = sent(listings.to_source_chunks(SourceText("a.cl", "text", TextOrigin.MODULE)))
     assert (chunk.source.file, chunk.chunk) == ("a.cl", b"text")
 
 
@@ -90,9 +90,9 @@ def test_a_header_in_a_message_of_its_own_is_read():
     (back,) = listings.from_chunks([pb.GetListingResponse(header=chunk.header), pb.GetListingResponse(rows=chunk.rows)])
     same(back, given)
     text = SourceText("a.cl", "text", TextOrigin.MODULE)
-    (chunk,) = sent(sources.to_chunks(text))
+    (chunk,) = sent(listings.to_source_chunks(text))
     parts = [pb.ReadSourcesResponse(source=chunk.source), pb.ReadSourcesResponse(chunk=chunk.chunk)]
-    assert list(sources.from_chunks(parts)) == [text]
+    assert list(listings.from_source_chunks(parts)) == [text]
 
 
 def test_several_come_back_in_order_with_what_has_no_instructions():
@@ -163,10 +163,10 @@ def test_source_texts_come_back():
         SourceText("empty.cl", "", TextOrigin.MODULE),
         SourceText("none.cl", md5=b"1" * 16, problem="nobody has it"),
     ]
-    chunks = [chunk for each in given for chunk in sources.to_chunks(each)]
+    chunks = [chunk for each in given for chunk in listings.to_source_chunks(each)]
     assert max(chunk.ByteSize() for chunk in chunks) < 2_000_000
-    assert list(sources.from_chunks(sent(chunks))) == given
-    assert not [*sources.from_chunks([])]
+    assert list(listings.from_source_chunks(sent(chunks))) == given
+    assert not [*listings.from_source_chunks([])]
 
 
 def test_origins_have_the_numbers_of_the_wire():

@@ -125,8 +125,8 @@ def test_nobody_gets_in_without_the_secret_part(daemon: Web, shade, tmp_path: Pa
 
 
 def test_the_real_client_shows_a_token_by_its_file_of_headers(tmp_path: Path, shade) -> None:
-    from symd.model.rights import parse_rights  # noqa: PLC0415
     from symd.server.access_file import new_token, token_line  # noqa: PLC0415
+    from symd.server.config import parse_rights  # noqa: PLC0415
 
     token = new_token()
     access = tmp_path / "access"

@@ -1,4 +1,4 @@
-"""A ``FileCache`` of a few lines, with its files in one folder: what the tests of the catalogue need of an object storage."""
+"""A stand-in for ``CachedFiles`` of a few lines, with its files in one folder: what the tests of the catalogue need of an object storage."""
 
 from __future__ import annotations
 

@@ -42,10 +42,9 @@ from symd.store import context_log, rows
 from symd.store.event_batch import BatchChanges, EventBatch, EventRows
 from symd.store.module_log import append_to_log
 from symd.store.shared import postgresql, shared_urls
-from symd.store.shared.advisory_locks import BUILDING, AdvisoryLocks
 from symd.store.shared.catalogue import MIGRATIONS, PostgresCatalogue
 from symd.store.shared.housekeeping import PERIOD, SharedWritability
-from symd.store.shared.postgresql import PostgresConnection, PostgresDatabase, PostgresResult
+from symd.store.shared.postgresql import BUILDING, AdvisoryLocks, PostgresConnection, PostgresDatabase, PostgresResult
 from symd.store.shared.store import SharedStore, index_object, module_object
 from tests.store.shared.plain_files import PlainFiles
 from tests.store.shared.postgresql_server import PostgresServer, running

@@ -14,8 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 from symd.system.process.process import ProcessLimits
+from symd.system.process.run import run_tool
 from symd.system.process.starter import Starter
-from symd.system.process.tool import run_tool
 
 LIMITS = ProcessLimits(seconds=600, memory=8 << 20, answer=1 << 16, cpu_seconds=50, file_size=1 << 16, open_files=16)
 """Less memory than the interpreter takes which starts the child."""

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from symd.system.temporary_folders import child_folder, sweep
+from symd.system.private_files import child_folder, sweep
 
 HOLDER = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from symd.system.temporary_folders import child_folder
+from symd.system.private_files import child_folder
 with child_folder("driver") as folder:
     (folder / "input").write_text("x")
     print(folder, flush=True)

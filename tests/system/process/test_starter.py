@@ -19,9 +19,8 @@ import pytest
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolFailed
 from symd.system.process import confinement
 from symd.system.process.process import ProcessLimits
-from symd.system.process.run import Ended
+from symd.system.process.run import Ended, run_tool
 from symd.system.process.starter import _SCRIPT, Starter
-from symd.system.process.tool import run_tool
 from tests.daemon.processes import children
 
 LIMITS = ProcessLimits(seconds=60, memory=1 << 30, answer=1 << 20, cpu_seconds=30, file_size=1 << 20, written=1 << 20)

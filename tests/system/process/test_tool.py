@@ -10,7 +10,7 @@ import pytest
 
 from symd import errors
 from symd.system.process.process import ProcessLimits
-from symd.system.process.tool import run_tool, tool_error
+from symd.system.process.run import run_tool, tool_error
 
 PROCESS_LIMITS = ProcessLimits(seconds=60.0, memory=1 << 30, answer=1 << 20)
 

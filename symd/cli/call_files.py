@@ -1,0 +1,257 @@
+"""The files of a call: what each is by its first bytes, which call is for it, and verbs that take files in any order,
+with their options or without."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
+from types import ModuleType
+
+import click
+
+from symd.errors import SymdError
+from symd.formats.containers import identify
+
+_HEAD = 1 << 26
+"""Bytes of a file from which it is known for a profile."""
+_TABLE = b"PAR1"
+"""What Parquet files begin with."""
+
+
+def typed_words(context: click.Context) -> Sequence[str]:
+    """The words behind symd."""
+    words = context.find_root().obj
+    return words if isinstance(words, tuple) else ()
+
+
+def call_text(words: Sequence[str]) -> str:
+    """A call as it is typed."""
+    return f"symd {shlex.join(words)}"
+
+
+def call_with(more: Sequence[str]) -> str:
+    """The call under way, with ``more`` words behind its verb."""
+    verb, *rest = typed_words(click.get_current_context()) or ("",)
+    return call_text([verb, *more, *rest])
+
+
+def file_head(path: str) -> bytes:
+    """The bytes of a file from which it is known for a profile or a module; b"" where it cannot be read."""
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load
+            return stream.read(_HEAD)
+    except OSError:
+        return b""
+
+
+def _profiles() -> ModuleType:
+    from symd import profiles  # noqa: PLC0415 - 60 to 110 ms: a call that is wrong
+
+    return profiles
+
+
+def profile_format(head: bytes) -> str | None:
+    """The format of what begins so, where it is a profile and no module."""
+    try:
+        found = _profiles().identify_file(head)
+    except SymdError:
+        return None
+    return None if found is None else found.NAME
+
+
+def profile_kind(path: str) -> str | None:
+    """The format of a file that is a profile and no module."""
+    return profile_format(file_head(path))
+
+
+def file_kind(path: str) -> str:
+    """What a file is by its first bytes: "profile", "module", "core" (a module, too), "table" or "text"; "" where it is
+    nothing of these, or cannot be read."""
+    head = file_head(path)
+    if profile_format(head) is not None:
+        return "profile"
+    with suppress(SymdError):
+        found = identify(head)
+        if found is not None:
+            return "core" if found.NAME.endswith("-core") else "module"
+    if head.startswith(_TABLE):
+        return "table"
+    return "text" if head and b"\0" not in head else ""
+
+
+def standard_input_file() -> str:
+    """The path of the regular file that standard input is, from the working directory; "" where it is something
+    else."""
+    with suppress(OSError, ValueError):
+        path = os.readlink(f"/proc/self/fd/{sys.stdin.fileno()}")  # noqa: PTH115 - pathlib is slow to load
+        return os.path.relpath(path) if os.path.isfile(path) else ""  # noqa: PTH113 - as above
+    return ""
+
+
+def calls_for(file: str, queries: Sequence[str] = ()) -> list[list[str]]:
+    """The calls that are for a file by what it is, ``queries`` being typed behind it; none where that is not known."""
+    kind = file_kind(file)
+    if kind == "module":
+        return [["info", file], ["symbolize", file, *(queries or ["ADDRESS"])]]
+    call = {
+        "profile": ["hot", "-m", "FILE", file],
+        "core": ["core", file],
+        "table": ["batch", "-m", "FILE", file, "OUT.parquet"],
+        "text": ["annotate", "-m", "FILE", file],
+    }.get(kind)
+    return [call] if call else []
+
+
+def files_among(words: Sequence[str]) -> list[str]:
+    """The words that name files, or what follows "=" in them."""
+    values = [part for word in words for part in (word.split("=", 1) if word.startswith("-") else [word])]
+    return [each for each in values if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
+
+
+def profile_among(words: Sequence[str]) -> tuple[list[str], str, str]:
+    """The files among some words, the profile among these ("" for none), and another one, which may be its module."""
+    files = files_among(words)
+    profile = next((each for each in files if profile_kind(each) is not None), "")
+    return files, profile, next((each for each in files if each != profile), "FILE")
+
+
+def needs_module(words: Sequence[str]) -> bool:
+    """Whether a call about a profile's hottest places names no module, and the profile has no lines of its own."""
+    if any(word.startswith(("-m", "--module", "--server", "--by=stall")) for word in words):
+        return False
+    if ("--by", "stall") in pairwise(words):
+        return False
+    files, profile, _ = profile_among(words)
+    if not profile:
+        return True
+    if any(file_kind(each) == "module" for each in files if each != profile):
+        return False
+    with suppress(SymdError):
+        read = _profiles().samples(file_head(profile), _profiles().Options())
+        leaves = {sample.stack[0] for sample in read.samples if sample.stack}
+        return not any(frame.line for each in leaves for frame in read.addresses[each].frames[:1])
+    return True
+
+
+def hottest_lines(module: str, profile: str) -> str:
+    """The call that prints a profile's hottest lines, and that it does."""
+    return f"{call_text(['hot', '-m', module, profile])} prints its hottest lines"
+
+
+def profile_for_a_module(path: str) -> str:
+    """What to type where ``path``, which was given as a module, is a profile; "" where it is none."""
+    kind, shown = profile_kind(path), shlex.quote(path)
+    if kind is None:
+        return ""
+    return (
+        f"it is a profile ({kind}): {hottest_lines('MODULE', path)},"
+        f" symd view MODULE --profile {shown} shows the code,"
+        f" symd profile -m MODULE {shown} OUT writes it with source lines"
+    )
+
+
+def instead_of_a_query(file: str, words: Sequence[str]) -> str:
+    """What to type where one of the words for places in FILE is a file: a profile, or else a log; "" elsewhere."""
+    meant = next(iter(files_among(words)), None)
+    if meant is None:
+        return ""
+    if (kind := profile_kind(meant)) is not None:
+        out = "-" if kind == "folded" else "OUT"
+        return (
+            f"it is a profile: {hottest_lines(file, meant)},"
+            f" {call_text(['profile', '-m', file, meant, out])} writes it with source lines"
+        )
+    return f"it is a file; if it is a log, {call_text(['annotate', '-m', file, meant])} adds source lines to it"
+
+
+class _Word(str):
+    """A word of a call, which is another object than the same word elsewhere in it."""
+
+    __slots__ = ()
+
+
+class _FilesInAnyOrder(click.Command):
+    """A verb that puts an option in front of some of the files that come without one."""
+
+    option = "-m"
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Called by click with the words behind the verb."""
+        if ctx.resilient_parsing:  # a shell completes the call, as it stands
+            return super().parse_args(ctx, args)
+        words = [_Word(each) for each in args]
+        moved = {id(each) for each in self._moved(self._without_option(ctx, words))}
+        return super().parse_args(
+            ctx, [str(part) for each in words for part in ((self.option, each) if id(each) in moved else (each,))]
+        )
+
+    def _without_option(self, context: click.Context, words: list[_Word]) -> list[_Word]:
+        """The words that are arguments; none where the call has the option, or is wrong in another way."""
+        try:
+            found, left, _ = self.make_parser(context).parse_args(list(words))
+        except click.UsageError:
+            return []
+        if any(found.get(str(each.name)) for each in self.params if self.option in each.opts):
+            return []
+        arguments = [found.get(str(each.name)) for each in self.params if isinstance(each, click.Argument)]
+        values = {
+            id(each)
+            for value in (*arguments, left)
+            for each in (value if isinstance(value, (tuple, list)) else [value])
+        }
+        return [each for each in words if id(each) in values]
+
+    def _moved(self, words: Sequence[_Word]) -> Sequence[_Word]:
+        """Return the arguments that the option is put in front of."""
+        kinds = _kinds(words)
+        about = any(self._is_about(word, kind) for word, kind in zip(words, kinds, strict=True))
+        return [word for word, kind in zip(words, kinds, strict=True) if kind == "module"] if about else []
+
+    def _is_about(self, word: str, kind: str) -> bool:
+        """Whether a word is what the verb is about, beside which modules are given."""
+        raise NotImplementedError
+
+
+class ProfileAndModules(_FilesInAnyOrder):
+    """A verb about a profile: modules go after -m."""
+
+    def _is_about(self, word: str, kind: str) -> bool:
+        return word == "-" or kind == "profile"
+
+
+class CoreAndModules(_FilesInAnyOrder):
+    """A verb about a core dump: modules go after -m."""
+
+    def _is_about(self, word: str, kind: str) -> bool:
+        return word == "-" or kind == "core"
+
+
+class LogAndModules(_FilesInAnyOrder):
+    """A verb about a text: modules go after -m."""
+
+    def _is_about(self, word: str, kind: str) -> bool:
+        return word == "-" or kind == "text"
+
+
+class ModuleAndProfile(_FilesInAnyOrder):
+    """A verb about a module: the profile to show on it goes after --profile."""
+
+    option = "--profile"
+
+    def _moved(self, words: Sequence[_Word]) -> Sequence[_Word]:
+        kinds = _kinds(words)
+        shown = [word for word, kind in zip(words, kinds, strict=True) if kind == "profile"]
+        return shown if len(shown) == 1 and not {"module", "core"}.isdisjoint(kinds) else []
+
+
+def _kinds(words: Sequence[str]) -> list[str]:
+    """What the words are, by the bytes of the files that they name; "" for what is neither. No file is read where only
+    one of the words is a file or standard input: it is where it belongs."""
+    files = [os.path.isfile(each) for each in words]  # noqa: PTH113 - pathlib is slow to load
+    if sum(files) + words.count("-") < 2:
+        return [""] * len(words)
+    return [file_kind(word) if is_file else "" for word, is_file in zip(words, files, strict=True)]
