@@ -323,8 +323,8 @@ class Symbolizer(Protocol):
         ...
 
     def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
-        """The texts of source files, named as frames name them, in order (``symd.query.source_text``). The engine knows
-        what modules carry; a daemon looks on its disk too, where it was allowed to."""
+        """The texts of source files, named as frames name them, in order (``symd.query.source_files``). The engine
+        knows what modules carry; a daemon looks on its disk too, where it was allowed to."""
         ...
 
 

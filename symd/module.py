@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from symd.api import Symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.engine.files import working
 from symd.engine.files.added_module import add_bytes
-from symd.engine.files.file_notices import working
 from symd.engine.files.input import check_no_module_name, read_input
 from symd.engine.files.listing_sources import with_python_names
 from symd.engine.files.module import add_with_debug, joined_with, kernel_names, open_symbolizer
@@ -57,7 +57,7 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.model.variables import InScope
-from symd.query.source_text import Allowed
+from symd.query.source_files import Allowed
 from symd.store.budgets import check_size
 
 if TYPE_CHECKING:

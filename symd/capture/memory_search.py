@@ -15,9 +15,8 @@ from symd.capture.process import MemoryMapping, RunningProcess
 from symd.config import Limits
 from symd.errors import SymdError
 from symd.formats import containers, elf
-from symd.formats.containers import UnpackedModule
+from symd.formats.containers import UnpackedModule, compressed_bundle
 from symd.formats.containers.intel import igc_debug
-from symd.formats.containers.llvm import compressed_bundle
 from symd.formats.containers.nvidia import fatbin
 from symd.formats.elf.constants import EM_AMDGPU, EM_CUDA, EM_INTEL182, EM_INTELGT, EM_NONE, ET_CORE
 

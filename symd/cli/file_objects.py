@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from symd.config import Limits
 from symd.debuginfo import reading
-from symd.engine.files import gc_frozen
-from symd.engine.files.file_notices import hints_name, working
+from symd.engine.files import gc_frozen, hints_name, working
 from symd.engine.files.input import called, check_no_module_name
 from symd.engine.files.opened_file import is_large, is_long, mapped_file, whole_file
 from symd.errors import SymdError

@@ -16,8 +16,7 @@ from symd.model.answers import Answers, Frame
 from symd.model.line_tables import Listing
 from symd.model.sources import SourceText, TextOrigin
 from symd.profiles.samples import Value
-from symd.query.paths import base_name
-from symd.query.source_text import NOWHERE_ALLOWED
+from symd.query.source_files import NOWHERE_ALLOWED, base_name
 
 Lines = Iterator[tuple[str, str]]
 """(style, line) in order; styles are keys of STYLES."""

@@ -12,8 +12,7 @@ from symd.cli.answer_lines import AnswerLines, names_nothing
 from symd.cli.call_files import standard_input_file
 from symd.cli.output import MISUSED, NO
 from symd.cli.question_lines import Lines, addresses_in, line_text
-from symd.engine.files import gc_paused
-from symd.engine.files.file_notices import WHERE_CUT_OFF
+from symd.engine.files import WHERE_CUT_OFF, gc_paused
 from symd.errors import BadQuery
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, Query, as_hexadecimal, has_decimal, parse_query
 from symd.model.answers import Answer, Answers, Reason

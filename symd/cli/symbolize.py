@@ -30,8 +30,7 @@ from symd.cli.question_lines import arriving_pieces
 from symd.cli.session import AskedKernels, Session
 from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
-from symd.engine.files import gc_frozen
-from symd.engine.files.file_notices import hints_name
+from symd.engine.files import gc_frozen, hints_name
 from symd.engine.files.input import module_digest
 from symd.engine.files.opened_file import LocalModule
 from symd.errors import BadQuery

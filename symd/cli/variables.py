@@ -17,7 +17,7 @@ from symd.cli.call_files import instead_of_a_query
 from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, shown_anyway
 from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
-from symd.engine.files.file_notices import hints_name
+from symd.engine.files import hints_name
 from symd.engine.files.module import open_module
 from symd.errors import BadQuery
 from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset, parse_query

@@ -15,8 +15,8 @@ from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits
 from symd.debuginfo import reading
 from symd.debuginfo.verify import Difference, VerifyReport, verify
+from symd.engine.files import working
 from symd.engine.files.companion_files import with_debug_file, with_dwo_files, with_kernel_packs
-from symd.engine.files.file_notices import working
 from symd.engine.files.input import read_input
 from symd.errors import ObjectNotFound, SymdError
 from symd.formats import containers

@@ -38,7 +38,7 @@ from symd.errors import NoDebugData
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule, SourceText
 from symd.model.texts import counted, file_label, plural
-from symd.query.source_text import Allowed, completed
+from symd.query.source_files import Allowed, completed
 from symd.server.http.colouring import ColouredApart, Rows
 from symd.server.http.report import answers_of, kernels_of, report
 from symd.server.http.routes.page import PROFILE, NamedProfile

@@ -110,7 +110,7 @@ from symd.query.breakpoints import locate
 from symd.query.code_spans import CodeFinder, check_ranged, ranged, spans
 from symd.query.line_tables import Disassemble, Disassembled, lines, listings, of_part, ptx_within, stored_tables
 from symd.query.names import find_names
-from symd.query.source_text import with_named
+from symd.query.source_files import with_named
 from symd.query.symbolize import QueryBudget, symbolize, symbolize_column, symbolize_one
 from symd.store import ModuleStore, Upload
 from symd.store.catalogued import OLDEST

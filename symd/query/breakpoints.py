@@ -34,7 +34,7 @@ from symd.model.waiting import check_wanted
 from symd.query.code_places import CodePlaces, has_doubted_line
 from symd.query.function_names import starts_of_each, suggestions
 from symd.query.names import LONGEST, find_names
-from symd.query.paths import Remapping, base_name, matching
+from symd.query.source_files import Remapping, base_name, matching
 from symd.query.symbolize import QueryBudget
 
 

@@ -18,7 +18,7 @@ from symd.model.breakpoints import BreakpointLocation
 from symd.model.columns import I64, U64
 from symd.model.debug_info import RowFlag
 from symd.model.sources import PathRule
-from symd.query.paths import Remapping
+from symd.query.source_files import Remapping
 
 
 @dataclass(frozen=True, slots=True)

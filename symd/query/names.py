@@ -22,7 +22,7 @@ from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.model.waiting import check_wanted
 from symd.query.function_names import Compared, in_small_letters
 from symd.query.function_spellings import plain, spellings, stands_in_no_name, taken_apart
-from symd.query.paths import ends_with, normal
+from symd.query.source_files import ends_with, normal
 
 LONGEST = 1000
 """Characters of a pattern."""

@@ -15,7 +15,7 @@ from symd.api import Host
 from symd.errors import Unavailable
 from symd.model.sources import PathRule, SourceText
 from symd.query.disasm import DISASSEMBLERS
-from symd.query.source_text import Allowed, completed
+from symd.query.source_files import Allowed, completed
 from symd.rpc.wire.location_tables import NamedTables
 from symd.server.config import Config
 from symd.server.messages import BytesInFlight

@@ -144,7 +144,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 def read_below(root: str, path: str, largest: int) -> bytes | None:
     """The bytes of the regular file ``path``, which must begin with ``root``; None where there is none, it cannot be
     read, it is larger than ``largest`` bytes, or links lead out of ``root``. Hidden files and folders below ``root``,
-    such as ``.env`` and ``.git``, hold no sources (``query.source_text.places``).
+    such as ``.env`` and ``.git``, hold no sources (``query.source_files.places``).
 
     Links are resolved first; then the way from the root is walked without following any, so that one that is put there
     meanwhile leads nowhere.

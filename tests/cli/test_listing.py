@@ -16,7 +16,7 @@ from symd.errors import ToolMissing
 from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.line_tables import Listing, ListingPart
 from symd.model.sources import SourceText, TextOrigin
-from symd.query.source_text import completed
+from symd.query.source_files import completed
 from symd.system.symlinks import read_below
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer

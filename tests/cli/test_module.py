@@ -8,7 +8,7 @@ import pytest
 
 from symd.config import Limits
 from symd.formats.budget import Budget
-from symd.formats.containers.llvm.offload_bundle import entries
+from symd.formats.containers.offload_bundle import entries
 from tests.cli.conftest import ROOT, Run
 
 BIN = ROOT / "samples" / "amdgpu" / "bin"

@@ -8,8 +8,8 @@ from threading import Event
 
 import pytest
 
-from symd.engine.files import file_notices
-from symd.engine.files.file_notices import working
+from symd.engine import files
+from symd.engine.files import working
 from tests.cli.conftest import ROOT, Run
 
 
@@ -74,13 +74,13 @@ def test_what_is_no_terminal_or_a_dumb_one_gets_nothing(kind, monkeypatch: pytes
 def test_a_verb_says_what_it_reads(line: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = ROOT / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.dbg"
     terminal, told = Terminal(), []
-    tell = file_notices._tell
+    tell = files._tell
 
     def waited_for(what, out, after, done) -> None:
         told.append(what)
         tell(what, out, after, done)
 
-    monkeypatch.setattr(file_notices, "_tell", waited_for)
+    monkeypatch.setattr(files, "_tell", waited_for)
     monkeypatch.setattr(sys, "stderr", terminal)
     outcome = run(*line.replace("FILE", str(sample)).split())
     assert outcome.code == 0

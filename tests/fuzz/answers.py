@@ -32,7 +32,7 @@ from symd.model.names import Match, NameQuery
 from symd.query.breakpoints import locate
 from symd.query.line_tables import lines, ptx_tables
 from symd.query.names import find_names
-from symd.query.source_text import from_module
+from symd.query.source_files import from_module
 from symd.query.symbolize import symbolize
 from tests.builders.index_file import with_fitting_checksums
 from tests.core.uncompiled import uncompiled

@@ -44,7 +44,7 @@ from symd.model.code import CodeObject, DebugScheme, RelocationScheme, Section, 
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import ObjectPath
 from symd.query.line_tables import ptx_table
-from symd.query.source_text import from_module
+from symd.query.source_files import from_module
 from tests.core.plain_values import plain
 from tests.core.uncompiled import uncompiled, without_compiled_core
 from tests.debuginfo.folded_one_by_one import judged

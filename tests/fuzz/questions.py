@@ -35,7 +35,7 @@ from symd.model.variables import Visible
 from symd.query.breakpoints import locate
 from symd.query.line_tables import lines, ptx_table
 from symd.query.names import find_names
-from symd.query.source_text import from_module
+from symd.query.source_files import from_module
 from symd.query.symbolize import symbolize, symbolize_column
 from tests.query.asked import symbolize_one, variables, visible_in
 

@@ -15,7 +15,7 @@ import pytest
 from symd.debuginfo.verify import verify
 from symd.errors import SymdError
 from symd.formats import containers, elf
-from symd.query.source_text import from_module
+from symd.query.source_files import from_module
 from tests.hostile.test_addresses import ask_everything
 
 SAMPLES = Path(__file__).parents[2] / "samples"

@@ -60,7 +60,7 @@ NEVER = (
         "symd.query.rust_names",
         "symd.query.names",
     ),
-    *("symd.query.line_tables", "symd.query.variables", "symd.query.source_text", "symd.query.breakpoints"),
+    *("symd.query.line_tables", "symd.query.variables", "symd.query.source_files", "symd.query.breakpoints"),
     *(
         "symd.model.arguments",
         "symd.model.breakpoints",

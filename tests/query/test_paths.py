@@ -7,7 +7,7 @@ import pytest
 from symd.errors import BadQuery
 from symd.model.sources import PathRule, parse_rule
 from symd.model.waiting import waited_for
-from symd.query.paths import matching, normal, remapped
+from symd.query.source_files import matching, normal, remapped
 
 PATHS = ["/src/a/vadd.cl", "/src/b/vadd.cl", "/src/b/./x/../reduce.cl", "kernels/blur.cl", "C:\\work\\Tone.cl"]
 
@@ -88,7 +88,7 @@ def test_what_a_rule_says_is_worked_out_once_for_all_paths(monkeypatch):
         seen.append(path)
         return normal(path)
 
-    monkeypatch.setattr("symd.query.paths.normal", counted)
+    monkeypatch.setattr("symd.query.source_files.normal", counted)
     rules = [PathRule(f"/elsewhere/{number}", "/x") for number in range(10)]
     assert list(matching([f"/src/{number}.c" for number in range(100)], "7.c", rules)) == ["/src/7.c"]
     assert sum(path.startswith("/elsewhere") for path in seen) == len(rules)

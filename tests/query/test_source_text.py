@@ -17,7 +17,7 @@ from symd.errors import ObjectNotFound
 from symd.formats import containers
 from symd.model.code import CodeObject
 from symd.model.sources import PathRule, SourceText, TextOrigin
-from symd.query.source_text import Allowed, completed, from_module, places
+from symd.query.source_files import Allowed, completed, from_module, places
 from tests.query.disasm.objects import SAMPLES
 from tests.tools import output, require
 

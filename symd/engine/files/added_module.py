@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symd.config import Limits
+from symd.engine.files import hints_name, working
 from symd.engine.files.companion_files import with_debug_file, with_dwo_files, with_kernel_packs
-from symd.engine.files.file_notices import hints_name, working
 from symd.engine.files.input import (
     AllowedFiles,
     check_no_module_name,

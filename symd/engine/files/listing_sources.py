@@ -22,9 +22,8 @@ from symd.model.line_tables import WHOLE_MODULE, Listing, ListingPart
 from symd.model.names import NamedItem, NameQuery
 from symd.model.sources import PathRule, SourceText
 from symd.query.demangler import Demangler
-from symd.query.paths import remapped
 from symd.query.python_names import PythonNames
-from symd.query.source_text import Allowed, completed
+from symd.query.source_files import Allowed, completed, remapped
 from symd.system.symlinks import read_below
 
 

@@ -13,8 +13,8 @@ from symd.config import Limits
 from symd.debuginfo import separate_files
 from symd.debuginfo.separate_files import joined
 from symd.engine.engine import Engine
+from symd.engine.files import hints_name
 from symd.engine.files.added_module import OpenModule, add_module, daemon
-from symd.engine.files.file_notices import hints_name
 from symd.engine.files.input import read_input
 from symd.engine.files.listing_sources import allowed_folders, texts_of, texts_on_disk, with_python_names
 from symd.engine.reading.questions import InProcessReader

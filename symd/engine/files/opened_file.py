@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from symd.config import Limits
 from symd.debuginfo import separate_files
-from symd.engine.files import gc_frozen, gc_paused
+from symd.engine.files import gc_frozen, gc_paused, working
 from symd.engine.files.companion_files import (
     debug_files,
     has_split_files,
@@ -23,7 +23,6 @@ from symd.engine.files.companion_files import (
     with_dwo_files,
     with_kernel_packs,
 )
-from symd.engine.files.file_notices import working
 from symd.engine.files.input import COMPRESSED_SUFFIXES, called, read_input
 from symd.errors import SymdError
 from symd.formats import containers, elf

@@ -28,7 +28,7 @@ from symd.model.line_tables import CodeSpan, LineTable
 from symd.model.sources import SourceText
 from symd.model.variables import Visible
 from symd.query.line_tables import chosen, ptx_tables
-from symd.query.source_text import from_module
+from symd.query.source_files import from_module
 from symd.system.messages import refusal
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from symd.config import Limits
 from symd.errors import SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers import ContainerUnpacker, archive, host_elf
+from symd.formats.containers import ContainerUnpacker, archive, compressed_bundle, host_elf
 from symd.formats.containers.file_part import part_of
 from symd.formats.containers.format import Element, LazyMapping, PackedMapping
-from symd.formats.containers.llvm import compressed_bundle
 from symd.formats.containers.nvidia import fatbin
 from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Kernel
 from symd.model.summaries import ObjectSummary, make_kernel_summary

@@ -95,6 +95,16 @@ def _reader(name: str) -> Format:
     return found
 
 
+def read_by(name: str) -> Callable[[Element, Budget], Contents]:
+    """``read`` of a format whose claim many files are asked for, and whose reader is slow to import: it is another
+    module of this package, imported with the first file that it reads."""
+
+    def read(element: Element, budget: Budget) -> Contents:
+        return _reader(name).read(element, budget)
+
+    return read
+
+
 _Item = TypeVar("_Item")
 
 

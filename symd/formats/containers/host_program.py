@@ -14,7 +14,7 @@ from typing import Any, cast
 from symd.errors import SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers import images_in_data
+from symd.formats.containers import compressed_bundle, images_in_data, offload_bundle, sycl_images
 from symd.formats.containers.amd import amdgpu_core, kpack
 from symd.formats.containers.amd.kpack import KpackReference
 from symd.formats.containers.file_part import FilePart, forget
@@ -31,7 +31,6 @@ from symd.formats.containers.host_elf import (
     is_device_section,
 )
 from symd.formats.containers.images_in_data import elements_in
-from symd.formats.containers.llvm import compressed_bundle, offload_bundle, sycl_images
 from symd.formats.containers.nvidia import fatbin
 from symd.formats.elf.constants import ET_CORE, ET_REL, SHF_ALLOC, SHF_COMPRESSED, SHT_PROGBITS
 from symd.model.code import Section

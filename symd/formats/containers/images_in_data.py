@@ -34,9 +34,9 @@ from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.file_part import FilePart
 from symd.formats.containers.format import Element
-from symd.formats.containers.llvm.sycl_images import loaded_words
 from symd.formats.containers.nvidia import fatbin
 from symd.formats.containers.recognized import is_ptx
+from symd.formats.containers.sycl_images import loaded_words
 from symd.formats.elf import Elf
 from symd.formats.elf.constants import (
     ELFDATA2LSB,

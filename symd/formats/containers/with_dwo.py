@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from symd.errors import Malformed
 from symd.formats import elf
 from symd.formats.budget import Budget
+from symd.formats.containers import spirv
 from symd.formats.containers.format import Contents, Element
 from symd.formats.elf.constants import SHT_NULL
 from symd.model.code import CodeKind, CodeObject, Section
@@ -69,9 +70,7 @@ def with_files(code: CodeObject, files: Sequence[bytes], budget: Budget) -> Code
     """The code object with the sections of these files behind its own; of a SPIR-V module, with the first file. Raises
     Malformed, LimitExceeded; of SPIR-V also HashMismatch, NoDebugData."""
     if code.kind is CodeKind.SPIRV and files:
-        from symd.formats.spirv.module import with_debug  # noqa: PLC0415 - 4 ms: the grammar's tables are slow to import
-
-        return with_debug(code, files[0])
+        return spirv.with_debug(code, files[0])
     sections = [*code.sections]
     for file in files:
         sections += [each.changed(index=len(sections) + at) for at, each in enumerate(_split(file, budget))]

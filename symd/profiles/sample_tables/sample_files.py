@@ -13,6 +13,7 @@ from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from symd.api import Symbolizer
@@ -118,14 +119,18 @@ class SampleModules:
         return "://" in (self.store or "")
 
 
+def _parquet_files() -> ModuleType:
+    from symd.profiles.sample_tables import parquet_files  # noqa: PLC0415 - 58 ms: Arrow is an extra, and slow to import
+
+    return parquet_files
+
+
 @contextmanager
 def open_tables(source: SampleModules, names: TableNames) -> Iterator[SampleTables]:
     """Tables of samples answered from these modules."""
-    from symd.profiles.sample_tables.tables import SampleTables  # noqa: PLC0415 - 46 ms: Arrow is an extra, and slow to import
-
     with _open_symbolizer(source) as symbolizer:
         named = [named_module(text, symbolizer, source.server, source.limits) for text in source.modules]
-        yield SampleTables(symbolizer, named, names)
+        yield _parquet_files().SampleTables(symbolizer, named, names)
 
 
 @contextmanager
@@ -210,8 +215,6 @@ def answer_file(
     form ``locations`` the file of that name gets what the numbers of locations stand for (by default
     ``locations_path``). ``progress`` is called with the rows that are done, and all. Raises InvalidInput and Malformed
     for the samples, StoreUnavailable where a file cannot be written, and what the symbolizer raises."""
-    from symd.profiles.sample_tables.parquet_files import SampleFile, write_answers  # noqa: PLC0415 - 58 ms: Arrow is slow to import
-
     for each in (samples, target):
         if "://" in os.fspath(each):
             hint = "copy what is elsewhere to this machine first, and the answers back"
@@ -223,11 +226,14 @@ def answer_file(
         raise InvalidInput(
             "samples and locations are two files", where=str(target), hint="give the locations another name"
         )
-    with SampleFile(Path(samples), tables.names) as file:
+    parquet = _parquet_files()
+    with parquet.SampleFile(Path(samples), tables.names) as file:
         tables.schema(file.schema, form)  # what is wrong with its columns is said before anything is written
         with replacing(*paths, hint=hint) as temporaries:
             try:
-                write_answers(file, tables, form, temporaries[-1], temporaries[0] if len(paths) > 1 else None, progress)
+                parquet.write_answers(
+                    file, tables, form, temporaries[-1], temporaries[0] if len(paths) > 1 else None, progress
+                )
             except OSError as error:
                 reason = os_error_text(error)
                 raise StoreUnavailable(f"cannot write the file: {reason}", where=str(target), hint=_HINT) from error

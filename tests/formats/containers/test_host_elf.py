@@ -11,9 +11,8 @@ import pytest
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from symd.formats.budget import Budget
-from symd.formats.containers import ContainerUnpacker, host_elf, host_program
+from symd.formats.containers import ContainerUnpacker, compressed_bundle, host_elf, host_program, offload_bundle
 from symd.formats.containers.file_part import FilePart
-from symd.formats.containers.llvm import compressed_bundle, offload_bundle
 from tests import tools
 from tests.builders.elf import Section, build_elf
 from tests.formats.containers.amd import objects as amd

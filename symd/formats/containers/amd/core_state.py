@@ -17,7 +17,8 @@ from typing import NamedTuple, Protocol
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.amd.amdgpu_core import state_note
+from symd.formats.containers.amd.amdgpu_core import claims, state_note
+from symd.formats.containers.format import Contents, Element
 from symd.formats.elf import FILE_HEADER_64, PROGRAM_HEADER_64, ElfSegment
 from symd.formats.elf.constants import (
     DT_STRTAB,
@@ -27,6 +28,19 @@ from symd.formats.elf.constants import (
     PT_DYNAMIC,
     PT_LOAD,
 )
+
+
+def read(element: Element, budget: Budget) -> Contents:
+    """An element for every code object whose bytes the file has. Raises Malformed, LimitExceeded, and Unsupported for
+    the core file of a process that says nothing of AMD's devices."""
+    if not claims(element.data):
+        raise without_state(element.data, budget)
+    core = Core(element.data, budget)
+    named = core.objects(budget)
+    elements = tuple(Element(name, each.data, bias=each.bias) for name, each in named if each.data is not None)
+    notes = tuple(f"{each.name}: its code is not in the dump" for _, each in named if each.data is None)
+    return Contents(elements, notes=(*core.notes, *notes))
+
 
 _OVERLAP = 8
 """Times the size of the file that all segments together may have."""

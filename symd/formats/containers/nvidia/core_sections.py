@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from symd.errors import Malformed, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.format import Element
+from symd.formats.containers.format import Contents, Element
 from symd.formats.containers.nvidia.cubin import is_relocated
+from symd.formats.containers.nvidia.cuda_core import NAME
 from symd.formats.elf.constants import SHN_XINDEX, SHT_NOBITS, SHT_NULL, SHT_STRTAB
 from symd.model.columns import I64, U64
 from symd.model.texts import counted
@@ -358,3 +359,13 @@ def _has_addresses(cubin: bytes, budget: Budget) -> bool:
         return table is not None and is_relocated(image, image.symbols(table))
     except (Malformed, Unsupported):
         return False
+
+
+def read(element: Element, budget: Budget) -> Contents:
+    """An element for every loaded module whose cubin is in the dump. Raises Malformed, LimitExceeded."""
+    sections = CoreSections(element.data, budget)
+    modules = loaded_modules(sections)
+    budget.count_elements(NAME, len(modules))
+    found = [(each, element_of(sections, each, budget)) for each in modules]
+    notes = [f"{each.name}: the dump does not have its code" for each, cubin in found if cubin is None]
+    return Contents(tuple(cubin for _, cubin in found if cubin is not None), notes=(*sections.notes, *notes))

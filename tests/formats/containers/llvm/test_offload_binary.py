@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from symd.errors import LimitExceeded, Malformed, Unsupported
-from symd.formats.containers.llvm import offload_binary
+from symd.formats.containers import offload_binary
 from tests import tools
 from tests.formats.containers.amd import objects
 

@@ -11,8 +11,8 @@ import pytest
 import zstandard
 
 from symd.errors import LimitExceeded, Malformed, Unsupported
+from symd.formats.containers import compressed_bundle, offload_bundle
 from symd.formats.containers.format import Element
-from symd.formats.containers.llvm import compressed_bundle, offload_bundle
 from tests import tools
 from tests.formats.containers.amd import objects
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
+from symd.formats.containers import offload_bundle
 from symd.formats.containers.format import Contents, Element
-from symd.formats.containers.llvm import offload_bundle
 from symd.formats.elf.contents import expand_zstd, inflate
 from symd.model.identities import hashed
 

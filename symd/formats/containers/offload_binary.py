@@ -11,7 +11,7 @@ from typing import NamedTuple
 from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
 from symd.formats.budget import Budget
 from symd.formats.containers.format import Contents, Element
-from symd.formats.containers.llvm.offload_bundle import BITCODE
+from symd.formats.containers.offload_bundle import BITCODE
 from symd.formats.elf import string_at
 from symd.formats.elf.contents import expand_zstd, inflate
 

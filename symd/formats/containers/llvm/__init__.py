@@ -1,1 +1,0 @@
-"""Containers that LLVM's offloading tools write, whoever made what is in them."""
