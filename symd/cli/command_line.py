@@ -36,6 +36,8 @@ _SHARED = {
     "stop": ("status", "stop"),
     "daemon": ("command_line", "daemon"),
     "setup": ("command_line", "setup"),
+    "attach": ("collect", "attach"),
+    "completion": ("setup", "completion"),
     "install-shim": ("setup", "install_shim"),
     "gdb-script": ("setup", "gdb_script"),
     "lldb-script": ("setup", "lldb_script"),
