@@ -1,5 +1,5 @@
-"""``symd setup completion``, ``install-shim``, ``gdb-script`` and ``lldb-script``: the script by which a shell completes
-verbs, options, choices and file names; scripts of the names llvm-symbolizer and addr2line, for programs that run those
+"""``symd setup completion``, ``install-shim``, ``gdb-script`` and ``lldb-script``: what a shell runs to complete verbs,
+options, choices and file names; scripts of the names llvm-symbolizer and addr2line, for programs that run those
 from PATH; and where the commands for debuggers lie."""
 
 from __future__ import annotations
