@@ -262,7 +262,7 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     return f"{said}; did you mean {' or '.join(meant)}?", calls
 
 
-_ALONE: Final = {"symbolize": ("FILE",), "collect": ("FOLDER",)}
+_ALONE: Final[Mapping[str, Sequence[str]]] = {"symbolize": ("FILE",), "collect": ("FOLDER",)}
 """What a verb does not do without, although it can be called so."""
 _WITH_VERBS: Final = frozenset(("perf", "ocloc", "pprof", "gdb", "cuda-gdb", "rocgdb", "nsys", "ncu", "symd", "llvm"))
 """Tools that have verbs of their own."""
