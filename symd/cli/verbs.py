@@ -304,7 +304,10 @@ def without_verb(words: Sequence[str]) -> tuple[str, list[list[str]]]:
     """What is said where a file or an address stands in the place of a verb, and the calls that may be meant; "" and
     none elsewhere."""
     if os.path.exists(words[0]):  # noqa: PTH110 - pathlib is slow to load
-        return "a verb comes before the file, as in", calls_for(words[0], words[1:]) or [["info", words[0]]]
+        return "a verb comes before the file, as in", calls_for(words[0], words[1:]) or [
+            ["info", words[0]],
+            ["symbolize", words[0], *(words[1:] or ["ADDRESS"])],
+        ]
     if is_number(words[0]):
         return "a verb and a file come before the address:", [["symbolize", *(words[1:] or ["FILE"]), words[0]]]
     return "", []
