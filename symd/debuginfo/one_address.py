@@ -275,7 +275,7 @@ class _Scopes(PlainScopes):
             maps_of_units(lines.file_maps, units.units),
             Names(),
         )
-        found = core.read_scopes(dies, numbers, maps, StringReader(sections), names)
+        found = core.read_scopes(dies, [dies.count], numbers, maps, [StringReader(sections)], [names])
         self._found = found
         *columns, self._unit, function = _columns(found.scopes, _WIDTH)
         self._functions = _columns(found.functions, len(core.FUNCTION_COLUMNS))
@@ -294,7 +294,7 @@ class _Scopes(PlainScopes):
 
     @cached_property
     def _line_ends(self) -> array[int]:
-        return line_ends(self._found, self._strings)
+        return line_ends(self._found, [self._strings])
 
     def can_have(self, scope: int, file: int, line: int) -> bool:
         """Whether the function of a scope can have a line of a file, as far as one knows."""

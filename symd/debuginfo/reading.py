@@ -24,7 +24,7 @@ from symd.debuginfo.dwarf.columns import (
     LineColumns,
     Positions,
     ScopeColumns,
-    ScopeDies,
+    ScopeSource,
     line_columns,
     read_scope_dies,
     scope_columns,
@@ -101,7 +101,7 @@ def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget 
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
     LimitExceeded; what can be left out becomes a warning. ``budget`` is that of its module; without, the code object
     has one for itself."""
-    return _at_once(_Reading(code, budget or DebugBudget.of(code, limits)), _STEPS)
+    return _at_once(_Reading(code, budget or DebugBudget.of(code, limits)), _OPENING)
 
 
 class _Reading:
@@ -109,7 +109,7 @@ class _Reading:
     an earlier one may."""
 
     __slots__ = (
-        "budget", "code", "dies", "folded", "found", "functions", "layout", "lines", "placed", "rows", "scopes", "sections",
+        "budget", "code", "folded", "found", "functions", "layout", "lines", "placed", "rows", "scopes", "sections",
         "tables", "units",
     )  # fmt: skip
     layout: LinearLayout
@@ -117,7 +117,6 @@ class _Reading:
     units: Units
     tables: LineTables
     lines: LineColumns
-    dies: ScopeDies
     scopes: ScopeColumns
     functions: FunctionLines
     folded: FoldedSequences
@@ -130,13 +129,17 @@ class _Reading:
 
 
 _Step = Callable[[_Reading], None]
+_StepOfSeveral = Callable[[Sequence[_Reading]], None]
 
 
-def _at_once(reading: _Reading, steps: Iterable[_Step]) -> DebugInfo:
-    """What the last of some steps finds. Raises what a step raises."""
-    for step in steps:
+def _at_once(reading: _Reading, opening: Iterable[_Step] = ()) -> DebugInfo:
+    """What is found in one code object, for which some steps are still to be taken before it is decoded. Raises what
+    a step raises."""
+    for step in opening:
         if reading.found is None:
             step(reading)
+    if reading.found is None:
+        _decode([reading])
     found = reading.found
     if not isinstance(found, DebugInfo):
         raise TypeError(f"{reading.code!r} was not read to its end")
@@ -172,13 +175,10 @@ def _take_lines(reading: _Reading) -> None:
     del reading.tables
 
 
-def _read_dies(reading: _Reading) -> None:
-    reading.dies = read_scope_dies(reading.sections, len(reading.lines) > 0, reading.units)
-
-
-def _take_scopes(reading: _Reading) -> None:
-    reading.scopes = scope_columns(reading.sections, reading.lines, reading.units, reading.dies)
-    del reading.dies  # hundreds of bytes for each scope of a large object
+def _read_scopes(readings: Sequence[_Reading]) -> None:
+    objects = [ScopeSource(each.sections, each.lines, each.units) for each in readings]
+    for reading, scopes in zip(readings, scope_columns(objects, read_scope_dies(objects)), strict=True):
+        reading.scopes = scopes
 
 
 def _read_spirv(code: CodeObject) -> DebugInfo:
@@ -239,35 +239,55 @@ def read_in_turn(
 
 def read_or_refused(code: CodeObject, budget: DebugBudget) -> tuple[CodeObject, DebugInfo | SymdError]:
     """One of ``read_in_turn``; ``budget`` is that of its module."""
-    return _side_by_side([code], budget)[0]
+    found = _side_by_side([code], budget)
+    if found is None:
+        raise TypeError(f"{code!r} was not read to its end")
+    return found[0]
 
 
 def _some_in_turn(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
-    """Decode several code objects side by side; where they pass a limit together, one by one, so that the first ones
-    are read before it is passed."""
+    """Decode several code objects side by side; where they pass a limit together, or one of them cannot be decoded,
+    one by one, so that each is read as if it were alone."""
     trial = budget.trial()
     found = _side_by_side(objects, trial)
-    if any(isinstance(debug, LimitExceeded) for _, debug in found):
+    if found is None or any(isinstance(debug, LimitExceeded) for _, debug in found):
         return [read_or_refused(code, budget) for code in objects]
     budget.accept(trial)
     return found
 
 
-def _side_by_side(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
-    """Some of ``read_in_turn``, step by step."""
+def _side_by_side(
+    objects: Sequence[CodeObject], budget: DebugBudget
+) -> list[tuple[CodeObject, DebugInfo | SymdError]] | None:
+    """Some of ``read_in_turn``, step by step; None where one of several cannot be decoded."""
     readings = [_Reading(code, budget) for code in objects]
-    for step in _STEPS:
+    for step in _OPENING:
         for reading in readings:
             if reading.found is None:
                 try:
                     step(reading)
                 except SymdError as error:
                     reading.found = error
+    opened = [each for each in readings if each.found is None]
+    try:
+        _decode(opened)
+    except SymdError as error:
+        if len(opened) > 1:
+            return None
+        opened[0].found = error
     return [
         (each.code if isinstance(each.found, SymdError) else named(each.code, each.found), each.found)
         for each in readings
         if each.found is not None
     ]
+
+
+def _decode(readings: Sequence[_Reading]) -> None:
+    """Take the steps for code objects whose units are read, each for all of them: they share rows and columns, so that
+    a small one costs none of its own. Raises what a step raises for one of them."""
+    for step in _DECODING:
+        if readings:
+            step(readings)
 
 
 class PartialDebugInfo(NamedTuple):
@@ -296,7 +316,7 @@ def read_part(
         return None
     reading = _Reading(code, sections.budget or DebugBudget.of(code, limits))
     reading.layout, reading.sections, reading.units = layout, sections, chosen.units
-    debug = _at_once(reading, _DECODING)
+    debug = _at_once(reading)
     if debug.rows.calls is not None or not len(debug.rows):
         return None
     spans = TextRanges(*text_spans(layout, *np.array(chosen.spans, np.uint64).T))
@@ -338,17 +358,26 @@ def _finish(reading: _Reading) -> None:
             section.forget()  # half of a file with debug data
 
 
-_DECODING: tuple[_Step, ...] = (
-    _read_tables,
-    _take_lines,
-    _read_dies,
-    _take_scopes,
-    _find_folded,
-    _place_rows,
-    _place_scopes,
-    _finish,
+def _of_each(step: _Step) -> _StepOfSeveral:
+    """A step that is taken for one code object after the other."""
+
+    def taken(readings: Sequence[_Reading]) -> None:
+        for reading in readings:
+            step(reading)
+
+    return taken
+
+
+_OPENING: tuple[_Step, ...] = (_open, _relocate, _read_units)
+_DECODING: tuple[_StepOfSeveral, ...] = (
+    _of_each(_read_tables),
+    _of_each(_take_lines),
+    _read_scopes,
+    _of_each(_find_folded),
+    _of_each(_place_rows),
+    _of_each(_place_scopes),
+    _of_each(_finish),
 )
-_STEPS: tuple[_Step, ...] = (_open, _relocate, _read_units, *_DECODING)
 
 
 def _whole(reading: _Reading) -> DebugInfo:

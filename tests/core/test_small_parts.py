@@ -299,7 +299,8 @@ def test_rows_that_were_given_back_are_used_again_and_say_nothing_of_before(core
     def rows_of(functions: int) -> dies.DieRows:
         info = b"\x01" + functions * b"\x02" + b"\0"
         rows = core.take_rows()
-        rows.open(info, b"", b"", lists.RangeRows(b"", b"", b""), (0x2E,), False)
+        rows.begin(lists.RangeRows(), (0x2E,), False)
+        rows.open(info, b"", b"")
         rows.read(lists.UnitParameters(0, 0, 0, len(info), 5, 8, 4, 0, 0, 0, 0, 0), table)
         return rows
 

@@ -287,24 +287,26 @@ _INSIDE = ("operator()", "_block_invoke", "omp_outlined")
 """What the names of lambdas, blocks and outlined regions have in common."""
 
 
-def line_ends(found: ScopeRows, names: Sequence[str]) -> array[int]:
+def line_ends(found: ScopeRows, names: Sequence[Sequence[str]]) -> array[int]:
     """For each function the line (u32) behind its last one: ``symd.core.function_lines.NO_END`` where no other
-    declaration follows, 0 where nothing is known. The names of functions are indexes of ``names``."""
+    declaration follows, 0 where nothing is known. The names of an object's functions are indexes of its ``names``."""
     count = len(found.functions) // len(FUNCTION_COLUMNS)
-    named = found.functions[: 2 * count].tolist()
-    inside = _are_inside(named[:count], named[count:], names)
-    return core.line_ends(found.functions, inside, found.scopes, found.inlined)
+    is_inside = bytearray(count)
+    first = 0
+    for stop, texts in zip(found.function_ends, names, strict=True):
+        text = "\n".join(texts)
+        if first < stop and (_LOCAL in text or any(part in text for part in _INSIDE)):  # not so in most objects
+            name, linkage_name = found.functions[first:stop], found.functions[count + first : count + stop]
+            is_inside[first:stop] = _are_inside(name, linkage_name, texts)
+        first = stop
+    return core.line_ends(found.functions, is_inside, found)
 
 
-def _are_inside(name: list[int], linkage_name: list[int], names: Sequence[str]) -> bytes:
+def _are_inside(name: Sequence[int], linkage_name: Sequence[int], names: Sequence[str]) -> bytes:
     """For each function whether its name says that it is declared inside another one."""
-    numbers = {*name, *linkage_name}
-    text = "\n".join([names[number] for number in numbers])
-    if _LOCAL not in text and not any(part in text for part in _INSIDE):  # as in most objects
-        return bytes(len(name))
     inside = {
         number
-        for number in numbers
+        for number in {*name, *linkage_name}
         if names[number].startswith(_LOCAL) or any(part in names[number] for part in _INSIDE)
     }
     return bytes(one in inside or other in inside for one, other in zip(name, linkage_name, strict=True))
