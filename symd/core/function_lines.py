@@ -21,14 +21,14 @@ NO_END = 0xFFFFFFFF
 _NO_END = cython.declare(cython.uint, NO_END)
 
 
-def line_ends(functions: Any, is_inside: Any, found: Any = None) -> array[int]:
+def line_ends(functions: Any, is_inside: Any, scopes: Any = None) -> array[int]:
     """For each function the line (u32) behind its last one. ``functions`` is the table of functions of
     ``symd.core.scopes.ScopeRows``, and ``is_inside`` tells those that stand inside another function and end none;
     NO_END where no other declaration follows.
 
-    ``found`` is what the table is of, which has the calls, too; without, all are of one object. A function ends behind
-    the last line from which it calls something that was inlined, and a file in which one calls from a line before its
-    own has 0 for all of its functions."""
+    ``scopes`` are the ``ScopeRows`` that the table is of, which have the calls, too; without, all are of one object. A
+    function ends behind the last line from which it calls something that was inlined, and a file in which one calls
+    from a line before its own has 0 for all of its functions."""
     table = cython.declare(cython.const[cython.uint][::1])
     unit = cython.declare(cython.const[cython.uint][::1])
     file = cython.declare(cython.const[cython.uint][::1])
@@ -46,7 +46,7 @@ def line_ends(functions: Any, is_inside: Any, found: Any = None) -> array[int]:
     group, last, moved = room[:count], room[count : 2 * count], room[2 * count :]
     groups: dict[int, int] = {}
     several: cython.uint = 0  # of the objects before this one
-    objects = found.function_ends if found is not None else (count,)
+    objects = scopes.function_ends if scopes is not None else (count,)
     each: cython.Py_ssize_t
     at: cython.Py_ssize_t = 0
     key: cython.ulonglong
@@ -69,8 +69,8 @@ def line_ends(functions: Any, is_inside: Any, found: Any = None) -> array[int]:
             group[at], last[at] = number, line[at]
             declared += not inside[at]
             at += 1
-    if found is not None:
-        _take_calls(found, unit, file, line, group, last, moved)
+    if scopes is not None:
+        _take_calls(scopes, unit, file, line, group, last, moved)
     places = cython.declare(cython.ulonglong[::1])
     others = cython.declare(cython.ulonglong[::1])
     places, others = keys[:declared], keys[declared : 2 * declared]
@@ -97,7 +97,7 @@ def line_ends(functions: Any, is_inside: Any, found: Any = None) -> array[int]:
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def _take_calls(
-    found: Any,
+    scopes: Any,
     unit: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
     file: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
     line: cython.const[cython.uint][::1],  # type: ignore[valid-type] # a view, to Cython
@@ -114,13 +114,13 @@ def _take_calls(
     call_line = cython.declare(cython.const[cython.uint][::1])
     call_unit = cython.declare(cython.const[cython.uint][::1])
     table = cython.declare(cython.const[cython.uint][::1])
-    table, inlined = found.scopes, found.inlined
+    table, inlined = scopes.scopes, scopes.inlined
     count: cython.Py_ssize_t = len(inlined)
     parent, call_file, call_line = table[:count], table[3 * count : 4 * count], table[4 * count : 5 * count]
     call_unit, function = table[6 * count : 7 * count], table[7 * count :]
     scope_ends = cython.declare(cython.const[cython.longlong][::1])
     function_ends = cython.declare(cython.const[cython.longlong][::1])
-    scope_ends, function_ends = found.scope_ends, found.function_ends
+    scope_ends, function_ends = scopes.scope_ends, scopes.function_ends
     each: cython.Py_ssize_t
     scope: cython.Py_ssize_t
     first: cython.Py_ssize_t = 0  # of the object's scopes

@@ -78,7 +78,7 @@ class _AddressReading:
         if sum(unit.end - unit.offset for unit in units.units) > _MAX_UNIT_BYTES:
             raise NotPlain("too many units hold the address")
         self._lines = read_tables(sections, units)
-        self._calls = self._lines.calls()
+        self._calls = self._lines.calls
         self._found = self._row_at(section)
         self._scopes = _Scopes(sections, units, self._lines)
         self._spend = partial(sections.spend, where=sections.lines.name)

@@ -11,11 +11,11 @@ that is.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core import text_layout
@@ -30,7 +30,7 @@ from symd.debuginfo.dwarf.columns import (
     scope_columns,
     unit_ranges,
 )
-from symd.debuginfo.dwarf.lines import LineTables, may_have_texts, read_tables
+from symd.debuginfo.dwarf.lines import may_have_texts, read_tables_of
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.unit_selection import units_for_addresses
 from symd.debuginfo.dwarf.units import Units, read_units
@@ -43,7 +43,7 @@ from symd.errors import LimitExceeded, SymdError
 from symd.formats.budget import DebugBudget, beyond
 from symd.formats.elf import debug_link
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Kernel, Vendor
-from symd.model.columns import U32
+from symd.model.columns import U32, U64
 from symd.model.debug_info import NO_PARENT, DebugInfo, FunctionLines, LineRows, RowCalls, Scopes, TextSpans
 
 INLINE_DEPTH = 1000
@@ -109,13 +109,11 @@ class _Reading:
     an earlier one may."""
 
     __slots__ = (
-        "budget", "code", "folded", "found", "functions", "layout", "lines", "placed", "rows", "scopes", "sections",
-        "tables", "units",
+        "budget", "code", "folded", "found", "functions", "layout", "lines", "placed", "rows", "scopes", "sections", "units",
     )  # fmt: skip
     layout: LinearLayout
     sections: DebugSections
     units: Units
-    tables: LineTables
     lines: LineColumns
     scopes: ScopeColumns
     functions: FunctionLines
@@ -166,13 +164,10 @@ def _read_units(reading: _Reading) -> None:
     reading.units = read_units(reading.sections)
 
 
-def _read_tables(reading: _Reading) -> None:
-    reading.tables = read_tables(reading.sections, reading.units)
-
-
-def _take_lines(reading: _Reading) -> None:
-    reading.lines = line_columns(reading.tables)
-    del reading.tables
+def _read_lines(readings: Sequence[_Reading]) -> None:
+    tables = read_tables_of([(each.sections, each.units) for each in readings])
+    for reading, lines in zip(readings, line_columns(tables), strict=True):
+        reading.lines = lines
 
 
 def _read_scopes(readings: Sequence[_Reading]) -> None:
@@ -341,12 +336,35 @@ def _find_folded(reading: _Reading) -> None:
     )
 
 
-def _place_rows(reading: _Reading) -> None:
-    reading.rows = _rows(reading.lines, reading.layout, reading.folded.of_others)
+def _place_rows(readings: Sequence[_Reading]) -> None:
+    """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
+    linker dropped, and those of folded functions are left out. The addresses of lines become offsets where they
+    stand."""
+    section, is_kept = text_layout.place_rows(
+        [each.layout for each in readings],
+        GAP,
+        [each.lines.address.data for each in readings],
+        [each.lines.ends.data for each in readings],
+        [None if each.folded.of_others is None else each.folded.of_others.tobytes() for each in readings],
+    )
+    first = 0
+    for reading in readings:
+        lines = reading.lines
+        last = first + len(lines.ends)
+        reading.rows = _rows(lines, section[first:last], is_kept[first:last])
+        first = last
 
 
-def _place_scopes(reading: _Reading) -> None:
-    reading.placed = _scopes(reading.scopes, reading.layout)
+def _place_scopes(readings: Sequence[_Reading]) -> None:
+    numbers, offsets, are_found = text_layout.sections_of(
+        [each.layout for each in readings], GAP, [each.scopes.range_start.data for each in readings]
+    )
+    section, offset = np.frombuffer(numbers, np.uint32), np.frombuffer(offsets, np.uint64)
+    first = 0
+    for reading in readings:
+        last = first + len(reading.scopes.range_start)
+        reading.placed = _scopes(reading.scopes, section[first:last], offset[first:last], are_found[first:last])
+        first = last
 
 
 def _finish(reading: _Reading) -> None:
@@ -370,12 +388,11 @@ def _of_each(step: _Step) -> _StepOfSeveral:
 
 _OPENING: tuple[_Step, ...] = (_open, _relocate, _read_units)
 _DECODING: tuple[_StepOfSeveral, ...] = (
-    _of_each(_read_tables),
-    _of_each(_take_lines),
+    _read_lines,
     _read_scopes,
     _of_each(_find_folded),
-    _of_each(_place_rows),
-    _of_each(_place_scopes),
+    _place_rows,
+    _place_scopes,
     _of_each(_finish),
 )
 
@@ -422,11 +439,8 @@ def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> T
     return text_spans(layout, ranges.start, ranges.end)
 
 
-def _rows(lines: LineColumns, layout: LinearLayout, left: NDArray[np.bool_] | None) -> LineRows:
-    """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
-    linker dropped, and those of ``left`` are left out. The addresses of ``lines`` become offsets where they stand."""
-    is_left_out = None if left is None else left.tobytes()
-    section, is_kept = text_layout.place_rows(layout, GAP, lines.address.data, lines.ends.data, is_left_out)
+def _rows(lines: LineColumns, section: array[int], is_kept: bytearray) -> LineRows:
+    """The rows of the sequences that are kept, each of which is in a section."""
     are_all = 0 not in is_kept
     keep = slice(None) if are_all else np.flatnonzero(lines.per_row(np.frombuffer(is_kept, np.bool_)))
     if are_all and len(set(section)) == 1:
@@ -464,9 +478,8 @@ def _renumbered(context: U32, keep: slice | Positions) -> U32:
     return number[context[keep]]
 
 
-def _scopes(scopes: ScopeColumns, layout: LinearLayout) -> Scopes:
-    numbers, offsets, are_found = text_layout.section_of(layout, GAP, scopes.range_start.data)
-    section, offset = np.frombuffer(numbers, np.uint32), np.frombuffer(offsets, np.uint64)
+def _scopes(scopes: ScopeColumns, section: U32, offset: U64, are_found: bytearray) -> Scopes:
+    """Scopes with those ranges that are in a section."""
     of_scope, end = scopes.range_scope, offset + (scopes.range_end - scopes.range_start)
     if 0 in are_found:
         found = np.frombuffer(are_found, np.bool_)

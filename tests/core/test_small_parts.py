@@ -117,10 +117,10 @@ def test_rows_count_from_the_section_in_which_their_sequence_begins(core: Module
     layout = array("I", [5, 9]), array("Q", [0x100, 0x200]), array("Q", [0x40, 0x40])
     address = array("Q", [0x110, 0x150, 0x200, 0x208, 0x10, 0x20, 0x120, 0x124])
     ends = array("q", [2, 4, 6, 8])
-    section, kept = core.place_rows(layout, GAP, address, ends, bytes([0, 0, 0, 1]))
+    section, kept = core.place_rows([layout], GAP, [address], [ends], [bytes([0, 0, 0, 1])])
     assert (list(section)[:2], list(kept)) == ([5, 9], [1, 1, 0, 0])
     assert address.tolist()[:4] == [0x10, 0x50, 0, 8]
-    assert core.place_rows((array("I"), array("Q"), array("Q")), GAP, address, ends, None)[1] == bytes(4)
+    assert core.place_rows([(array("I"), array("Q"), array("Q"))], GAP, [address], [ends], [None])[1] == bytes(4)
 
 
 @both("text_layout")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from symd.core import scopes as core
 from symd.core.dies import DieRows
+from symd.core.inlined_calls import InlinedCalls
 from symd.core.strings import Names, StringReader
 from symd.debuginfo.dwarf.forms import UNKNOWN_FORM
 from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, read_tables
@@ -182,29 +183,37 @@ class ScopeColumns:
 
 def read_lines(sections: DebugSections, units: Units | None = None) -> LineColumns:
     """What ``lines.read_tables`` reads, seen by NumPy. Raises what that raises."""
-    return line_columns(read_tables(sections, units))
+    return line_columns([read_tables(sections, units)])[0]
 
 
-def line_columns(tables: LineTables) -> LineColumns:
-    """Line tables seen by NumPy, with the inlined calls of NVIDIA's. Raises LimitExceeded where the strings of these
-    overlap without end."""
-    rows, count = tables.rows, tables.rows.count
-    lines = LineColumns(
-        address=np.frombuffer(rows.address, np.uint64, count),
-        file=np.frombuffer(rows.file, np.uint32, count),
-        line=np.frombuffer(rows.line, np.uint32, count),
-        column=np.frombuffer(rows.column, np.uint32, count),
-        flags=np.frombuffer(rows.flags, np.uint8, count),
-        ends=np.frombuffer(rows.ends, np.int64),
-        table=np.frombuffer(rows.program, np.uint32),
-        files=tables.files,
-        tables=tuple(header.offset for header in tables.headers),
-        file_maps=tables.file_maps,
-        warnings=tables.warnings,
-    )
-    found = tables.calls()
-    if found is None:
-        return lines
+def line_columns(objects: Sequence[LineTables]) -> list[LineColumns]:
+    """The line tables of objects that share their rows, seen by NumPy."""
+    rows = objects[0].rows
+    address = np.frombuffer(rows.address, np.uint64)
+    file, line, column = (np.frombuffer(each, np.uint32) for each in (rows.file, rows.line, rows.column))
+    flags = np.frombuffer(rows.flags, np.uint8)
+    ends, program = np.frombuffer(rows.ends, np.int64), np.frombuffer(rows.program, np.uint32)
+    found = []
+    for tables in objects:
+        own, sequences = tables.rows_at, tables.sequences_at
+        lines = LineColumns(
+            address[own],
+            file[own],
+            line[own],
+            column[own],
+            flags[own],
+            ends[sequences],
+            program[sequences],
+            files=tables.files,
+            tables=tuple([header.offset for header in tables.headers]),
+            file_maps=tables.file_maps,
+            warnings=tables.warnings,
+        )
+        found.append(lines if tables.calls is None else _with_calls(lines, tables.calls))
+    return found
+
+
+def _with_calls(lines: LineColumns, found: InlinedCalls) -> LineColumns:
     site, name, written_site, written_name = (
         np.frombuffer(each, np.uint32) for each in (found.site, found.name, found.written_site, found.written_name)
     )
