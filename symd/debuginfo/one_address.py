@@ -17,7 +17,7 @@ from symd.core import text_layout
 from symd.core.inlined_calls import InlinedCalls
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
-from symd.debuginfo.block_ranges import outside_of_functions
+from symd.debuginfo.block_ranges import BlocksOf, outside_of_functions
 from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, may_have_texts, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.unit_selection import units_for_addresses
@@ -288,7 +288,8 @@ class _Scopes(PlainScopes):
         unit = self._unit[function]
         if sum(of == unit and parent == _NO_PARENT for of, parent in zip(self._unit, self.parent, strict=True)) < 2:
             return
-        strays = outside_of_functions(self._sections, self._units, [unit], _not_listed)
+        own = [each for each in self._units.units if each.number == unit]
+        [strays] = outside_of_functions([BlocksOf(self._sections, own, _not_listed)])
         if any(start < last and first < end for start, end in strays):
             raise NotPlain("blocks or variables are outside of their functions")
 

@@ -109,7 +109,8 @@ class _Reading:
     an earlier one may."""
 
     __slots__ = (
-        "budget", "code", "folded", "found", "functions", "layout", "lines", "placed", "rows", "scopes", "sections", "units",
+        "budget", "code", "folded", "found", "functions", "layout", "lines", "placed", "rows", "scopes", "sections",
+        "strays", "units",
     )  # fmt: skip
     layout: LinearLayout
     sections: DebugSections
@@ -120,6 +121,7 @@ class _Reading:
     folded: FoldedSequences
     rows: LineRows
     placed: Scopes
+    strays: TextSpans
 
     def __init__(self, code: CodeObject, budget: DebugBudget) -> None:
         self.code, self.budget = code, budget
@@ -367,6 +369,19 @@ def _place_scopes(readings: Sequence[_Reading]) -> None:
         first = last
 
 
+def _find_strays(readings: Sequence[_Reading]) -> None:
+    for reading in readings:
+        reading.strays = TextSpans.empty()
+    several = [each for each in readings if each.code.vendor is Vendor.INTEL and each.scopes.shared_units]
+    if not several:
+        return
+    from symd.debuginfo.variables.stray_code import StraySource, stray_ranges  # noqa: PLC0415 - 8 of the 170 ms of a question about another unit
+
+    found = stray_ranges([StraySource(each.sections, each.units, each.scopes, each.layout) for each in several])
+    for reading, strays in zip(several, found, strict=True):
+        reading.strays = strays
+
+
 def _finish(reading: _Reading) -> None:
     debug = _whole(reading)
     check_depth(debug.scopes)
@@ -393,6 +408,7 @@ _DECODING: tuple[_StepOfSeveral, ...] = (
     _of_each(_find_folded),
     _place_rows,
     _place_scopes,
+    _find_strays,
     _of_each(_finish),
 )
 
@@ -409,7 +425,7 @@ def _whole(reading: _Reading) -> DebugInfo:
         (*lines.warnings, *scopes.warnings, *missing),
         reading.functions,
         _elsewhere(layout, sections, units),
-        _strays(code, sections, units, scopes, layout),
+        reading.strays,
         folded.doubted,
     )
     if not len(info.scopes) and code.vendor is Vendor.NVIDIA:
@@ -417,16 +433,6 @@ def _whole(reading: _Reading) -> DebugInfo:
     if not may_have_texts(sections.lines.data):
         return info
     return doubting_rows_outside(info, lambda: list(line_table_texts(sections)))
-
-
-def _strays(
-    code: CodeObject, sections: DebugSections, units: Units, scopes: ScopeColumns, layout: LinearLayout
-) -> TextSpans:
-    if code.vendor is not Vendor.INTEL or not scopes.shared_units:
-        return TextSpans.empty()
-    from symd.debuginfo.variables.stray_code import stray_ranges  # noqa: PLC0415 - 8 of the 170 ms of a question about another unit
-
-    return stray_ranges(sections, units, scopes, layout)
 
 
 def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> TextSpans:
