@@ -43,10 +43,10 @@ def outside_of_functions(
     other: Callable[[int, int, int | None], Iterable[tuple[int, int]]],
 ) -> list[list[tuple[int, int]]]:
     """For each object the addresses [start, end) that lie before or behind all of their function's, in order. ``rows``
-    are the DIEs of TAGS in some units, and all that have children; ``row_ends`` says how many there are up to the end of
-    each object. ``units`` are those whose location lists ``locations`` reads in ``lists``, the section of each object;
-    None stands in the place of others: their lists, and locations that are said otherwise, ``other`` is asked for, by
-    unit, place and the offset of a list, or None. Raises what it raises, Malformed and LimitExceeded."""
+    are the DIEs of TAGS in some units, and all that have children; ``row_ends`` says how many there are up to the end
+    of each object. ``units`` are those whose location lists ``locations`` reads in ``lists``, the section of each
+    object; None stands in the place of others: their lists, and locations that are said otherwise, ``other`` is asked
+    for, by unit, place and the offset of a list, or None. Raises what it raises, Malformed and LimitExceeded."""
     count: cython.Py_ssize_t = rows.count
     owner = cython.declare(cython.longlong[::1])  # the function that each block and variable is in
     own = cython.declare(cython.ulonglong[::1])  # of each function where its code begins and where it ends
