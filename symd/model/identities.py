@@ -29,7 +29,8 @@ def hashed(parts: Iterable[bytes | memoryview], algorithm: str = "sha256") -> by
     digest = getattr(hashlib, algorithm)(usedforsecurity=False)  # hashlib.new takes three times as long
     for part in parts:
         digest.update(part)
-    return digest.digest()
+    found: bytes = digest.digest()
+    return found
 
 
 def is_digest(text: str) -> TypeGuard[Digest]:
