@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from symd.rpc.requests import symbolize_request
-
 from benchmarks.answers import Text
 from symd import index
 from symd.config import Limits
