@@ -35,7 +35,7 @@ from symd.model.line_tables import MOST_AROUND, Around, Listing, ListingPart
 from symd.model.sources import PathRule, SourceText
 from symd.model.variables import InScope, Variable
 from symd.query.disasm import disassemble
-from symd.query.paths import remapped
+from symd.query.source_files import remapped
 from symd.store import Store
 
 LARGEST_MESSAGE = 16 << 20

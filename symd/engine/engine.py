@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Protocol, Self, overload
+from typing import Self, overload
 
 from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
@@ -120,10 +120,8 @@ _answer = Index.answer
 that the processor's caches do not hold where questions come one at a time."""
 
 
-class Grabber(Protocol):
-    """Drives a real driver (``symd.capture.drivers.grab``)."""
-
-    def __call__(self, request: GrabRequest, limits: Limits) -> Grabbed: ...
+Grabber = Callable[[GrabRequest, Limits], Grabbed]
+"""Drives a real driver (``symd.capture.drivers.grab``)."""
 
 
 class Engine:

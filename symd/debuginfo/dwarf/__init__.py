@@ -6,7 +6,7 @@ both need and may be passed to both. ``units.units_for_addresses`` chooses the u
 One answer about one address reads ``lines`` and ``units`` without NumPy.
 
 Here are the numbers that line tables, units and DIE trees are made of, under their own names: searching for
-``DW_AT_low_pc`` finds it, and everybody who reads it. Forms and units are listed in full; of tags, attributes and what
+``DW_AT_low_pc`` finds it, and everybody who reads it. Forms are listed in full; of tags, attributes and what
 line tables are made of those that are named outside the core. What only descriptions of variables use is in
 ``variable_constants``, which a process that answers one address never imports. They are plain integers: enumerations of
 them take a tenth of the time of one answer to make, and a quarter of a microsecond to look a member up.
@@ -177,17 +177,6 @@ class Form:
     DW_FORM_GNU_strp_alt = 0x1F21
     DW_FORM_LLVM_addrx_offset = 0x2001
     """An index as DW_FORM_addrx, and a 32-bit offset from that address."""
-
-
-class Ut:
-    """Kinds of units (7.5.1)."""
-
-    DW_UT_compile = 0x01
-    DW_UT_type = 0x02
-    DW_UT_partial = 0x03
-    DW_UT_skeleton = 0x04
-    DW_UT_split_compile = 0x05
-    DW_UT_split_type = 0x06
 
 
 class Lnct:

@@ -43,10 +43,8 @@ class Element(NamedTuple):
         return self.content() if callable(self.content) else self.content
 
 
-class Joining(Protocol):
-    """What joins a code object to its debug data that lies apart. Raises what reading that raises."""
-
-    def __call__(self, code: CodeObject, path: str, budget: Budget) -> CodeObject: ...
+Joining = Callable[[CodeObject, str, Budget], CodeObject]
+"""What joins a code object, at a path, to its debug data that lies apart. Raises what reading that raises."""
 
 
 class Contents(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 from elftools.dwarf import enums
 from elftools.dwarf.dwarf_expr import DW_OP_name2opcode
 
-from symd.debuginfo.dwarf import At, Form, Lnct, Tag, Ut
+from symd.debuginfo.dwarf import At, Form, Lnct, Tag
 from symd.debuginfo.dwarf.variable_constants import Ate, Lang, Lle, Op
 
 ROOMS = [Path(__file__).parents[3] / "symd" / room for room in ("debuginfo/dwarf", "debuginfo")]
@@ -34,7 +34,6 @@ THEIRS = {
     Tag: enums.ENUM_DW_TAG,
     At: enums.ENUM_DW_AT,
     Form: enums.ENUM_DW_FORM,
-    Ut: enums.ENUM_DW_UT,
     Lnct: enums.ENUM_DW_LNCT,
     Lle: enums.ENUM_DW_LLE,
     Ate: enums.ENUM_DW_ATE,
