@@ -44,6 +44,6 @@ def outside_of_functions(objects: Sequence[BlocksOf]) -> list[list[tuple[int, in
         return listed(unit, place, offset)
 
     lists = [each.sections.locations.data for each in objects]
+    found: list[list[tuple[int, int]]]
     found = core.outside_of_functions(rows, [each.rows for each in read], plain, RangeRows(), lists, other)
-    rows.give_back()
     return found

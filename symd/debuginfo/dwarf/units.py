@@ -6,7 +6,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Iterator, Sequence
 
-from symd.core.dies import HAS_LOW, IS_EXTERNAL, DieRows, take_rows
+from symd.core.dies import HAS_LOW, IS_EXTERNAL, DieRows
 from symd.core.range_lists import RangeRows as CoreRanges
 from symd.core.range_lists import UnitParameters
 from symd.core.strings import Names, StringReader
@@ -280,7 +280,7 @@ def read_rows_of(
             budget.check(number - ranges_before, where)
 
     ranges = CoreRanges(check_rows=check_ranges)
-    rows = take_rows()
+    rows = DieRows()
     rows.begin(ranges, tags, with_children, check)
     found, place = [], 0
     for sections, units in objects:
