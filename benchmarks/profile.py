@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from symd.rpc.requests import symbolize_request
-
 from benchmarks.answers import Text
 from symd import index
 from symd.config import Limits
@@ -25,6 +23,7 @@ from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.summaries import ModuleSummary
 from symd.rpc.wire.answers import add_answer, from_answers
 from symd.rpc.wire.fields import module_name
+from symd.rpc.wire.queries import symbolize_request
 from symd.store import Store
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 

@@ -6,7 +6,6 @@ import copy
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -135,9 +134,7 @@ from symd.rpc.wire.variables import from_response as from_variables_response
 from symd.rpc.wire.variables import to_requests as to_variables_requests
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
-from symd.v1.breakpoint_service_pb2 import (
-    WatchResponse,
-)
+from symd.v1.breakpoint_service_pb2 import WatchResponse
 from symd.v1.context_service_pb2 import (
     CreateContextRequest,
     DeleteContextRequest,
@@ -160,11 +157,7 @@ from symd.v1.module_service_pb2 import (
     UploadHeader,
 )
 from symd.v1.server_service_pb2 import GetServerInfoRequest, ServerInfo
-from symd.v1.symbol_service_pb2 import (
-    ANSWER_FORM_PACKED,
-    SymbolizeRequest,
-    SymbolizeStreamRequest,
-)
+from symd.v1.symbol_service_pb2 import ANSWER_FORM_PACKED, SymbolizeRequest, SymbolizeStreamRequest
 
 T = TypeVar("T")
 
@@ -193,9 +186,7 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -7,7 +7,6 @@ import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -136,9 +135,7 @@ from symd.rpc.wire.variables import from_response as from_variables_response
 from symd.rpc.wire.variables import to_requests as to_variables_requests
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
-from symd.v1.breakpoint_service_pb2 import (
-    WatchResponse,
-)
+from symd.v1.breakpoint_service_pb2 import WatchResponse
 from symd.v1.context_service_pb2 import (
     CreateContextRequest,
     DeleteContextRequest,
@@ -161,11 +158,7 @@ from symd.v1.module_service_pb2 import (
     UploadHeader,
 )
 from symd.v1.server_service_pb2 import GetServerInfoRequest, ServerInfo
-from symd.v1.symbol_service_pb2 import (
-    ANSWER_FORM_PACKED,
-    SymbolizeRequest,
-    SymbolizeStreamRequest,
-)
+from symd.v1.symbol_service_pb2 import ANSWER_FORM_PACKED, SymbolizeRequest, SymbolizeStreamRequest
 
 T = TypeVar("T")
 
@@ -194,9 +187,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
 from threading import Lock
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, SupportsIndex, TypeAlias, overload
 
 import numpy as np
@@ -134,9 +133,7 @@ class Module:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -302,6 +302,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
     shows, is_line = "--profile" in options, _SOURCE_LINE.fullmatch(text) is not None
     belongs: tuple[tuple[bool, str, Sequence[str]], ...] = (
         (verb in ("hot", "profile"), "modules go after -m:", _with_option("-m", first, context)),
+        (verb == "record" and ":" not in text, _NO_SAMPLES[0], ["run", "--", *typed_words(context)[1:]]),
         (verb == "core", "modules go after -m:", _with_option("-m", text, context)),
         (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", _with_option("-m", first, context)),  # noqa: PTH113 - as above
         (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", *_with_option("-o", text, context)[1:]]),

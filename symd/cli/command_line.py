@@ -36,6 +36,8 @@ _SHARED = {
     "stop": ("status", "stop"),
     "daemon": ("command_line", "daemon"),
     "setup": ("command_line", "setup"),
+    "attach": ("collect", "attach"),
+    "completion": ("setup", "completion"),
     "install-shim": ("setup", "install_shim"),
     "gdb-script": ("setup", "gdb_script"),
     "lldb-script": ("setup", "lldb_script"),
@@ -56,7 +58,7 @@ def _with_calls(said: str, calls: Sequence[Sequence[str]], context: click.Contex
     """What is said, and behind it those of the calls that would not be refused."""
     shown = " or ".join(filter(None, (whole_call(each, context) for each in calls)))
     if not shown:
-        return said
+        return said.removesuffix(":")
     return (
         f"{said} {shown}"
         if said.endswith((":", " in"))

@@ -139,8 +139,11 @@ def _translated(verb: str, typed: Sequence[str]) -> list[str]:
     return words
 
 
+_ANYWHERE = frozenset(("-v", "--verbose", "-q", "--quiet", "--silent", "--no-color", "--no-colour", "--color"))
+"""Options that change nothing of what symd answers."""
 _LEFT_OUT: Final = {
     **dict.fromkeys(("--percent-limit", "--threshold", "--nodefraction"), ("hot", "-n N shows N places: write")),
+    "--target-env": ("check", "the rules are those of Level Zero: write"),
     **dict.fromkeys(("-j", "--section"), ("listing", "the code of all sections is shown: write")),
 }
 """Options with a value that are left out, of which verb, and what is said."""
@@ -170,6 +173,8 @@ def _another_call(option: str, verb: str, typed: Sequence[str]) -> Advice:
         return Advice("addresses are not negative")
     if _LEFT_OUT.get(option, ("", ""))[0] == verb:
         return Advice(_LEFT_OUT[option][1], [*_without(option, typed)])
+    if option in _ANYWHERE:
+        return Advice("write", [word for word in typed if word != option])
     of_verb = _OF_VERBS.get(verb)
     return NOTHING if of_verb is None else of_verb(option, typed)
 

@@ -7,11 +7,13 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from symd.capture import OneAtATime, Sink
+from symd.capture.drivers.simulate import simulation
+from symd.capture.folder import DumpFolder
 from symd.capture.folder_sink import SOURCES, FolderSink, own_folder
 from symd.capture.forward import ForwardingSink, Sent
 from symd.capture.receiver import CaptureCounts, Receiver
@@ -30,9 +32,6 @@ from symd.system.messages import complain, os_error_text
 from symd.system.private_files import make_folder
 from symd.system.process.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
 from symd.system.symlinks import still_resolved
-
-if TYPE_CHECKING:
-    from symd.capture.folder import DumpFolder
 
 NOT_EXECUTABLE = 126
 """Exit code: the program is there and cannot be run, as env(1) has it."""
@@ -237,18 +236,11 @@ def _run_captured(
     return ending, counts, sent
 
 
-# What follows imports where it is used: the program waits for what is imported before it is started.
-
-
 def _simulated(product: str) -> dict[str, str]:
-    from symd.capture.drivers.simulate import simulation  # noqa: PLC0415 - 11 ms: the program waits for what is imported before it is started
-
     return simulation(product)
 
 
 def _dumps(run: RunFolder, sink: Sink, limits: Limits) -> DumpFolder:
-    from symd.capture.folder import DumpFolder  # noqa: PLC0415 - 27 ms: the program waits for what is imported before it is started
-
     return DumpFolder(run.dumps, sink, limits)
 
 

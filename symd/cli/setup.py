@@ -1,5 +1,6 @@
-"""``symd setup install-shim``, ``gdb-script`` and ``lldb-script``: scripts of the names llvm-symbolizer and addr2line,
-for programs that run those from PATH; and where the commands for debuggers lie."""
+"""``symd setup completion``, ``install-shim``, ``gdb-script`` and ``lldb-script``: what a shell runs to complete verbs,
+options, choices and file names; scripts of the names llvm-symbolizer and addr2line, for programs that run those
+from PATH; and where the commands for debuggers lie."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ import sys
 from pathlib import Path
 
 import click
+from click.shell_completion import ShellComplete, get_completion_class
 
+from symd.cli.command_line import GROUP
 from symd.cli.options import example
 from symd.cli.output import SHIM_MARK, write_line
 from symd.errors import InvalidInput
@@ -90,3 +93,41 @@ def lldb_script() -> None:
 
 def _write_path(script: str) -> None:
     write_line(str(Path(__file__).with_name("debuggers") / script))
+
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_SYMD_COMPLETE"
+"""The environment variable in which the completion script tells symd what to do (``symd.cli.command_line.main``)."""
+
+
+@click.command(
+    "completion",
+    epilog=example(
+        "symd setup completion bash > ~/.local/share/bash-completion/completions/symd\n"
+        "symd setup completion zsh > ~/.zfunc/_symd\n"
+        "symd setup completion fish > ~/.config/fish/completions/symd.fish"
+    ),
+)
+@click.argument("shell", required=False, type=click.Choice(SHELLS))
+def completion(shell: str | None) -> None:
+    """Print the script that completes symd's verbs, options, choices and file names in a shell; by default the one
+    that $SHELL names. Save it where the example says, or run it: eval "$(symd setup completion bash)".
+    """
+    click.echo(script(shell or _own_shell()))
+
+
+def _own_shell() -> str:
+    name = Path(os.environ.get("SHELL", "")).name
+    if name not in SHELLS:
+        raise InvalidInput(
+            "$SHELL does not name a shell that symd knows", where=name or "''", hint=f"write one of {', '.join(SHELLS)}"
+        )
+    return name
+
+
+def script(shell: str) -> str:
+    """What the shell is to run."""
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise InvalidInput("click cannot complete for this shell", where=shell)
+    return ShellComplete.source(kind(GROUP, {}, "symd", VARIABLE))  # bash's own looks for a bash of this machine first

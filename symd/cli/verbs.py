@@ -100,7 +100,11 @@ _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
     "objdump": {"names": "-t --syms -T", "info": "--headers --section-headers --all-headers -x -f"},
     "readelf": {"names": "-s --syms --symbols --dyn-syms", "lines": "--debug-dump -w -wl -wL -wi"},
     "cuobjdump": {"listing": "-sass --dump-sass", "extract": "-xelf --extract-elf -xptx"},
-    "dwarfdump": {"verify": "--verify", "names": "--name --find -n", "lines": "--debug-line -debug-line --all -a"},
+    "dwarfdump": {
+        "verify": "--verify",
+        "names": "--name --find -n --debug-info --debug-abbrev --debug-names",
+        "lines": "--debug-line -debug-line --all -a",
+    },
     "clang-offload-bundler": {"info": "--list -list", "extract": "--unbundle -unbundle"},
     "dump": {"lines": "--debug-line --debug-lines --lines", "listing": "-sass --dump-sass --sass"},
 }
@@ -129,7 +133,7 @@ MEANT = {
     "info": "file show kernels ls-file registers regs resources resource-usage res-usage zeinfo metadata sections headers spirv roc-obj-ls",
     "names": "search find grep demangle",
     "lines": "debug-line decodedline",
-    "locate": "b tbreak bp line2addr addresses",
+    "locate": "b tbreak bp breakpoints line2addr addresses",
     "variables": "scope print p ptype types whatis",
     "view": "open browse gui http",
     "extract": "unpack split unbundle bundler roc-obj-extract",
@@ -155,7 +159,7 @@ MEANT = {
     "setup": "install config configure",
     "setup gdb-script": "gdb",
     "setup install-shim": "shim",
-    "setup completion": "bash zsh fish",
+    **{f"setup completion {shell}": shell for shell in ("bash", "zsh", "fish")},
     "setup lldb-script": "lldb",
 }
 """Verb to words of other tools that may mean it."""
@@ -165,7 +169,10 @@ _EXPLAINED = {
     "examples": "symd setup samples . writes them into this folder",
     "add": "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder",
     "diff": "symd verify FILE compares two readings of a file, and go tool pprof -diff_base two profiles that symd profile wrote",
-    "man": "symd VERB --help explains a verb, and docs/index.md lists the pages",
+    **dict.fromkeys(
+        ("man", "docs", "tutorial", "quickstart"),
+        "symd VERB --help explains a verb, docs/quickstart.md begins at the beginning, and docs/index.md lists the pages",
+    ),
     "logs": "the daemon writes its log to standard error (docs/operations.md), and symd daemon watch follows what happens to modules",
     "restart": "symd daemon stop ends the daemon, and symd serve starts it",
     **dict.fromkeys(
@@ -251,10 +258,12 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     if not meant:
         return said, []
     meant = [_for_files(meant[0], rest), *meant[1:]]
-    calls = [[*verb.split(), *(rest or ["FILE"] * (verb == "symbolize"))] for verb in meant]
+    calls = [[*verb.split(), *(rest or _ALONE.get(verb, ()))] for verb in meant]
     return f"{said}; did you mean {' or '.join(meant)}?", calls
 
 
+_ALONE: Final[Mapping[str, Sequence[str]]] = {"symbolize": ("FILE",), "collect": ("FOLDER",)}
+"""What a verb does not do without, although it can be called so."""
 _WITH_VERBS: Final = frozenset(("perf", "ocloc", "pprof", "gdb", "cuda-gdb", "rocgdb", "nsys", "ncu", "symd", "llvm"))
 """Tools that have verbs of their own."""
 
@@ -295,7 +304,10 @@ def without_verb(words: Sequence[str]) -> tuple[str, list[list[str]]]:
     """What is said where a file or an address stands in the place of a verb, and the calls that may be meant; "" and
     none elsewhere."""
     if os.path.exists(words[0]):  # noqa: PTH110 - pathlib is slow to load
-        return "a verb comes before the file, as in", calls_for(words[0], words[1:]) or [["info", words[0]]]
+        return "a verb comes before the file, as in", calls_for(words[0], words[1:]) or [
+            ["info", words[0]],
+            ["symbolize", words[0], *(words[1:] or ["ADDRESS"])],
+        ]
     if is_number(words[0]):
         return "a verb and a file come before the address:", [["symbolize", *(words[1:] or ["FILE"]), words[0]]]
     return "", []
@@ -308,6 +320,11 @@ def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
         return f"{said} write symd --version", []
     if option in _FIRST:
         return f"{said} a verb's options come after the verb:", [["symbolize", *words]]
+    typed = list(words)
+    at = next((number for number, word in enumerate(typed) if understood([word])[0] in dict(VERBS)), None)
+    if at is not None:
+        verb = typed.pop(at)
+        return f"{said} a verb's options come after the verb:", [[verb, *typed]]
     return f"{said} a verb's options come after the verb: symd VERB {option}", []
 
 

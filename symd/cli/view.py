@@ -43,6 +43,7 @@ from symd.server.http.colouring import ColouredApart, Rows
 from symd.server.http.report import answers_of, kernels_of, report
 from symd.server.http.routes.page import PROFILE, NamedProfile
 from symd.server.http.site import Site
+from symd.server.http.viewing import viewed
 from symd.system.atomic_output import write_file_or_stdout
 from symd.system.messages import complain
 from symd.system.symlinks import read_below
@@ -184,8 +185,6 @@ def command(
         if target is not None:
             write_page(shown, file, target, kernels, variables)
             return
-        from symd.server.http.viewing import viewed  # noqa: PLC0415 - 56 ms: the help need not wait for a server
-
         with viewed(lambda presence: shown.site(presence=presence), address) as view:
             write_line(f"symd shows {file} at {view.url}")
             sys.stdout.flush()

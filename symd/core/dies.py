@@ -140,8 +140,9 @@ class DieRows(ValueReader):
     or NO_FILE; CALL_LINE, CALL_COLUMN and DECL_LINE are modulo 2**32, 0 where nothing is said. ``ranges`` has the code
     of each row.
 
-    ``missing_offsets`` and ``missing_lists`` count indexes that lead out of ``.debug_str_offsets`` and
-    ``.debug_rnglists``. Threads may not share one."""
+    Objects may follow each other: PLACE, ORIGIN and SPECIFICATION are in the sections of a row's own object, UNIT and
+    PARENT are numbers among all. ``missing_offsets`` and ``missing_lists`` count indexes that lead out of
+    ``.debug_str_offsets`` and ``.debug_rnglists`` of the object that was opened last. Threads may not share one."""
 
     def __init__(self) -> None:
         self._room = 0
@@ -150,33 +151,33 @@ class DieRows(ValueReader):
         self.worked = 0
         self._release_views()
 
-    def open(
+    def begin(
         self,
-        info: bytes,
-        string_offsets: bytes,
-        lists: bytes,
         ranges: range_lists.RangeRows,
         tags: Collection[int],
         with_children: bool,
         check_rows: Callable[[int], object] | None = None,
     ) -> None:
-        """Forget all rows, and go on with the units of these sections: ``info``, ``string_offsets`` and ``lists`` are
-        their bytes. Rows are the DIEs of ``tags`` (each below 128), and all DIEs that have children where
-        ``with_children``. ``check_rows`` is told how many rows there will be at least whenever more room is taken, and
-        may raise."""
-        self.data, self.section = info, ".debug_info"
-        self._string_offsets = self._lists = _NO_SECTION
-        if string_offsets:
-            self._string_offsets = string_offsets
-        if lists:
-            self._lists = lists
-        self.ranges = ranges
+        """Forget all rows. Further ones are the DIEs of ``tags`` (each below 128), and all DIEs that have children
+        where ``with_children``; ``ranges`` gets their code. ``check_rows`` is told how many rows there will be at least
+        whenever more room is taken, and may raise."""
+        self.section, self.ranges = ".debug_info", ranges
         wanted = 0
         for tag in tags:
             wanted |= 1 << tag
         self._low_tags, self._high_tags = wanted & _U64, wanted >> 64
         self._with_children, self._check_rows = with_children, check_rows
-        self.count = self.missing_offsets = self.missing_lists = 0
+        self.count = 0
+
+    def open(self, info: bytes, string_offsets: bytes, lists: bytes) -> None:
+        """Go on with the units of another object, whose sections these are; the rows so far stay."""
+        self.data = info
+        self._string_offsets = self._lists = _NO_SECTION
+        if string_offsets:
+            self._string_offsets = string_offsets
+        if lists:
+            self._lists = lists
+        self.missing_offsets = self.missing_lists = 0
 
     def column(self, name: str) -> array[int]:
         """The entries of one column, copied: it is called as above, in small letters."""

@@ -59,9 +59,9 @@ class InlinedCalls:
 
 
 def resolved(rows: Any, names_bases: Sequence[int], strings: StringReader) -> InlinedCalls:
-    """The calls of ``rows`` (``line_program.LineRows``, trimmed, with numbers of files), whose flags lose ``NAMED``.
+    """The calls of ``rows`` (``line_program.ObjectRows``, with numbers of files), whose flags lose ``NAMED``.
     ``names_bases`` has for each program where its names count from."""
-    found = InlinedCalls(rows.count)
+    found = InlinedCalls(len(rows.address))
     is_named = _find_sites(rows, found)
     names = Names()
     bases = _names_bases(rows, names_bases, strings)
@@ -92,7 +92,7 @@ def _find_sites(rows: Any, found: InlinedCalls) -> bytearray:
     is_named = cython.declare(cython.uchar[::1])
     address, file, line, flags, context, ends = rows.address, rows.file, rows.line, rows.flags, rows.context, rows.ends
     site, written_site, doubt = found.site, found.written_site, found.doubt
-    named = bytearray(rows.count)
+    named = bytearray(len(address))
     is_named = named
     sequence: cython.Py_ssize_t
     row: cython.Py_ssize_t
@@ -204,7 +204,7 @@ def _distinct_names(rows: Any) -> array[int]:
     name = cython.declare(cython.const[cython.ulonglong][::1])
     key = cython.declare(cython.ulonglong[::1])
     ends, context, name = rows.ends, rows.context, rows.name
-    keys = array("Q", bytes(8 * rows.count))
+    keys = array("Q", bytes(8 * len(name)))
     key = keys
     sequence: cython.Py_ssize_t
     row: cython.Py_ssize_t

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import cython
 
-from symd.model.light_typing import Any
+from symd.model.light_typing import Any, NamedTuple
 
 if cython.compiled:
     from cython.cimports.symd.core.byte_reader import ByteReader
@@ -86,6 +86,19 @@ class ProgramParameters:
         self.default_is_stmt, self.operand_counts = default_is_stmt, operand_counts
 
 
+class ObjectRows(NamedTuple):
+    """Views into columns of ``LineRows``: the rows of one object, and its sequences."""
+
+    address: Any
+    file: Any
+    line: Any
+    flags: Any
+    context: Any
+    name: Any
+    ends: Any
+    program: Any
+
+
 @cython.cclass
 class LineRows(ByteReader):
     """The rows of line programs that are run one after the other, as equally long arrays, of which the first ``count``
@@ -94,6 +107,9 @@ class LineRows(ByteReader):
     has the row number after each sequence, ``program`` (u32) the number of its program. ``context`` (row number inside
     the sequence, from 1) and ``name`` (offset from the header's base) are u64, of NVIDIA's inlined calls; they are
     empty where no program sets them.
+
+    Objects may follow each other: ``ends`` count from the ``first`` row of a sequence's own object, and ``context`` and
+    ``name`` are there for the object that was opened last.
 
     NVIDIA's assembler (ptxas 12.3 to 13.5, below sm_90) leaves out the row of an instruction whose line is that of the
     row before, also where that is a line of another file, and whose call is another: it sets file and call, moves the
@@ -113,7 +129,9 @@ class LineRows(ByteReader):
     ends = cython.declare(object, visibility="readonly")
     program = cython.declare(object, visibility="readonly")
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    first = cython.declare(cython.Py_ssize_t, visibility="readonly")
 
+    _first_sequence = cython.declare(cython.Py_ssize_t)
     _check_rows = cython.declare(object)
     _check_files = cython.declare(object)
     _room = cython.declare(cython.Py_ssize_t)
@@ -135,9 +153,8 @@ class LineRows(ByteReader):
     ) -> None:
         """``data`` is the section called ``section``. ``check_rows`` is told how many rows there will be at least
         whenever more room is taken, ``check_files`` that so many more files are defined; both may raise."""
-        self.data = data
         self.section = section
-        self._check_rows, self._check_files = check_rows, check_files
+        self._check_rows = check_rows
         self.count = 0
         self._has_calls = False
         self.address, self.flags = array("Q"), array("B")
@@ -146,6 +163,29 @@ class LineRows(ByteReader):
         self.ends, self.program = array("q"), array("I")
         self._room = 0
         self._release_views()
+        self.open(data, check_files)
+
+    def open(self, data: bytes, check_files: Callable[[int], object] | None = None) -> None:
+        """Go on with the programs of another object, whose section of the same name ``data`` is; the rows so far
+        stay."""
+        self.data, self._check_files = data, check_files
+        self.first, self._first_sequence = self.count, len(self.ends)
+        if self._has_calls:
+            self._end_calls()
+
+    def of_this_object(self) -> ObjectRows:
+        """The rows of the object that was opened last. No rows can be added as long as somebody has them."""
+        own = slice(self.first, self.count)
+        return ObjectRows(
+            memoryview(self.address)[own],
+            memoryview(self.file)[own],
+            memoryview(self.line)[own],
+            memoryview(self.flags)[own],
+            memoryview(self.context)[own],
+            memoryview(self.name)[own],
+            self.ends[self._first_sequence :],
+            self.program[self._first_sequence :],
+        )
 
     def run(
         self, number: int, begin: int, end: int, parameters: ProgramParameters
@@ -161,7 +201,9 @@ class LineRows(ByteReader):
         self.at, self.end = begin, min(end, len(self.data))
         try:
             self._run(number, parameters, files)
-            kept: cython.Py_ssize_t = self.ends[len(self.ends) - 1] if len(self.ends) > sequences else first
+            kept: cython.Py_ssize_t = first
+            if len(self.ends) > sequences:
+                kept = self.first + cython.cast(cython.Py_ssize_t, self.ends[len(self.ends) - 1])
             is_whole = self.count == kept
             self.count = kept
         except BaseException:
@@ -175,17 +217,17 @@ class LineRows(ByteReader):
         return is_whole, files
 
     def number_files(self, maps: Sequence[Any]) -> None:
-        """Turn the file register of each row into the number that ``maps`` (u32 arrays, one for each program by its
-        number) has there; 0 where it has none."""
-        begin: cython.Py_ssize_t = 0
+        """Turn the file register of each row of the object that was opened last into the number that ``maps`` (u32
+        arrays, one for each program by its number) has there; 0 where it has none."""
+        begin: cython.Py_ssize_t = self.first
         stop: cython.Py_ssize_t
         sequence: cython.Py_ssize_t
         row: cython.Py_ssize_t
         register: cython.uint
         known = cython.declare(cython.const[cython.uint][::1])
         number: cython.longlong = -1  # of the program whose map this is
-        for sequence in range(len(self.ends)):
-            stop = self.ends[sequence]
+        for sequence in range(self._first_sequence, len(self.ends)):
+            stop = self.first + cython.cast(cython.Py_ssize_t, self.ends[sequence])
             if number != self.program[sequence]:
                 number = self.program[sequence]
                 known = maps[number]
@@ -291,7 +333,7 @@ class LineRows(ByteReader):
                 kind = self.uint(1)
                 if kind == _END_SEQUENCE:
                     self._emit(address, file, line, column, is_stmt | called | marks | _ENDS, context, name)
-                    self.ends.append(self.count)
+                    self.ends.append(self.count - self.first)
                     self.program.append(number)
                     address = op_index = column = context = name = 0
                     file = line = 1

@@ -74,17 +74,26 @@ class UnitParameters:
 class RangeRows(ByteReader):
     """The ranges of DIEs, in the order in which they are read, as arrays of which the first ``count`` entries are rows:
     ``which`` u32 is whose, ``start`` and ``stop`` u64 the addresses [start, stop); none is empty. ``entries`` of lists
-    were read; ``damaged`` lists do not end or hold an unknown entry, and have no rows; ``missing`` indexes lead out of
-    ``.debug_addr``. ``check_rows`` is told how many rows there will be at least whenever more room is taken, and may
-    raise."""
+    were read. Of the object that was opened last, ``damaged`` lists do not end or hold an unknown entry, and have no
+    rows, and ``missing`` indexes lead out of ``.debug_addr``. ``check_rows`` is told how many rows there will be at
+    least whenever more room is taken, and may raise."""
 
     def __init__(
         self,
-        ranges: bytes,
-        lists: bytes,
-        addresses: bytes,
+        ranges: bytes = b"",
+        lists: bytes = b"",
+        addresses: bytes = b"",
         check_rows: Callable[[int], object] | None = None,
     ) -> None:
+        self._check_rows = check_rows
+        self.which, self.start, self.stop = array("I"), array("Q"), array("Q")
+        self.count = self.entries = 0
+        self.is_there = True
+        self._which, self._start, self._stop = _NO_NARROW, _NO_WIDE, _NO_WIDE
+        self.open(ranges, lists, addresses)
+
+    def open(self, ranges: bytes, lists: bytes, addresses: bytes) -> None:
+        """Go on with the lists of another object, whose sections these are; the rows so far stay."""
         self._ranges = self._lists = self._addresses = _NO_SECTION
         if ranges:
             self._ranges = ranges
@@ -92,13 +101,9 @@ class RangeRows(ByteReader):
             self._lists = lists
         if addresses:
             self._addresses = addresses
-        self._check_rows = check_rows
         # Bytes that all lists of a section may have together.
         self._ranges_left, self._lists_left = 4 * len(ranges) + _LEAST_BYTES, 4 * len(lists) + _LEAST_BYTES
-        self.which, self.start, self.stop = array("I"), array("Q"), array("Q")
-        self.count = self.entries = self.damaged = self.missing = 0
-        self.is_there = True
-        self._which, self._start, self._stop = _NO_NARROW, _NO_WIDE, _NO_WIDE
+        self.damaged = self.missing = 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)

@@ -49,33 +49,46 @@ _FUNCTION = cython.declare(cython.Py_ssize_t, 7)
 
 
 class ScopeRows:
-    """Scopes and the functions that they belong to: ``scopes`` and ``functions`` are arrays of u32, in which
-    SCOPE_COLUMNS and FUNCTION_COLUMNS stand one behind the other; ``inlined`` (u8) is equally long as a column of
-    scopes, and ``range_scope`` (u32) as the ranges of the DIEs. ``symd.debuginfo.dwarf.columns.ScopeColumns`` and
-    ``FunctionColumns`` say what is in each. ``missing_names`` counts the places of names that hold no string;
+    """Scopes and the functions that they belong to, of one object after the other: ``scopes`` and ``functions`` are
+    arrays of u32, in which SCOPE_COLUMNS and FUNCTION_COLUMNS stand one behind the other; ``inlined`` (u8) is equally
+    long as a column of scopes, and ``range_scope`` (u32) as the ranges of the DIEs.
+    ``symd.debuginfo.dwarf.columns.ScopeColumns`` and ``FunctionColumns`` say what is in each; numbers of scopes and
+    functions are those in their object. ``scope_ends`` and ``function_ends`` (i64) are how many there are up to the end
+    of each object. For each object ``missing_names`` counts the places of names that hold no string, and
     ``shared_units`` are the numbers of the units in which several functions are scopes."""
 
-    __slots__ = ("functions", "inlined", "missing_names", "range_scope", "scopes", "shared_units")
+    __slots__ = (
+        "function_ends", "functions", "inlined", "missing_names", "range_scope", "scope_ends", "scopes", "shared_units",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.scopes, self.functions, self.range_scope = array("I"), array("I"), array("I")
         self.inlined = array("B")
-        self.missing_names = 0
-        self.shared_units: list[int] = []
+        self.scope_ends, self.function_ends = array("q"), array("q")
+        self.missing_names: list[int] = []
+        self.shared_units: list[list[int]] = []
 
 
 def read_scopes(
     rows: dies.DieRows,
+    row_ends: Sequence[int],
     units: Sequence[int],
     file_maps: Sequence[array[int]],
-    strings: core_strings.StringReader,
-    names: core_strings.Names,
+    strings: Sequence[core_strings.StringReader],
+    names: Sequence[core_strings.Names],
 ) -> ScopeRows:
-    """The scopes among the DIEs of ``rows``, which are the functions and inlined calls of some units; ``names`` takes
-    their names. ``units`` has the number of each unit, and ``file_maps`` the file number (u32) of each file register of
-    its line table."""
+    """The scopes among the DIEs of ``rows``, which are the functions and inlined calls of some units of some objects;
+    ``row_ends`` says how many rows there are up to the end of each object. ``strings`` reads those of each object, and
+    ``names`` takes its names. ``units`` has the number of each unit in its object, and ``file_maps`` the file number
+    (u32) of each file register of its line table."""
     found = ScopeRows()
     count: cython.Py_ssize_t = rows.count
+    first: cython.Py_ssize_t = 0
+    last: cython.Py_ssize_t
+    number: cython.Py_ssize_t
+    missing: cython.Py_ssize_t
+    ends = cython.declare(cython.const[cython.longlong][::1])
+    ends = array("q", row_ends)
     specification = cython.declare(cython.int[::1])
     origin = cython.declare(cython.int[::1])
     name = cython.declare(cython.uint[::1])
@@ -85,32 +98,42 @@ def read_scopes(
     specification, origin = rows.signed_room[:count], rows.signed_room[count : 2 * count]
     name, linkage_name = rows.narrow_room[:count], rows.narrow_room[count : 2 * count]
     function = rows.narrow_room[2 * count : 3 * count]
-    _refer(rows, dies.SPECIFICATION, specification)
-    _refer(rows, dies.ORIGIN, origin)
     work = cython.declare(cython.uint[::1])
     work = rows.narrow_room[3 * count : 4 * count]
-    found.missing_names = _name(rows, dies.NAME, specification, origin, strings, names, name, work)
-    found.missing_names += _name(rows, dies.LINKAGE_NAME, specification, origin, strings, names, linkage_name, work)
-    _add_functions(found, rows, units, file_maps, specification, origin, name, linkage_name, function)
-    _add_scopes(found, rows, units, file_maps, function, name, linkage_name, work)
+    for number in range(len(ends)):
+        last = ends[number]
+        _refer(rows, dies.SPECIFICATION, first, last, specification)
+        _refer(rows, dies.ORIGIN, first, last, origin)
+        own, texts = names[number], strings[number]
+        missing = _name(rows, dies.NAME, first, last, specification, origin, texts, own, name, work)
+        missing += _name(rows, dies.LINKAGE_NAME, first, last, specification, origin, texts, own, linkage_name, work)
+        found.missing_names.append(missing)
+        first = last
+    _add_functions(found, rows, ends, units, file_maps, specification, origin, name, linkage_name, function)
+    _add_scopes(found, rows, ends, units, file_maps, function, name, linkage_name, work)
     _mark_kernel_bodies(found, names)
     return found
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=True)
-def _refer(rows: dies.DieRows, column: cython.int, targets: cython.int[::1]) -> cython.int:
-    """Tell for each DIE the number of the one that it refers to, or -1."""
-    count: cython.Py_ssize_t = rows.count
+def _refer(
+    rows: dies.DieRows,
+    column: cython.int,
+    first: cython.Py_ssize_t,
+    last: cython.Py_ssize_t,
+    targets: cython.int[::1],
+) -> cython.int:
+    """Tell for each DIE of an object, whose rows are [first, last), the number of the one that it refers to, or -1."""
     row: cython.Py_ssize_t
     low: cython.Py_ssize_t
     high: cython.Py_ssize_t
     middle: cython.Py_ssize_t
     wanted: cython.ulonglong
-    for row in range(count):
+    for row in range(first, last):
         targets[row] = -1
         wanted = rows.wide_view[dies.WIDE * row + column]
-        low, high = 0, count - 1
+        low, high = first, last - 1
         if wanted > rows.wide_view[dies.WIDE * high + dies.PLACE]:
             continue
         while low < high:
@@ -129,6 +152,8 @@ def _refer(rows: dies.DieRows, column: cython.int, targets: cython.int[::1]) -> 
 def _name(
     rows: dies.DieRows,
     column: cython.int,
+    first: cython.Py_ssize_t,
+    last: cython.Py_ssize_t,
     specification: cython.int[::1],
     origin: cython.int[::1],
     strings: core_strings.StringReader,
@@ -136,21 +161,23 @@ def _name(
     number: cython.uint[::1],
     known: cython.uint[::1],
 ) -> cython.Py_ssize_t:
-    """Tell the ``number`` of each DIE's own string, or that of the DIE that it refers to, and so on; how many places of
-    strings hold none. In ``known`` is 1 then where there is one, and 2 in between where there is one from the next
-    round on."""
+    """Tell the ``number`` of the own string of each DIE of an object, or that of the DIE that it refers to, and so on;
+    how many places of strings hold none. In ``known`` is 1 then where there is one, and 2 in between where there is one
+    from the next round on."""
     row: cython.Py_ssize_t
     has_any: cython.bint = False
-    for row in range(rows.count):
+    for row in range(first, last):
         known[row] = rows.wide_view[dies.WIDE * row + column] != 0
         has_any = has_any or known[row]
     if not has_any:
-        for row in range(rows.count):
+        for row in range(first, last):
             number[row] = 0
         return 0
-    missing: cython.Py_ssize_t = names.number(strings, rows.wide_view, column, dies.WIDE, number, rows.wide_room)
+    missing: cython.Py_ssize_t = names.number(
+        strings, rows.wide_view, dies.WIDE * first + column, dies.WIDE, number[first:last], rows.wide_room
+    )
     for _ in range(_MOST_STEPS):
-        taken = _take_names(number, known, specification) + _take_names(number, known, origin)
+        taken = _take_names(number, known, specification, first, last) + _take_names(number, known, origin, first, last)
         if not taken:
             break
     return missing
@@ -162,18 +189,20 @@ def _take_names(
     number: cython.uint[::1],
     known: cython.uint[::1],
     target: cython.int[::1],
+    first: cython.Py_ssize_t,
+    last: cython.Py_ssize_t,
 ) -> cython.int:
-    """Take for each DIE that has no name that of the one it refers to, if that had one before; whether there was
-    any."""
+    """Take for each DIE of an object that has no name that of the one it refers to, if that had one before; whether
+    there was any."""
     row: cython.Py_ssize_t
     is_any: cython.bint = False
-    for row in range(len(target)):
+    for row in range(first, last):
         if not known[row] and target[row] >= 0 and known[target[row]] == 1:
             number[row] = number[target[row]]
             known[row] = 2
             is_any = True
     if is_any:
-        for row in range(len(target)):
+        for row in range(first, last):
             known[row] = known[row] != 0
     return is_any
 
@@ -183,6 +212,7 @@ def _take_names(
 def _add_functions(
     found: ScopeRows,
     rows: dies.DieRows,
+    ends: cython.const[cython.longlong][::1],  # type: ignore[valid-type] # a view, to Cython
     units: Sequence[int],
     file_maps: Sequence[array[int]],
     specification: cython.int[::1],
@@ -192,9 +222,9 @@ def _add_functions(
     numbers: cython.uint[::1],
 ) -> cython.int:
     """Add the functions that DIEs define and that have a line. ``numbers`` tells then for each DIE that of the one that
-    it is a piece of, or NO_FUNCTION: abstract instances, inlined calls and bodies out of line lead to one function
-    each. A line or a file that a definition does not state is that of its DW_AT_specification (DWARF 5, 2.13.2):
-    compilers leave the file out where both have the same one."""
+    it is a piece of, among all, or NO_FUNCTION: abstract instances, inlined calls and bodies out of line lead to one
+    function each. A line or a file that a definition does not state is that of its DW_AT_specification (DWARF 5,
+    2.13.2): compilers leave the file out where both have the same one."""
     count: cython.Py_ssize_t = rows.count
     row: cython.Py_ssize_t
     said: cython.Py_ssize_t  # the row that states its line, then the one that states its file
@@ -202,12 +232,16 @@ def _add_functions(
     of: cython.int
     step: cython.int
     defined: cython.uint = 0
-    for row in range(count):
-        said = _declared(rows, row, specification, origin)
-        numbers[row] = _NO_FUNCTION
-        if said >= 0:
-            numbers[row] = defined
-            defined += 1
+    number: cython.Py_ssize_t
+    row = 0
+    for number in range(len(ends)):
+        while row < ends[number]:
+            numbers[row] = _NO_FUNCTION
+            if _declared(rows, row, specification, origin) >= 0:
+                numbers[row] = defined
+                defined += 1
+            row += 1
+        found.function_ends.append(defined)
     found.functions = array("I", bytes(4 * len(FUNCTION_COLUMNS) * defined))
     table = cython.declare(cython.uint[::1])
     table = found.functions
@@ -273,6 +307,7 @@ def _file(files: cython.const[cython.uint][::1], register: cython.uint) -> cytho
 def _add_scopes(
     found: ScopeRows,
     rows: dies.DieRows,
+    ends: cython.const[cython.longlong][::1],  # type: ignore[valid-type] # a view, to Cython
     units: Sequence[int],
     file_maps: Sequence[array[int]],
     function: cython.uint[::1],
@@ -308,8 +343,20 @@ def _add_scopes(
     place: cython.int = -1
     unit: cython.uint = 0
     functions: cython.Py_ssize_t = 0  # that are scopes of that unit
+    first: cython.uint = 0  # of this object's scopes
+    first_function: cython.uint = 0
+    number: cython.Py_ssize_t = -1
+    stop: cython.Py_ssize_t = 0  # the row behind this object's
     scope = 0
     for row in range(count):
+        while row >= stop:
+            number += 1
+            stop = ends[number]
+            first_function = found.function_ends[number - 1] if number else 0
+            first = cython.cast(cython.uint, scope)
+            if number:
+                found.scope_ends.append(scope)
+            found.shared_units.append([])
         if not kept[row]:
             continue
         at = dies.NARROW * row
@@ -318,7 +365,7 @@ def _add_scopes(
             files, unit = file_maps[place], units[place]
             functions = 0
         around = rows.narrow_view[at + dies.PARENT]
-        kept[row] = cython.cast(cython.uint, scope)
+        kept[row] = cython.cast(cython.uint, scope) - first
         inlined[scope] = rows.narrow_view[at + dies.TAG] == _INLINED_CALL
         if inlined[scope] and around:
             table[_PARENT * stride + scope] = kept[around - 1]
@@ -326,13 +373,20 @@ def _add_scopes(
             table[_PARENT * stride + scope] = _NO_PARENT
             functions += 1
             if functions == 2:
-                found.shared_units.append(unit)
+                found.shared_units[number].append(unit)
         table[_NAME * stride + scope], table[_LINKAGE_NAME * stride + scope] = name[row], linkage_name[row]
         table[_CALL_FILE * stride + scope] = _file(files, rows.narrow_view[at + dies.CALL_FILE])
         table[_CALL_LINE * stride + scope] = rows.narrow_view[at + dies.CALL_LINE]
         table[_CALL_COLUMN * stride + scope] = rows.narrow_view[at + dies.CALL_COLUMN]
-        table[_UNIT * stride + scope], table[_FUNCTION * stride + scope] = unit, function[row]
+        table[_UNIT * stride + scope] = unit
+        table[_FUNCTION * stride + scope] = (
+            _NO_FUNCTION if function[row] == _NO_FUNCTION else function[row] - first_function
+        )
         scope += 1
+    while len(found.scope_ends) < len(ends):
+        found.scope_ends.append(scope)
+    while len(found.shared_units) < len(ends):
+        found.shared_units.append([])
     found.range_scope = array("I", rows.ranges.which)
     range_scope = cython.declare(cython.uint[::1])
     range_scope = found.range_scope
@@ -343,33 +397,41 @@ def _add_scopes(
 
 @cython.cfunc
 @cython.exceptval(-1, check=True)
-def _mark_kernel_bodies(found: ScopeRows, names: core_strings.Names) -> cython.int:
+def _mark_kernel_bodies(found: ScopeRows, names: Sequence[core_strings.Names]) -> cython.int:
     """Mark the calls that are the own bodies of the kernels around them."""
     table = cython.declare(cython.const[cython.uint][::1])
     inlined = cython.declare(cython.uchar[::1])
     table, inlined = found.scopes, found.inlined
     stride: cython.Py_ssize_t = len(inlined)
+    number: cython.Py_ssize_t
+    first: cython.Py_ssize_t = 0
+    last: cython.Py_ssize_t
     scope: cython.Py_ssize_t
-    around: cython.uint
+    around: cython.Py_ssize_t
+    parent: cython.uint
     linkage_name: cython.uint
     body: cython.longlong
-    texts: tuple[str, ...] = ()
-    numbers: dict[str, int] = {}
-    bodies: dict[int, int] = {}  # by linkage name the name of the kernel, or -1: names may be long
-    for scope in range(stride):
-        around, linkage_name = table[_PARENT * stride + scope], table[_LINKAGE_NAME * stride + scope]
-        if not linkage_name or not inlined[scope] or around == _NO_PARENT or inlined[around]:
-            continue
-        if not texts:
-            texts = names.all()
-        body = bodies.get(linkage_name, -2)
-        if body == -2:
-            text = texts[linkage_name]
-            body = -1
-            if text.startswith(KERNEL_BODY):
-                numbers = numbers or {text: number for number, text in enumerate(texts)}
-                body = numbers.get(text[len(KERNEL_BODY) :], -1)
-            bodies[linkage_name] = body
-        if body in (table[_NAME * stride + around], table[_LINKAGE_NAME * stride + around]):
-            inlined[scope] = _OWN_BODY
+    for number in range(len(names)):
+        last = found.scope_ends[number]
+        texts: tuple[str, ...] = ()
+        numbers: dict[str, int] = {}
+        bodies: dict[int, int] = {}  # by linkage name the name of the kernel, or -1: names may be long
+        for scope in range(first, last):
+            parent, linkage_name = table[_PARENT * stride + scope], table[_LINKAGE_NAME * stride + scope]
+            if not linkage_name or not inlined[scope] or parent == _NO_PARENT or inlined[first + parent]:
+                continue
+            around = first + parent
+            if not texts:
+                texts = names[number].all()
+            body = bodies.get(linkage_name, -2)
+            if body == -2:
+                text = texts[linkage_name]
+                body = -1
+                if text.startswith(KERNEL_BODY):
+                    numbers = numbers or {text: at for at, text in enumerate(texts)}
+                    body = numbers.get(text[len(KERNEL_BODY) :], -1)
+                bodies[linkage_name] = body
+            if body in (table[_NAME * stride + around], table[_LINKAGE_NAME * stride + around]):
+                inlined[scope] = _OWN_BODY
+        first = last
     return 0

@@ -18,21 +18,38 @@ _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
 def section_of(layout: Sequence[Any], gap: int, addresses: Any) -> tuple[array[int], array[int], bytearray]:
-    """Three columns for linear ``addresses`` (u64): the section of each (u32), the offset in it (u64), and whether a
-    section holds it."""
+    """``sections_of`` one object."""
+    found: tuple[array[int], array[int], bytearray] = sections_of([layout], gap, [addresses])
+    return found
+
+
+def sections_of(
+    layouts: Sequence[Sequence[Any]], gap: int, addresses: Sequence[Any]
+) -> tuple[array[int], array[int], bytearray]:
+    """Three columns for the linear ``addresses`` (u64) of one object after the other: the section of each (u32), the
+    offset in it (u64), and whether a section holds it."""
     section = cython.declare(cython.const[cython.uint][::1])
     base = cython.declare(cython.const[cython.ulonglong][::1])
     size = cython.declare(cython.const[cython.ulonglong][::1])
     wanted = cython.declare(cython.const[cython.ulonglong][::1])
-    section, base, size = layout
-    wanted = addresses
-    count: cython.Py_ssize_t = len(wanted)
+    count: cython.Py_ssize_t = 0
+    for each in addresses:
+        count += len(each)
     numbers, offsets, known = array("I", bytes(4 * count)), array("Q", bytes(8 * count)), bytearray(count)
     number = cython.declare(cython.uint[::1])
     offset = cython.declare(cython.ulonglong[::1])
     is_known = cython.declare(cython.uchar[::1])
-    number, offset, is_known = numbers, offsets, known
-    _place(section, base, size, gap, wanted, number, offset, is_known)
+    number, offset, is_known = memoryview(numbers), memoryview(offsets), memoryview(known)
+    first: cython.Py_ssize_t = 0
+    last: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    for at in range(len(addresses)):
+        wanted = addresses[at]
+        last = first + len(wanted)
+        if first < last:
+            section, base, size = layouts[at]
+            _place(section, base, size, gap, wanted, number[first:last], offset[first:last], is_known[first:last])
+        first = last
     return numbers, offsets, known
 
 
@@ -91,47 +108,64 @@ def begin_together(address: Any, ends: Any) -> bool:
 
 
 def place_rows(
-    layout: Sequence[Any], gap: int, address: Any, ends: Any, is_left_out: bytes | None
+    layouts: Sequence[Sequence[Any]],
+    gap: int,
+    address: Sequence[Any],
+    ends: Sequence[Any],
+    left_out: Sequence[bytes | None],
 ) -> tuple[array[int], bytearray]:
-    """The section (u32) of each line sequence and whether it is kept: it begins in a section, and is not left out. The
-    ``address`` (u64) of each row becomes the offset in the section where its sequence begins."""
+    """The section (u32) of each line sequence of one object after the other and whether it is kept: it begins in a
+    section, and is not left out. The ``address`` (u64) of each row becomes the offset in the section where its sequence
+    begins."""
     numbers = cython.declare(cython.const[cython.uint][::1])
     base = cython.declare(cython.const[cython.ulonglong][::1])
     size = cython.declare(cython.const[cython.ulonglong][::1])
     addresses = cython.declare(cython.ulonglong[::1])
     the_ends = cython.declare(cython.const[cython.longlong][::1])
-    numbers, base, size = layout
-    addresses, the_ends = address, ends
-    count: cython.Py_ssize_t = len(the_ends)
+    count: cython.Py_ssize_t = 0
+    for each in ends:
+        count += len(each)
     places = cython.declare(cython.ulonglong[::1])
     start = cython.declare(cython.ulonglong[::1])
     offset = cython.declare(cython.ulonglong[::1])
     places = memoryview(array("Q", bytes(16 * count)))
-    start, offset = places[:count], places[count:]
-    sequence: cython.Py_ssize_t
-    row: cython.Py_ssize_t
-    first: cython.Py_ssize_t = 0
-    for sequence in range(count):
-        start[sequence] = addresses[first]
-        first = the_ends[sequence]
     found, is_kept = array("I", bytes(4 * count)), bytearray(count)
     section = cython.declare(cython.uint[::1])
     kept = cython.declare(cython.uchar[::1])
-    left_out = cython.declare(cython.const[cython.uchar][::1])
-    section, kept = found, is_kept
-    left_out = kept
-    if is_left_out is not None:
-        left_out = is_left_out
-    _place(numbers, base, size, gap, start, section, offset, kept)
+    is_left_out = cython.declare(cython.const[cython.uchar][::1])
+    section, kept = memoryview(found), memoryview(is_kept)
     moved: cython.ulonglong
-    first = 0
-    for sequence in range(count):
-        if is_left_out is not None and left_out[sequence]:
-            kept[sequence] = False
-        moved = start[sequence] - offset[sequence]
-        for row in range(first, the_ends[sequence]):
-            addresses[row] = (addresses[row] - moved) & _U64
-        first = the_ends[sequence]
+    sequence: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    first: cython.Py_ssize_t
+    own: cython.Py_ssize_t = 0  # the first sequence of the object
+    last: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    for at in range(len(ends)):
+        the_ends = ends[at]
+        if not len(the_ends):
+            continue
+        numbers, base, size = layouts[at]
+        addresses = address[at]
+        last = own + len(the_ends)
+        start, offset = places[own:last], places[count + own : count + last]
+        first = 0
+        for sequence in range(len(the_ends)):
+            start[sequence] = addresses[first]
+            first = the_ends[sequence]
+        _place(numbers, base, size, gap, start, section[own:last], offset, kept[own:last])
+        if left_out[at] is not None:
+            is_left_out = left_out[at]
+            for sequence in range(len(the_ends)):
+                if is_left_out[sequence]:
+                    kept[own + sequence] = False
+        first = 0
+        for sequence in range(len(the_ends)):
+            moved = start[sequence] - offset[sequence]
+            for row in range(first, the_ends[sequence]):
+                addresses[row] = (addresses[row] - moved) & _U64
+            first = the_ends[sequence]
+        own = last
     return found, is_kept
 
 

@@ -21,6 +21,7 @@ from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, may
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import (
     SCOPES,
+    BlocksOf,
     Unit,
     Units,
     outside_of_functions,
@@ -83,7 +84,7 @@ class _AddressReading:
         if sum(unit.end - unit.offset for unit in units.units) > _MAX_UNIT_BYTES:
             raise NotPlain("too many units hold the address")
         self._lines = read_tables(sections, units)
-        self._calls = self._lines.calls()
+        self._calls = self._lines.calls
         self._found = self._row_at(section)
         self._scopes = _Scopes(sections, units, self._lines)
         self._spend = partial(sections.spend, where=sections.lines.name)
@@ -280,7 +281,7 @@ class _Scopes(PlainScopes):
             maps_of_units(lines.file_maps, units.units),
             Names(),
         )
-        found = core.read_scopes(dies, numbers, maps, StringReader(sections), names)
+        found = core.read_scopes(dies, [dies.count], numbers, maps, [StringReader(sections)], [names])
         self._found = found
         *columns, self._unit, function = _columns(found.scopes, _WIDTH)
         self._functions = _columns(found.functions, len(core.FUNCTION_COLUMNS))
@@ -293,13 +294,14 @@ class _Scopes(PlainScopes):
         unit = self._unit[function]
         if sum(of == unit and parent == _NO_PARENT for of, parent in zip(self._unit, self.parent, strict=True)) < 2:
             return
-        strays = outside_of_functions(self._sections, self._units, [unit], _not_listed)
+        own = [each for each in self._units.units if each.number == unit]
+        [strays] = outside_of_functions([BlocksOf(self._sections, own, _not_listed)])
         if any(start < last and first < end for start, end in strays):
             raise NotPlain("blocks or variables are outside of their functions")
 
     @cached_property
     def _line_ends(self) -> array[int]:
-        return line_ends(self._found, self._strings)
+        return line_ends(self._found, [self._strings])
 
     def can_have(self, scope: int, file: int, line: int) -> bool:
         """Whether the function of a scope can have a line of a file, as far as one knows."""

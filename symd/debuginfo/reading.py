@@ -11,11 +11,11 @@ that is.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core import text_layout
@@ -24,13 +24,13 @@ from symd.debuginfo.dwarf.columns import (
     LineColumns,
     Positions,
     ScopeColumns,
-    ScopeDies,
+    ScopeSource,
     line_columns,
     read_scope_dies,
     scope_columns,
     unit_ranges,
 )
-from symd.debuginfo.dwarf.lines import LineTables, may_have_texts, read_tables
+from symd.debuginfo.dwarf.lines import may_have_texts, read_tables_of
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Units, read_units, units_for_addresses
 from symd.debuginfo.folded_sequences import FoldedSequences, find_folded, function_lines
@@ -41,7 +41,7 @@ from symd.errors import LimitExceeded, SymdError
 from symd.formats.budget import DebugBudget, beyond
 from symd.formats.elf import debug_link
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Kernel, Vendor
-from symd.model.columns import U32
+from symd.model.columns import U32, U64
 from symd.model.debug_info import NO_PARENT, DebugInfo, FunctionLines, LineRows, RowCalls, Scopes, TextSpans
 
 INLINE_DEPTH = 1000
@@ -99,7 +99,7 @@ def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget 
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
     LimitExceeded; what can be left out becomes a warning. ``budget`` is that of its module; without, the code object
     has one for itself."""
-    return _at_once(_Reading(code, budget or DebugBudget.of(code, limits)), _STEPS)
+    return _at_once(_Reading(code, budget or DebugBudget.of(code, limits)), _OPENING)
 
 
 class _Reading:
@@ -107,20 +107,19 @@ class _Reading:
     an earlier one may."""
 
     __slots__ = (
-        "budget", "code", "dies", "folded", "found", "functions", "layout", "lines", "placed", "rows", "scopes", "sections",
-        "tables", "units",
+        "budget", "code", "folded", "found", "functions", "layout", "lines", "placed", "rows", "scopes", "sections",
+        "strays", "units",
     )  # fmt: skip
     layout: LinearLayout
     sections: DebugSections
     units: Units
-    tables: LineTables
     lines: LineColumns
-    dies: ScopeDies
     scopes: ScopeColumns
     functions: FunctionLines
     folded: FoldedSequences
     rows: LineRows
     placed: Scopes
+    strays: TextSpans
 
     def __init__(self, code: CodeObject, budget: DebugBudget) -> None:
         self.code, self.budget = code, budget
@@ -128,13 +127,17 @@ class _Reading:
 
 
 _Step = Callable[[_Reading], None]
+_StepOfSeveral = Callable[[Sequence[_Reading]], None]
 
 
-def _at_once(reading: _Reading, steps: Iterable[_Step]) -> DebugInfo:
-    """What the last of some steps finds. Raises what a step raises."""
-    for step in steps:
+def _at_once(reading: _Reading, opening: Iterable[_Step] = ()) -> DebugInfo:
+    """What is found in one code object, for which some steps are still to be taken before it is decoded. Raises what
+    a step raises."""
+    for step in opening:
         if reading.found is None:
             step(reading)
+    if reading.found is None:
+        _decode([reading])
     found = reading.found
     if not isinstance(found, DebugInfo):
         raise TypeError(f"{reading.code!r} was not read to its end")
@@ -161,22 +164,16 @@ def _read_units(reading: _Reading) -> None:
     reading.units = read_units(reading.sections)
 
 
-def _read_tables(reading: _Reading) -> None:
-    reading.tables = read_tables(reading.sections, reading.units)
+def _read_lines(readings: Sequence[_Reading]) -> None:
+    tables = read_tables_of([(each.sections, each.units) for each in readings])
+    for reading, lines in zip(readings, line_columns(tables), strict=True):
+        reading.lines = lines
 
 
-def _take_lines(reading: _Reading) -> None:
-    reading.lines = line_columns(reading.tables)
-    del reading.tables
-
-
-def _read_dies(reading: _Reading) -> None:
-    reading.dies = read_scope_dies(reading.sections, len(reading.lines) > 0, reading.units)
-
-
-def _take_scopes(reading: _Reading) -> None:
-    reading.scopes = scope_columns(reading.sections, reading.lines, reading.units, reading.dies)
-    del reading.dies  # hundreds of bytes for each scope of a large object
+def _read_scopes(readings: Sequence[_Reading]) -> None:
+    objects = [ScopeSource(each.sections, each.lines, each.units) for each in readings]
+    for reading, scopes in zip(readings, scope_columns(objects, read_scope_dies(objects)), strict=True):
+        reading.scopes = scopes
 
 
 def _read_spirv(code: CodeObject) -> DebugInfo:
@@ -236,35 +233,55 @@ def read_in_turn(
 
 def read_or_refused(code: CodeObject, budget: DebugBudget) -> tuple[CodeObject, DebugInfo | SymdError]:
     """One of ``read_in_turn``; ``budget`` is that of its module."""
-    return _side_by_side([code], budget)[0]
+    found = _side_by_side([code], budget)
+    if found is None:
+        raise TypeError(f"{code!r} was not read to its end")
+    return found[0]
 
 
 def _some_in_turn(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
-    """Decode several code objects side by side; where they pass a limit together, one by one, so that the first ones
-    are read before it is passed."""
+    """Decode several code objects side by side; where they pass a limit together, or one of them cannot be decoded,
+    one by one, so that each is read as if it were alone."""
     trial = budget.trial()
     found = _side_by_side(objects, trial)
-    if any(isinstance(debug, LimitExceeded) for _, debug in found):
+    if found is None or any(isinstance(debug, LimitExceeded) for _, debug in found):
         return [read_or_refused(code, budget) for code in objects]
     budget.accept(trial)
     return found
 
 
-def _side_by_side(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
-    """Some of ``read_in_turn``, step by step."""
+def _side_by_side(
+    objects: Sequence[CodeObject], budget: DebugBudget
+) -> list[tuple[CodeObject, DebugInfo | SymdError]] | None:
+    """Some of ``read_in_turn``, step by step; None where one of several cannot be decoded."""
     readings = [_Reading(code, budget) for code in objects]
-    for step in _STEPS:
+    for step in _OPENING:
         for reading in readings:
             if reading.found is None:
                 try:
                     step(reading)
                 except SymdError as error:
                     reading.found = error
+    opened = [each for each in readings if each.found is None]
+    try:
+        _decode(opened)
+    except SymdError as error:
+        if len(opened) > 1:
+            return None
+        opened[0].found = error
     return [
         (each.code if isinstance(each.found, SymdError) else named(each.code, each.found), each.found)
         for each in readings
         if each.found is not None
     ]
+
+
+def _decode(readings: Sequence[_Reading]) -> None:
+    """Take the steps for code objects whose units are read, each for all of them: they share rows and columns, so that
+    a small one costs none of its own. Raises what a step raises for one of them."""
+    for step in _DECODING:
+        if readings:
+            step(readings)
 
 
 class PartialDebugInfo(NamedTuple):
@@ -293,7 +310,7 @@ def read_part(
         return None
     reading = _Reading(code, sections.budget or DebugBudget.of(code, limits))
     reading.layout, reading.sections, reading.units = layout, sections, chosen.units
-    debug = _at_once(reading, _DECODING)
+    debug = _at_once(reading)
     if debug.rows.calls is not None or not len(debug.rows):
         return None
     spans = TextRanges(*text_spans(layout, *np.array(chosen.spans, np.uint64).T))
@@ -318,12 +335,48 @@ def _find_folded(reading: _Reading) -> None:
     )
 
 
-def _place_rows(reading: _Reading) -> None:
-    reading.rows = _rows(reading.lines, reading.layout, reading.folded.of_others)
+def _place_rows(readings: Sequence[_Reading]) -> None:
+    """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
+    linker dropped, and those of folded functions are left out. The addresses of lines become offsets where they
+    stand."""
+    section, is_kept = text_layout.place_rows(
+        [each.layout for each in readings],
+        GAP,
+        [each.lines.address.data for each in readings],
+        [each.lines.ends.data for each in readings],
+        [None if each.folded.of_others is None else each.folded.of_others.tobytes() for each in readings],
+    )
+    first = 0
+    for reading in readings:
+        lines = reading.lines
+        last = first + len(lines.ends)
+        reading.rows = _rows(lines, section[first:last], is_kept[first:last])
+        first = last
 
 
-def _place_scopes(reading: _Reading) -> None:
-    reading.placed = _scopes(reading.scopes, reading.layout)
+def _place_scopes(readings: Sequence[_Reading]) -> None:
+    numbers, offsets, are_found = text_layout.sections_of(
+        [each.layout for each in readings], GAP, [each.scopes.range_start.data for each in readings]
+    )
+    section, offset = np.frombuffer(numbers, np.uint32), np.frombuffer(offsets, np.uint64)
+    first = 0
+    for reading in readings:
+        last = first + len(reading.scopes.range_start)
+        reading.placed = _scopes(reading.scopes, section[first:last], offset[first:last], are_found[first:last])
+        first = last
+
+
+def _find_strays(readings: Sequence[_Reading]) -> None:
+    for reading in readings:
+        reading.strays = TextSpans.empty()
+    several = [each for each in readings if each.code.vendor is Vendor.INTEL and each.scopes.shared_units]
+    if not several:
+        return
+    from symd.debuginfo.variables.location_lists import StraySource, stray_ranges  # noqa: PLC0415 - 8 of the 170 ms of a question about another unit
+
+    found = stray_ranges([StraySource(each.sections, each.units, each.scopes, each.layout) for each in several])
+    for reading, strays in zip(several, found, strict=True):
+        reading.strays = strays
 
 
 def _finish(reading: _Reading) -> None:
@@ -335,17 +388,26 @@ def _finish(reading: _Reading) -> None:
             section.forget()  # half of a file with debug data
 
 
-_DECODING: tuple[_Step, ...] = (
-    _read_tables,
-    _take_lines,
-    _read_dies,
-    _take_scopes,
-    _find_folded,
+def _of_each(step: _Step) -> _StepOfSeveral:
+    """A step that is taken for one code object after the other."""
+
+    def taken(readings: Sequence[_Reading]) -> None:
+        for reading in readings:
+            step(reading)
+
+    return taken
+
+
+_OPENING: tuple[_Step, ...] = (_open, _relocate, _read_units)
+_DECODING: tuple[_StepOfSeveral, ...] = (
+    _read_lines,
+    _read_scopes,
+    _of_each(_find_folded),
     _place_rows,
     _place_scopes,
-    _finish,
+    _find_strays,
+    _of_each(_finish),
 )
-_STEPS: tuple[_Step, ...] = (_open, _relocate, _read_units, *_DECODING)
 
 
 def _whole(reading: _Reading) -> DebugInfo:
@@ -360,7 +422,7 @@ def _whole(reading: _Reading) -> DebugInfo:
         (*lines.warnings, *scopes.warnings, *missing),
         reading.functions,
         _elsewhere(layout, sections, units),
-        _strays(code, sections, units, scopes, layout),
+        reading.strays,
         folded.doubted,
     )
     if not len(info.scopes) and code.vendor is Vendor.NVIDIA:
@@ -368,16 +430,6 @@ def _whole(reading: _Reading) -> DebugInfo:
     if not may_have_texts(sections.lines.data):
         return info
     return doubting_rows_outside(info, lambda: list(line_table_texts(sections)))
-
-
-def _strays(
-    code: CodeObject, sections: DebugSections, units: Units, scopes: ScopeColumns, layout: LinearLayout
-) -> TextSpans:
-    if code.vendor is not Vendor.INTEL or not scopes.shared_units:
-        return TextSpans.empty()
-    from symd.debuginfo.variables.location_lists import stray_ranges  # noqa: PLC0415 - 8 of the 170 ms of a question about another unit
-
-    return stray_ranges(sections, units, scopes, layout)
 
 
 def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> TextSpans:
@@ -390,11 +442,8 @@ def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> T
     return text_spans(layout, ranges.start, ranges.end)
 
 
-def _rows(lines: LineColumns, layout: LinearLayout, left: NDArray[np.bool_] | None) -> LineRows:
-    """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
-    linker dropped, and those of ``left`` are left out. The addresses of ``lines`` become offsets where they stand."""
-    is_left_out = None if left is None else left.tobytes()
-    section, is_kept = text_layout.place_rows(layout, GAP, lines.address.data, lines.ends.data, is_left_out)
+def _rows(lines: LineColumns, section: array[int], is_kept: bytearray) -> LineRows:
+    """The rows of the sequences that are kept, each of which is in a section."""
     are_all = 0 not in is_kept
     keep = slice(None) if are_all else np.flatnonzero(lines.per_row(np.frombuffer(is_kept, np.bool_)))
     if are_all and len(set(section)) == 1:
@@ -432,9 +481,8 @@ def _renumbered(context: U32, keep: slice | Positions) -> U32:
     return number[context[keep]]
 
 
-def _scopes(scopes: ScopeColumns, layout: LinearLayout) -> Scopes:
-    numbers, offsets, are_found = text_layout.section_of(layout, GAP, scopes.range_start.data)
-    section, offset = np.frombuffer(numbers, np.uint32), np.frombuffer(offsets, np.uint64)
+def _scopes(scopes: ScopeColumns, section: U32, offset: U64, are_found: bytearray) -> Scopes:
+    """Scopes with those ranges that are in a section."""
     of_scope, end = scopes.range_scope, offset + (scopes.range_end - scopes.range_start)
     if 0 in are_found:
         found = np.frombuffer(are_found, np.bool_)

@@ -197,12 +197,11 @@ def igc(code: CodeObject, layout: LinearLayout) -> Contents:
     content: dict[str, bytes] = {}
     tables = _tables(code)
     for section in _debug_sections(code):
-        found = _tables_for(code, tables, section)
-        if not found:
+        if section.name not in tables:
             content[section.name] = section.data
             continue
         data = bytearray(section.data)
-        for table in found:
+        for table in _tables_for(code, tables, section):
             symtab = code.sections[table.link] if table.link < len(code.sections) else None
             symbols = _symbols(symtab, {} if code.linked else layout.bases(), name=table.name)
             _opened(table).apply(data, table.name, _IGC_WIDTHS[code.relocation], symbols)
@@ -278,24 +277,25 @@ def _opened(table: Section, bits: int = 64) -> RelocationTable:
     return RelocationTable(table.data, table.name, bits, table.type == SHT_RELA)
 
 
-def _tables(code: CodeObject) -> list[Section]:
-    """The relocation tables of an object."""
-    return [section for section in code.sections if section.type in _TABLES]
+_TablesByName = Mapping[str, Sequence[Section]]
 
 
-def _tables_for(code: CodeObject, tables: Sequence[Section], target: Section) -> list[Section]:
+def _tables(code: CodeObject) -> _TablesByName:
+    """The relocation tables of an object, by the name of the section that each is for, as its own name says."""
+    found: dict[str, list[Section]] = {}
+    for section in code.sections:
+        if section.type in _TABLES and section.name.startswith(".rel"):
+            found.setdefault(section.name[5 if section.name.startswith(".rela") else 4 :], []).append(section)
+    return found
+
+
+def _tables_for(code: CodeObject, tables: _TablesByName, target: Section) -> list[Section]:
     """The relocation ``tables`` whose name and sh_info say that they are for ``target``."""
-    name = target.name
-    return [
-        table
-        for table in tables
-        if table.name.endswith(name)
-        and table.name in (f".rela{name}", f".rel{name}")
-        and (table.info in (0, target.index) or table.info >= len(code.sections))
-    ]
+    named = tables.get(target.name, ())
+    return [table for table in named if table.info in (0, target.index) or table.info >= len(code.sections)]
 
 
-def _one_table(code: CodeObject, tables: Sequence[Section], section: Section) -> RelocationTable:
+def _one_table(code: CodeObject, tables: _TablesByName, section: Section) -> RelocationTable:
     found = _tables_for(code, tables, section)
     if len(found) > 1:
         raise Malformed("has more than one relocation table", where=section.name)

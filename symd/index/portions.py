@@ -23,7 +23,7 @@ from symd.index.locations import ModuleRanges, module_ranges
 from symd.index.module_tables import DecodedObject, ModuleTables, RowTables
 from symd.index.packing import PAGE_SHIFT, narrow_signed, widest
 from symd.index.schema import RowTable
-from symd.index.summary import pack_object
+from symd.index.summary import pack_objects
 from symd.model.columns import I64
 from symd.model.debug_info import RowFlag
 from symd.model.identities import Digest
@@ -49,8 +49,8 @@ class Portion(NamedTuple):
     file, by name, that have the portions' end to end. ``layers`` are those of owners and frames, of which first all
     portions' first parts follow each other in the file, then their second ones: nobody's, those of scopes, and those
     of symbols; where a portion is alone they are in one part. ``functions`` are the columns of a
-    ``FunctionTable``, ``rows`` those of a ``RowTable``. Each of ``summaries`` is what ``summary.pack_object`` makes
-    of an object; ``listed`` counts the kernels in all of them. ``suspected`` as ``Contradictions`` has it."""
+    ``FunctionTable``, ``rows`` those of a ``RowTable``. Each of ``summaries`` is what ``summary.pack_objects``
+    makes of an object; ``listed`` counts the kernels in all of them. ``suspected`` as ``Contradictions`` has it."""
 
     extent: PortionExtent
     columns: Mapping[str, CompressedColumn]
@@ -82,7 +82,7 @@ def portion(
         kept_ranges(found, keeper),
         [Differences(column, keeper) for column in module_functions(module)],
         [Differences(column, keeper) for column in _row_table(module.rows)],
-        [keeper.keep(np.frombuffer(pack_object(each), np.uint8)) for each in described.objects],
+        [keeper.keep(np.frombuffer(packed, np.uint8)) for packed in pack_objects(described.objects)],
         sum(len(each.kernels) for each in described.objects),
         found.suspected,
     )

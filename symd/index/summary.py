@@ -51,7 +51,7 @@ _NO_MSGPACK = (ValueError, TypeError, msgpack.UnpackException)
 def pack(summary: ModuleSummary) -> bytes:
     """Facts and notes that nobody looked at yet are read now."""
     before, behind = pack_around(summary, len(summary.objects))
-    objects = [*map(pack_object, summary.objects)]
+    objects = [*pack_objects(summary.objects)]
     if is_too_much(sum(map(len, objects)), sum(len(each.kernels) for each in summary.objects)):
         objects = shortened(objects)
     return b"".join([before, *objects, behind])
@@ -64,7 +64,7 @@ def is_too_much(size: int, kernels: int) -> bool:
 
 
 def shortened(objects: Iterable[Packed]) -> list[bytes]:
-    """What ``pack_object`` made of the objects of a module, where all of that is too much, with less kernels, and with
+    """What ``pack_objects`` made of the objects of a module, where all of that is too much, with less kernels, and with
     less facts and notes where that is not enough, and then with those kernels alone whose names leave room."""
     found, room = [], MOST_KERNELS
     for each in objects:
@@ -85,12 +85,20 @@ def _with_short_names(objects: Iterable[Packed]) -> Iterator[bytes]:
         yield fewer
 
 
-def pack_object(item: ObjectSummary) -> bytes:
-    """One of the objects that are between the two of ``pack_around``."""
-    if len(item.kernels) < _MANY_KERNELS:
-        packed = _packed(tuple(item))
-        if len(packed) <= MOST_VALUES:
-            return packed
+def pack_objects(items: Iterable[ObjectSummary]) -> Iterator[bytes]:
+    """Each of the objects that are between the two of ``pack_around``."""
+    pack = msgpack.Packer(default=_plain).pack
+    for item in items:
+        packed = b""
+        if len(item.kernels) < _MANY_KERNELS:
+            try:
+                packed = pack(tuple(item))
+            except UnicodeEncodeError:
+                packed = _packed(tuple(item))
+        yield packed if 0 < len(packed) <= MOST_VALUES else _pack_large(item)
+
+
+def _pack_large(item: ObjectSummary) -> bytes:
     *before, kernels, facts, notes = item
     packer = msgpack.Packer()
     head = [packer.pack_array_header(len(item)), *map(_packed, before), packer.pack_array_header(len(kernels))]

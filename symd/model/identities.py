@@ -26,10 +26,11 @@ def hashed(parts: Iterable[bytes | memoryview], algorithm: str = "sha256") -> by
     """The digest of the parts, one after the other, by an algorithm of ``hashlib``; nobody's secrets are among them."""
     import hashlib  # noqa: PLC0415 - 4 ms of the 60 to 110 of a question about one file, which needs no digest
 
-    digest = hashlib.new(algorithm, usedforsecurity=False)
+    digest = getattr(hashlib, algorithm)(usedforsecurity=False)  # hashlib.new takes three times as long
     for part in parts:
         digest.update(part)
-    return digest.digest()
+    found: bytes = digest.digest()
+    return found
 
 
 def is_digest(text: str) -> TypeGuard[Digest]:

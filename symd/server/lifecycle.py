@@ -205,14 +205,7 @@ def _ending(listen: ListenConfig) -> Sequence[signal.Signals]:
     """What ends the daemon. SIGHUP asks for files to be read again; where there are none and the daemon runs in a
     terminal, it says that the terminal was closed."""
     files = (listen.access, listen.tls_certificate)
-    return _ENDING if any(files) or not _in_a_terminal() else (*_ENDING, signal.SIGHUP)
-
-
-def _in_a_terminal() -> bool:
-    try:
-        return os.isatty(0)
-    except OSError:
-        return False
+    return _ENDING if any(files) or not os.isatty(0) else (*_ENDING, signal.SIGHUP)
 
 
 class _OwnEngine(NamedTuple):

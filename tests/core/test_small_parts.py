@@ -117,10 +117,10 @@ def test_rows_count_from_the_section_in_which_their_sequence_begins(core: Module
     layout = array("I", [5, 9]), array("Q", [0x100, 0x200]), array("Q", [0x40, 0x40])
     address = array("Q", [0x110, 0x150, 0x200, 0x208, 0x10, 0x20, 0x120, 0x124])
     ends = array("q", [2, 4, 6, 8])
-    section, kept = core.place_rows(layout, GAP, address, ends, bytes([0, 0, 0, 1]))
+    section, kept = core.place_rows([layout], GAP, [address], [ends], [bytes([0, 0, 0, 1])])
     assert (list(section)[:2], list(kept)) == ([5, 9], [1, 1, 0, 0])
     assert address.tolist()[:4] == [0x10, 0x50, 0, 8]
-    assert core.place_rows((array("I"), array("Q"), array("Q")), GAP, address, ends, None)[1] == bytes(4)
+    assert core.place_rows([(array("I"), array("Q"), array("Q"))], GAP, [address], [ends], [None])[1] == bytes(4)
 
 
 @both("text_layout")
@@ -299,7 +299,8 @@ def test_rows_that_were_given_back_are_used_again_and_say_nothing_of_before(core
     def rows_of(functions: int) -> dies.DieRows:
         info = b"\x01" + functions * b"\x02" + b"\0"
         rows = core.take_rows()
-        rows.open(info, b"", b"", lists.RangeRows(b"", b"", b""), (0x2E,), False)
+        rows.begin(lists.RangeRows(), (0x2E,), False)
+        rows.open(info, b"", b"")
         rows.read(lists.UnitParameters(0, 0, 0, len(info), 5, 8, 4, 0, 0, 0, 0, 0), table)
         return rows
 

@@ -18,7 +18,9 @@ def with_line_ends(scopes: ScopeColumns) -> ScopeColumns:
     found.functions = _table(scopes.functions)
     found.scopes = _table([getattr(scopes, name) for name in SCOPE_COLUMNS])
     found.inlined = array("B", scopes.inlined.tobytes())
-    return replace(scopes, line_ends=np.frombuffer(line_ends(found, scopes.names), np.uint32))
+    found.scope_ends.append(len(scopes))
+    found.function_ends.append(len(scopes.functions.line))
+    return replace(scopes, line_ends=np.frombuffer(line_ends(found, [scopes.names]), np.uint32))
 
 
 def _table(columns: list[np.ndarray] | tuple[np.ndarray, ...]) -> array[int]:

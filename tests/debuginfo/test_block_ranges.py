@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import pytest
 
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.units import outside_of_functions, read_units
+from symd.debuginfo.dwarf.units import BlocksOf, outside_of_functions, read_units
 from symd.debuginfo.variables.location_lists import listed_ranges
 from symd.errors import Malformed
 from tests.builders.dwarf import At, Base, Die, Locations, Ranges, Unit, build_dwarf
@@ -96,16 +96,27 @@ class _Maker:
                 self.expected += [span for span in outside if span[0] < span[1]]
 
 
-def outside(sections):
-    units = read_units(sections)
-    return outside_of_functions(sections, units, {0}, listed_ranges(sections, units))
+def outside(*objects):
+    units = [read_units(sections) for sections in objects]
+    blocks = [
+        BlocksOf(sections, own.units, listed_ranges(sections, own))
+        for sections, own in zip(objects, units, strict=True)
+    ]
+    return outside_of_functions(blocks)
 
 
 @pytest.mark.parametrize("seed", range(120))
 def test_what_lies_outside_is_what_was_put_there(seed):
     maker = _Maker(seed)
     sections = DebugSections.of(build_dwarf([maker.unit()]).sections)
-    assert outside(sections) == sorted(maker.expected)
+    assert outside(sections) == [sorted(maker.expected)]
+
+
+@pytest.mark.parametrize("first", range(0, 120, 12))
+def test_of_several_objects_each_has_its_own(first):
+    makers = [_Maker(seed) for seed in range(first, first + 12)]
+    objects = [DebugSections.of(build_dwarf([maker.unit()]).sections) for maker in makers]
+    assert outside(*objects) == [sorted(maker.expected) for maker in makers]
 
 
 def test_some_of_it_lies_outside():

@@ -33,7 +33,7 @@ from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
 from symd.debuginfo.variables.types import Reading
 from symd.debuginfo.variables.visible import VariableReader
-from symd.errors import Malformed, SymdError
+from symd.errors import LimitExceeded, Malformed, SymdError
 from symd.formats import containers, elf
 from symd.formats.budget import Budget, DebugBudget
 from symd.formats.containers import spirv
@@ -171,13 +171,20 @@ def _decoded(data: bytes) -> object:
 
 
 def read_scopes(data: bytes) -> None:
-    """Units, lines, the tree of DIEs, and ranges: all that an index needs. The core says the same of it, compiled and as its source stands."""
+    """Units, lines, the tree of DIEs, and ranges: all that an index needs. The core says the same of it, compiled and as its source stands, and of
+    two objects that are read side by side as of one."""
     with fitting():
         compiled = _decoded(data)
         if len(data) <= _UNCOMPILED_BYTES:
             with without_compiled_core():
                 assert _decoded(data) == compiled
-        debug = reading.read(_code(data), LIMITS)
+        code = _code(data)
+        alone, *twice = (found for objects in ([code], [code, code]) for _, found in reading.read_each(objects, LIMITS))
+        if not any(
+            isinstance(found, LimitExceeded) for found in (alone, *twice)
+        ):  # two may be too much where one is not
+            assert [plain(found) for found in twice] == 2 * [plain(alone)]
+        debug = reading.read(code, LIMITS)
         _whole(debug)
 
 

@@ -21,9 +21,7 @@ from symd.rpc.wire import (
     line_tables,
     listings,
     modules,
-    names,
     queries,
-    sources,
     variables,
     watches,
 )
@@ -58,7 +56,7 @@ DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (symbol_service_pb2.SymbolizeRequest, lambda request: queries.from_request(request, LIMITS.batch)),
     (context_service_pb2.CreateContextRequest, lambda request: contexts.from_context(request.context)),
     (symbol_service_pb2.GetLineTableRequest, line_tables.from_request),
-    (name_service_pb2.FindNamesRequest, names.from_request),
+    (name_service_pb2.FindNamesRequest, modules.from_names_request),
     (variable_service_pb2.GetVariablesRequest, variables.from_request),
     (listing_service_pb2.GetListingRequest, listings.from_request),
     (breakpoint_service_pb2.ResolveBreakpointRequest, breakpoints.from_resolve_request),
@@ -68,7 +66,7 @@ DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (alias_service_pb2.CreateAliasesRequest, contexts.from_create_request),
     (alias_service_pb2.GetAliasRequest, contexts.from_key),
     (module_service_pb2.UpdateModuleRequest, modules.from_update_request),
-    (listing_service_pb2.ReadSourcesRequest, sources.from_request),
+    (listing_service_pb2.ReadSourcesRequest, listings.from_sources_request),
     (module_service_pb2.GrabModuleRequest, lambda request: grabs.from_grab_request(request, 10.0)),
     (module_service_pb2.ListKernelsRequest, _page),
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from symd.errors import DataLoss
 from symd.formats.containers.format import LazyMapping, LazySequence
 from symd.index import summary as index_summary
-from symd.index.summary import PackedFacts, pack, pack_object, unpack
+from symd.index.summary import PackedFacts, pack, pack_objects, unpack
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
 from tests.hostile.growth import steps
 
@@ -90,8 +90,8 @@ def test_of_many_kernels_those_that_share_facts_keep_their_own(known, data):
 
 def packed_facts(facts) -> bytes:
     """As ``pack`` has them."""
-    packed = pack_object(OBJECT._replace(kernels=(), facts=facts, notes=()))
-    return packed[len(pack_object(OBJECT._replace(kernels=(), facts={}, notes=()))) - 2 : -1]
+    packed, nothing = pack_objects(OBJECT._replace(kernels=(), facts=each, notes=()) for each in (facts, {}))
+    return packed[len(nothing) - 2 : -1]
 
 
 def test_what_is_not_json_is_refused_with_its_type():

@@ -30,6 +30,8 @@ WARM = 160 * MIB
 """What it takes once each of its threads has done everything, which a short soak does not see at its beginning."""
 FILES = 48
 """Files it may hold open more: indexes that are mapped, the catalogue's connections."""
+STARTED_SECONDS = 120.0
+"""So long a client may take to begin where others want the processor."""
 TAKEN_OUT_SECONDS = 20.0
 """So long a daemon may take to look at what was on its way in when the one before was killed."""
 
@@ -55,6 +57,7 @@ class Clients:
     count: int
     seed: int
     running: list[subprocess.Popen[str]] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
     started: int = 0
 
     def start(self) -> None:
@@ -63,6 +66,7 @@ class Clients:
             path = self.folder / f"client-{self.daemon.process.pid}-{self.started}.jsonl"
             command = [sys.executable, "-m", "tests.soak.client", self.daemon.address, str(self.seed + self.started)]
             environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+            self.paths.append(path)
             with path.open("w") as out:
                 self.running.append(
                     subprocess.Popen(
@@ -70,6 +74,13 @@ class Clients:
                     )
                 )
             self.started += 1
+
+    def wait_for_work(self) -> None:
+        """Until each has done something, however long its process takes to begin; or has ended."""
+        end = time.monotonic() + STARTED_SECONDS
+        for client, path in zip(self.running, self.paths[-len(self.running) :], strict=True):
+            while time.monotonic() < end and client.poll() is None and '"done"' not in path.read_text():
+                time.sleep(0.05)
 
     def kill(self, which: int) -> None:
         victim = self.running.pop(which % len(self.running))
@@ -108,8 +119,9 @@ def _under_load(folder: Path, seconds: float, seed: int, count: int, outcome: Ou
     dice = random.Random(seed)
     with serving(folder, "load") as daemon:
         clients = Clients(daemon, folder, count, seed)
-        end, warm = time.monotonic() + seconds, time.monotonic() + seconds / 3
         clients.start()
+        clients.wait_for_work()
+        end, warm = time.monotonic() + seconds, time.monotonic() + seconds / 3
         while time.monotonic() < end and daemon.process.poll() is None:
             time.sleep(min(KILL_EVERY * dice.uniform(0.5, 1.5), max(end - time.monotonic(), 0.1)))
             if warm and time.monotonic() > warm:
@@ -156,6 +168,7 @@ def _killed(folder: Path, seconds: float, seed: int, count: int, outcome: Outcom
     with serving(folder, "killed") as daemon:
         clients = Clients(daemon, folder, count, seed)
         clients.start()
+        clients.wait_for_work()
         time.sleep(seconds)
         daemon.kill()
         outcome.problems += clients.end()

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from symd.core import scopes as core
 from symd.core.dies import DieRows
+from symd.core.inlined_calls import InlinedCalls
 from symd.core.strings import Names, StringReader
 from symd.debuginfo.dwarf.forms import UNKNOWN_FORM
 from symd.debuginfo.dwarf.lines import LineTables, line_ends, maps_of_units, read_tables
 from symd.debuginfo.dwarf.sections import DebugSections, Warnings
-from symd.debuginfo.dwarf.units import SCOPES, Unit, Units, read_rows, read_units
+from symd.debuginfo.dwarf.units import SCOPES, ReadObject, Unit, Units, read_rows, read_rows_of, read_units
 from symd.errors import Malformed
 from symd.model.columns import I64, U8, U32, U64
 from symd.model.debug_info import RowCalls
@@ -182,29 +183,37 @@ class ScopeColumns:
 
 def read_lines(sections: DebugSections, units: Units | None = None) -> LineColumns:
     """What ``lines.read_tables`` reads, seen by NumPy. Raises what that raises."""
-    return line_columns(read_tables(sections, units))
+    return line_columns([read_tables(sections, units)])[0]
 
 
-def line_columns(tables: LineTables) -> LineColumns:
-    """Line tables seen by NumPy, with the inlined calls of NVIDIA's. Raises LimitExceeded where the strings of these
-    overlap without end."""
-    rows, count = tables.rows, tables.rows.count
-    lines = LineColumns(
-        address=np.frombuffer(rows.address, np.uint64, count),
-        file=np.frombuffer(rows.file, np.uint32, count),
-        line=np.frombuffer(rows.line, np.uint32, count),
-        column=np.frombuffer(rows.column, np.uint32, count),
-        flags=np.frombuffer(rows.flags, np.uint8, count),
-        ends=np.frombuffer(rows.ends, np.int64),
-        table=np.frombuffer(rows.program, np.uint32),
-        files=tables.files,
-        tables=tuple(header.offset for header in tables.headers),
-        file_maps=tables.file_maps,
-        warnings=tables.warnings,
-    )
-    found = tables.calls()
-    if found is None:
-        return lines
+def line_columns(objects: Sequence[LineTables]) -> list[LineColumns]:
+    """The line tables of objects that share their rows, seen by NumPy."""
+    rows = objects[0].rows
+    address = np.frombuffer(rows.address, np.uint64)
+    file, line, column = (np.frombuffer(each, np.uint32) for each in (rows.file, rows.line, rows.column))
+    flags = np.frombuffer(rows.flags, np.uint8)
+    ends, program = np.frombuffer(rows.ends, np.int64), np.frombuffer(rows.program, np.uint32)
+    found = []
+    for tables in objects:
+        own, sequences = tables.rows_at, tables.sequences_at
+        lines = LineColumns(
+            address[own],
+            file[own],
+            line[own],
+            column[own],
+            flags[own],
+            ends[sequences],
+            program[sequences],
+            files=tables.files,
+            tables=tuple([header.offset for header in tables.headers]),
+            file_maps=tables.file_maps,
+            warnings=tables.warnings,
+        )
+        found.append(lines if tables.calls is None else _with_calls(lines, tables.calls))
+    return found
+
+
+def _with_calls(lines: LineColumns, found: InlinedCalls) -> LineColumns:
     site, name, written_site, written_name = (
         np.frombuffer(each, np.uint32) for each in (found.site, found.name, found.written_site, found.written_name)
     )
@@ -306,27 +315,41 @@ def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None
     for more entries than ``sections.budget`` has left.
     """
     units = read_units(sections) if units is None else units
-    return scope_columns(sections, lines, units, read_scope_dies(sections, len(lines) > 0, units))
+    objects = [ScopeSource(sections, lines, units)]
+    return scope_columns(objects, read_scope_dies(objects))[0]
+
+
+class ScopeSource(NamedTuple):
+    """What the scopes of an object are read from."""
+
+    sections: DebugSections
+    lines: LineColumns
+    units: Units
 
 
 class ScopeDies(NamedTuple):
-    """The functions and inlined calls of an object, and the ``warnings`` so far."""
+    """The functions and inlined calls of some objects: what was read of each, and its ``warnings`` so far."""
 
     rows: DieRows
-    warnings: Warnings
+    objects: Sequence[ReadObject]
+    warnings: Sequence[Warnings]
 
 
-def read_scope_dies(sections: DebugSections, has_lines: bool, units: Units) -> ScopeDies:
-    """What ``scope_columns`` makes scopes of; ``has_lines`` tells whether the object's line tables have rows. Raises
-    what ``read_scopes`` raises."""
-    warnings = Warnings(units.warnings)
-    sections.spend(sum([unit.end - unit.dies for unit in units.units]), sections.info.name)
-    dies, left_out = read_rows(sections, units.units, SCOPES)
-    for place, error in left_out:
-        warnings.add(f"{sections.info.name}+{units.units[place].offset:#x}: unit left out: {error}")
-    if warnings and len(left_out) == len(units.units) and not (has_lines and _rows_alone_are_sound(sections, warnings)):
-        raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)
-    return ScopeDies(dies, warnings)
+def read_scope_dies(objects: Sequence[ScopeSource]) -> ScopeDies:
+    """What ``scope_columns`` makes scopes of. Raises what ``read_scopes`` raises."""
+    for sections, _, units in objects:
+        sections.spend(sum([unit.end - unit.dies for unit in units.units]), sections.info.name)
+    dies, read = read_rows_of([(each.sections, each.units.units) for each in objects], SCOPES)
+    every = []
+    for (sections, lines, units), (_, _, left_out, _) in zip(objects, read, strict=True):
+        warnings = Warnings(units.warnings)
+        for place, error in left_out:
+            warnings.add(f"{sections.info.name}+{units.units[place].offset:#x}: unit left out: {error}")
+        none_is_left = warnings and len(left_out) == len(units.units)
+        if none_is_left and not (len(lines) and _rows_alone_are_sound(sections, warnings)):
+            raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)
+        every.append(warnings)
+    return ScopeDies(dies, read, every)
 
 
 def _rows_alone_are_sound(sections: DebugSections, warnings: Warnings) -> bool:
@@ -337,43 +360,66 @@ def _rows_alone_are_sound(sections: DebugSections, warnings: Warnings) -> bool:
     return version >= _WITH_ALL_PATHS and all(UNKNOWN_FORM in each for each in warnings.all())
 
 
-def scope_columns(sections: DebugSections, lines: LineColumns, units: Units, of: ScopeDies) -> ScopeColumns:
-    """The scopes among the functions and inlined calls of all units, seen by NumPy; the rows of ``of`` are given back.
-    Their names come behind those of ``lines``. Raises LimitExceeded where strings overlap without end."""
-    dies, warnings = of
-    names = Names(lines.names)
-    numbers, maps = [unit.number for unit in units.units], maps_of_units(lines.file_maps, units.units)
-    found = core.read_scopes(dies, numbers, maps, StringReader(sections), names)
-    ranges = dies.ranges
-    lost = (dies.missing_offsets, ranges.missing, dies.missing_lists, ranges.damaged, found.missing_names)
-    if any(lost):
-        of_sections = sections.string_offsets, sections.addresses, sections.range_lists
-        places = *(each.name for each in of_sections), "range sections", "string sections"
-        for place, count in zip(places, lost, strict=True):
-            if count:
-                warnings.add(f"left out: {counted(count, 'reference')} out of {place}")
+def scope_columns(objects: Sequence[ScopeSource], of: ScopeDies) -> list[ScopeColumns]:
+    """The scopes among the functions and inlined calls of all units of each object, seen by NumPy; the rows of ``of``
+    are given back. Their names come behind those of the object's lines. Raises LimitExceeded where strings overlap
+    without end."""
+    dies, read, warnings = of
+    names = [Names(lines.names) for _, lines, _ in objects]
+    found = core.read_scopes(
+        dies,
+        [rows for rows, *_ in read],
+        [unit.number for each in objects for unit in each.units.units],
+        [table for _, lines, units in objects for table in maps_of_units(lines.file_maps, units.units)],
+        [StringReader(each.sections) for each in objects],
+        names,
+    )
+    start, stop = np.frombuffer(dies.ranges.start, np.uint64), np.frombuffer(dies.ranges.stop, np.uint64)
     dies.give_back()
 
     scopes = np.frombuffer(found.scopes, np.uint32).reshape(len(core.SCOPE_COLUMNS), -1)
     functions = np.frombuffer(found.functions, np.uint32).reshape(len(core.FUNCTION_COLUMNS), -1)
-    every_name = names.all()
-    parent, name, linkage_name, call_file, call_line, call_column, unit, function = scopes
-    return ScopeColumns(
-        parent,
-        name,
-        linkage_name,
-        np.frombuffer(found.inlined, np.uint8),
-        call_file,
-        call_line,
-        call_column,
-        unit,
-        range_scope=np.frombuffer(found.range_scope, np.uint32),
-        range_start=np.frombuffer(ranges.start, np.uint64),
-        range_end=np.frombuffer(ranges.stop, np.uint64),
-        function=function,
-        functions=FunctionColumns(*functions),
-        line_ends=np.frombuffer(line_ends(found, every_name), np.uint32),
-        names=every_name,
-        warnings=warnings.all(),
-        shared_units=found.shared_units,
-    )
+    every_name = [each.all() for each in names]
+    ends = np.frombuffer(line_ends(found, every_name), np.uint32)
+    inlined = np.frombuffer(found.inlined, np.uint8)
+    range_scope = np.frombuffer(found.range_scope, np.uint32)
+    made = []
+    scope = function = range_ = 0
+    for number, (source, known) in enumerate(zip(objects, read, strict=True)):
+        _warn_of_missing(warnings[number], source.sections, (*known.missing, found.missing_names[number]))
+        own = slice(scope, scope := found.scope_ends[number])
+        own_functions = slice(function, function := found.function_ends[number])
+        own_ranges = slice(range_, range_ := known.ranges)
+        parent, name, linkage_name, call_file, call_line, call_column, unit, of_function = scopes[:, own]
+        made.append(
+            ScopeColumns(
+                parent,
+                name,
+                linkage_name,
+                inlined[own],
+                call_file,
+                call_line,
+                call_column,
+                unit,
+                range_scope[own_ranges],
+                start[own_ranges],
+                stop[own_ranges],
+                of_function,
+                FunctionColumns(*functions[:, own_functions]),
+                ends[own_functions],
+                every_name[number],
+                warnings[number].all(),
+                found.shared_units[number],
+            )
+        )
+    return made
+
+
+def _warn_of_missing(warnings: Warnings, sections: DebugSections, missing: tuple[int, ...]) -> None:
+    """Say how many references of an object lead nowhere."""
+    if any(missing):
+        of_sections = sections.string_offsets, sections.addresses, sections.range_lists
+        places = *(each.name for each in of_sections), "range sections", "string sections"
+        for place, count in zip(places, missing, strict=True):
+            if count:
+                warnings.add(f"left out: {counted(count, 'reference')} out of {place}")

@@ -116,80 +116,95 @@ _BYTES_A_STEP = 4
 
 class LineTables(NamedTuple):
     """What the line tables of an object say: ``rows``, whose ``program`` is a place in ``headers`` and whose files are
-    numbers of ``files``, entry 0 of which is "". ``file_maps`` maps a table's offset to an array (u32) that turns its
-    file register into such a number; ``strings`` read what headers name."""
+    numbers of ``files``, entry 0 of which is "". Of rows that several objects share, its own are ``rows_at``, and its
+    sequences ``sequences_at``. ``file_maps`` maps a table's offset to an array (u32) that turns its file register into
+    such a number; ``calls`` are the inlined calls that NVIDIA's tables carry (None where none does)."""
 
     rows: LineRows
+    rows_at: slice
+    sequences_at: slice
     headers: Sequence[LineHeader]
     file_maps: Mapping[int, array[int]]
     files: tuple[str, ...]
-    strings: StringReader
+    calls: InlinedCalls | None
     warnings: tuple[str, ...]
-
-    def calls(self) -> InlinedCalls | None:
-        """The inlined calls that NVIDIA's tables carry; None where none does."""
-        if not len(self.rows.context):
-            return None
-        return inlined_calls.resolved(self.rows, [header.names_base for header in self.headers], self.strings)
 
 
 def read_tables(sections: DebugSections, units: Units | None = None) -> LineTables:
-    """Decode every line table of ``.debug_line``, each once, whether a unit of ``.debug_info`` refers to it or not.
+    """``read_tables_of`` one object. ``units`` is ``read_units(sections)``, read here when it is not given."""
+    return read_tables_of([(sections, read_units(sections) if units is None else units)])[0]
 
-    ``units`` is ``read_units(sections)``, read here when it is not given; it supplies compilation directories (the
-    first unit that refers to a table decides). DWARF 2 to 5 (6.2), 32- and 64-bit, all opcodes, NVIDIA's inline
-    extension.
+
+def read_tables_of(objects: Sequence[tuple[DebugSections, Units]]) -> list[LineTables]:
+    """Decode every line table of ``.debug_line`` of each object, each once, whether a unit of ``.debug_info`` refers to
+    it or not. The objects share one budget, and the rows of one follow those of another.
+
+    Units are those of the object, and supply compilation directories (the first unit that refers to a table decides).
+    DWARF 2 to 5 (6.2), 32- and 64-bit, all opcodes, NVIDIA's inline extension.
 
     A table whose header or program contradicts the format is left out whole, and a sequence without an end is left
-    out, each with a warning; a table whose length leads out of the section ends the walk. Raises Malformed when there
-    are tables and not one of them can be read, LimitExceeded where they list more files than are taken, or have
-    more rows or instructions than ``sections.budget`` has left.
+    out, each with a warning; a table whose length leads out of the section ends the walk. Raises Malformed when an
+    object has tables and not one of them can be read, LimitExceeded where they list more files than are taken, have
+    more rows or instructions than the budget has left, or where strings of inlined calls overlap without end.
     """
-    budget = sections.budget
-    units = read_units(sections) if units is None else units
-    strings = StringReader(sections)
-    warnings = Warnings()
-    headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, budget))
-    rows, refused = run_programs(sections.lines, headers, warnings, budget)
-    if warnings and refused == len(headers):
-        raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=sections.lines.name)
-    file_maps, files = number_files(FilePaths(sections.lines.name), headers, units.units)
-    rows.number_files([file_maps[header.offset] for header in headers])
+    first = objects[0][0]
+    budget, counted = first.budget, 0
+
+    def check(count: int) -> None:
+        if budget is not None:
+            budget.check(count - counted, first.lines.name)
+
+    known = []
+    for sections, units in objects:
+        strings, warnings = StringReader(sections), Warnings()
+        headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, budget))
+        known.append((sections.lines, units, strings, warnings, headers))
+    rows = LineRows(first.lines.data, first.lines.name, check)
+    found = []
+    for section, units, strings, warnings, headers in known:
+        listed = ListedFiles(section.name)  # what headers list was counted when these were read
+        first_row, first_sequence = rows.count, len(rows.ends)
+        rows.open(section.data, listed.add)
+        refused = 0
+        for number, header in enumerate(headers):
+            refused += not _run(rows, number, header, section, warnings, budget)
+            if budget is not None:
+                budget.count(rows.count - counted, section.name)
+            counted = rows.count
+        if warnings and refused == len(headers):
+            raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=section.name)
+        file_maps, files = number_files(FilePaths(section.name), headers, units.units)
+        rows.number_files([file_maps[header.offset] for header in headers])
+        calls = None
+        if rows.context:
+            calls = inlined_calls.resolved(rows.of_this_object(), [each.names_base for each in headers], strings)
+        own, sequences = slice(first_row, rows.count), slice(first_sequence, len(rows.ends))
+        found.append(LineTables(rows, own, sequences, headers, file_maps, files, calls, warnings.all()))
     rows.trim()
-    return LineTables(rows, headers, file_maps, files, strings, warnings.all())
+    return found
 
 
-def run_programs(
-    section: DebugSection, headers: Sequence[LineHeader], warnings: Warnings, budget: DebugBudget | None
-) -> tuple[LineRows, int]:
-    """The rows of all programs, whose ``program`` is the place of its header in ``headers``, and how many programs were
-    refused, each with a warning. Files that a program defines are appended to the ``files`` of its header; what headers
-    list was counted when these were read, object by object, and ``headers`` may be those of several objects. Raises
-    LimitExceeded where programs define too many."""
-    counted = refused = 0
-    listed = ListedFiles(section.name)
-
-    def check(rows: int) -> None:
-        if budget is not None:
-            budget.check(rows - counted, section.name)
-
-    rows = LineRows(section.data, section.name, check, listed.add)
-    for number, header in enumerate(headers):
-        if budget is not None:
-            budget.spend((header.end - header.program) // _BYTES_A_STEP, section.name)
-        try:
-            is_whole, files = rows.run(number, header.program, header.end, header.parameters)
-        except Malformed as error:
-            refused += 1
-            warnings.add(f"{section.name}+{header.offset:#x}: line table left out: {error}")
-            continue
-        header.files.extend(files)
-        if not is_whole:
-            warnings.add(f"{section.name}+{header.offset:#x}: the last sequence has no end and is left out")
-        if budget is not None:
-            budget.count(rows.count - counted, section.name)
-        counted = rows.count
-    return rows, refused
+def _run(
+    rows: LineRows,
+    number: int,
+    header: LineHeader,
+    section: DebugSection,
+    warnings: Warnings,
+    budget: DebugBudget | None,
+) -> bool:
+    """Add the rows of a program; whether it was taken, if perhaps with a warning. Files that it defines are appended to
+    the ``files`` of its header. Raises LimitExceeded where it defines too many."""
+    if budget is not None:
+        budget.spend((header.end - header.program) // _BYTES_A_STEP, section.name)
+    try:
+        is_whole, files = rows.run(number, header.program, header.end, header.parameters)
+    except Malformed as error:
+        warnings.add(f"{section.name}+{header.offset:#x}: line table left out: {error}")
+        return False
+    header.files.extend(files)
+    if not is_whole:
+        warnings.add(f"{section.name}+{header.offset:#x}: the last sequence has no end and is left out")
+    return True
 
 
 def number_files(
@@ -287,24 +302,26 @@ _INSIDE = ("operator()", "_block_invoke", "omp_outlined")
 """What the names of lambdas, blocks and outlined regions have in common."""
 
 
-def line_ends(found: ScopeRows, names: Sequence[str]) -> array[int]:
+def line_ends(found: ScopeRows, names: Sequence[Sequence[str]]) -> array[int]:
     """For each function the line (u32) behind its last one: ``symd.core.function_lines.NO_END`` where no other
-    declaration follows, 0 where nothing is known. The names of functions are indexes of ``names``."""
+    declaration follows, 0 where nothing is known. The names of an object's functions are indexes of its ``names``."""
     count = len(found.functions) // len(FUNCTION_COLUMNS)
-    named = found.functions[: 2 * count].tolist()
-    inside = _are_inside(named[:count], named[count:], names)
-    return core.line_ends(found.functions, inside, found.scopes, found.inlined)
+    is_inside = bytearray(count)
+    first = 0
+    for stop, texts in zip(found.function_ends, names, strict=True):
+        text = "\n".join(texts)
+        if first < stop and (_LOCAL in text or any(part in text for part in _INSIDE)):  # not so in most objects
+            name, linkage_name = found.functions[first:stop], found.functions[count + first : count + stop]
+            is_inside[first:stop] = _are_inside(name, linkage_name, texts)
+        first = stop
+    return core.line_ends(found.functions, is_inside, found)
 
 
-def _are_inside(name: list[int], linkage_name: list[int], names: Sequence[str]) -> bytes:
+def _are_inside(name: Sequence[int], linkage_name: Sequence[int], names: Sequence[str]) -> bytes:
     """For each function whether its name says that it is declared inside another one."""
-    numbers = {*name, *linkage_name}
-    text = "\n".join([names[number] for number in numbers])
-    if _LOCAL not in text and not any(part in text for part in _INSIDE):  # as in most objects
-        return bytes(len(name))
     inside = {
         number
-        for number in numbers
+        for number in {*name, *linkage_name}
         if names[number].startswith(_LOCAL) or any(part in names[number] for part in _INSIDE)
     }
     return bytes(one in inside or other in inside for one, other in zip(name, linkage_name, strict=True))

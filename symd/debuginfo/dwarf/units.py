@@ -235,6 +235,18 @@ SCOPES = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
 """The tags of functions and inlined calls."""
 
 
+class ReadObject(NamedTuple):
+    """What was read of one object of several: ``rows`` and ``ranges`` are how many there are up to its end.
+    ``left_out`` are the units that cannot be followed, each by its place among the object's, and what is wrong with it.
+    ``missing`` counts the references that lead out of ``.debug_str_offsets``, ``.debug_addr`` and ``.debug_rnglists``,
+    and the lists of ranges that are damaged."""
+
+    rows: int
+    ranges: int
+    left_out: Sequence[tuple[int, Malformed]]
+    missing: tuple[int, int, int, int]
+
+
 def read_rows(
     sections: DebugSections,
     units: Sequence[Unit],
@@ -242,42 +254,62 @@ def read_rows(
     *,
     with_children: bool = False,
     only_first: bool = False,
-) -> tuple[DieRows, list[tuple[int, Malformed]]]:
-    """The DIEs of ``tags`` in some units, and all that have children where ``with_children``; the first of each unit
-    where ``only_first``. A unit whose tree cannot be followed is left out whole. Raises LimitExceeded for range lists
-    that overlap without end, and for more DIEs than ``sections.budget`` has left."""
-    budget, info = sections.budget, sections.info
+) -> tuple[DieRows, Sequence[tuple[int, Malformed]]]:
+    """``read_rows_of`` one object, and the units that are left out."""
+    rows, [found] = read_rows_of([(sections, units)], tags, with_children=with_children, only_first=only_first)
+    return rows, found.left_out
+
+
+def read_rows_of(
+    objects: Sequence[tuple[DebugSections, Sequence[Unit]]],
+    tags: Collection[int],
+    *,
+    with_children: bool = False,
+    only_first: bool = False,
+) -> tuple[DieRows, list[ReadObject]]:
+    """The DIEs of ``tags`` in some units of one object after the other, and all that have children where
+    ``with_children``; the first of each unit where ``only_first``. Rows number the units of all objects. A unit whose
+    tree cannot be followed is left out whole. Raises LimitExceeded for range lists that overlap without end, and for
+    more DIEs than the budget of the first one's sections has left."""
+    budget, where = objects[0][0].budget, objects[0][0].info.name
     counted = 0
 
     def check(number: int) -> None:
         if budget is not None:
-            budget.check(number - counted, info.name)
+            budget.check(number - counted, where)
 
     ranges_before = 0
 
     def check_ranges(number: int) -> None:
         if budget is not None:
-            budget.check(number - ranges_before, info.name)
+            budget.check(number - ranges_before, where)
 
-    lists = sections.range_lists.data
-    ranges = CoreRanges(sections.ranges.data, lists, sections.addresses.data, check_ranges)
+    ranges = CoreRanges(check_rows=check_ranges)
     rows = take_rows()
-    rows.open(info.data, sections.string_offsets.data, lists, ranges, tags, with_children, check)
-    left_out: list[tuple[int, Malformed]] = []
-    for place, unit in enumerate(units):
-        if unit.table is None:
-            continue
-        entries, ranges_before = ranges.entries, ranges.count
-        try:
-            rows.read(parameters(unit, place), unit.table.steps, only_first)
-        except Malformed as error:
-            left_out.append((place, error))
-        if budget is not None:
-            budget.count(rows.count - counted, info.name)
-            budget.spend(ranges.entries - entries, info.name)
-        counted = rows.count
+    rows.begin(ranges, tags, with_children, check)
+    found, place = [], 0
+    for sections, units in objects:
+        info, lists = sections.info.data, sections.range_lists.data
+        ranges.open(sections.ranges.data, lists, sections.addresses.data)
+        rows.open(info, sections.string_offsets.data, lists)
+        left_out: list[tuple[int, Malformed]] = []
+        for own, unit in enumerate(units):
+            if unit.table is None:
+                continue
+            entries, ranges_before = ranges.entries, ranges.count
+            try:
+                rows.read(parameters(unit, place + own), unit.table.steps, only_first)
+            except Malformed as error:
+                left_out.append((own, error))
+            if budget is not None:
+                budget.count(rows.count - counted, where)
+                budget.spend(ranges.entries - entries, where)
+            counted = rows.count
+        place += len(units)
+        missing = rows.missing_offsets, ranges.missing, rows.missing_lists, ranges.damaged
+        found.append(ReadObject(rows.count, ranges.count, left_out, missing))
     ranges.trim()
-    return rows, left_out
+    return rows, found
 
 
 def parameters(unit: Unit, place: int) -> UnitParameters:
@@ -418,23 +450,32 @@ _WITH_LISTS_OF_THEIR_OWN = 5
 """The version of DWARF from which on location lists have kinds of entries."""
 
 
-def outside_of_functions(
-    sections: DebugSections, units: Units, of_units: Collection[int], listed: Listed
-) -> list[tuple[int, int]]:
-    """The ranges of blocks and variables that lie outside their functions, for the units with the numbers
-    ``of_units``, as linear addresses [start, end). ``listed`` is asked for the location lists of DWARF 5 and of split
-    units. Raises Malformed, LimitExceeded, and what ``listed`` raises."""
-    chosen = [unit for unit in units.units if unit.number in of_units]
-    sections.spend(sum(unit.end - unit.dies for unit in chosen), sections.info.name)
-    rows, _ = read_rows(sections, chosen, core.TAGS, with_children=True)
+class BlocksOf(NamedTuple):
+    """Units of one object whose blocks and variables are looked at. ``listed`` is asked for the location lists of
+    DWARF 5 and of split units."""
+
+    sections: DebugSections
+    units: Sequence[Unit]
+    listed: Listed
+
+
+def outside_of_functions(objects: Sequence[BlocksOf]) -> list[list[tuple[int, int]]]:
+    """For each object the ranges of blocks and variables that lie outside their functions, as linear addresses [start,
+    end). Raises Malformed, LimitExceeded, and what ``listed`` raises."""
+    for sections, units, _ in objects:
+        sections.spend(sum([unit.end - unit.dies for unit in units]), sections.info.name)
+    rows, read = read_rows_of([(each.sections, each.units) for each in objects], core.TAGS, with_children=True)
+    every = [(unit, each.listed) for each in objects for unit in each.units]
     plain = [
         parameters(unit, place) if unit.version < _WITH_LISTS_OF_THEIR_OWN and unit.contributions is None else None
-        for place, unit in enumerate(chosen)
+        for place, (unit, _) in enumerate(every)
     ]
 
-    def other(unit: int, place: int, offset: int | None) -> list[tuple[int, int]]:
-        return listed(chosen[unit], place, offset)
+    def other(number: int, place: int, offset: int | None) -> list[tuple[int, int]]:
+        unit, listed = every[number]
+        return listed(unit, place, offset)
 
-    found = core.outside_of_functions(rows, plain, RangeRows(sections.locations.data, b"", b""), other)
+    lists = [each.sections.locations.data for each in objects]
+    found = core.outside_of_functions(rows, [each.rows for each in read], plain, RangeRows(), lists, other)
     rows.give_back()
     return found

@@ -7,8 +7,7 @@ pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from struct import Struct
@@ -20,7 +19,7 @@ from symd.debuginfo.dwarf import At, Form
 from symd.debuginfo.dwarf.columns import ScopeColumns
 from symd.debuginfo.dwarf.forms import Cursor
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.units import Listed, Unit, Units, outside_of_functions
+from symd.debuginfo.dwarf.units import BlocksOf, Listed, Unit, Units, outside_of_functions
 from symd.debuginfo.dwarf.variable_constants import GnuLle, Lle
 from symd.debuginfo.relocation import LinearLayout
 from symd.debuginfo.text_ranges import text_spans
@@ -242,15 +241,37 @@ def _list_unit(dies: DieReader, unit: Unit) -> ListUnit:
     )
 
 
-def stray_ranges(sections: DebugSections, units: Units, scopes: ScopeColumns, layout: LinearLayout) -> TextSpans:
-    """Text of blocks and variables that lies outside their functions, in the units in which several functions have
-    code or should have. What cannot be read is left out."""
-    found: list[tuple[int, int]] = []
-    with suppress(Malformed, LimitExceeded):  # who asks for these variables is told
-        found = outside_of_functions(sections, units, scopes.shared_units, listed_ranges(sections, units))
-    if not found:
+class StraySource(NamedTuple):
+    """An object whose text may have strays: ``scopes`` are its scopes, and ``layout`` places its text."""
+
+    sections: DebugSections
+    units: Units
+    scopes: ScopeColumns
+    layout: LinearLayout
+
+
+def stray_ranges(objects: Sequence[StraySource]) -> list[TextSpans]:
+    """For each object the text of blocks and variables that lies outside their functions, in the units in which several
+    functions have code or should have. What cannot be read of one object alone is left out. Raises Malformed,
+    LimitExceeded where that is so of one of several."""
+    blocks = [
+        BlocksOf(sections, [each for each in units.units if each.number in scopes.shared_units], listed)
+        for sections, units, scopes, _ in objects
+        for listed in [listed_ranges(sections, units)]
+    ]
+    try:
+        found = outside_of_functions(blocks)
+    except (Malformed, LimitExceeded):
+        if len(objects) > 1:
+            raise
+        found = [[]]  # who asks for these variables is told
+    return [_text(of.layout, outside) for of, outside in zip(objects, found, strict=True)]
+
+
+def _text(layout: LinearLayout, outside: Sequence[tuple[int, int]]) -> TextSpans:
+    if not outside:
         return TextSpans.empty()
-    start, end = np.array(found, np.uint64).reshape(-1, 2).T
+    start, end = np.array(outside, np.uint64).reshape(-1, 2).T
     return text_spans(layout, start, end)
 
 

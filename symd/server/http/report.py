@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any, Final
 
 from starlette.datastructures import Headers, QueryParams
@@ -183,7 +184,7 @@ def report(answers: Mapping[str, Any], title: str) -> bytes:
             f'    <script type="application/json" id="answers">{data}</script>\n    <script type="module">{script}</script>\n'
         ),
         '    <meta charset="utf-8">\n': f'    <meta charset="utf-8">\n    <meta http-equiv="content-security-policy" content="{policy}">\n',
-        "<title>symd</title>": f"<title>{_as_text(title)} — symd</title>",
+        "<title>symd</title>": f"<title>{escape(title, quote=False)} — symd</title>",
     }
     page = assets()[FIRST].decode()
     pieces = re.split("(" + "|".join(map(re.escape, replaced)) + ")", page)
@@ -218,7 +219,3 @@ def _bound(found: re.Match[str]) -> str:
 def _source(text: str) -> str:
     """A hash source (CSP level 3, 2.3.1)."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _as_text(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")

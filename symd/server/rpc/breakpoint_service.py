@@ -18,11 +18,7 @@ from symd.server.guard import while_waited_for
 from symd.server.paging import slice_page
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
-from symd.v1.breakpoint_service_pb2 import (
-    ResolveBreakpointRequest,
-    ResolveBreakpointResponse,
-    WatchResponse,
-)
+from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest, ResolveBreakpointResponse, WatchResponse
 
 
 def resolve_breakpoint(

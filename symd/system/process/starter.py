@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from symd.system.private_files import OTHERS
@@ -118,9 +117,7 @@ class Starter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _ask(self, message: bytes, descriptors: Sequence[int]) -> dict[str, int | str]:

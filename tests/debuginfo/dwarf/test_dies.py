@@ -8,7 +8,13 @@ from symd.config import DEFAULT_LIMITS
 from symd.debuginfo.dwarf.columns import read_lines, read_scopes, unit_ranges
 from symd.debuginfo.dwarf.forms import AbbreviationTables, Widths
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
-from symd.debuginfo.dwarf.units import external_functions, outside_of_functions, read_units, units_for_addresses
+from symd.debuginfo.dwarf.units import (
+    BlocksOf,
+    external_functions,
+    outside_of_functions,
+    read_units,
+    units_for_addresses,
+)
 from symd.debuginfo.variables.location_lists import listed_ranges
 from symd.errors import LimitExceeded
 from symd.formats.budget import DebugBudget
@@ -62,7 +68,7 @@ def test_a_block_without_children_has_its_own_code():
     tags = b"\x01\x11\x01\0\0\x02\x2e\x01\x11\x01\x12\x06\0\0\x03\x0b\0\x11\x01\x12\x06\0\0"
     data = sections(unit(b"\x01" + functions + b"\0"), tags)
     units = read_units(data)
-    assert outside_of_functions(data, units, {0}, listed_ranges(data, units)) == [(0x100, 0x108)]
+    assert outside_of_functions([BlocksOf(data, units.units, listed_ranges(data, units))]) == [[(0x100, 0x108)]]
 
 
 @pytest.mark.parametrize("is_external", [0, 1])
