@@ -29,7 +29,6 @@ cdef class DieRows(ValueReader):
     cdef long long[::1] _open
     cdef unsigned long long[::1] wide_view
     cdef unsigned int[::1] narrow_view
-    cdef Py_ssize_t worked
     cdef int[::1] signed_room
     cdef unsigned int[::1] narrow_room
     cdef unsigned long long[::1] wide_room

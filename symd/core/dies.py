@@ -148,7 +148,6 @@ class DieRows(ValueReader):
         self._room = 0
         self._open = array("q", bytes(8 * _LEAST_ROOM))
         self.wide, self.narrow = array("Q"), array("I")
-        self.worked = 0
         self._release_views()
 
     def begin(
@@ -462,24 +461,14 @@ class DieRows(ValueReader):
             return (value + unit.offset) & _U64
         return value if kind == abbreviations.REF_ADDR_KIND else _U64
 
-    def give_back(self) -> None:
-        """Say that nobody looks at these rows any more; their ranges stay."""
-        self.data = self._string_offsets = self._lists = _NO_SECTION
-        self.ranges, self._check_rows = _NO_RANGES, None
-        if self._room <= _MOST_ROOM and len(_SPARE) < _MOST_SPARE:
-            _SPARE.append(self)
-
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def take_work_room(self) -> cython.int:
         """Have room for whoever works on the rows: for each 2 numbers in ``signed_room``, 4 in ``narrow_room`` and 2 in
         ``wide_room``, which may hold anything."""
-        if self.worked >= self.count and self.worked:
-            return 0
-        self.worked = max(self.count, min(self._room, _MOST_ROOM), 1)
-        self.signed_room = memoryview(array("i", bytes(8 * self.worked)))
-        self.narrow_room = memoryview(array("I", bytes(16 * self.worked)))
-        self.wide_room = memoryview(array("Q", bytes(16 * self.worked)))
+        self.signed_room = memoryview(array("i", bytes(8 * self.count)))
+        self.narrow_room = memoryview(array("I", bytes(16 * self.count)))
+        self.wide_room = memoryview(array("Q", bytes(16 * self.count)))
         return 0
 
     @cython.cfunc
@@ -514,18 +503,5 @@ class DieRows(ValueReader):
 
 
 _NO_SECTION = cython.declare(cython.const[cython.uchar][::1], b"")
-_NO_RANGES = range_lists.RangeRows(b"", b"", b"")
-_SPARE: list[DieRows] = []
-_MOST_SPARE = cython.declare(cython.Py_ssize_t, 32)
-"""``symd.debuginfo.reading`` reads so many objects side by side."""
-_MOST_ROOM = cython.declare(cython.Py_ssize_t, 512)
-"""Rows of those that are kept, which take 70 KB."""
-
-
-def take_rows() -> DieRows:
-    """Rows that nobody else uses, to be opened: making new ones takes as long as reading a small object's DIEs."""
-    return _SPARE.pop() if _SPARE else DieRows()
-
-
 _NO_WIDE = cython.declare(cython.ulonglong[::1], array("Q"))
 _NO_NARROW = cython.declare(cython.uint[::1], array("I"))

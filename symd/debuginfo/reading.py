@@ -37,7 +37,7 @@ from symd.debuginfo.folded_sequences import FoldedSequences, find_folded, functi
 from symd.debuginfo.line_table_texts import doubting_rows_outside, line_table_texts
 from symd.debuginfo.relocation import GAP, LinearLayout, linear_layout, relocated
 from symd.debuginfo.text_ranges import TextRanges, text_spans
-from symd.errors import LimitExceeded, SymdError
+from symd.errors import SymdError
 from symd.formats.budget import DebugBudget, beyond
 from symd.formats.elf import debug_link
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Kernel, Vendor
@@ -233,10 +233,7 @@ def read_in_turn(
 
 def read_or_refused(code: CodeObject, budget: DebugBudget) -> tuple[CodeObject, DebugInfo | SymdError]:
     """One of ``read_in_turn``; ``budget`` is that of its module."""
-    found = _side_by_side([code], budget)
-    if found is None:
-        raise TypeError(f"{code!r} was not read to its end")
-    return found[0]
+    return _side_by_side([code], budget)[0]
 
 
 def _some_in_turn(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
@@ -244,16 +241,14 @@ def _some_in_turn(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tu
     one by one, so that each is read as if it were alone."""
     trial = budget.trial()
     found = _side_by_side(objects, trial)
-    if found is None or any(isinstance(debug, LimitExceeded) for _, debug in found):
+    if any(isinstance(debug, SymdError) for _, debug in found):
         return [read_or_refused(code, budget) for code in objects]
     budget.accept(trial)
     return found
 
 
-def _side_by_side(
-    objects: Sequence[CodeObject], budget: DebugBudget
-) -> list[tuple[CodeObject, DebugInfo | SymdError]] | None:
-    """Some of ``read_in_turn``, step by step; None where one of several cannot be decoded."""
+def _side_by_side(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
+    """Some of ``read_in_turn``, step by step. Where one of several cannot be decoded none is."""
     readings = [_Reading(code, budget) for code in objects]
     for step in _OPENING:
         for reading in readings:
@@ -266,9 +261,8 @@ def _side_by_side(
     try:
         _decode(opened)
     except SymdError as error:
-        if len(opened) > 1:
-            return None
-        opened[0].found = error
+        for reading in opened:
+            reading.found = error
     return [
         (each.code if isinstance(each.found, SymdError) else named(each.code, each.found), each.found)
         for each in readings
@@ -279,9 +273,8 @@ def _side_by_side(
 def _decode(readings: Sequence[_Reading]) -> None:
     """Take the steps for code objects whose units are read, each for all of them: they share rows and columns, so that
     a small one costs none of its own. Raises what a step raises for one of them."""
-    for step in _DECODING:
-        if readings:
-            step(readings)
+    for step in _DECODING if readings else ():
+        step(readings)
 
 
 class PartialDebugInfo(NamedTuple):

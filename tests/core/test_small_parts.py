@@ -289,27 +289,20 @@ def test_set_address_is_found_wherever_its_three_bytes_are(core: ModuleType, wid
 
 
 @both("dies")
-def test_rows_that_were_given_back_are_used_again_and_say_nothing_of_before(core: ModuleType) -> None:
+def test_the_rows_of_objects_follow_each_other(core: ModuleType) -> None:
     tables, lists = (abbreviations, range_lists) if core is dies else (core.abbreviations, core.range_lists)
     unit_with_children, function, end = b"\x01\x11\x01\0\0", b"\x02\x2e\0\0\0", b"\0"
     declared = unit_with_children + function + end
     table = tables.AbbreviationTable(declared, ".debug_abbrev", 0, len(declared), 8, 4, 4)
     table.read()
-
-    def rows_of(functions: int) -> dies.DieRows:
+    rows = core.DieRows()
+    rows.begin(lists.RangeRows(), (0x2E,), False)
+    for number, functions in enumerate((3, 0, 2)):
         info = b"\x01" + functions * b"\x02" + b"\0"
-        rows = core.take_rows()
-        rows.begin(lists.RangeRows(), (0x2E,), False)
         rows.open(info, b"", b"")
-        rows.read(lists.UnitParameters(0, 0, 0, len(info), 5, 8, 4, 0, 0, 0, 0, 0), table)
-        return rows
-
-    first, second = rows_of(3), rows_of(2)
-    assert (first.column("place").tolist(), second.column("place").tolist()) == ([1, 2, 3], [1, 2])
-    first.give_back()
-    again = rows_of(1)
-    assert again is first
-    assert (again.count, again.column("place").tolist(), again.column("tag").tolist()) == (1, [1], [0x2E])
-    large = rows_of(10_000)
-    large.give_back()
-    assert core.take_rows() is not large
+        rows.read(lists.UnitParameters(number, 0, 0, len(info), 5, 8, 4, 0, 0, 0, 0, 0), table)
+    assert rows.count == 5
+    assert rows.column("place").tolist() == [1, 2, 3, 1, 2]
+    assert rows.column("unit").tolist() == [0, 0, 0, 2, 2]
+    rows.begin(lists.RangeRows(), (0x2E,), False)
+    assert rows.count == 0

@@ -72,7 +72,7 @@ def without_compiled_core() -> Iterator[None]:
     read = core["dies"]
     places: list[tuple[ModuleType, str, object]] = [
         (forms, "AbbreviationTable", read.abbreviations.AbbreviationTable),
-        (units, "take_rows", read.take_rows),
+        (units, "DieRows", read.DieRows),
         (units, "CoreRanges", read.range_lists.RangeRows),
         (units, "UnitParameters", read.range_lists.UnitParameters),
         (units, "UnitReader", core["unit_headers"].UnitReader),

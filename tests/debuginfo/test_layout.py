@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from symd.debuginfo.dwarf.columns import LineColumns
-from symd.debuginfo.reading import _rows
+from symd.debuginfo.folded_sequences import NOTHING_FOLDED
+from symd.debuginfo.reading import _place_rows, _Reading
 from symd.debuginfo.relocation import FIRST_BASE, FIRST_BASE_32, GAP, LinearLayout, linear_layout
 from symd.debuginfo.text_ranges import section_of
 from symd.errors import Malformed
+from symd.formats.budget import DebugBudget
 from symd.model.code import CodeObject, Section
 
 
@@ -67,19 +69,19 @@ def test_rows_of_a_dropped_function_are_left_out(dropped: int, first: bool) -> N
     starts = [dropped, 0x20040] if first else [0x20040, dropped]
     address = np.array([each for start in starts for each in (start, start + 8)], np.uint64)
     count = len(address)
-    rows = _rows(
-        LineColumns(
-            address,
-            np.ones(count, np.uint32),
-            np.arange(count, dtype=np.uint32),
-            np.zeros(count, np.uint32),
-            np.zeros(count, np.uint8),
-            np.array([2, 4]),
-            np.zeros(2, np.uint32),
-        ),
-        TEXT,
-        None,
+    reading = _Reading(unlinked(), DebugBudget.of(unlinked()))
+    reading.layout, reading.folded = TEXT, NOTHING_FOLDED
+    reading.lines = LineColumns(
+        address,
+        np.ones(count, np.uint32),
+        np.arange(count, dtype=np.uint32),
+        np.zeros(count, np.uint32),
+        np.zeros(count, np.uint8),
+        np.array([2, 4]),
+        np.zeros(2, np.uint32),
     )
+    _place_rows([reading])
+    rows = reading.rows
     assert rows.section.tolist() == [3, 3]
     assert rows.offset.tolist() == [0x40, 0x48]
     assert rows.line.tolist() == ([2, 3] if first else [0, 1])

@@ -361,9 +361,8 @@ def _rows_alone_are_sound(sections: DebugSections, warnings: Warnings) -> bool:
 
 
 def scope_columns(objects: Sequence[ScopeSource], of: ScopeDies) -> list[ScopeColumns]:
-    """The scopes among the functions and inlined calls of all units of each object, seen by NumPy; the rows of ``of``
-    are given back. Their names come behind those of the object's lines. Raises LimitExceeded where strings overlap
-    without end."""
+    """The scopes among the functions and inlined calls of all units of each object, seen by NumPy. Their names come
+    behind those of the object's lines. Raises LimitExceeded where strings overlap without end."""
     dies, read, warnings = of
     names = [Names(lines.names) for _, lines, _ in objects]
     found = core.read_scopes(
@@ -375,7 +374,6 @@ def scope_columns(objects: Sequence[ScopeSource], of: ScopeDies) -> list[ScopeCo
         names,
     )
     start, stop = np.frombuffer(dies.ranges.start, np.uint64), np.frombuffer(dies.ranges.stop, np.uint64)
-    dies.give_back()
 
     scopes = np.frombuffer(found.scopes, np.uint32).reshape(len(core.SCOPE_COLUMNS), -1)
     functions = np.frombuffer(found.functions, np.uint32).reshape(len(core.FUNCTION_COLUMNS), -1)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
 
 from symd.core import block_ranges as core
-from symd.core.dies import HAS_LOW, IS_EXTERNAL, DieRows, take_rows
+from symd.core.dies import HAS_LOW, IS_EXTERNAL, DieRows
 from symd.core.line_program import places_of_set_address
 from symd.core.range_lists import RangeRows, UnitParameters
 from symd.core.range_lists import RangeRows as CoreRanges
@@ -285,7 +285,7 @@ def read_rows_of(
             budget.check(number - ranges_before, where)
 
     ranges = CoreRanges(check_rows=check_ranges)
-    rows = take_rows()
+    rows = DieRows()
     rows.begin(ranges, tags, with_children, check)
     found, place = [], 0
     for sections, units in objects:
@@ -476,6 +476,6 @@ def outside_of_functions(objects: Sequence[BlocksOf]) -> list[list[tuple[int, in
         return listed(unit, place, offset)
 
     lists = [each.sections.locations.data for each in objects]
+    found: list[list[tuple[int, int]]]
     found = core.outside_of_functions(rows, [each.rows for each in read], plain, RangeRows(), lists, other)
-    rows.give_back()
     return found
