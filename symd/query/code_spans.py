@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import assert_never
 
 import numpy as np
@@ -293,6 +294,9 @@ class CodeFinder:
         (owner,) = derived.owners_between(position, position + 1)[1].tolist()
         owners = derived.owners_around(owner)[: len(answer.frames)]
         frames = [self._frame(section, each, owners[-1]) for each in owners]
+        for at, (frame, caller) in enumerate(pairwise(answer.frames[: len(frames)])):
+            if not (frame.function or frame.linkage_name or caller.line):
+                frames[at] = FrameCode()  # it may be that of several calls, of which nothing is known
         return CodeRanges(None if answer.reason == Reason.GAP else self._row(section, offset), tuple(frames))
 
     def _row(self, section: int, offset: int) -> SectionRange | None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symd.index.functions import with_all_inside
-from symd.model.answers import Answer, Answers, Frame, Locations, Reason
+from symd.model.answers import Answer, Answers, CodeRanges, Frame, FrameCode, Locations, Reason
 from symd.model.code import CUTE_SYMBOL, PYTHON_SUFFIX
 from symd.model.columns import U32
 
@@ -99,8 +99,13 @@ class PythonNames:
         is_sure &= ~with_all_inside(nameless & (function == 0), locations.parent)
         reason[is_sure & (locations.line > 0) & (reason == Reason.CONTRADICTORY)] = Reason.INFERRED
         named = replace(locations, function=function, reason=reason, strings=strings, shared=False)
+        ranges = answers.ranges
         if helpers or lost:
             named = _apart(named, helpers, lost, locations.function)
+            inside = set(helpers)
+            ranges = {
+                at: _of_helper(each) if int(answers.location[at]) in inside else each for at, each in ranges.items()
+            }
         return Answers(  # of a daemon a handful comes as rows, which have other fields
             answers.location,
             answers.text_section,
@@ -108,7 +113,7 @@ class PythonNames:
             named,
             answers.text_sections,
             answers.candidates,
-            answers.ranges,
+            ranges,
         )
 
     def _names(self, places: Sequence[_NamedLine]) -> dict[_NamedLine, str]:
@@ -159,6 +164,7 @@ def _is_to_be_named(frame: Frame) -> bool:
 
 def _named_answer(answer: Answer, names: Mapping[_NamedLine, str]) -> Answer:
     frames: list[Frame] = []
+    ranges = answer.ranges
     for frame in answer.frames:
         name = names.get(_NamedLine(frame.file or "", frame.line, frame.function)) if _is_to_be_named(frame) else None
         if name is None:
@@ -168,12 +174,19 @@ def _named_answer(answer: Answer, names: Mapping[_NamedLine, str]) -> Answer:
             frames.append(frame._replace(function=name, inlined=True))
         if frame.function:
             frames.append(frame._replace(file=None, line=0, column=0))
+        if name and frame.function and ranges is not None:
+            ranges = _of_helper(ranges)
     if tuple(frames) == answer.frames:
         return answer
     if not frames[0].line:
         return answer._replace(frames=tuple(frames), reason=Reason.CONTRADICTORY)
     is_sure = answer.reason is Reason.CONTRADICTORY and not any(map(_is_nameless, frames))
-    return answer._replace(frames=tuple(frames), reason=Reason.INFERRED if is_sure else answer.reason)
+    return answer._replace(frames=tuple(frames), reason=Reason.INFERRED if is_sure else answer.reason, ranges=ranges)
+
+
+def _of_helper(ranges: CodeRanges) -> CodeRanges:
+    """How far an answer holds whose only frame became two: nothing is known of the code of the first."""
+    return ranges._replace(frames=(FrameCode(), *ranges.frames))
 
 
 def _apart(locations: Locations, helpers: list[int], lost: list[int], kernels: U32) -> Locations:

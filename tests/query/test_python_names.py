@@ -172,6 +172,12 @@ def test_the_source_tells_what_cute_inlined(cubin: Path) -> None:
     named = names.named(columns)
     assert list(named) == list(names.named(list(columns)))
     assert [next(iter(names.named([each]))) for each in columns] == list(named)
+    far = symd.open(cubin).symbolize([f"{KERNEL}+{at:#x}" for at in range(0, size, 16)], with_ranges=True)
+    for found in (list(names.named(far)), list(names.named(list(far)))):
+        for each in found:
+            assert each.ranges is None or len(each.ranges.frames) == len(each.frames)
+            if each.ranges is not None and each.frames[0].function in ("behind", "scale", "squash"):
+                assert not each.ranges.frames[0].code
     seen = set()
     for before, after in zip(columns, named, strict=True):
         if not lined([before]):
