@@ -104,8 +104,8 @@ class _Tree:
     lost = cython.declare(cython.Py_ssize_t)
 
     def __init__(self, sites: Any, names: Any) -> None:
-        """One scope for each pair of call site and name. A call site is an earlier row than those inlined there, so
-        that scopes sorted by call site have parents first."""
+        """One scope for each pair of call site and name. A call site is an earlier row than those inlined there, or in
+        no call itself, so that scopes sorted by call site have parents first."""
         site = cython.declare(cython.const[cython.uint][::1])
         name = cython.declare(cython.const[cython.uint][::1])
         site, name = sites, names
@@ -157,7 +157,7 @@ def row_scopes(
     functions: Sequence[Any],
     *,
     unnamed: Callable[[int, int], bool] | None = None,
-    unnamed_files: bytes = b"",
+    python_files: bytes = b"",
     leaves_out_files: bool = False,
     leaves_out_calls: bool = False,
     assembly: Sequence[Any] | None = None,
@@ -172,27 +172,27 @@ def row_scopes(
     own scope covers only those, the rest of it is known by its symbol. ``leaves_out_files`` says that the assembler
     does not write which file a call stands in where the row before is of another one: such a call has no place.
     ``leaves_out_calls`` says that the compiler may have told of no call: that the function around has a line is
-    INFERRED, and CONTRADICTORY of a line that it cannot have, which in one of ``unnamed_files`` is that of an inlined
+    INFERRED, and CONTRADICTORY of a line that it cannot have, which in one of ``python_files`` is that of an inlined
     call without name and place. The lines of ``assembly`` (``symd.debuginfo.ptx_assembly.AssemblyRows``) are mended.
-    ``unnamed`` says whether a name that is written for rows of one of ``unnamed_files`` (1 at the number of each) is
+    ``unnamed`` says whether a name that is written for rows of one of ``python_files`` (1 at the number of each) is
     that of the function around. ``spend`` is told how many ranges are about to be made, and may raise: a row has one
     for each scope around it.
     """
     own = _Rows(rows, functions)
     site, name, written_site, written_name, doubt = calls
     if unnamed is not None:
-        name = _names_as_written(own, name, written_name, unnamed_files, unnamed)
-    untold, strange = bytearray(own.count), bytearray(own.count)
+        name = _names_as_written(own, name, written_name, python_files, unnamed)
+    untold, foreign = bytearray(own.count), bytearray(own.count)
     is_untold: cython.bint = leaves_out_calls and not any(site) and not any(written_site) and not any(doubt)
     if is_untold:
         _find_untold(own, untold)
-        site = _sites_of_strange(own, len(functions), (untold, strange, unnamed_files))
+        first = _first_rows(own, rows[5], untold, len(functions))
+        _find_foreign(own, first, untold, foreign)
+        site = _sites_of_foreign(own, first, foreign, python_files)
     answered, written = _Tree(site, name), _Tree(written_site, written_name)
     nobody, contradictory = bytearray(own.count), bytearray(own.count)
-    placeless = bytearray(answered.count)
-    if is_untold:
-        placeless = bytearray(b"\1" * answered.count)
-    elif leaves_out_files:
+    placeless = bytearray([is_untold]) * answered.count
+    if leaves_out_files and not is_untold:
         _find_placeless(own, answered, len(functions), placeless)
     _judge(answered, doubt, placeless, nobody, contradictory)
     differs = _differing(own, answered, written, placeless, contradictory)
@@ -208,7 +208,7 @@ def row_scopes(
     found.range_scope, found.range_section, found.range_offset, found.range_end = scope_ranges(
         found.parent, placed, spend
     )
-    doubted = bytearray(a | b for a, b in zip(contradictory, strange, strict=True)) if is_untold else contradictory
+    doubted = foreign if is_untold else contradictory  # those without a call are not among the latter
     found.written = _written(own, pieces, found, needed, (differs, untold, doubted, nobody))
     found.lost = answered.lost
     return found
@@ -216,7 +216,7 @@ def row_scopes(
 
 @cython.cfunc
 def _names_as_written(
-    own: _Rows, names: Any, written_names: Any, in_files: bytes, unnamed: Callable[[int, int], bool]
+    own: _Rows, names: Any, written_names: Any, python_files: bytes, unnamed: Callable[[int, int], bool]
 ) -> array[int]:
     """The name of each row, which is as written where a row is said to be of the function around it: its compiler calls
     whatever it inlines by that name (``symd.index.functions``), so that names which are written for the same line
@@ -225,7 +225,7 @@ def _names_as_written(
     name = cython.declare(cython.uint[::1])
     is_wanted = cython.declare(cython.const[cython.uchar][::1])
     found = array("I", names)
-    written, name, is_wanted = written_names, found, in_files
+    written, name, is_wanted = written_names, found, python_files
     row: cython.Py_ssize_t
     for row in range(own.count):
         is_other: cython.bint = name[row] != 0 and name[row] != written[row] and own.owner[row] >= 0
@@ -367,7 +367,7 @@ def _chains(own: _Rows, tree: _Tree, placeless: bytearray, known: dict[tuple[int
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def _find_untold(own: _Rows, untold: bytearray) -> cython.int:
-    """Mark the rows of functions that have a line."""
+    """Mark the rows with a line that lie in a function."""
     found = cython.declare(cython.uchar[::1])
     found = untold
     row: cython.Py_ssize_t
@@ -471,30 +471,55 @@ def _scopes_of_rows(own: _Rows, answered: _Tree, alone: bytearray, used: array[i
 
 
 @cython.cfunc
-def _sites_of_strange(own: _Rows, functions: cython.Py_ssize_t, marks: tuple[Any, ...]) -> array[int]:
-    """Mark as ``strange`` those of ``untold`` that are of another file than the first row of their function, or of a
-    line before its. The call site of each row (as in ``_Tree``): for those in a file of ``helpers`` this first row."""
-    found, first = array("I", bytes(4 * own.count)), array("q", bytes(8 * functions))  # numbers of rows, from 1
-    site = cython.declare(cython.uint[::1])
-    begin = cython.declare(cython.longlong[::1])
-    untold = cython.declare(cython.const[cython.uchar][::1])
-    strange = cython.declare(cython.uchar[::1])
-    helpers = cython.declare(cython.const[cython.uchar][::1])
-    site, begin = found, first
-    untold, strange, helpers = marks
+def _first_rows(own: _Rows, flags: Any, untold: bytearray, functions: cython.Py_ssize_t) -> array[int]:
+    """For each function the row with a line with which its code begins, numbered from 1; 0 where it has none."""
+    found = array("q", bytes(8 * functions))
+    first = cython.declare(cython.longlong[::1])
+    has_line = cython.declare(cython.const[cython.uchar][::1])
+    flag = cython.declare(cython.const[cython.uchar][::1])
+    first, has_line, flag = found, untold, flags
     row: cython.Py_ssize_t
     at: cython.Py_ssize_t
     for row in range(own.count):
-        if own.owner[row] >= 0:
-            at = begin[own.owner[row]] - 1
+        if has_line[row] and not flag[row] & _ENDS:
+            at = first[own.owner[row]] - 1
             if at < 0 or own.offset[row] < own.offset[at]:
-                begin[own.owner[row]] = row + 1
+                first[own.owner[row]] = row + 1
+    return found
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def _find_foreign(own: _Rows, first_rows: array[int], untold: bytearray, foreign: bytearray) -> cython.int:
+    """Mark those of ``untold`` whose line their function cannot have: that of another file than its first row, or
+    before the line of that."""
+    first = cython.declare(cython.const[cython.longlong][::1])
+    has_line = cython.declare(cython.const[cython.uchar][::1])
+    found = cython.declare(cython.uchar[::1])
+    first, has_line, found = first_rows, untold, foreign
+    row: cython.Py_ssize_t
+    at: cython.Py_ssize_t
     for row in range(own.count):
-        if untold[row]:
-            at = begin[own.owner[row]] - 1
-            strange[row] = own.file[row] != own.file[at] or own.line[row] < own.line[at]
-            if strange[row] and len(helpers) and helpers[own.file[row]]:
-                site[row] = cython.cast(cython.uint, at + 1)
+        if has_line[row]:
+            at = first[own.owner[row]] - 1
+            found[row] = at >= 0 and (own.file[row] != own.file[at] or own.line[row] < own.line[at])
+    return 0
+
+
+@cython.cfunc
+def _sites_of_foreign(own: _Rows, first_rows: array[int], foreign: bytearray, python_files: bytes) -> array[int]:
+    """The call site of each row (as in ``_Tree``): for those of ``foreign`` in a file of Python's the first row of
+    their function, which stands for the function itself."""
+    found = array("I", bytes(4 * own.count))
+    site = cython.declare(cython.uint[::1])
+    first = cython.declare(cython.const[cython.longlong][::1])
+    is_wanted = cython.declare(cython.const[cython.uchar][::1])
+    is_python = cython.declare(cython.const[cython.uchar][::1])
+    site, first, is_wanted, is_python = found, first_rows, foreign, python_files
+    row: cython.Py_ssize_t
+    for row in range(own.count if 1 in python_files else 0):
+        if is_wanted[row] and is_python[own.file[row]]:
+            site[row] = cython.cast(cython.uint, first[own.owner[row]])
     return found
 
 

@@ -36,7 +36,7 @@ def inlined_rows(
     **how: Any,
 ) -> InlinedRows:
     """The scopes of rows (``core.row_scopes``, which says what both columns hold and ``how`` they can be read)."""
-    of_python = bytes(file.endswith(PYTHON_SUFFIX) for file in files)
+    python_files = bytes(file.endswith(PYTHON_SUFFIX) for file in files)
 
     known: dict[tuple[int, int], bool] = {}  # names may be long, and many rows have one
 
@@ -46,8 +46,8 @@ def inlined_rows(
             found = known[function, name] = is_symbol_of(functions[function].name, names[name])
         return found
 
-    unnamed = is_around if 1 in of_python else None
-    found = core.row_scopes(rows, calls, functions, unnamed=unnamed, unnamed_files=of_python, names=len(names), **how)
+    unnamed = is_around if 1 in python_files else None
+    found = core.row_scopes(rows, calls, functions, unnamed=unnamed, python_files=python_files, names=len(names), **how)
     own = (functions[number].name if number >= 0 else "" for number in found.functions)
     left_out = f"left out: the callers of {counted(found.lost, 'row')} inlined more than {core.MAX_DEPTH} deep"
     return InlinedRows(found, (*names, *own), (left_out,) if found.lost else ())

@@ -170,7 +170,7 @@ class Function(NamedTuple):
 
 PYTHON_SUFFIX = ".py"
 """How source files end whose functions compilers of Python, such as Triton and Numba, name."""
-CUTE_SYMBOL = "cutlass_"
+CUTE_SYMBOL = "kernel_cutlass_"
 """What CuTe DSL puts in front of the name that a kernel has in its source."""
 
 

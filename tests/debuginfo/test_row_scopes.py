@@ -260,3 +260,13 @@ def test_lines_of_slang_that_may_be_a_callees_are_doubted() -> None:
     assert {line for line, reason in said if reason is Reason.INFERRED} <= set(range(11, 18))
     assert {reason for _, reason in said} == {Reason.CONTRADICTORY, Reason.INFERRED}
     assert written == {Reason.EXACT}
+
+
+def test_what_ends_a_sequence_and_what_has_no_line_is_no_first_row() -> None:
+    """A function begins with its first row that has a line; the end of the code in front of it says nothing of it."""
+    rows = _rows([(0, 50, 0, 0), (0x10, 60, 0, 0), (0x10, 0, 0, 0), (0x20, 5, 0, 0), (0x30, 7, 0, 0)], 0x40)
+    rows.flags[1] |= RowFlag.END_SEQUENCE
+    functions = [Function("before", 1, 0, 0x10), Function("it", 1, 0x10, 0x30)]
+    found = row_scopes.scopes(rows, ("",), functions, files=FILES, leaves_out_calls=True).written
+    said = dict(zip(found.start.tolist(), found.reason.tolist(), strict=True))
+    assert said[0x20] == said[0x30] == Reason.INFERRED

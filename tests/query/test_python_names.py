@@ -12,8 +12,9 @@ import pytest
 
 import symd
 from symd.model.answers import Answer, Frame, Reason
-from symd.query import python_names
-from symd.query.python_names import PythonNames, definitions
+from symd.query import python_source
+from symd.query.python_names import PythonNames
+from symd.query.python_source import definitions
 from tests.tools import output, require
 
 TRITON = Path(__file__).parents[2] / "samples" / "triton"
@@ -36,7 +37,7 @@ def around(line: int) -> str | None:
 
 
 @pytest.mark.parametrize(
-    "path", [Path(python_names.__file__), Path(ast.__file__), Path(re.__file__), TRITON / "helpers.py"]
+    "path", [Path(python_source.__file__), Path(ast.__file__), Path(re.__file__), TRITON / "helpers.py"]
 )
 def test_functions_are_those_of_the_parser(path: Path) -> None:
     text = path.read_text()
@@ -139,8 +140,8 @@ def test_another_file_than_the_one_that_was_compiled_names_nothing(text: str, ex
 
 
 CUTE = TRITON.parent / "cute"
-CUBINS = sorted((CUTE / "bin").iterdir())
-CUTE_TEXTS = {f"/src/cute-samples/{name}": (CUTE / name).read_text() for name in ("blend.py", "squash.py")}
+CUBINS = sorted((CUTE / "bin").glob("blend-*"))
+CUTE_TEXTS = {f"/src/cute-samples/{name}": (CUTE / name).read_text() for name in ("blend.py", "squash.py", "gain.py")}
 KERNEL = "kernel_cutlass_blend_tensorptrf32gmemo641_tensorptrf32gmemo641_0"
 BLEND = next(body for body in parsed(CUTE_TEXTS["/src/cute-samples/blend.py"]) if body[2] == "blend")
 
@@ -208,3 +209,64 @@ def test_a_source_that_was_not_compiled_tells_nothing_of_cute() -> None:
     for text in (moved + CUTE_TEXTS["/src/cute-samples/blend.py"], CUTE_TEXTS["/src/cute-samples/blend.py"][500:]):
         names = PythonNames(lambda files, text=text: {file: text for file in files if file.endswith("blend.py")})
         assert list(names.named(before)) == before
+
+
+def test_a_kernel_behind_the_function_that_launches_it_and_a_helper_inside_of_it() -> None:
+    """Its end has the line of that function's decorator, which is before the kernel."""
+    gain = CUTE_TEXTS["/src/cute-samples/gain.py"]
+    launcher = gain.splitlines().index("    def __call__(self, a: cute.Tensor):")  # the line above, from 1
+    module = symd.open(CUTE / "bin" / "gain-sm_90a.cubin")
+    [kernel] = module.kernels
+    columns = module.symbolize([f"{kernel.name}+{at:#x}" for at in range(0, kernel.size, 16)])
+    names = PythonNames(lambda files: dict.fromkeys(files, gain))
+    named = names.named(columns)
+    assert list(named) == list(names.named(list(columns)))
+    seen = set()
+    for before, after in zip(columns, named, strict=True):
+        if not lined([before]):
+            continue
+        line = before.frames[0].line
+        seen.add(line)
+        real = [(last - first, name) for first, last, name in parsed(gain) if first <= line <= last]
+        if line == launcher:
+            assert before.frames[0].function is None
+            assert [(each.function, each.line) for each in after.frames] == [(kernel.name, 0)]
+            assert after.reason is Reason.CONTRADICTORY
+        elif min(real, default=(0, "kernel"))[1] == "kernel":
+            assert after == before
+        else:
+            assert [each.function for each in after.frames] == [min(real)[1], kernel.name]
+            assert after.reason is Reason.INFERRED
+    assert {launcher, gain.splitlines().index("    return x / (x * x + 1.0)") + 1} <= seen
+
+
+LINE = Frame(None, None, "/k.py", 4, 0, True)
+OF_KERNEL = Frame("kernel_cutlass_f_t", None, None, 0, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (
+            Answer(Reason.EXACT, frames=(OF_KERNEL._replace(file="/k.py", line=4),)),
+            "def f(): pass\n\n\ndef g(): pass\n",
+        ),
+        (Answer(Reason.CONTRADICTORY, frames=(LINE, OF_KERNEL)), "def f():\n  1\n\n  2\n"),
+        (Answer(Reason.NO_LINE, frames=(LINE._replace(line=0), OF_KERNEL)), "def f(): pass\n"),
+        (Answer(Reason.INFERRED, frames=(Frame("cutlass_f", None, "/k.py", 4, 0, False),)), "def f(): pass\n" * 9),
+    ],
+)
+def test_what_is_not_said_of_a_kernel_of_cute_is_as_before(answer: Answer, text: str) -> None:
+    """What is EXACT, or another compiler's; where a line that is not the kernel's lies in it, and where there is none."""
+    names = PythonNames(lambda files: dict.fromkeys(files, text))
+    assert list(names.named([answer])) == [answer]
+
+
+def test_a_file_that_was_not_compiled_is_remembered() -> None:
+    """A line that is not the kernel's lies in it; another line alone would not tell."""
+    text = "def g():\n  1\n\ndef f():\n  2\n"
+    names = PythonNames(lambda files: dict.fromkeys(files, text))
+    other = Answer(Reason.CONTRADICTORY, frames=(LINE._replace(line=2), OF_KERNEL))
+    assert names.named([other])[0].frames[0].function == "g"
+    names.named([Answer(Reason.CONTRADICTORY, frames=(LINE._replace(line=5), OF_KERNEL))])
+    assert names.named([other])[0].frames[0].function is None
