@@ -73,7 +73,7 @@ def _shown(advice: Advice, context: click.Context) -> str:
 def whole_call(words: Sequence[str], context: click.Context) -> str:
     """The call as it is printed, with what else would be refused in it mended; "" where that is not known."""
     mended = _mended(words, context.find_root().command)
-    if mended and mended[0] in ("hot", "top") and needs_module(mended):
+    if mended and mended[0] in ("hot", "top", "profile") and needs_module(mended):
         mended = [mended[0], "-m", "FILE", *mended[1:]]
     return call_text(mended) if mended else ""
 
@@ -126,6 +126,15 @@ def _respelled(error: click.UsageError, context: click.Context) -> Sequence[str]
     if not isinstance(error, click.NoSuchOption) or len(near) != 1:
         return ()
     return _replaced(typed_words(context), error.option_name, near[0])
+
+
+def _of_letter(error: click.NoSuchOption, context: click.Context) -> Sequence[str]:
+    """The words of the call with the one long option, of those about the answer, that begins with the letter of an
+    unknown short one; () where none does, or several."""
+    letter = re.fullmatch(r"-([A-Za-z])", error.option_name)
+    options = {option for each in context.command.params for option in each.opts} - {"--server", "--limit"}
+    found = [each for each in options if letter and each.startswith(f"--{letter[1]}")]
+    return _replaced(typed_words(context), error.option_name, found[0]) if len(found) == 1 else ()
 
 
 def _replaced(words: Sequence[str], wrong: str, right: str) -> Sequence[str]:
@@ -183,7 +192,9 @@ def _advice(error: click.UsageError, said: str, context: click.Context) -> Advic
     if isinstance(error, Meant):
         return Advice(error.said, error.words)
     if isinstance(error, click.NoSuchOption):
-        return instead_of_option(error.option_name, verb, typed)
+        advice = instead_of_option(error.option_name, verb, typed)
+        by_letter = _of_letter(error, context) if advice == NOTHING else ()
+        return Advice("write", by_letter) if by_letter else advice
     if isinstance(error, click.BadParameter) and error.param is not None and not said.startswith("Missing "):
         return instead_of_value(verb, error.param.opts, error.message, typed, _replaced)
     if said.startswith("Missing "):
@@ -214,7 +225,7 @@ def _of_samples(typed: Sequence[str]) -> list[str]:
     if not profile:
         return []
     name = next((each for each in words if not each.startswith("-") and each not in files), "")
-    return ["listing", module, name, "--profile", profile] if name else ["hot", "-m", module, profile]
+    return ["listing", *([module, name] if name else []), "--profile", profile, *([] if name else [module])]
 
 
 _VERBS_OF_STORES: Final = {
@@ -298,7 +309,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
         return Advice(f"write --http 127.0.0.1:{text} for browsers, or --address 127.0.0.1:{text} for gRPC")
     if verb == "serve" and text in BELOW["daemon"]:
         return Advice("write", ["daemon", text])
-    options = {option for each in context.command.params for option in each.opts}
+    options, place = {option for each in context.command.params for option in each.opts}, context.params.get("place")
     shows, is_line = "--profile" in options, _SOURCE_LINE.fullmatch(text) is not None
     belongs: tuple[tuple[bool, str, Sequence[str]], ...] = (
         (verb in ("hot", "profile"), "modules go after -m:", _with_option("-m", first, context)),
@@ -308,6 +319,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
         (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", *_with_option("-o", text, context)[1:]]),
         (shows and os.path.exists(text), "a profile goes after --profile:", _with_option("--profile", text, context)),  # noqa: PTH110 - pathlib is slow to load
         (verb == "view" and not is_line, "choose a kernel on the page, or write one alone:", [verb, first, "-o", "PAGE", "--kernel", text]),
+        (verb == "listing" and text.isdecimal() and bool(place), "the code around a place goes after --around:", ["listing", first, "--around", str(place), "--before", text, "--after", text]),
         (verb == "listing" and is_line, "for the ADDRESS that --around takes, write", _with_place(verb, first, [text])),
         (verb in _ONE_FILE, "write", _with_place(verb, first, [text])),
         (verb == "variables" and is_place(text), "a place is one word:", [verb, first, f"{second}+{text}"]),

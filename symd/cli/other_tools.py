@@ -58,6 +58,7 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "--csv", "--json"),
     _OptionOfOthers("hot", "--nodecount -nodecount --head --count --lines-limit", "-n"),
     _OptionOfOthers("hot profile view listing info extract", "-file --file -i --input --in --stdio --no-pager --text -text", ""),
+    _OptionOfOthers("profile", "--lines -lines", "", "each frame has its source line"),
     _OptionOfOthers("hot profile", "--sample_index --sample-index", "--value"),
     _OptionOfOthers("hot", "-cum --cum", None, "a sample counts where it was taken; symd profile IN OUT.pb.gz writes lines for go tool pprof -top -cum"),
     _OptionOfOthers("hot", "-focus --focus --ignore --show", None, "--json prints an object per place to choose from, and symd listing --profile PROFILE --function NAME FILE shows one kernel"),
@@ -204,6 +205,16 @@ def _of_slim(option: str, typed: Sequence[str]) -> Advice:
     return Advice("write", ["slim", *(files[:1] or ["IN"]), "OUT", "--debug-out", out])
 
 
+def _of_record(option: str, typed: Sequence[str]) -> Advice:
+    """What runs a program and collects its modules."""
+    if option not in ("-o", "--out", "--output") or len(typed) < len(("record", option, "DIR", "PROGRAM")):
+        return NOTHING
+    rest = [*_without(option, typed[1:])]
+    return Advice(
+        "write", ["run", "--out", _value_of(option, typed) or "DIR", *([] if "--" in rest else ["--"]), *rest]
+    )
+
+
 def _of_places(option: str, typed: Sequence[str]) -> Advice:
     """The place in one word."""
     if option not in ("--kernel", "-k", "--function", "--section", "-j"):
@@ -234,6 +245,7 @@ def _of_samples(option: str, typed: Sequence[str]) -> Advice:
 _OF_VERBS: Final[Mapping[str, Callable[[str, Sequence[str]], Advice]]] = {
     "hot": _of_hot,
     "info": _of_info,
+    "record": _of_record,
     "slim": _of_slim,
     "symbolize": _of_samples,
     "variables": _of_places,
