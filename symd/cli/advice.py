@@ -7,16 +7,27 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import click
 
-from symd.cli.call_files import call_text, needs_module, profile_among, standard_input_file, typed_words
+from symd.cli.call_files import (
+    call_text,
+    file_kind,
+    files_among,
+    needs_module,
+    profile_among,
+    standard_input_file,
+    typed_words,
+)
 from symd.cli.options import first_example
 from symd.cli.other_tools import NOTHING, Advice, instead_of_option, instead_of_value
 from symd.cli.verbs import BELOW
+from symd.config import DEFAULT_LIMITS
 from symd.errors import SymdError
 from symd.model.addresses import is_place
+from symd.model.names import Match, NameKind, NameQuery
 from symd.system.messages import alike
 
 _PROFILE_VERBS = ("profile", "hot", "record")
@@ -202,11 +213,33 @@ def _advice(error: click.UsageError, said: str, context: click.Context) -> Advic
     return _misplaced(error.message, verb, context)
 
 
+def _with_rule_for_source(typed: Sequence[str]) -> Advice:
+    """The call with the --map by which a source file is found that is given as the folder of sources."""
+    words = [part for word in typed for part in (word.split("=", 1) if word.startswith("--source-root=") else [word])]
+    at = words.index("--source-root") if "--source-root" in words else len(words)
+    given = "".join(words[at + 1 : at + 2])
+    module = next((each for each in files_among(typed) if file_kind(each) == "module"), "")
+    if not module or not os.path.isfile(given):  # noqa: PTH113 - pathlib is slow to load
+        return NOTHING
+    from symd.engine.files.module import open_module  # noqa: PLC0415 - 400 ms: a call that is wrong
+
+    folder, name = os.path.split(given)
+    with suppress(SymdError), open_module(module, None, DEFAULT_LIMITS) as opened:
+        wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.FILE}))
+        files = [each.name for each in opened.symbolizer.names(opened.digest, wanted)]
+        named = next((each for each in files if os.path.basename(each) == name), "")  # noqa: PTH119 - as above
+        rule = f"{os.path.dirname(named)}={folder or '.'}"  # noqa: PTH120 - as above
+        return Advice("write", [*words[:at], *words[at + 2 :], "--map", rule]) if named else NOTHING
+    return NOTHING
+
+
 def _of_verb(verb: str, said: str, typed: Sequence[str]) -> Advice:
     """What to write instead of a call that another verb answers."""
     if verb in _PROFILE_VERBS and "--" in typed:
         before, after = _NO_SAMPLES
         return Advice(before, _run_of(typed), after)
+    if said.startswith("Invalid value for '--source-root'"):
+        return _with_rule_for_source(typed)
     if verb == "annotate" and (words := _of_samples(typed)):
         return Advice("for samples write", words)
     if verb == "symbolize" and said.startswith("Missing argument 'FILE'") and (log := standard_input_file()):
@@ -317,6 +350,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
         (verb == "core", "modules go after -m:", _with_option("-m", text, context)),
         (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", _with_option("-m", first, context)),  # noqa: PTH113 - as above
         (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", *_with_option("-o", text, context)[1:]]),
+        (shows and "--source" in typed_words(context), "a folder of sources goes after --source-root:", _replaced(typed_words(context), "--source", "--source-root")),
         (shows and os.path.exists(text), "a profile goes after --profile:", _with_option("--profile", text, context)),  # noqa: PTH110 - pathlib is slow to load
         (verb == "view" and not is_line, "choose a kernel on the page, or write one alone:", [verb, first, "-o", "PAGE", "--kernel", text]),
         (verb == "listing" and text.isdecimal() and bool(place), "the code around a place goes after --around:", ["listing", first, "--around", str(place), "--before", text, "--after", text]),

@@ -180,11 +180,18 @@ def _another_call(option: str, verb: str, typed: Sequence[str]) -> Advice:
     return NOTHING if of_verb is None else of_verb(option, typed)
 
 
+_SOURCE = frozenset(("-S", "-source", "--source", "--annotate", "--with-source", "--show-source"))
+"""Options of a profile's reports that show source texts."""
+
+
 def _of_hot(option: str, typed: Sequence[str]) -> Advice:
     """The page, or the listing of one function."""
     if option in ("-http", "--http", "--port") or any(word.startswith("-http") for word in typed):
         _, profile, module = profile_among(typed)
         return Advice("write", ["view", module, "--profile", profile or "PROFILE"])
+    if option in _SOURCE:
+        _, profile, module = profile_among(typed)
+        return Advice("for samples beside the source write", ["listing", "--profile", profile or "PROFILE", module])
     words = _one_function(option, typed) if option in _OF_ONE_FUNCTION else []
     return Advice("write", words) if words else NOTHING
 

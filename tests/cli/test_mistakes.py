@@ -354,6 +354,10 @@ OPTIONS = {
         ("collapse", "-m", ZEBIN, STALLS),
         f"Write symd profile --to folded -m {ZEBIN} {STALLS} - (see",
     ),
+    "perf's source": (
+        ("hot", "-S", "-m", SHADE, PPROF),
+        f"; for samples beside the source write symd listing --profile {PPROF} {SHADE} (see",
+    ),
     "a letter of one option": (("lines", "-k", "shade", SHADE), f"'-k'; write symd lines --kernel shade {SHADE} (see"),
     "a letter of several options": (("lines", "-s", SHADE), "No such option '-s' (see"),
     "a folder for a program's modules": (
@@ -744,15 +748,21 @@ def test_the_beginning_of_a_name_is_a_pattern(run: Run) -> None:
     assert run("names", SHADE, "sha*").code == 0
 
 
-def test_a_profile_is_no_log(run: Run) -> None:
-    outcome = run("annotate", PPROF)
-    assert outcome.code == 2
-    assert f"this is a profile (pprof), not text (symd hot -m FILE {PPROF} prints its hottest lines)" in outcome.err
-    said = run("annotate", "-m", SHADE, STALLS).err
+@pytest.mark.parametrize(("profile", "kind"), [(PPROF, "pprof"), (STALLS, "unitrace")])
+@pytest.mark.parametrize(("module", "file"), [((), "FILE"), (("-m", SHADE), SHADE)])
+def test_a_profile_is_no_log(run: Run, profile: Path, kind: str, module: tuple[object, ...], file: object) -> None:
+    outcome = run("annotate", *module, profile)
+    assert (outcome.code, outcome.out) == (2, "")
     assert (
-        said
-        == f"symd: {STALLS}: 0 lines annotated; it is a profile (unitrace): symd hot -m {SHADE} {STALLS} prints its hottest lines\n"
+        outcome.err
+        == f"symd: {profile}: this is a profile ({kind}), not a log (symd listing --profile {profile} {file} shows its samples beside the source, symd hot -m {file} {profile} prints its hottest lines)\n"
     )
+
+
+def test_a_log_in_json_is_no_profile(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "log.json"
+    log.write_text('{"message": "fault at pc 0x1978"}\n')
+    assert "blend at /src/shade.cl:13" in run("annotate", "-m", SHADE, log).out
 
 
 def test_a_log_of_which_nothing_is_known_is_told_so(run: Run, tmp_path: Path) -> None:
@@ -825,6 +835,30 @@ def test_a_log_on_standard_input_without_a_module_is_annotated(symd: Run, tmp_pa
             [*SYMD, "symbolize"], stdin=stdin, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
         )
     assert (done.returncode, "; if it is a log, write symd annotate -m FILE crash.log (see" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("html", SHADE, "-o", "x.html", "--source", "{}"),
+        ("html", SHADE, "-o", "x.html", "--source-root={}"),
+        ("listing", SHADE, "shade", "--source", "{}"),
+    ],
+)
+def test_a_source_file_in_the_place_of_its_folder_is_found(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("src").mkdir()
+    Path("src/shade.cl").write_bytes((ROOT / "samples" / "amdgpu" / "src" / "shade.cl").read_bytes())
+    Path("other.cl").touch()
+    for name, is_named in (("src/shade.cl", True), ("other.cl", False)):
+        said = run(*(str(word).format(name) for word in words))
+        assert (said.code, "--map /src=src" in said.err) == (2, is_named), said.err
+        called = re.search(r"symd ((?:html|listing) .*) \(see", said.err)
+        if called:
+            done = run(*shlex.split(called[1]))
+            assert (done.code, "not in the page" in done.err, "no allowed" in done.out) == (0, False, False)
 
 
 def test_folded_stacks_are_written_as_the_call_says(run: Run) -> None:
