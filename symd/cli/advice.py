@@ -27,7 +27,6 @@ from symd.cli.verbs import BELOW
 from symd.config import DEFAULT_LIMITS
 from symd.errors import SymdError
 from symd.model.addresses import is_place
-from symd.model.names import Match, NameKind, NameQuery
 from symd.system.messages import alike
 
 _PROFILE_VERBS = ("profile", "hot", "record")
@@ -222,6 +221,7 @@ def _with_rule_for_source(typed: Sequence[str]) -> Advice:
     if not module or not os.path.isfile(given):  # noqa: PTH113 - pathlib is slow to load
         return NOTHING
     from symd.engine.files.module import open_module  # noqa: PLC0415 - 400 ms: a call that is wrong
+    from symd.model.names import Match, NameKind, NameQuery  # noqa: PLC0415 - as above
 
     folder, name = os.path.split(given)
     with suppress(SymdError), open_module(module, None, DEFAULT_LIMITS) as opened:
