@@ -7,14 +7,24 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import click
 
-from symd.cli.call_files import call_text, needs_module, profile_among, standard_input_file, typed_words
+from symd.cli.call_files import (
+    call_text,
+    file_kind,
+    files_among,
+    needs_module,
+    profile_among,
+    standard_input_file,
+    typed_words,
+)
 from symd.cli.options import first_example
 from symd.cli.other_tools import NOTHING, Advice, instead_of_option, instead_of_value
 from symd.cli.verbs import BELOW
+from symd.config import DEFAULT_LIMITS
 from symd.errors import SymdError
 from symd.model.addresses import is_place
 from symd.system.messages import alike
@@ -73,7 +83,7 @@ def _shown(advice: Advice, context: click.Context) -> str:
 def whole_call(words: Sequence[str], context: click.Context) -> str:
     """The call as it is printed, with what else would be refused in it mended; "" where that is not known."""
     mended = _mended(words, context.find_root().command)
-    if mended and mended[0] in ("hot", "top") and needs_module(mended):
+    if mended and mended[0] in ("hot", "top", "profile") and needs_module(mended):
         mended = [mended[0], "-m", "FILE", *mended[1:]]
     return call_text(mended) if mended else ""
 
@@ -126,6 +136,15 @@ def _respelled(error: click.UsageError, context: click.Context) -> Sequence[str]
     if not isinstance(error, click.NoSuchOption) or len(near) != 1:
         return ()
     return _replaced(typed_words(context), error.option_name, near[0])
+
+
+def _of_letter(error: click.NoSuchOption, context: click.Context) -> Sequence[str]:
+    """The words of the call with the one long option, of those about the answer, that begins with the letter of an
+    unknown short one; () where none does, or several."""
+    letter = re.fullmatch(r"-([A-Za-z])", error.option_name)
+    options = {option for each in context.command.params for option in each.opts} - {"--server", "--limit"}
+    found = [each for each in options if letter and each.startswith(f"--{letter[1]}")]
+    return _replaced(typed_words(context), error.option_name, found[0]) if len(found) == 1 else ()
 
 
 def _replaced(words: Sequence[str], wrong: str, right: str) -> Sequence[str]:
@@ -183,7 +202,9 @@ def _advice(error: click.UsageError, said: str, context: click.Context) -> Advic
     if isinstance(error, Meant):
         return Advice(error.said, error.words)
     if isinstance(error, click.NoSuchOption):
-        return instead_of_option(error.option_name, verb, typed)
+        advice = instead_of_option(error.option_name, verb, typed)
+        by_letter = _of_letter(error, context) if advice == NOTHING else ()
+        return Advice("write", by_letter) if by_letter else advice
     if isinstance(error, click.BadParameter) and error.param is not None and not said.startswith("Missing "):
         return instead_of_value(verb, error.param.opts, error.message, typed, _replaced)
     if said.startswith("Missing "):
@@ -191,11 +212,34 @@ def _advice(error: click.UsageError, said: str, context: click.Context) -> Advic
     return _misplaced(error.message, verb, context)
 
 
+def _with_rule_for_source(typed: Sequence[str]) -> Advice:
+    """The call with the --map by which a source file is found that is given as the folder of sources."""
+    words = [part for word in typed for part in (word.split("=", 1) if word.startswith("--source-root=") else [word])]
+    at = words.index("--source-root") if "--source-root" in words else len(words)
+    given = "".join(words[at + 1 : at + 2])
+    module = next((each for each in files_among(typed) if file_kind(each) == "module"), "")
+    if not module or not os.path.isfile(given):  # noqa: PTH113 - pathlib is slow to load
+        return NOTHING
+    from symd.engine.files.module import open_module  # noqa: PLC0415 - 400 ms: a call that is wrong
+    from symd.model.names import Match, NameKind, NameQuery  # noqa: PLC0415 - as above
+
+    folder, name = os.path.split(given)
+    with suppress(SymdError), open_module(module, None, DEFAULT_LIMITS) as opened:
+        wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.FILE}))
+        files = [each.name for each in opened.symbolizer.names(opened.digest, wanted)]
+        named = next((each for each in files if os.path.basename(each) == name), "")  # noqa: PTH119 - as above
+        rule = f"{os.path.dirname(named)}={folder or '.'}"  # noqa: PTH120 - as above
+        return Advice("write", [*words[:at], *words[at + 2 :], "--map", rule]) if named else NOTHING
+    return NOTHING
+
+
 def _of_verb(verb: str, said: str, typed: Sequence[str]) -> Advice:
     """What to write instead of a call that another verb answers."""
     if verb in _PROFILE_VERBS and "--" in typed:
         before, after = _NO_SAMPLES
         return Advice(before, _run_of(typed), after)
+    if said.startswith("Invalid value for '--source-root'"):
+        return _with_rule_for_source(typed)
     if verb == "annotate" and (words := _of_samples(typed)):
         return Advice("for samples write", words)
     if verb == "symbolize" and said.startswith("Missing argument 'FILE'") and (log := standard_input_file()):
@@ -214,7 +258,7 @@ def _of_samples(typed: Sequence[str]) -> list[str]:
     if not profile:
         return []
     name = next((each for each in words if not each.startswith("-") and each not in files), "")
-    return ["listing", module, name, "--profile", profile] if name else ["hot", "-m", module, profile]
+    return ["listing", *([module, name] if name else []), "--profile", profile, *([] if name else [module])]
 
 
 _VERBS_OF_STORES: Final = {
@@ -298,7 +342,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
         return Advice(f"write --http 127.0.0.1:{text} for browsers, or --address 127.0.0.1:{text} for gRPC")
     if verb == "serve" and text in BELOW["daemon"]:
         return Advice("write", ["daemon", text])
-    options = {option for each in context.command.params for option in each.opts}
+    options, place = {option for each in context.command.params for option in each.opts}, context.params.get("place")
     shows, is_line = "--profile" in options, _SOURCE_LINE.fullmatch(text) is not None
     belongs: tuple[tuple[bool, str, Sequence[str]], ...] = (
         (verb in ("hot", "profile"), "modules go after -m:", _with_option("-m", first, context)),
@@ -306,8 +350,10 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
         (verb == "core", "modules go after -m:", _with_option("-m", text, context)),
         (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", _with_option("-m", first, context)),  # noqa: PTH113 - as above
         (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", *_with_option("-o", text, context)[1:]]),
+        (shows and "--source" in typed_words(context), "a folder of sources goes after --source-root:", _replaced(typed_words(context), "--source", "--source-root")),
         (shows and os.path.exists(text), "a profile goes after --profile:", _with_option("--profile", text, context)),  # noqa: PTH110 - pathlib is slow to load
         (verb == "view" and not is_line, "choose a kernel on the page, or write one alone:", [verb, first, "-o", "PAGE", "--kernel", text]),
+        (verb == "listing" and text.isdecimal() and bool(place), "the code around a place goes after --around:", ["listing", first, "--around", str(place), "--before", text, "--after", text]),
         (verb == "listing" and is_line, "for the ADDRESS that --around takes, write", _with_place(verb, first, [text])),
         (verb in _ONE_FILE, "write", _with_place(verb, first, [text])),
         (verb == "variables" and is_place(text), "a place is one word:", [verb, first, f"{second}+{text}"]),

@@ -15,7 +15,7 @@ import click
 
 from symd.api import Symbolizer
 from symd.cli.answer_lines import answer_text
-from symd.cli.call_files import LogAndModules, hottest_lines, profile_kind
+from symd.cli.call_files import LogAndModules, call_text, hottest_lines, profile_kind
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
 from symd.cli.output import printable
 from symd.config import Limits
@@ -37,6 +37,10 @@ LONGEST_LINE = 1 << 20
 """Bytes of a line without end, beyond which it is passed on as it comes."""
 INDENT = "    symd: "
 _BARE = re.compile(rb"\b0[xX][0-9a-fA-F]{1,16}\b")
+_DATA = re.compile(rb'\s*[\[{"=]')
+"""How profiles that are text begin: JSON, a table, or the heading of one. Folded stacks are annotated as logs are."""
+_BINARY = ("otlp", "perfetto", "pprof")
+"""Formats of profiles that text may be taken for."""
 _MOST_NUMBERS = 16
 """Numbers of a text that are looked up where nothing else in it is known."""
 _BASE = re.compile(r"(.+)@(0[xX][0-9a-fA-F]{1,16})", re.ASCII | re.DOTALL)
@@ -124,17 +128,16 @@ def _open_log(log: str, modules: Sequence[str]) -> Iterator[int]:
 
 
 def _check_text(handle: int, log: str, modules: Sequence[str]) -> None:
-    """Raises InvalidInput for a module or a profile: their bytes would fill the terminal."""
+    """Raises InvalidInput for a module or a profile: what is in them would fill the terminal."""
     beginning = os.pread(handle, READ_BYTES, 0) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
-    if b"\0" not in beginning:
+    if b"\0" not in beginning and not _DATA.match(beginning):
         return
-    if (kind := profile_kind(log)) is not None:
-        raise InvalidInput(
-            f"this is a profile ({kind}), not text",
-            where=log,
-            hint=hottest_lines(next(iter(modules), "FILE"), log),
-        )
-    if (found := identify(beginning)) is not None:
+    kind, module = profile_kind(log), next(iter(modules), "FILE")
+    if kind is not None and (b"\0" in beginning or kind not in _BINARY):
+        listing = call_text(["listing", "--profile", log, module])
+        hint = f"{listing} shows its samples beside the source, {hottest_lines(module, log)}"
+        raise InvalidInput(f"this is a profile ({kind}), not a log", where=log, hint=hint)
+    if b"\0" in beginning and (found := identify(beginning)) is not None:
         hint = f"symd annotate -m {quote(log)} LOG"
         raise InvalidInput(f"this is {found.NAME}, a module, not text", where=log, hint=hint)
 

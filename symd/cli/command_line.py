@@ -23,7 +23,7 @@ from symd.cli.options import documented, example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start import INTERRUPTED, end, version_text
-from symd.cli.verbs import BELOW, OTHERS, VERBS, no_option, no_verb, understood, verb_sections, without_verb
+from symd.cli.verbs import BELOW, OTHERS, START, VERBS, no_option, no_verb, understood, verb_sections, without_verb
 from symd.engine.files import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError, UnknownFormat
 from symd.system.messages import complain, os_error_text
@@ -85,7 +85,7 @@ class VerbsBelow(click.Group):
         except click.UsageError as error:
             said = _with_calls(*no_verb(args, str(self.name)), ctx)
             if self.name == "daemon" and args[0] in ("start", "serve", "run", "up"):
-                said = f"no verb 'daemon {args[0]}'; symd serve starts a daemon, symd serve & in the background"
+                said = f"no verb 'daemon {args[0]}'; {START}"
             raise click.UsageError(said, ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -58,6 +58,7 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "--csv", "--json"),
     _OptionOfOthers("hot", "--nodecount -nodecount --head --count --lines-limit", "-n"),
     _OptionOfOthers("hot profile view listing info extract", "-file --file -i --input --in --stdio --no-pager --text -text", ""),
+    _OptionOfOthers("profile", "--lines -lines", "", "each frame has its source line"),
     _OptionOfOthers("hot profile", "--sample_index --sample-index", "--value"),
     _OptionOfOthers("hot", "-cum --cum", None, "a sample counts where it was taken; symd profile IN OUT.pb.gz writes lines for go tool pprof -top -cum"),
     _OptionOfOthers("hot", "-focus --focus --ignore --show", None, "--json prints an object per place to choose from, and symd listing --profile PROFILE --function NAME FILE shows one kernel"),
@@ -179,11 +180,18 @@ def _another_call(option: str, verb: str, typed: Sequence[str]) -> Advice:
     return NOTHING if of_verb is None else of_verb(option, typed)
 
 
+_SOURCE = frozenset(("-S", "-source", "--source", "--annotate", "--with-source", "--show-source"))
+"""Options of a profile's reports that show source texts."""
+
+
 def _of_hot(option: str, typed: Sequence[str]) -> Advice:
     """The page, or the listing of one function."""
     if option in ("-http", "--http", "--port") or any(word.startswith("-http") for word in typed):
         _, profile, module = profile_among(typed)
         return Advice("write", ["view", module, "--profile", profile or "PROFILE"])
+    if option in _SOURCE:
+        _, profile, module = profile_among(typed)
+        return Advice("for samples beside the source write", ["listing", "--profile", profile or "PROFILE", module])
     words = _one_function(option, typed) if option in _OF_ONE_FUNCTION else []
     return Advice("write", words) if words else NOTHING
 
@@ -202,6 +210,16 @@ def _of_slim(option: str, typed: Sequence[str]) -> Advice:
     files = files_among(typed[1:])
     out = next((each for each in typed[1:] if not each.startswith("-") and each not in files[:1]), "OUT.debug")
     return Advice("write", ["slim", *(files[:1] or ["IN"]), "OUT", "--debug-out", out])
+
+
+def _of_record(option: str, typed: Sequence[str]) -> Advice:
+    """What runs a program and collects its modules."""
+    if option not in ("-o", "--out", "--output") or len(typed) < len(("record", option, "DIR", "PROGRAM")):
+        return NOTHING
+    rest = [*_without(option, typed[1:])]
+    return Advice(
+        "write", ["run", "--out", _value_of(option, typed) or "DIR", *([] if "--" in rest else ["--"]), *rest]
+    )
 
 
 def _of_places(option: str, typed: Sequence[str]) -> Advice:
@@ -234,6 +252,7 @@ def _of_samples(option: str, typed: Sequence[str]) -> Advice:
 _OF_VERBS: Final[Mapping[str, Callable[[str, Sequence[str]], Advice]]] = {
     "hot": _of_hot,
     "info": _of_info,
+    "record": _of_record,
     "slim": _of_slim,
     "symbolize": _of_samples,
     "variables": _of_places,

@@ -18,7 +18,7 @@ import click
 
 from symd import profiles
 from symd.cli.advice import Meant
-from symd.cli.call_files import ProfileAndModules, call_with, file_kind, files_among, profile_kind, typed_words
+from symd.cli.call_files import ProfileAndModules, call_with, file_kind, profile_kind, typed_words
 from symd.cli.options import (
     Verb,
     complete_files,
@@ -31,6 +31,7 @@ from symd.cli.options import (
 )
 from symd.cli.output import NO, check_output_is_not_input, progress_bar, say_notes, say_unused_rules, write_json
 from symd.cli.unresolved import daemon_hints, resolver_meant, unknown_names
+from symd.cli.verbs import PAGE
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
 from symd.engine.files.input import read_input
@@ -243,15 +244,18 @@ def _wrong_call(context: click.Context) -> click.UsageError | None:
     given, words = context.params, list(typed_words(context))
     source, name = given["source"], given.get("name")
     has_out = given.get("target") is not None or given.get("output") is not None
-    out = [] if has_out else ["-o", "OUT"]
+    target = str(given.get("output") or given.get("target") or "OUT")
+    if target.endswith(PAGE):
+        module = next((named_file(each)[1] for each in given.get("modules") or ()), "FILE")
+        page = ["view", module, "--profile", source, "-o", target]
+        return Meant(f"{target} is named as a page, which symd view writes", context, page)
+    out = [] if has_out else ["-"] if given.get("to") == "folded" else ["-o", target]
     if name in EXPORTS and not given.get("to") and profile_kind(source) != name:
         meant = [each.replace("--format", "--to", 1) if each.startswith("--format") else each for each in words]
         return Meant("--format is the format of IN, and --to that of OUT", context, [*meant, *out])
     if has_out or file_kind(source) == "module":
         return None
-    named = [] if given.get("modules") or {"module", "core"} & {*map(file_kind, files_among(words))} else ["-m", "FILE"]
-    example = [*words[:1], *named, *words[1:], *out]
-    return Meant("Missing argument 'OUT' (or -o OUT)", context, example, "write, for example:")
+    return Meant("Missing argument 'OUT' (or -o OUT)", context, [*words, *out], "write, for example:")
 
 
 @click.command(

@@ -114,6 +114,9 @@ def serve_until_stopped(
         )  # fmt: skip
     for sentence in warnings:
         log.warning("%s", sentence)
+    if os.isatty(_STANDARD_ERROR):
+        stop = "symd stop" if config.address == Config().address else f"symd stop --server {config.address}"
+        complain(f"it runs in the foreground until Ctrl-C here, or {stop} in another terminal")
     return serve(config, ready=_say_ready)
 
 

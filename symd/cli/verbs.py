@@ -92,12 +92,15 @@ _SYNONYMS = {
     "variables": "vars locals",
     "view": "web html page",
     "slim": "strip",
-    "serve": "start",
 }
 """Verb to words of other tools that do as it does."""
 SYNONYMS = {word: verb for verb, words in _SYNONYMS.items() for word in words.split()}
 _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
-    "objdump": {"names": "-t --syms -T", "info": "--headers --section-headers --all-headers -x -f"},
+    "objdump": {
+        "names": "-t --syms -T",
+        "info": "--headers --section-headers --all-headers -x -f",
+        "listing": "-d --disassemble -S --source",
+    },
     "readelf": {"names": "-s --syms --symbols --dyn-syms", "lines": "--debug-dump -w -wl -wL -wi"},
     "cuobjdump": {"listing": "-sass --dump-sass", "extract": "-xelf --extract-elf -xptx"},
     "dwarfdump": {
@@ -113,6 +116,8 @@ _TOOL = re.compile(r"(?:llvm-|eu-|gnu-)?(\w+?)(?:-[0-9]+)?", re.ASCII)
 """A tool as distributions and toolchains name theirs."""
 _FIRST: Final = frozenset(("-e", "--exe", "--obj"))
 """Options of addr2line and llvm-symbolizer that name FILE, which comes first."""
+_LETTERS_AND_E: Final = re.compile(r"-[A-Za-z]+e")
+"""Several options of one letter, FILE behind them, such as addr2line -fie."""
 _ASK_A_FILE: Final = frozenset(
     ("info", "lines", "locate", "variables", "names", "listing", "view", "extract", "verify", "check")
 )
@@ -126,9 +131,11 @@ MEANT = {
     "listing": "asm sass isa dump dis source list x",
     "symbolize": "addr2sym line srcline frames where address bt backtrace stack",
     "annotate": "decode crash log stacktrace",
+    "hot --by stall": "stall stalls reason reasons",
     "hot": "report annotate-profile report-profile perf pprof stat stats analyze",
     "profile": "convert export symbolize-profile",
     "profile --to speedscope": "flamegraph flame speedscope",
+    "profile --to folded": "folded fold collapse collapsed stackcollapse",
     "profile --to perfetto": "timeline perfetto chrome-trace",
     "info": "file show kernels ls-file registers regs resources resource-usage res-usage zeinfo metadata sections headers spirv roc-obj-ls",
     "names": "search find grep demangle",
@@ -164,6 +171,9 @@ MEANT = {
 }
 """Verb to words of other tools that may mean it."""
 
+START: Final = (
+    "symd serve & starts a daemon in the background, symd daemon status shows how it is doing, symd daemon stop ends it"
+)
 _EXPLAINED = {
     "report": "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page",
     "examples": "symd setup samples . writes them into this folder",
@@ -174,6 +184,7 @@ _EXPLAINED = {
         "symd VERB --help explains a verb, docs/quickstart.md begins at the beginning, and docs/index.md lists the pages",
     ),
     "logs": "the daemon writes its log to standard error (docs/operations.md), and symd daemon watch follows what happens to modules",
+    "start": START,
     "restart": "symd daemon stop ends the daemon, and symd serve starts it",
     **dict.fromkeys(
         ("step", "next", "stepi", "nexti", "finish", "continue", "c", "s", "n"),
@@ -205,17 +216,24 @@ def understood(words: Sequence[str]) -> list[str]:
     named = _TOOL.fullmatch(typed)
     known = {verb for verb, _ in VERBS}
     tool = named[1] if named and typed not in known else typed
-    for verb, options in _BY_OPTION.get(tool, {}).items():
-        at = next((number for number, word in enumerate(rest) if word.partition("=")[0] in options.split()), None)
-        if at is not None:
-            behind = rest[at + 1 :]
-            return [verb, *in_order(verb, [*rest[:at], *(behind[1:] if behind[:1] == ["all"] else behind)])]
+    if by_option := _by_option(tool, rest):
+        return by_option
     if typed == "report" and any(word.startswith(("-o", "--output")) or ".htm" in word for word in rest):
         tool = "view"
     verb = SYNONYMS.get(tool, tool if tool in known else typed)
     if verb == "listing":
         rest = [word for word in rest if not re.fullmatch(r"/[a-z]{1,2}", word) or os.path.exists(word)]  # noqa: PTH110 - pathlib is slow to load
     return [verb, *in_order(verb, rest)]
+
+
+def _by_option(tool: str, words: Sequence[str]) -> list[str]:
+    """The call that is meant where one of a tool's options says what it does; [] elsewhere."""
+    for verb, options in _BY_OPTION.get(tool, {}).items():
+        at = next((number for number, word in enumerate(words) if word.partition("=")[0] in options.split()), None)
+        if at is not None:
+            behind = words[at + 1 :]
+            return [verb, *in_order(verb, [*words[:at], *(behind[1:] if behind[:1] == ["all"] else behind)])]
+    return []
 
 
 def in_order(verb: str, words: Sequence[str]) -> list[str]:
@@ -228,7 +246,7 @@ def in_order(verb: str, words: Sequence[str]) -> list[str]:
     rest = iter(words[:end])
     for word in rest:
         name, equals, value = word.partition("=")
-        if firsts and re.fullmatch(r"-[A-Za-z]+e", word):  # several options of one letter, such as addr2line -fie
+        if firsts and _LETTERS_AND_E.fullmatch(word):
             kept.append(word[:-1])
             name = "-e"
         if name in firsts or name in lasts:
@@ -259,9 +277,13 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
         return said, []
     meant = [_for_files(meant[0], rest), *meant[1:]]
     calls = [[*verb.split(), *(rest or _ALONE.get(verb, ()))] for verb in meant]
+    if meant[0].startswith("profile") and any(word.endswith(PAGE) for word in rest):
+        return said, calls  # a page is no profile, and the call is mended
     return f"{said}; did you mean {' or '.join(meant)}?", calls
 
 
+PAGE = (".html", ".htm")
+"""What the names of pages end with."""
 _ALONE: Final[Mapping[str, Sequence[str]]] = {"symbolize": ("FILE",), "collect": ("FOLDER",)}
 """What a verb does not do without, although it can be called so."""
 _WITH_VERBS: Final = frozenset(("perf", "ocloc", "pprof", "gdb", "cuda-gdb", "rocgdb", "nsys", "ncu", "symd", "llvm"))
@@ -318,14 +340,18 @@ def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
     said = f"symd itself has no option {option};"
     if option in ("-v", "-V"):
         return f"{said} write symd --version", []
-    if option in _FIRST:
-        return f"{said} a verb's options come after the verb:", [["symbolize", *words]]
+    said += " a verb's options come after the verb:"
     typed = list(words)
     at = next((number for number, word in enumerate(typed) if understood([word])[0] in dict(VERBS)), None)
     if at is not None:
         verb = typed.pop(at)
-        return f"{said} a verb's options come after the verb:", [[verb, *typed]]
-    return f"{said} a verb's options come after the verb: symd VERB {option}", []
+        return said, [[verb, *typed]]
+    if any(word.partition("=")[0] in _FIRST or _LETTERS_AND_E.fullmatch(word) for word in words):
+        return said, [["symbolize", *words]]
+    if by_option := next(filter(None, (_by_option(tool, words) for tool in _BY_OPTION)), []):
+        return said, [by_option]
+    files = files_among(words)
+    return said, calls_for(files[0]) if files else []
 
 
 _GDBS_INFO: Final = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -77,13 +77,17 @@ class Symbolized:
     report: Report
 
 
+def weighed_columns(profile: SampledProfile) -> Sequence[int]:
+    """The numbers of the values that are summed to a sample's weight: all where they have one unit, else the one that
+    is shown first."""
+    is_summable = len({kind.unit for kind in profile.value_types}) == 1
+    return range(len(profile.value_types)) if is_summable else (profile.default,)
+
+
 def weight_of(profile: SampledProfile) -> Weight:
     """The weight of a profile: the sum of all values where they have one unit, such as counters of events, else of
     those that are shown first."""
-    types = profile.value_types
-    is_summable = len({kind.unit for kind in types}) == 1
-    columns = range(len(types)) if is_summable else (profile.default,)
-    shown = types[profile.default]
+    columns, shown = weighed_columns(profile), profile.value_types[profile.default]
     total: Value = 0
     left: Value = 0
     for sample in profile.samples:

@@ -132,16 +132,22 @@ STALLS = SHADE.parents[2] / "profiles" / "stalls.csv"
 NEXT = {
     "a module before a profile without OUT": (
         ("profile", ZEBIN, STALLS),
-        f"write, for example: symd profile -m {ZEBIN} {STALLS} OUT",
+        f"write, for example: symd profile {ZEBIN} {STALLS} -o OUT",
     ),
     "a page behind a module": (("view", ZEBIN, "page.html"), f"symd view {ZEBIN} -o page.html (see"),
-    "an order": (("hot", "--sort", "line", STALLS), f"; write symd hot --by line {STALLS} (see symd hot --help"),
-    "a table": (("hot", "--csv", STALLS), f"; write symd hot --json {STALLS} (see"),
-    "a kernel of a profile": (("hot", "--kernel", "k", STALLS), "--by kernel, or for one kernel symd listing"),
+    "an order": (
+        ("hot", "--sort", "line", STALLS),
+        f"; write symd hot -m FILE --by line {STALLS} (see symd hot --help",
+    ),
+    "a table": (("hot", "--csv", STALLS), f"; write symd hot -m FILE --json {STALLS} (see"),
+    "a kernel of a profile": (
+        ("hot", "--kernel", "k", STALLS),
+        f"symd listing --function k --profile {STALLS} FILE (see",
+    ),
     "a port": (("serve", "--port", "80"), "; write --address HOST:PORT (gRPC) or --http HOST:PORT (browsers) (see"),
     "a profile without OUT": (
         ("profile", "-m", ZEBIN, STALLS),
-        f"write, for example: symd profile -m {ZEBIN} {STALLS} OUT (see symd profile --help",
+        f"write, for example: symd profile -m {ZEBIN} {STALLS} -o OUT (see symd profile --help",
     ),
     "a module to run": (("run", SHADE), f"{SHADE}: is a module, not a program (symd run -- PROGRAM"),
     "a module to check": (("check", SHADE), f"(symd verify {SHADE} checks its debug data; symd extract"),

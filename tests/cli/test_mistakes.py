@@ -11,7 +11,6 @@ import click
 import pytest
 
 from symd.cli.command_line import GROUP
-from symd.cli.verbs import understood
 from tests.cli.conftest import ROOT, SYMD, Run
 
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
@@ -23,6 +22,9 @@ RAYCAST = ROOT / "samples" / "cuda" / "bin" / "raycast.sm_90.debug.cubin"
 SPIRV = ROOT / "samples" / "kernels" / "bin" / "vadd" / "opt.spv"
 DUMP = ROOT / "samples" / "cores" / "bin" / "illegal_address.nvcudmp"
 FORMATS = "'firefox', 'folded', 'perfetto', 'pprof', 'speedscope'"
+IN_THE_BACKGROUND = (
+    "symd serve & starts a daemon in the background, symd daemon status shows how it is doing, symd daemon stop ends it"
+)
 
 OPTIONS = {
     "folders that addr2line leaves out": (
@@ -132,7 +134,11 @@ OPTIONS = {
     ),
     "samples to annotate a module with": (
         ("annotate", SHADE, PPROF),
-        f"; for samples write symd hot -m {SHADE} {PPROF} (see",
+        f"; for samples write symd listing --profile {PPROF} {SHADE} (see",
+    ),
+    "samples to annotate with perf's option": (
+        ("annotate", "-i", PPROF, SHADE),
+        f"; for samples write symd listing --profile {PPROF} {SHADE} (see",
     ),
     "samples on a kernel": (
         ("annotate", SHADE, "--kernel", "shade", "--profile", PPROF),
@@ -161,7 +167,7 @@ OPTIONS = {
     ),
     "a conversion": (
         ("convert", STALLS, "--to", "firefox", "-o", "x"),
-        f"? Write symd profile {STALLS} --to firefox -o x (see",
+        f"? Write symd profile -m FILE {STALLS} --to firefox -o x (see",
     ),
     "a file for a daemon": (("add", SHADE), f"no verb 'add'; write symd info --server default {SHADE} (see"),
     "a daemon's modules": (("list",), "no verb 'list'; did you mean daemon modules? Write symd daemon modules (see"),
@@ -175,7 +181,7 @@ OPTIONS = {
     ),
     "a daemon that begins": (
         ("daemon", "start"),
-        "no verb 'daemon start'; symd serve starts a daemon, symd serve & in the background (see",
+        f"no verb 'daemon start'; {IN_THE_BACKGROUND} (see",
     ),
     "pprof's addresses": (("hot", "-addresses", STALLS), f"write symd hot -m FILE --by=instruction {STALLS} (see"),
     "gdb's list": (
@@ -234,11 +240,11 @@ OPTIONS = {
     "stalls": (("hot", "--stalls", STALLS), f"; write symd hot --by=stall {STALLS} (see"),
     "a conversion by the format that is read": (
         ("convert", STALLS, "--format", "speedscope", "-o", "x"),
-        f"? Write symd profile {STALLS} --to speedscope -o x (see",
+        f"? Write symd profile -m FILE {STALLS} --to speedscope -o x (see",
     ),
     "the format that is written": (
         ("profile", PPROF, "--format=speedscope", "x"),
-        f"--format is the format of IN, and --to that of OUT; write symd profile {PPROF} --to=speedscope x (see",
+        f"--format is the format of IN, and --to that of OUT; write symd profile -m FILE {PPROF} --to=speedscope x (see",
     ),
     "a format that is read and written": (
         ("profile", "-m", SHADE, PPROF, "--format", "perfetto"),
@@ -256,8 +262,9 @@ OPTIONS = {
     "a daemon's verb": (("serve", "status"), "; write symd daemon status (see"),
     "a daemon in the background by another word": (
         ("start", "-d"),
-        "; symd serve & runs it in the background; docs/operations.md has",
+        f"no verb 'start'; {IN_THE_BACKGROUND} (see",
     ),
+    "a daemon that begins by a word alone": (("start",), f"no verb 'start'; {IN_THE_BACKGROUND} (see"),
     "what a store has": (("store", "ls"), "No such command 'ls'; write symd daemon modules (see"),
     "what gc would do": (("store", "gc", "--dry-run"), "; symd store check looks, and changes nothing (see"),
     "a product by its option": (
@@ -307,6 +314,56 @@ OPTIONS = {
     "a profile alone": ((PPROF,), f"a verb comes before the file, as in symd hot -m FILE {PPROF} (see"),
     "a dump alone": ((DUMP,), f"a verb comes before the file, as in symd core {DUMP} (see"),
     "a text alone": ((SOURCE,), f"a verb comes before the file, as in symd annotate -m FILE {SOURCE} (see"),
+    "addr2line without its name, FILE in the middle": (
+        ("-i", "-f", "-e", SHADE, "0x1978"),
+        f"after the verb: symd symbolize -i -f -e {SHADE} 0x1978 (see",
+    ),
+    "llvm-symbolizer without its name": (
+        (f"--obj={SHADE}", "--output-style=JSON"),
+        f"after the verb: symd symbolize --obj={SHADE} --output-style=JSON (see",
+    ),
+    "readelf without its name": (("--debug-dump=decodedline", SHADE), f"after the verb: symd lines {SHADE} (see"),
+    "dwarfdump without its name": (("--debug-line", SHADE), f"after the verb: symd lines {SHADE} (see"),
+    "objdump without its name": (("-d", SHADE), f"after the verb: symd listing {SHADE} (see"),
+    "objdump's source without its name": (("-S", SHADE), f"after the verb: symd listing {SHADE} (see"),
+    "an option that no tool has": (("--zz", PPROF), f"after the verb: symd hot -m FILE {PPROF} (see"),
+    "an option alone": (("--zz",), "a verb's options come after the verb (see"),
+    "grep's context of a place": (
+        ("disasm", SHADE, "shade+0x78", "-C", "5"),
+        f"symd listing {SHADE} --around shade+0x78 --before 5 --after 5 (see",
+    ),
+    "stalls by a verb": (("stalls", STALLS), f"did you mean hot --by stall? Write symd hot --by stall {STALLS} (see"),
+    "stall reasons by a verb": (("reasons", ZEBIN, STALLS), f"Write symd hot --by stall {ZEBIN} {STALLS} (see"),
+    "an export": (
+        ("export", "--format", "speedscope", "-o", "x", PPROF),
+        f"Write symd profile -m FILE --to speedscope -o x {PPROF} (see",
+    ),
+    "a flame graph in a page": (
+        ("flamegraph", PPROF, "-o", "x.html"),
+        f"no verb 'flamegraph'; write symd view FILE --profile {PPROF} -o x.html (see",
+    ),
+    "a profile that is named as a page": (
+        ("profile", "-m", f"7={ZEBIN}", "--to", "speedscope", STALLS, "x.html"),
+        f"x.html is named as a page, which symd view writes; write symd view {ZEBIN} --profile {STALLS} -o x.html (see",
+    ),
+    "folded stacks": (
+        ("folded", "--lines", PPROF),
+        f"did you mean profile --to folded? Write symd profile -m FILE --to folded {PPROF} - (see",
+    ),
+    "folded stacks by another word": (
+        ("collapse", "-m", ZEBIN, STALLS),
+        f"Write symd profile --to folded -m {ZEBIN} {STALLS} - (see",
+    ),
+    "perf's source": (
+        ("hot", "-S", "-m", SHADE, PPROF),
+        f"; for samples beside the source write symd listing --profile {PPROF} {SHADE} (see",
+    ),
+    "a letter of one option": (("lines", "-k", "shade", SHADE), f"'-k'; write symd lines --kernel shade {SHADE} (see"),
+    "a letter of several options": (("lines", "-s", SHADE), "No such option '-s' (see"),
+    "a folder for a program's modules": (
+        ("record", "-o", "mods", "./app", "a b"),
+        "No such option '-o'; write symd run --out mods -- ./app 'a b' (see",
+    ),
     "versions": (("-v",), "symd itself has no option -v; write symd --version (see"),
 }
 ORDERS = {
@@ -691,15 +748,21 @@ def test_the_beginning_of_a_name_is_a_pattern(run: Run) -> None:
     assert run("names", SHADE, "sha*").code == 0
 
 
-def test_a_profile_is_no_log(run: Run) -> None:
-    outcome = run("annotate", PPROF)
-    assert outcome.code == 2
-    assert f"this is a profile (pprof), not text (symd hot -m FILE {PPROF} prints its hottest lines)" in outcome.err
-    said = run("annotate", "-m", SHADE, STALLS).err
+@pytest.mark.parametrize(("profile", "kind"), [(PPROF, "pprof"), (STALLS, "unitrace")])
+@pytest.mark.parametrize(("module", "file"), [((), "FILE"), (("-m", SHADE), SHADE)])
+def test_a_profile_is_no_log(run: Run, profile: Path, kind: str, module: tuple[object, ...], file: object) -> None:
+    outcome = run("annotate", *module, profile)
+    assert (outcome.code, outcome.out) == (2, "")
     assert (
-        said
-        == f"symd: {STALLS}: 0 lines annotated; it is a profile (unitrace): symd hot -m {SHADE} {STALLS} prints its hottest lines\n"
+        outcome.err
+        == f"symd: {profile}: this is a profile ({kind}), not a log (symd listing --profile {profile} {file} shows its samples beside the source, symd hot -m {file} {profile} prints its hottest lines)\n"
     )
+
+
+def test_a_log_in_json_is_no_profile(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / "log.json"
+    log.write_text('{"message": "fault at pc 0x1978"}\n')
+    assert "blend at /src/shade.cl:13" in run("annotate", "-m", SHADE, log).out
 
 
 def test_a_log_of_which_nothing_is_known_is_told_so(run: Run, tmp_path: Path) -> None:
@@ -774,9 +837,35 @@ def test_a_log_on_standard_input_without_a_module_is_annotated(symd: Run, tmp_pa
     assert (done.returncode, "; if it is a log, write symd annotate -m FILE crash.log (see" in done.stderr) == (2, True)
 
 
-def test_start_is_serve() -> None:
-    assert understood(["start", "--http", "127.0.0.1:0"]) == ["serve", "--http", "127.0.0.1:0"]
-    assert understood(["daemon", "start"]) == ["daemon", "start"]
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("html", SHADE, "-o", "x.html", "--source", "{}"),
+        ("html", SHADE, "-o", "x.html", "--source-root={}"),
+        ("listing", SHADE, "shade", "--source", "{}"),
+    ],
+)
+def test_a_source_file_in_the_place_of_its_folder_is_found(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("src").mkdir()
+    Path("src/shade.cl").write_bytes((ROOT / "samples" / "amdgpu" / "src" / "shade.cl").read_bytes())
+    Path("other.cl").touch()
+    for name, is_named in (("src/shade.cl", True), ("other.cl", False)):
+        said = run(*(str(word).format(name) for word in words))
+        assert (said.code, "--map /src=src" in said.err) == (2, is_named), said.err
+        called = re.search(r"symd ((?:html|listing) .*) \(see", said.err)
+        if called:
+            done = run(*shlex.split(called[1]))
+            assert (done.code, "not in the page" in done.err, "no allowed" in done.out) == (0, False, False)
+
+
+def test_folded_stacks_are_written_as_the_call_says(run: Run) -> None:
+    said = run("collapse", "-m", ZEBIN, STALLS).err
+    called = re.search(r"Write symd (.*) \(see", said)
+    assert called
+    assert run(*shlex.split(called[1])).out.startswith("smooth (")
 
 
 def test_a_section_in_the_place_of_a_function_is_not_address_0(run: Run) -> None:

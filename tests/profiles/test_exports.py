@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
@@ -37,6 +38,8 @@ TOTALS = {"kernels.pb.gz": 28, "kernels.otlp": 10, "stalls.csv": 244, "pc_sampli
           "stacks.folded": 171, "kernels.otlp.json": 10, "cuda_pc.otlp": 53, "code.json": 6216,
           "proton.hatchet": 3}  # fmt: skip
 """Sums of the first value of each sample profile, added up by hand from the text that it was made from."""
+SUMMED = {"stalls.csv": 244 + 348}
+"""Sums of all values of those that have several of one unit."""
 
 
 def places(frames):
@@ -53,7 +56,7 @@ def lines_of(stack):
 def test_the_sum_of_the_values_stays(resolver, sample, name, to):
     converted = profiles.convert(sample(name), resolver, to)
     data = gzip.decompress(converted.data) if converted.data.startswith(b"\x1f\x8b") else converted.data
-    assert sum(READ[to](data).values()) == TOTALS[name]
+    assert sum(READ[to](data).values()) == (SUMMED.get(name, TOTALS[name]) if to == "folded" else TOTALS[name])
 
 
 def test_the_sum_of_a_value_of_several_threads_stays(resolver, sample):
@@ -78,9 +81,12 @@ def test_the_sum_of_a_value_of_several_threads_stays(resolver, sample):
 def test_inlined_calls_are_frames_of_their_own_where_llvm_finds_them(resolver, sample, tmp_path, to):
     found = READ[to](profiles.convert(sample("stalls.csv"), resolver, to).data)
     by_lines = {tuple(lines_of(stack)): total for stack, total in found.items()}
+    rows = [row for row in csv.reader(sample("stalls.csv").decode().splitlines(), skipinitialspace=True) if row[2:]][1:]
+    values = {(row[0].partition("[")[0], int(row[1], 16)): [*map(int, filter(str.strip, row[2:]))] for row in rows}
     expected = {}
-    for kernel, offset, total in (("smooth", 0, 12), ("smooth", 0x290, 140), ("smooth", 0x2E8, 77), ("denoise", 16, 5)):
-        expected[tuple(places(of_kernel(kernel, offset, tmp_path)))] = total
+    for kernel, offset in (("smooth", 0), ("smooth", 0x290), ("smooth", 0x2E8), ("denoise", 16)):
+        counted = values[kernel, offset]  # Active, and eight reasons of stalls
+        expected[tuple(places(of_kernel(kernel, offset, tmp_path)))] = sum(counted) if to == "folded" else counted[0]
     assert {key: total for key, total in by_lines.items() if key} == expected
     assert {name for stack in found for name, _, _ in stack} >= {"smooth", "mean", "keep", "denoise"}
 
@@ -149,6 +155,12 @@ def test_every_value_of_a_row_is_kept_with_its_unit(resolver, sample):
         sum(column) for column in zip(*(one.stack_sample.follower_weights for one in trace.packet[1:]), strict=True)
     ]
     assert sums == [1, 4, 0, 2, 329, 0, 11, 1]
+
+
+def test_folded_stacks_say_which_values_are_summed(resolver, sample):
+    (note,) = [each for each in profiles.convert(sample("stalls.csv"), resolver, "folded").notes if "one value" in each]
+    assert note.startswith("folded stacks have one value: the sum of Active, ControlStall, ")
+    assert not any("one value" in each for each in profiles.convert(sample("stacks.pftrace"), resolver, "pprof").notes)
 
 
 def test_one_value_is_chosen_by_its_name(resolver, sample):

@@ -280,9 +280,9 @@ def test_progress_is_told_to_whoever_asks(resolver, sample):
 def heap(default: str = "") -> bytes:
     """A profile of four values, and the one that is shown first."""
     names = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"]
-    profile = Profile(string_table=[b"", *(name.encode() for name in names), b"count", b"work", b"w.c"])
+    profile = Profile(string_table=[b"", *(name.encode() for name in names), b"count", b"work", b"w.c", b"bytes"])
     for at in range(4):
-        profile.sample_type.add(type=at + 1, unit=5)
+        profile.sample_type.add(type=at + 1, unit=8 if at % 2 else 5)
     profile.function.add(id=1, name=6, filename=7)
     profile.location.add(id=1).line.add(function_id=1, line=3)
     profile.sample.add(location_id=[1], value=[1, 20, 3, 40])

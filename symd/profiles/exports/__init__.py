@@ -14,7 +14,8 @@ EXPORTS: dict[str, Export] = {module.NAME: module for module in (firefox, folded
 
 def export(profile: SampledProfile, name: str, spending: ProfileBudget, value: str | None = None) -> Exported:
     """The profile in the format of that name. ``value`` names the one value type to write; without it every one is, or
-    the first where the format has room for one. Raises BadQuery for a name that there is not, and LimitExceeded."""
+    where the format has room for one their sum or the first. Raises BadQuery for a name that there is not, and
+    LimitExceeded."""
     check(name)
     chosen = profile if value is None else _only(profile, value)
     return EXPORTS[name].export(chosen, spending)

@@ -5,19 +5,20 @@ Frames are written as ``symd.profiles.samples`` writes them."""
 
 from __future__ import annotations
 
-from symd.profiles.profile_format import Exported, ProfileBudget
+from symd.profiles.profile_format import Exported, ProfileBudget, weighed_columns
 from symd.profiles.samples import SampledProfile, Value, frame_text, shown_frames
 
 NAME = "folded"
 
 
 def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
-    """The value type alone that is shown first: a line has room for one value. Stacks whose values are 0 are left
-    out."""
+    """The sum of the values where they have one unit, such as stall reasons, else the value type alone that is shown
+    first: a line has room for one value. Stacks whose values are 0 are left out."""
     texts = [_address_text(profile, number) for number in range(len(profile.addresses))]
     stacks: dict[tuple[int, ...], Value] = {}
+    columns = weighed_columns(profile)
     for sample in profile.samples:
-        stacks[sample.stack] = stacks.get(sample.stack, 0) + sample.values[profile.default]
+        stacks[sample.stack] = stacks.get(sample.stack, 0) + sum(sample.values[at] for at in columns)
     sums: dict[str, Value] = {}
     for stack, value in stacks.items():
         if value:
@@ -43,12 +44,14 @@ def _number(value: Value) -> str:
 
 
 def _left_out(profile: SampledProfile) -> list[str]:
-    left = [one.name for at, one in enumerate(profile.value_types) if at != profile.default]
-    notes = (
-        [f"folded stacks have one value: {profile.value_types[profile.default].name}, not {', '.join(left)}"]
-        if left
-        else []
-    )
+    columns = weighed_columns(profile)
+    written = [profile.value_types[at].name for at in columns]
+    left = [one.name for at, one in enumerate(profile.value_types) if at not in columns]
+    notes = []
+    if left:
+        notes.append(f"folded stacks have one value: {written[0]}, not {', '.join(left)} (--value chooses another)")
+    elif len(written) > 1:
+        notes.append(f"folded stacks have one value: the sum of {', '.join(written)} (--value chooses one of them)")
     if any(sample.time is not None for sample in profile.samples):
         notes.append("folded stacks have no times")
     return notes
