@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from symd.core import text_layout
-from symd.model.code import PYTHON_SUFFIX
-from symd.model.frame_text import NotPlain, PlainFrame
+from symd.model.frame_text import PYTHON_SUFFIX, NotPlain, PlainFrame
 
 _NO_PARENT = 0xFFFFFFFF
 _INLINED, _BODY = 1, 2

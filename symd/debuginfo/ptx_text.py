@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.relocation import PTX_LINES, LinearLayout, cuda
-from symd.model.code import CUTE_SYMBOL, PYTHON_SUFFIX, CodeObject, Section
+from symd.model.code import CodeObject, Section
+from symd.model.frame_text import CUTE_SYMBOL, PYTHON_SUFFIX
 
 TEXT = ".nv_debug_ptx_txt"
 _BEGIN_OF_FUNCTION, _UNITS = b"func_begin0:\0", b"\0.section\t.debug_info"

@@ -11,8 +11,8 @@ from symd.core import row_scopes as core
 from symd.core.inlined_calls import InlinedCalls
 from symd.core.row_scopes import CONTRADICTORY, RowScopes
 from symd.debuginfo.dwarf.lines import LineTables
-from symd.model.code import PYTHON_SUFFIX, CodeObject, Function, is_symbol_of
-from symd.model.frame_text import EXACT, NotPlain, PlainAnswer, PlainFrame
+from symd.model.code import CodeObject, Function, is_symbol_of
+from symd.model.frame_text import EXACT, PYTHON_SUFFIX, NotPlain, PlainAnswer, PlainFrame
 from symd.model.light_typing import Any, NamedTuple
 from symd.model.texts import counted
 

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from symd.index.distinct import among, grouped
 from symd.index.format import Column
 from symd.index.schema import FunctionTable
-from symd.model.code import PYTHON_SUFFIX, is_symbol_of
+from symd.model.code import is_symbol_of
 from symd.model.columns import I64
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT
+from symd.model.frame_text import PYTHON_SUFFIX
 
 if TYPE_CHECKING:
     from symd.index.module_tables import ModuleTables, NamedRanges, ScopeRanges, ScopeTable

@@ -168,12 +168,6 @@ class Function(NamedTuple):
     size: int
 
 
-PYTHON_SUFFIX = ".py"
-"""How source files end whose functions compilers of Python, such as Triton and Numba, name."""
-CUTE_SYMBOL = "kernel_cutlass_"
-"""What CuTe DSL puts in front of the name that a kernel has in its source."""
-
-
 def is_symbol_of(symbol: str, name: str) -> bool:
     """Whether a function has this name, or a symbol that LLVM and NVIDIA's assembler make of it:
     ``$kernel$module_$_name`` of ``module.name``."""

@@ -30,6 +30,17 @@ EXACT, APPROXIMATE, NO_LINE, INFERRED, CONTRADICTORY = 1, 2, 3, 12, 13
 """Numbers of ``Reason``."""
 
 
+PYTHON_SUFFIX = ".py"
+"""How source files end whose functions compilers of Python, such as Triton and Numba, name."""
+CUTE_SYMBOL = "kernel_cutlass_"
+"""What CuTe DSL puts in front of the name that a kernel has in its source."""
+
+
+def is_named_by_source(function: str | None, file: str | None) -> bool:
+    """Whether a frame's source, if it is at hand, may tell whose code it is: a compiler of Python left that open."""
+    return file is not None and file.endswith(PYTHON_SUFFIX) and (not function or CUTE_SYMBOL in function)
+
+
 class NotPlain(Exception):
     """The answer is not plain, or the file is not what it should be: whoever reads everything answers. Its
     message says why."""

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symd.model.answers import Answer, Answers, CodeRanges, Frame, FrameCode, Reason
-from symd.model.code import CUTE_SYMBOL
 from symd.model.columns import U32
+from symd.model.frame_text import CUTE_SYMBOL
 from symd.query.python_source import Definition, PythonSources, functions_around, is_python
 
 NOBODYS = ""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import NamedTuple
 
-from symd.model.code import PYTHON_SUFFIX
+from symd.model.frame_text import PYTHON_SUFFIX
 
 ReadSources = Callable[[list[str]], Mapping[str, str | None]]
 """The texts of source files by their names in frames; None, or nothing, for those that nobody has."""

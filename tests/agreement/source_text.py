@@ -140,7 +140,7 @@ def simple_name(function: str) -> str:
     function = re.sub(r"^[$].*[$](?=\w)", "", function.replace("_$_", "."))
     function = re.sub(r"^(\w+)[.][$]init$", r"\1", function)
     function = re.sub(r"^\w+[.](\w+?)(__\w+)?$", r"\1", function)
-    function = re.sub(r"^kernel_cutlass_(\w+?)_tensor\w+", r"\1", function)
+    function = re.sub(r"^kernel_cutlass_([^_]+)_\w+", r"\1", function)
     function = function.removeprefix("__device_stub_")
     if re.match(r"_ZZ.*Ul.*E\d*_clE", function):
         return "operator()"

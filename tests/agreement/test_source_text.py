@@ -297,7 +297,7 @@ def test_functions_of_assembly_and_python_are_found() -> None:
     assembly = SourceText("\t.text\nscale:\n\ts_nop 0\nloop:\n\ts_endpgm\n", ".s")
     assert assembly.bodies == {"scale": [source_text.Body(2, 3)], "loop": [source_text.Body(4, 5)]}
     python = SourceText("@jit\ndef one(x):\n    def two():\n        return x\n    return two\n", ".py")
-    assert python.bodies == {"one": [source_text.Body(2, 5)], "two": [source_text.Body(3, 4)]}
+    assert python.bodies == {"one": [source_text.Body(1, 5)], "two": [source_text.Body(3, 4)]}
 
 
 def calls(spirv: Path) -> set[tuple[str, str, int]]:

@@ -392,6 +392,23 @@ AT_HELPER = "add+0x190"
 """In ``inner`` at line 9, called in ``scale`` at line 14, called in the kernel at line 28 of helpers.py."""
 
 
+def test_one_question_beside_the_source_finds_it(symd: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Helpers have their names also where one address is asked for without options, as where many are."""
+    place = Path(f"/tmp/symd-{os.getpid():09d}")  # as long as the folder that the debug data names
+    image = tmp_path / "image.hsaco"
+    image.write_bytes(HELPER.read_bytes().replace(b"/src/triton-samples", os.fsencode(place)))
+    place.mkdir()
+    try:
+        shutil.copy(TRITON / "helpers.py", place)
+        monkeypatch.chdir(place)
+        one = symd("symbolize", image, AT_HELPER).out
+        many = symd("symbolize", image, "-", stdin=f"{AT_HELPER}\n".encode()).out
+    finally:
+        shutil.rmtree(place)
+    assert one == many
+    assert one.startswith(f"{AT_HELPER}: inner at {place}/helpers.py:9:12 [INFERRED]\n")
+
+
 @pytest.mark.parametrize("where", ["arguments", "input", "daemon"])
 def test_python_sources_name_what_triton_inlined(run: Run, symd: Run, server: str, where: str):
     rule = f"--map=/src/triton-samples={TRITON}"

@@ -139,7 +139,7 @@ def test_a_watch_that_was_refused_begins_again(refusing: Callable[[int], tuple[s
     assert len(came) == 4
 
 
-@pytest.mark.parametrize("timeout", [5.0, None])  # within which the first call comes on the slowest machine
+@pytest.mark.parametrize("timeout", [60.0, None])  # within which the first call comes on the slowest machine
 def test_a_daemon_that_refuses_every_attempt_is_said_to_be_there(
     refusing: Callable[[int], tuple[str, list[int]]], timeout: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from symd import __version__
-from symd.model.frame_text import EXACT, NotPlain, PlainAnswer, frame_text, printable
+from symd.model.frame_text import EXACT, NotPlain, PlainAnswer, frame_text, is_named_by_source, printable
 from symd.model.light_typing import NoReturn
 
 INTERRUPTED = 130
@@ -159,7 +159,7 @@ def answer_text(query: str, answer: PlainAnswer) -> str:
         raise NotPlain("debug data may be in files beside this one")
     shown = ""
     if reason != EXACT:
-        if any(file and file.endswith(".py") for _, _, file, _, _ in frames):
+        if any(is_named_by_source(function, file) for function, _, file, _, _ in frames):
             raise NotPlain("a source in Python may tell the names of functions")
         from symd.model.reasons import Reason  # noqa: PLC0415 - 2 ms: most answers are exact
 
