@@ -63,6 +63,10 @@ def usage_text(error: click.ClickException) -> str:
     verb = context.command_path
     said = error.format_message().rstrip(".")
     advice = _advice(error, said, context)
+    _, profile, module = profile_among(typed_words(context))
+    if advice == NOTHING and profile and context.info_name == "symbolize":
+        called = call_text(["profile", "-m", module, profile, "OUT"])
+        return f"{said.split('. ')[0]}; {profile} is a profile: {called} writes it with source lines (see {verb} --help)"
     if advice == NOTHING and (respelled := _respelled(error, context)):
         called = whole_call(respelled, context)
         return f"{said} Write {called} (see {verb} --help)" if called else f"{said} (see {verb} --help)"
@@ -182,7 +186,10 @@ def with_call(error: SymdError, words: Sequence[str]) -> str:
     hint = _DID_YOU_MEAN.fullmatch(error.hint)
     if hint is None:
         return error.hint
-    meant = [shlex.split(each)[0] if each.startswith("'") else each for each in hint[1].split(" or ")]
+    try:
+        meant = [shlex.split(each)[0] if each.startswith("'") else each for each in hint[1].split(" or ")]
+    except ValueError:  # a name has an apostrophe or "or" in it
+        return error.hint
     quoted = re.search(r"'(.+?)'$", error.message)
     called = corrected(words, quoted[1] if quoted else error.where, meant)
     return f"{error.hint} Write {called}" if called else error.hint

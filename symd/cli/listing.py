@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -85,8 +86,11 @@ class _PlacedListing(ModuleAndProfile):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Called by click with the words behind the verb."""
         rest = super().parse_args(ctx, args)
+        if ctx.resilient_parsing:
+            return rest
         place, other = ctx.params.get("place"), ctx.params.get("function") or ctx.params.get("around")
-        if place and (other or Path(place).exists() or re.search(r"\.\w+:[0-9]|\.html?$", place)):
+        is_file = place and os.path.exists(place)  # noqa: PTH110 - which is False of a name that is too long
+        if place and (other or is_file or re.search(r"\.\w+:[0-9]|\.html?$", place)):
             raise click.UsageError(f"Got unexpected extra argument ({place})", ctx)
         return rest
 

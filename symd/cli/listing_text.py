@@ -3,6 +3,7 @@ in color on a terminal."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
@@ -184,6 +185,7 @@ def _lines_around(
         return (heading, frame.file, frame.line) if frame and frame.file and frame.line else (heading, "", 0)
 
     shown = ("", "")
+    texts: dict[str, Sequence[str]] = {}
     for (heading, file, line), group in groupby(range(len(sections)), key=line_of):
         numbers = list(group)
         if heading != shown[0]:
@@ -194,7 +196,9 @@ def _lines_around(
             yield "file", f"  {file}{_whence(source)}" if file else "  without a line", ()
         shown = heading, file
         if file:
-            yield "source", _source_line(line, (source.text or "").splitlines()), numbers
+            if file not in texts:
+                texts[file] = source.lines()
+            yield "source", _source_line(line, texts[file]), numbers
         yield from _instructions(listing, numbers, frames_of, names, marked)
 
 
@@ -221,7 +225,7 @@ def _file_lines(
 ) -> CountedLines:
     """The lines of one file in their order, with those between that own nothing as long as these are few."""
     yield "file", f"  {file}{_whence(source)}", chain.from_iterable(lines.values())
-    text = source.text.splitlines() if source.text is not None else []
+    text = source.lines()
     before = 0
     for line in sorted(lines):
         between = range(before + 1, line) if before else range(0)
@@ -263,7 +267,7 @@ def missing_option(source: SourceText) -> Sequence[str]:
     path = Path(source.file)
     if not source.problem.endswith(NOWHERE_ALLOWED):
         return ()
-    if path.is_absolute() and path.is_file():
+    if path.is_absolute() and os.path.isfile(path):  # noqa: PTH113 - which is False where nobody may look
         return "--source-root", str(path.parent)
     if rule := _rule_for_a_file_here(source.file):
         return "--map", rule
@@ -274,7 +278,7 @@ def _rule_for_a_file_here(file: str) -> str:
     """The value of --map by which the working directory has a source file; "" where it has none of that name."""
     *folders, _ = parts = PurePosixPath(file).parts or ("",)
     for number in range(1, len(parts)):
-        if Path(*parts[number:]).is_file():
+        if os.path.isfile(Path(*parts[number:])):  # noqa: PTH113 - which is False of a name that is too long
             return f"{PurePosixPath(*folders[:number])}=."
     return ""
 

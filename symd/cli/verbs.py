@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from symd.cli.call_files import calls_for, file_kind, files_among
+from symd.cli.call_files import calls_for, file_kind, files_among, profile_among
 from symd.model.addresses import is_number
 from symd.system.messages import alike
 
@@ -350,7 +350,11 @@ def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
         return said, [["symbolize", *words]]
     if by_option := next(filter(None, (_by_option(tool, words) for tool in _BY_OPTION)), []):
         return said, [by_option]
-    files = files_among(words)
+    files, profile, module = profile_among(words)
+    if profile and any(word.lstrip("-").partition("=")[0] == "http" for word in words):
+        return said, [["view", module, "--profile", profile]]
+    if profile:
+        return said, [["hot", "-m", module, profile]]
     return said, calls_for(files[0]) if files else []
 
 

@@ -51,6 +51,12 @@ class SourceText:
     problem: str = ""
     named: bool = True
 
+    def lines(self) -> list[str]:
+        """The lines of the text as compilers count them, without their ends: other characters that Python's
+        ``splitlines`` takes for ends, such as a form feed, are part of a line."""
+        found = (self.text or "").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        return found[:-1] if not found[-1] else found
+
     @property
     def verified(self) -> bool:
         """Whether the text is known to be the compiler's: it came with the module, or its MD5 is right."""

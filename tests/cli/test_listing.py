@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symd.cli.listing_text import Printer
+from symd.cli.listing import command
+from symd.cli.listing_text import Printer, missing_option
 from symd.engine.files.listing_sources import allowed_folders
 from symd.errors import ToolMissing
 from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.line_tables import Listing, ListingPart
 from symd.model.sources import SourceText, TextOrigin
-from symd.query.source_files import completed
+from symd.query.source_files import NOWHERE_ALLOWED, completed
 from symd.system.symlinks import read_below
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer
@@ -433,3 +434,22 @@ def test_a_listing_is_in_address_order_where_that_is_asked_for(run: Run) -> None
     assert "by source line (--by-address shows them in address order)" in by_line.splitlines()[0]
     assert "by source line" not in by_address
     assert run("objdump", "--by-address", "--json", file, "shade").out == run("listing", "--json", file, "shade").out
+
+
+def test_a_name_that_no_file_can_have_is_no_traceback(run: Run, tmp_path: Path) -> None:
+    """Names of templates are longer than those of files; what debug data says of a source may be, too."""
+    done = run("listing", SHADE, "k" * 300)
+    assert (done.code, "Traceback" in done.err) == (1, False)
+    for file in (f"/{'s' * 300}.cl", f"folder/{'s' * 300}.cl", "/root/\0/shade.cl"):
+        assert missing_option(SourceText(file, problem=f"no text: {NOWHERE_ALLOWED}"))
+
+
+def test_a_shell_that_completes_a_listing_is_told_of_no_wrong_word() -> None:
+    words = [str(SHADE), str(SHADE)]
+    assert command.make_context("listing", [*words], resilient_parsing=True).params["place"] == words[1]
+
+
+def test_lines_of_a_source_are_those_of_compilers() -> None:
+    assert SourceText("a.cl", "one\ftwo\r\nthree\rfour\u2028five\n").lines() == ["one\ftwo", "three", "four\u2028five"]
+    assert SourceText("a.cl", "one\n\n").lines() == ["one", ""]
+    assert SourceText("a.cl", "").lines() == SourceText("a.cl").lines() == []

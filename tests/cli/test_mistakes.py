@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -874,3 +875,10 @@ def test_a_section_in_the_place_of_a_function_is_not_address_0(run: Run) -> None
     assert (done.code, done.out) == (0, "??:0\n")
     assert "is no function; for a section write -j .text._Z7raycastPfi6float3 0x100" in done.err
     assert ":0" not in run("addr2line", "-e", cubin, "-j", ".text._Z7raycastPfi6float3", "0x100").out
+
+
+def test_a_name_with_the_words_of_a_hint_in_it_is_no_traceback(run: Run, tmp_path: Path) -> None:
+    shutil.copy(SHADE, tmp_path / "a or b.co")
+    done = run("symbolize", tmp_path / "a or b.c", "0x0")
+    assert done.code == 2
+    assert "did you mean" in done.err

@@ -180,7 +180,7 @@ def instruction_lines(
     if listing.problem:
         yield to_json({"object": listing.path, "target": listing.target, "problem": listing.problem}) + "\n"
         return
-    texts = {file: source.text.splitlines() for file, source in sources.items() if source.text is not None}
+    texts = {file: source.lines() for file, source in sources.items() if source.text is not None}
     endings: dict[int, str] = {}
     answers = listing.answers
     for number, (location, size, text) in enumerate(

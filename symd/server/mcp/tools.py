@@ -289,7 +289,7 @@ class Tools:
         for module in modules:
             for file, source in self._read_sources(module, [each for each in wanted if each not in found]).items():
                 if source.text is not None:
-                    found[file] = source.text.splitlines()
+                    found[file] = source.lines()
         return found
 
     def _listed(

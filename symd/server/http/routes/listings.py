@@ -196,7 +196,7 @@ def _ptx(site: Site, digest: str, table: LineTable) -> dict[str, Any]:
     """The PTX of a code object, and from which of its lines (from 1) the code at each row's address on comes; 0: from
     none."""
     names = sorted({table.strings[number] for number in set(table.file.tolist())} - {""})
-    texts = {each.file: (each.text or "").splitlines() for each in site.sources(digest, names, table.path)}
+    texts = {each.file: each.lines() for each in site.sources(digest, names, table.path)}
     starts: dict[str, int] = {}
     lines: list[str] = []
     for name in names:

@@ -243,7 +243,7 @@ def _source(site: Site, asked: HttpRequest) -> Reply:
     digest = checked(site, asked)
     (found,) = site.sources(digest, [asked.required("file")], asked.query.get("object"))
     check_wanted()
-    text = None if found.text is None else "\n".join(found.text.splitlines())
+    text = None if found.text is None else "\n".join(found.lines())
     return json_reply(source_json(found, text, None if text is None else site.colour(found.file, text)))
 
 
