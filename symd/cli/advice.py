@@ -66,7 +66,9 @@ def usage_text(error: click.ClickException) -> str:
     _, profile, module = profile_among(typed_words(context))
     if advice == NOTHING and profile and context.info_name == "symbolize":
         called = call_text(["profile", "-m", module, profile, "OUT"])
-        return f"{said.split('. ')[0]}; {profile} is a profile: {called} writes it with source lines (see {verb} --help)"
+        return (
+            f"{said.split('. ')[0]}; {profile} is a profile: {called} writes it with source lines (see {verb} --help)"
+        )
     if advice == NOTHING and (respelled := _respelled(error, context)):
         called = whole_call(respelled, context)
         return f"{said} Write {called} (see {verb} --help)" if called else f"{said} (see {verb} --help)"
@@ -227,13 +229,11 @@ def _with_rule_for_source(typed: Sequence[str]) -> Advice:
     module = next((each for each in files_among(typed) if file_kind(each) == "module"), "")
     if not module or not os.path.isfile(given):  # noqa: PTH113 - pathlib is slow to load
         return NOTHING
-    from symd.engine.files.module import open_module  # noqa: PLC0415 - 400 ms: a call that is wrong
-    from symd.model.names import Match, NameKind, NameQuery  # noqa: PLC0415 - as above
+    from symd.engine.files.module import source_files_of  # noqa: PLC0415 - 400 ms: a call that is wrong
 
     folder, name = os.path.split(given)
-    with suppress(SymdError), open_module(module, None, DEFAULT_LIMITS) as opened:
-        wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.FILE}))
-        files = [each.name for each in opened.symbolizer.names(opened.digest, wanted)]
+    with suppress(SymdError):
+        files = source_files_of(module, DEFAULT_LIMITS)
         named = next((each for each in files if os.path.basename(each) == name), "")  # noqa: PTH119 - as above
         rule = f"{os.path.dirname(named)}={folder or '.'}"  # noqa: PTH120 - as above
         return Advice("write", [*words[:at], *words[at + 2 :], "--map", rule]) if named else NOTHING

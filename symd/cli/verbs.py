@@ -350,12 +350,17 @@ def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
         return said, [["symbolize", *words]]
     if by_option := next(filter(None, (_by_option(tool, words) for tool in _BY_OPTION)), []):
         return said, [by_option]
+    return said, _by_files(words)
+
+
+def _by_files(words: Sequence[str]) -> list[list[str]]:
+    """The calls that may be meant by options alone, by what the files among them are."""
     files, profile, module = profile_among(words)
     if profile and any(word.lstrip("-").partition("=")[0] == "http" for word in words):
-        return said, [["view", module, "--profile", profile]]
+        return [["view", module, "--profile", profile]]
     if profile:
-        return said, [["hot", "-m", module, profile]]
-    return said, calls_for(files[0]) if files else []
+        return [["hot", "-m", module, profile]]
+    return calls_for(files[0]) if files else []
 
 
 _GDBS_INFO: Final = {

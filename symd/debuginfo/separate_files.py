@@ -5,7 +5,7 @@ runtime does not read, drops the program headers except those of the notes and o
 loader finds symbols, notes and relocations through the section table (.symtab, .note, SHT_RELA) and copies PT_LOAD
 segments. So a version 2 object keeps .note, .text, .symtab and the string tables; later ones also keep .rodata, which
 holds the kernel descriptors; data sections stay where there are any; .dynsym and .dynstr stay only for dynamic
-relocations, or when there is no .symtab. Addresses never change.
+relocations, for variables (HIP looks these up there), or when there is no .symtab. Addresses never change.
 
 AMD's code objects have no build ID, so the debug file carries a note with the SHA-256 of its code: of each executable
 section the address and the size, as little-endian u64, and the content. A file that objcopy's ``--only-keep-debug``
@@ -52,6 +52,7 @@ from symd.formats.elf.constants import (
     SHT_RELA,
     SHT_SYMTAB,
     STB_LOCAL,
+    STT_OBJECT,
 )
 from symd.formats.elf.writer import (
     SECTION_NAMES,
@@ -213,12 +214,20 @@ def _kept(image: elf.Elf) -> list[int]:
     symtab = any(section.type == SHT_SYMTAB for section in image.sections)
     kept = {section.index for section in image.sections if _is_needed(section) or section.type == SHT_NOTE}
     for section in image.sections:
-        symbols = section.type == SHT_SYMTAB or (section.type == SHT_DYNSYM and (relocated or not symtab))
+        symbols = section.type == SHT_SYMTAB or (
+            section.type == SHT_DYNSYM and (relocated or not symtab or _has_variables(image, section))
+        )
         if symbols or _is_loaded_relocation(section):
             kept.add(section.index)
         if symbols and 0 < section.link < len(image.sections):
             kept.add(section.link)
     return sorted(kept - {0})
+
+
+def _has_variables(image: elf.Elf, table: Section) -> bool:
+    """Whether a table defines variables, which HIP looks up by name through comgr: that reads the dynamic symbols of a
+    linked object alone. Kernel descriptors are objects, too."""
+    return any(not each.name.endswith(".kd") for each in image.symbols(table, (STT_OBJECT,)))
 
 
 def _is_loaded_relocation(section: Section) -> bool:

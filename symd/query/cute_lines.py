@@ -1,5 +1,5 @@
-"""Whose lines the code of CuTe DSL's kernels has. Nothing in such a kernel tells of inlined calls, so that it has the
-lines of its helpers, and at its end that of the decorator of the function that launches it, which runs on the host
+"""The lines of CuTe DSL's kernels, and whose they are. Nothing in such a kernel tells of inlined calls, so that it has
+the lines of its helpers, and at its end that of the decorator of the function that launches it, which runs on the host
 (``symd.core.row_scopes``: a line that cannot be the kernel's is answered as an inlined call without a name, any other
 as the kernel's, INFERRED). The source tells more, if it is at hand."""
 
@@ -183,8 +183,8 @@ def _kernel(known: Sequence[Definition], symbol: str) -> Definition | None:
 
 
 def _helpers_in(known: Sequence[Definition], lines: Iterable[_KernelLine]) -> dict[_KernelLine, str] | None:
-    """As ``CuteLines._helpers``, for the lines of one file, whose functions are sorted by line; None where it is not
-    the file that was compiled."""
+    """The names of helpers, or NOBODYS, for the lines of one file, whose functions are sorted by line; None where it is
+    not the file that was compiled."""
     found: dict[_KernelLine, str] = {}
     starts = [each.first for each in known]
     kernels = {symbol: _kernel(known, symbol) for symbol in {line.kernel for line in lines}}

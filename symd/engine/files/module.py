@@ -24,6 +24,7 @@ from symd.formats.containers import spirv, with_dwo
 from symd.formats.spirv.module import check_same_code
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
+from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule
 from symd.model.texts import file_label
 from symd.query.disasm import disassemble
@@ -68,6 +69,13 @@ Sources = tuple[Sequence[Path], Sequence[PathRule]]
 def with_source_names(module: OpenModule, sources: Sources, limits: Limits) -> OpenModule:
     """The module, whose answers have the names of Python functions that these sources tell."""
     return replace(module, symbolizer=with_python_names(module.symbolizer, allowed_folders(*sources), limits))
+
+
+def source_files_of(file: str, limits: Limits) -> list[str]:
+    """The names of the source files that the debug data of a module names."""
+    with open_module(file, None, limits) as module:
+        wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.FILE}))
+        return [each.name for each in module.symbolizer.names(module.digest, wanted)]
 
 
 def source_texts_of_file(file: str, files: Sequence[str], sources: Sources, limits: Limits) -> dict[str, str | None]:
