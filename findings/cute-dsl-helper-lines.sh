@@ -1,10 +1,9 @@
 #!/bin/sh
 # CuTe DSL 4.8.1: nothing in a kernel tells which instructions come from its helpers, and its last one has a line of the host function.
 #
-# With --generate-line-info a kernel in Python has the lines of all functions that it calls, in the same file and in others, and the PTX has
-# no inlined_at for any: for profilers that go by the line table, the kernel alone has those lines. NVIDIA's other compilers, and Triton, write the
-# calls. The end of the kernel (ret, EXIT), and the selection that an if became, have the line of the decorator of the function
-# that launches the kernel, which runs on the host.
+# With --generate-line-info a kernel in Python has the lines of the functions that it calls, and the PTX has no inlined_at for any: for
+# profilers that go by the line table, the kernel alone has those lines. NVIDIA's other compilers, and Triton, write the calls. The end
+# of the kernel (ret, EXIT) has the line of the decorator of the function that launches the kernel, which runs on the host.
 . "$(dirname "$0")/packages.sh"
 wheels nvidia-cutlass-dsl==4.8.1 nvidia-cuda-nvdisasm==13.5.37
 PATH=$(echo "$work"/env/lib/python3*/site-packages/nvidia/cu13/bin):$PATH

@@ -73,11 +73,10 @@ def without_compiled_core() -> Iterator[None]:
     places: list[tuple[ModuleType, str, object]] = [
         (forms, "AbbreviationTable", read.abbreviations.AbbreviationTable),
         (units, "DieRows", read.DieRows),
-        (units, "CoreRanges", read.range_lists.RangeRows),
         (units, "UnitParameters", read.range_lists.UnitParameters),
         (units, "UnitReader", core["unit_headers"].UnitReader),
         *((module, "LineHeaderReader", core["line_header"].LineHeaderReader) for module in (lines, line_table_texts)),
-        (units, "core", core["block_ranges"]),
+        (units, "block_ranges", core["block_ranges"]),
         (units, "RangeRows", read.range_lists.RangeRows),
         (columns, "core", core["scopes"]),
         *((module, "core", core["function_lines"]) for module in (folded_sequences, lines)),

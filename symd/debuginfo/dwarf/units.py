@@ -9,11 +9,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
 
-from symd.core import block_ranges as core
+from symd.core import block_ranges
 from symd.core.dies import HAS_LOW, IS_EXTERNAL, DieRows
 from symd.core.line_program import places_of_set_address
 from symd.core.range_lists import RangeRows, UnitParameters
-from symd.core.range_lists import RangeRows as CoreRanges
 from symd.core.strings import Names, StringReader
 from symd.core.unit_headers import UnitReader
 from symd.debuginfo.dwarf import At, Tag, forms
@@ -284,7 +283,7 @@ def read_rows_of(
         if budget is not None:
             budget.check(number - ranges_before, where)
 
-    ranges = CoreRanges(check_rows=check_ranges)
+    ranges = RangeRows(check_rows=check_ranges)
     rows = DieRows()
     rows.begin(ranges, tags, with_children, check)
     found, place = [], 0
@@ -464,7 +463,7 @@ def outside_of_functions(objects: Sequence[BlocksOf]) -> list[list[tuple[int, in
     end). Raises Malformed, LimitExceeded, and what ``listed`` raises."""
     for sections, units, _ in objects:
         sections.spend(sum([unit.end - unit.dies for unit in units]), sections.info.name)
-    rows, read = read_rows_of([(each.sections, each.units) for each in objects], core.TAGS, with_children=True)
+    rows, read = read_rows_of([(each.sections, each.units) for each in objects], block_ranges.TAGS, with_children=True)
     every = [(unit, each.listed) for each in objects for unit in each.units]
     plain = [
         parameters(unit, place) if unit.version < _WITH_LISTS_OF_THEIR_OWN and unit.contributions is None else None
@@ -477,5 +476,5 @@ def outside_of_functions(objects: Sequence[BlocksOf]) -> list[list[tuple[int, in
 
     lists = [each.sections.locations.data for each in objects]
     found: list[list[tuple[int, int]]]
-    found = core.outside_of_functions(rows, [each.rows for each in read], plain, RangeRows(), lists, other)
+    found = block_ranges.outside_of_functions(rows, [each.rows for each in read], plain, RangeRows(), lists, other)
     return found

@@ -370,7 +370,7 @@ class LocalModule:
         sources: tuple[Sequence[Path], Sequence[PathRule]] | None = None,
     ) -> None:
         self._file, self._limits, self._sources = file, limits, sources
-        self._names: PythonNames | None = None
+        self._names = PythonNames(self._texts)
         self._working = f"reading {printable(file)}"
         with working(self._working), gc_frozen():
             self._opened = opened_file(file, limits, store)
@@ -384,13 +384,11 @@ class LocalModule:
             answers = self._opened.symbolize(queries, path, as_written=as_written)
             if as_written:
                 return answers
-            if self._names is None:
-                self._names = PythonNames(self._texts)
             return self._names.named(answers)
 
     def _texts(self, files: list[str]) -> dict[str, str | None]:
         """The texts of sources: the file itself may carry some."""
-        from symd.engine.files.module import source_texts_of_file  # noqa: PLC0415 - 118 ms: only for Python functions without names
+        from symd.engine.files.module import source_texts_of_file  # noqa: PLC0415 - 118 ms: only for lines whose function a Python source tells
 
         return source_texts_of_file(self._file, files, self._sources or ((Path(),), ()), self._limits)
 
