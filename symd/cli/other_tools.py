@@ -129,6 +129,8 @@ def _translated(verb: str, typed: Sequence[str]) -> list[str]:
         name, equals, value = word.partition("=")
         if name in instead:
             meant, begins, prefix = instead[name].partition(" ")
+            if meant.startswith("--by=") and any(each.startswith("--by") for each in words):
+                continue  # one sum is asked for, and lines have their stall reasons
             if begins:
                 equals, value = "=", prefix + (value if equals else next(rest, ""))
             words += filter(None, [meant, value if equals else ""])

@@ -176,6 +176,7 @@ START: Final = (
 )
 _EXPLAINED = {
     "report": "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page",
+    "formats": "symd info FILE says what a file is, and symd profile --to writes pprof, folded, speedscope, perfetto and firefox",
     "examples": "symd setup samples . writes them into this folder",
     "add": "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder",
     "diff": "symd verify FILE compares two readings of a file, and go tool pprof -diff_base two profiles that symd profile wrote",

@@ -28,6 +28,15 @@ IN_THE_BACKGROUND = (
 )
 
 OPTIONS = {
+    "two sums of a profile": (
+        ("top", "--lines", "--stalls", STALLS),
+        f"write symd top -m FILE --by=line {STALLS} (see",
+    ),
+    "a browser to begin with": (("-http=:8080", ZEBIN, STALLS), f"symd view {ZEBIN} --profile {STALLS} (see"),
+    "a profile and an option of another verb": (
+        ("symbolize", "--lines", PPROF),
+        f"{PPROF} is a profile: symd profile -m FILE {PPROF} OUT writes it with source lines (see",
+    ),
     "folders that addr2line leaves out": (
         ("symbolize", "-s", SHADE, "0x1978"),
         "go with --style llvm, gnu or json; symd addr2line takes addr2line's options (see",
