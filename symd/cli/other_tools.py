@@ -233,21 +233,19 @@ def _of_places(option: str, typed: Sequence[str]) -> Advice:
 
 def _of_samples(option: str, typed: Sequence[str]) -> Advice:
     """What adds source lines to samples, where a call that asks about places names a profile or a table of samples."""
-    if option in ("-o", "--output", "-m", "--module", "-i", "--input", "--profile"):
-        files, profile, module = profile_among(typed)
-        if profile:
-            value = dict(pairwise(typed))
-            out = value.get("-o") or value.get("--output") or "OUT"
-            words = ["profile", "-m", module, profile, out if out not in files else "OUT"]
-            return Advice(
-                "it is a profile:",
-                words,
-                f" writes it with source lines, symd hot -m {module} {profile} prints its hottest lines",
-            )
-        table = next((each for each in typed if each.endswith(".parquet")), "")
-        if table and option in ("-o", "--output"):
-            out = dict(pairwise(typed)).get(option, "OUT.parquet")
-            return Advice("samples in a Parquet file:", ["batch", "-m", "FILE", table, out])
+    files, profile, module = profile_among(typed)
+    value = dict(pairwise(typed))
+    if profile:
+        out = value.get("-o") or value.get("--output") or "OUT"
+        words = ["profile", "-m", module, profile, out if out not in files else "OUT"]
+        return Advice(
+            "it is a profile:",
+            words,
+            f" writes it with source lines, symd hot -m {module} {profile} prints its hottest lines",
+        )
+    table = next((each for each in typed if each.endswith(".parquet")), "")
+    if table and option in ("-o", "--output"):
+        return Advice("samples in a Parquet file:", ["batch", "-m", "FILE", table, value.get(option, "OUT.parquet")])
     return _of_places(option, typed)
 
 

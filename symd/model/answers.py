@@ -223,6 +223,22 @@ class Answers(Sequence[Answer]):
     def __len__(self) -> int:
         return len(self.location)
 
+    def with_locations(
+        self, locations: Locations, *, location: U32 | None = None, ranges: Mapping[int, CodeRanges] | None = None
+    ) -> Answers:
+        """The answers about another table of locations, to whose entries those of ``location`` lead where they are
+        others, with other ``ranges`` where these are given. A daemon's few answers are of another class, and become
+        columns."""
+        return Answers(
+            self.location if location is None else location,
+            self.text_section,
+            self.offset,
+            locations,
+            self.text_sections,
+            self.candidates,
+            self.ranges if ranges is None else ranges,
+        )
+
     @overload
     def __getitem__(self, at: int) -> Answer: ...
     @overload

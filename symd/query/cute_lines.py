@@ -54,15 +54,19 @@ class CuteLines:
 
     def _told_columns(self, answers: Answers) -> Answers:
         locations = answers.locations
+        alone = locations.reason == Reason.INFERRED
+        inlined = (locations.function == 0) & (locations.inlined != 0)
+        if not (alone.any() or inlined.any()):  # as in most tables, which may be long
+            return answers
         text = locations.strings
         has_line = locations.line > 0
         has_line[locations.parent] = False  # nothing is inlined into what the source tells more of
         root = (locations.inlined == 0) & (locations.parent == 0) & (locations.function != 0)
         files = [file for file in _distinct(locations.file[has_line]) if is_python(text[file])]
         has_line &= np.isin(locations.file, files)
-        inlined = has_line & (locations.inlined != 0) & (locations.function == 0) & (locations.linkage_name == 0)
+        inlined &= has_line & (locations.linkage_name == 0)
         inlined &= root[locations.parent] & (locations.line[locations.parent] == 0)
-        alone = has_line & root & (locations.reason == Reason.INFERRED)
+        alone &= has_line & root
         kernel = np.where(inlined, locations.function[locations.parent], locations.function)
         kernels = [each for each in _distinct(kernel[inlined | alone]) if CUTE_SYMBOL in text[each]]
         rows = np.flatnonzero((inlined | alone) & np.isin(kernel, kernels))
@@ -95,6 +99,8 @@ class CuteLines:
 
 def _line_of(answer: Answer) -> _KernelLine | None:
     """The line of which the source may tell more; None where it may not, or where the answer is not of CuTe DSL."""
+    if answer.reason not in (Reason.INFERRED, Reason.CONTRADICTORY):
+        return None
     match answer.frames:
         case (Frame(inlined=False) as kernel,) if answer.reason is Reason.INFERRED:
             at, is_helpers = kernel, False
@@ -157,15 +163,7 @@ def _told_locations(answers: Answers, found: dict[int, str], alone: np.ndarray[A
             ranges[at] = each._replace(frames=each.frames[-1:])
         elif location in found and alone[location]:
             ranges[at] = _with_helper(each)
-    return Answers(  # a daemon's few answers are of another class, with other fields
-        answers.location,
-        answers.text_section,
-        answers.offset,
-        replace(locations, strings=strings, shared=False, **columns),
-        answers.text_sections,
-        answers.candidates,
-        ranges,
-    )
+    return answers.with_locations(replace(locations, strings=strings, shared=False, **columns), ranges=ranges)
 
 
 def _distinct(numbers: U32) -> list[int]:

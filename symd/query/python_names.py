@@ -76,15 +76,7 @@ class PythonNames:
         is_sure &= ~with_all_inside(nameless & (function == 0), locations.parent)
         reason[is_sure & (locations.line > 0) & (reason == Reason.CONTRADICTORY)] = Reason.INFERRED
         named = replace(locations, function=function, reason=reason, strings=strings, shared=False)
-        return Answers(  # of a daemon a handful comes as rows, which have other fields
-            answers.location,
-            answers.text_section,
-            answers.offset,
-            named,
-            answers.text_sections,
-            answers.candidates,
-            answers.ranges,
-        )
+        return answers.with_locations(named)
 
     def _names(self, places: Sequence[_NamedLine]) -> dict[tuple[str, int], str]:
         """The names at the places without one, by file and line."""

@@ -35,7 +35,7 @@ OPTIONS = {
     "a browser to begin with": (("-http=:8080", ZEBIN, STALLS), f"symd view {ZEBIN} --profile {STALLS} (see"),
     "a profile and an option of another verb": (
         ("symbolize", "--lines", PPROF),
-        f"{PPROF} is a profile: symd profile -m FILE {PPROF} OUT writes it with source lines (see",
+        f"; it is a profile: symd profile -m FILE {PPROF} OUT writes it with source lines, symd hot -m FILE {PPROF} prints its hottest lines (see",
     ),
     "folders that addr2line leaves out": (
         ("symbolize", "-s", SHADE, "0x1978"),

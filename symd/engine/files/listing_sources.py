@@ -188,12 +188,5 @@ class _Demangled:
         for number, name in names.items():
             if name in place:
                 function[mangled == number] = place[name]
-        return Answers(
-            numbers[answers.location],
-            answers.text_section,
-            answers.offset,
-            replace(table, function=function, strings=strings, shared=False),
-            answers.text_sections,
-            answers.candidates,
-            answers.ranges,
-        )
+        named = replace(table, function=function, strings=strings, shared=False)
+        return answers.with_locations(named, location=numbers[answers.location])
