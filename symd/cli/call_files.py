@@ -175,9 +175,11 @@ class _Word(str):
 
 
 class _FilesInAnyOrder(click.Command):
-    """A verb that puts an option in front of some of the files that come without one."""
+    """A verb that puts an option in front of some of the files that come without one: of the modules beside a file of
+    the kind that it is ``about``."""
 
     option = "-m"
+    about = ""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Called by click with the words behind the verb."""
@@ -208,33 +210,27 @@ class _FilesInAnyOrder(click.Command):
     def _moved(self, words: Sequence[_Word]) -> Sequence[_Word]:
         """Return the arguments that the option is put in front of."""
         kinds = _kinds(words)
-        about = any(self._is_about(word, kind) for word, kind in zip(words, kinds, strict=True))
-        return [word for word, kind in zip(words, kinds, strict=True) if kind == "module"] if about else []
-
-    def _is_about(self, word: str, kind: str) -> bool:
-        """Whether a word is what the verb is about, beside which modules are given."""
-        raise NotImplementedError
+        if self.about not in kinds and "-" not in words:
+            return []
+        return [word for word, kind in zip(words, kinds, strict=True) if kind == "module"]
 
 
 class ProfileAndModules(_FilesInAnyOrder):
     """A verb about a profile: modules go after -m."""
 
-    def _is_about(self, word: str, kind: str) -> bool:
-        return word == "-" or kind == "profile"
+    about = "profile"
 
 
 class CoreAndModules(_FilesInAnyOrder):
     """A verb about a core dump: modules go after -m."""
 
-    def _is_about(self, word: str, kind: str) -> bool:
-        return word == "-" or kind == "core"
+    about = "core"
 
 
 class LogAndModules(_FilesInAnyOrder):
     """A verb about a text: modules go after -m."""
 
-    def _is_about(self, word: str, kind: str) -> bool:
-        return word == "-" or kind == "text"
+    about = "text"
 
 
 class ModuleAndProfile(_FilesInAnyOrder):
