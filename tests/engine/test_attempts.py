@@ -85,7 +85,7 @@ def killed(root: Path, times: int) -> None:
 
 
 def test_a_process_that_is_killed_while_it_indexes_leaves_the_count(tmp_path: Path) -> None:
-    killed(tmp_path, MAX_ATTEMPTS + 1)
+    killed(tmp_path, MAX_ATTEMPTS)
     reader = Failing(None)
     with Engine(Store(tmp_path), reader=reader) as engine:
         engine.resume()
@@ -97,64 +97,12 @@ def test_a_process_that_is_killed_while_it_indexes_leaves_the_count(tmp_path: Pa
         assert engine.add(RAYCAST).sha256 == DIGEST
 
 
-def test_a_module_whose_daemons_were_taken_away_is_tried_once_more_and_answers(tmp_path: Path) -> None:
-    killed(tmp_path, MAX_ATTEMPTS)
-    reader = Failing(None)
-    with Engine(Store(tmp_path), reader=reader) as engine:
-        engine.resume()
-        assert [record.format for record in engine.modules()] == ["igc-debug"]
-        assert [question.memory for question in reader.indexed] == [1 << 30]
-        assert attempts(engine.store) == 0
-
-
 def test_a_module_that_ended_its_readers_is_not_tried_once_more(tmp_path: Path) -> None:
     killed(tmp_path, MAX_ATTEMPTS - 1)
     reader = Failing(WorkerDied("died of SIGSEGV"))
     with Engine(Store(tmp_path), reader=reader) as engine:
         assert outcomes(engine, 2) == [WorkerDied, Malformed]
         assert len(reader.indexed) == 1
-
-
-def test_what_takes_too_much_memory_alone_is_given_up_until_the_limit_is_raised(tmp_path: Path) -> None:
-    killed(tmp_path, MAX_ATTEMPTS)
-    limit = {"limit": "build_memory", "value": str(1 << 30)}
-    reader = Failing(LimitExceeded("indexing takes more than 1073741824 bytes of memory", metadata=limit))
-    with Engine(Store(tmp_path), reader=reader) as engine:
-        assert outcomes(engine, 3) == [Malformed] * 3
-        assert len(reader.indexed) == 1
-        assert "raise the limit build_memory" in str(engine.store.failure(DIGEST, VERSION))
-    more = Limits(build_memory=8 << 30)
-    with Engine(Store(tmp_path, more), more) as engine:
-        assert engine.add(RAYCAST).sha256 == DIGEST
-
-
-def test_nothing_else_is_indexed_while_it_is_tried_once_more(tmp_path: Path) -> None:
-    """A module that ends its daemon takes the count of those that are indexed beside it along: alone only its own."""
-    killed(tmp_path, MAX_ATTEMPTS)
-    other, began, may_end = (BIN / "raycast" / "dg2-opt.zebin").read_bytes(), threading.Event(), threading.Event()
-    working: list[str] = []
-
-    class Watched(InProcessReader):
-        def ask(self, module, question):
-            if isinstance(question, MakeIndex):
-                working.append(module.digest)
-                assert working == [module.digest], "two at a time"
-                began.set()
-                assert may_end.wait(60)
-                found = super().ask(module, question)
-                working.remove(module.digest)
-                return found
-            return super().ask(module, question)
-
-    with Engine(Store(tmp_path), reader=Watched(Limits())) as engine, ThreadPoolExecutor(2) as threads:
-        alone = threads.submit(engine.module, DIGEST)
-        assert began.wait(60)
-        beside = threads.submit(engine.add, other)
-        time.sleep(0.3)
-        assert working == [DIGEST]
-        may_end.set()
-        assert alone.result(60).sha256 == DIGEST
-        assert beside.result(60).sha256 == hashlib.sha256(other).hexdigest()
 
 
 def test_an_answer_forgets_the_count(tmp_path: Path) -> None:
