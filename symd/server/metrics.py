@@ -191,10 +191,3 @@ class _DaemonGauges(Collector):
             running.add_metric((work.name.lower(),), queue.running)
             waiting.add_metric((work.name.lower(),), queue.waiting)
         yield from (held, silent, memory, running, waiting)
-        end = None if daemon.authenticator.certificates is None else daemon.authenticator.certificates.not_after
-        if end is not None:
-            until = GaugeMetricFamily(
-                "symd_certificate_not_after_seconds", "Unix time until which the TLS certificate is valid."
-            )
-            until.add_metric((), end.timestamp())
-            yield until
