@@ -38,11 +38,11 @@ HINTS = {
     "a profile for a module": (
         ("view", PPROF),
         (
-            f"(it is a profile (pprof): symd hot -m MODULE {PPROF} prints its hottest lines, symd view MODULE --profile {PPROF} shows"
-            f" the code, symd profile -m MODULE {PPROF} OUT writes it with source lines)"
+            f"(it is a profile (pprof): symd hot -m FOLDER {PPROF} prints its hottest lines, symd view FILE --profile {PPROF} shows"
+            f" the code, symd profile -m FOLDER {PPROF} OUT writes it with source lines)"
         ),
     ),
-    "a text profile for a module": (("symbolize", STALLS, "0x10"), "(it is a profile (unitrace): symd hot -m MODULE"),
+    "a text profile for a module": (("symbolize", STALLS, "0x10"), "(it is a profile (unitrace): symd hot -m FILE"),
     "a negative address": (("symbolize", SHADE, "-0x10"), "addresses are not negative"),
     "another": (("symbolize", SHADE, "-16"), "addresses are not negative"),
     "one behind dashes": (("symbolize", SHADE, "--", "-0x10"), "addresses are not negative"),
