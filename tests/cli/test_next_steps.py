@@ -58,7 +58,7 @@ HINTS = {
     "a number before its source": (("locate", SHADE, "8:shade.cl"), f"symd locate {SHADE} shade.cl:8)"),
     "a number behind its source": (("locate", SHADE, "shade.cl", "8"), f"symd locate {SHADE} shade.cl:8)"),
     "a source before its module": (("locate", SOURCE, SHADE, "8"), f"symd locate {SHADE} {SOURCE}:8)"),
-    "a line without a source": (("locate", SHADE, "8"), f"symd locate {SHADE} SOURCE:8)"),
+    "a line without a source, before its file": (("locate", "8", SHADE), f"FILE comes first: symd locate {SHADE} 8)"),
     "a source without a line": (
         ("locate", SHADE, "shade.cl"),
         "not a source line (write FILE:LINE, such as vadd.cl:8)",
