@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from symd.cli.call_files import (
+    call_about_profile,
     call_text,
     file_kind,
     files_among,
@@ -20,6 +21,7 @@ from symd.cli.call_files import (
     profile_among,
     standard_input_file,
     typed_words,
+    word_for_modules,
 )
 from symd.cli.options import first_example
 from symd.cli.other_tools import NOTHING, Advice, instead_of_option, instead_of_value
@@ -63,9 +65,9 @@ def usage_text(error: click.ClickException) -> str:
     verb = context.command_path
     said = error.format_message().rstrip(".")
     advice = _advice(error, said, context)
-    _, profile, module = profile_among(typed_words(context))
+    _, profile, modules = profile_among(typed_words(context))
     if advice == NOTHING and profile and context.info_name == "symbolize":
-        called = call_text(["profile", "-m", module, profile, "OUT"])
+        called = call_text(call_about_profile("profile", modules, profile, "OUT"))
         return (
             f"{said.split('. ')[0]}; {profile} is a profile: {called} writes it with source lines (see {verb} --help)"
         )
@@ -90,7 +92,7 @@ def whole_call(words: Sequence[str], context: click.Context) -> str:
     """The call as it is printed, with what else would be refused in it mended; "" where that is not known."""
     mended = _mended(words, context.find_root().command)
     if mended and mended[0] in ("hot", "top", "profile") and needs_module(mended):
-        mended = [mended[0], "-m", "FILE", *mended[1:]]
+        mended = [mended[0], "-m", word_for_modules(profile_among(mended)[1]), *mended[1:]]
     return call_text(mended) if mended else ""
 
 
@@ -261,9 +263,10 @@ def _of_samples(typed: Sequence[str]) -> list[str]:
     """The call that shows samples on a module's code, where a profile is among the files of one that annotates a log;
     [] elsewhere."""
     words = [part for word in typed[1:] for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    files, profile, module = profile_among(words)
+    files, profile, modules = profile_among(words)
     if not profile:
         return []
+    module = next(iter(modules), "FILE")
     name = next((each for each in words if not each.startswith("-") and each not in files), "")
     return ["listing", *([module, name] if name else []), "--profile", profile, *([] if name else [module])]
 

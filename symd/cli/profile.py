@@ -41,10 +41,10 @@ from symd.errors import BadQuery, InvalidInput, SymdError
 from symd.formats.containers import compressed_file, identify
 from symd.formats.containers.file_part import parse_uri
 from symd.model.sources import PathRule
-from symd.profiles import Converted, NamedModule, Report, profile_format
+from symd.profiles import Converted, NamedModule, Report, Resolver, profile_format
 from symd.profiles.exports import EXPORTS
 from symd.profiles.placed import AddressPlaces, PlacedSamples, placed
-from symd.profiles.sample_tables.sample_files import named_file, named_module
+from symd.profiles.sample_tables.sample_files import named_file, named_modules
 from symd.system.atomic_output import write_file_or_stdout
 from symd.system.messages import complain
 
@@ -71,9 +71,9 @@ def profile_module_options(verb: Verb) -> Verb:
             "--module",
             "modules",
             multiple=True,
-            metavar="[ID=]FILE",
+            metavar="[ID=]FILE|FOLDER",
             shell_complete=complete_files,
-            help="A module that the profile refers to; ID is what the profile calls it (build id, code object id, CRC, file name).",
+            help="A module that the profile refers to, or a folder with all of them; ID is what the profile calls it (build id, code object id, CRC, file name).",
         ),
         click.option("--format", "name", metavar="NAME", help="The profile's format, if its contents do not show it."),
         click.option(
@@ -167,18 +167,20 @@ def profile_resolver(
     """What looks a profile's addresses up in the ``modules`` that the user names, in those of a daemon, and in
     ``files`` that the profile names."""
     with open_symbolizer(server, limits) as symbolizer:
-        named = [named_module(text, symbolizer, server, limits) for text in modules]
+        named = named_modules(modules, symbolizer, server, limits)
         if server is not None and not named:
             symbolizer.missing(["0" * 64])  # a daemon that does not answer is no daemon without modules
         sources = with_python_names(symbolizer, allowed_folders(roots, rules), limits)
         yield profiles.Resolver(sources, named, read_uri=files.read)
 
 
-def say_nothing_resolved(modules: Sequence[str], names: Sequence[str] = ()) -> None:
-    """Say how the module of a profile is named in which nothing could be resolved with these ``-m``; ``names`` are what
-    the profile calls its own."""
-    files = [each for each in modules if Path(each).exists()]  # ID=FILE has no file of that name
-    if not modules:
+def say_nothing_resolved(modules: Sequence[str], resolver: Resolver, names: Sequence[str] = ()) -> None:
+    """Say how the modules of a profile are named in which nothing could be resolved with these ``-m``; ``names`` are
+    what the profile calls its own."""
+    files = [each for each in modules if Path(each).is_file()]  # ID=FILE has no file of that name
+    if not modules and len(resolver.unknown) > 1:
+        complain(f"no module was given: write {call_with(['-m', 'FOLDER'])}, where FOLDER has the files that ran")
+    elif not modules:
         complain(f"no module was given: write {call_with(['-m', 'FILE'])}, where FILE is what ran")
     elif len(files) == 1:
         name = quote(names[0]) if len(names) == 1 else "NAME"
@@ -343,7 +345,7 @@ def command(
         written = profile_format.compress(done.data) if zipped else done.data
         write_file_or_stdout(target, written, hint="choose another OUT")
     if nothing and server is None and not as_json and is_matched:
-        say_nothing_resolved(modules)
+        say_nothing_resolved(modules, resolver)
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
     say_unused_rules(source, unused)
     return NO if nothing else 0

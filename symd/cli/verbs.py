@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from symd.cli.call_files import calls_for, file_kind, files_among, profile_among
+from symd.cli.call_files import call_about_profile, calls_for, file_kind, files_among, profile_among
 from symd.model.addresses import is_number
 from symd.system.messages import alike
 
@@ -84,7 +84,7 @@ OTHERS = ("slim", "addr2line", "llvm-symbolizer")
 _SYNONYMS = {
     "listing": "disas disasm disassemble disassembly objdump nvdisasm",
     "symbolize": "lookup resolve",
-    "hot": "top hotspots hottest",
+    "hot": "hotspots hottest",
     "info": "readelf cuobjdump inspect",
     "names": "nm functions symbols",
     "lines": "line-table linetable dwarfdump",
@@ -95,6 +95,10 @@ _SYNONYMS = {
 }
 """Verb to words of other tools that do as it does."""
 SYNONYMS = {word: verb for verb, words in _SYNONYMS.items() for word in words.split()}
+_TOP: Final = ("hot", "--by=function")
+"""The call that top stands for, as reports of pprof and perf rank functions; unless another sum is asked for."""
+_SUMS: Final = ("--by", "-lines", "--lines")
+"""What words begin with that ask for a sum."""
 _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
     "objdump": {
         "names": "-t --syms -T",
@@ -132,7 +136,7 @@ MEANT = {
     "symbolize": "addr2sym line srcline frames where address bt backtrace stack",
     "annotate": "decode crash log stacktrace",
     "hot --by stall": "stall stalls reason reasons",
-    "hot": "report annotate-profile report-profile perf pprof stat stats analyze",
+    "hot --by function": "report annotate-profile report-profile perf pprof stat stats analyze",
     "profile": "convert export symbolize-profile",
     "profile --to speedscope": "flamegraph flame speedscope",
     "profile --to folded": "folded fold collapse collapsed stackcollapse",
@@ -221,6 +225,8 @@ def understood(words: Sequence[str]) -> list[str]:
         return by_option
     if typed == "report" and any(word.startswith(("-o", "--output")) or ".htm" in word for word in rest):
         tool = "view"
+    if typed == "top":
+        return [*(_TOP[:1] if any(word.startswith(_SUMS) for word in rest) else _TOP), *rest]
     verb = SYNONYMS.get(tool, tool if tool in known else typed)
     if verb == "listing":
         rest = [word for word in rest if not re.fullmatch(r"/[a-z]{1,2}", word) or os.path.exists(word)]  # noqa: PTH110 - pathlib is slow to load
@@ -305,9 +311,9 @@ def _meant(word: str) -> list[str]:
     parts = reversed(re.split(r"[-_/]", word)) if _COMPOUND.fullmatch(word) else ()
     for part in (word, *parts):
         found = [verb for verb, others in MEANT.items() if part.lower() in others.split()]
-        verb = understood([part])[0] if part and part != word else ""
+        verb, *options = understood([part]) if part and part != word else [""]
         if found or verb in dict(VERBS):
-            return found or [full_name(verb)]
+            return found or [" ".join([full_name(verb), *options])]
     return []
 
 
@@ -356,11 +362,11 @@ def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
 
 def _by_files(words: Sequence[str]) -> list[list[str]]:
     """The calls that may be meant by options alone, by what the files among them are."""
-    files, profile, module = profile_among(words)
+    files, profile, modules = profile_among(words)
     if profile and any(word.lstrip("-").partition("=")[0] == "http" for word in words):
-        return [["view", module, "--profile", profile]]
+        return [["view", next(iter(modules), "FILE"), "--profile", profile]]
     if profile:
-        return [["hot", "-m", module, profile]]
+        return [call_about_profile("hot", modules, profile)]
     return calls_for(files[0]) if files else []
 
 

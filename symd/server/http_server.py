@@ -29,7 +29,7 @@ from symd.server.certificates import certified_name
 from symd.server.config import Config, Right
 from symd.server.http.app import KnownHosts, build_app
 from symd.server.http.colouring import ColouredApart
-from symd.server.http.connections import HttpConnections, serving
+from symd.server.http.connections import serving
 from symd.server.http.exchange import Exchange
 from symd.server.http.principals import Entered, HttpAuthenticator, HttpPrincipal, SecretPathAuth
 from symd.server.http.routes import ROUTES
@@ -81,10 +81,6 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
         http_authenticator: HttpAuthenticator = secret or _DaemonAuthenticator(authenticator)
         fetch = ModuleFetcher(daemon.engine, Upstream(config.debuginfod, config.limits)) if config.debuginfod else None
         counted = metrics.http() if metrics is not None else None
-        connections = HttpConnections()
-        if counted is not None:
-            connections.closed = counted.closed
-            counted.watch(connections.__len__)
         sources = partial(_sources, daemon, config)
         colour = stack.enter_context(closing(ColouredApart()))
         site = Site(daemon.engine, sources, config.limits, contents=daemon.engine, fetch=fetch, colour=colour)
@@ -93,7 +89,9 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
             site, ROUTES, http_authenticator, names, _DaemonWorkQueue(daemon), ended=partial(_ended, daemon, counted)
         )
         tls = authenticator.certificates.context if authenticator.certificates is not None else None
-        stack.enter_context(serving(app, listener, tls, connections))
+        connections = stack.enter_context(serving(app, listener, tls))
+        if counted is not None:
+            counted.watch(connections)
         address = f"{'https' if tls else 'http'}://{host}:{port}"
         yield ServedPage(address, address + (secret.path if secret else "/"), is_open=secret is None)
 

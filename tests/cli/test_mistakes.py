@@ -35,7 +35,7 @@ OPTIONS = {
     "a browser to begin with": (("-http=:8080", ZEBIN, STALLS), f"symd view {ZEBIN} --profile {STALLS} (see"),
     "a profile and an option of another verb": (
         ("symbolize", "--lines", PPROF),
-        f"; it is a profile: symd profile -m FILE {PPROF} OUT writes it with source lines, symd hot -m FILE {PPROF} prints its hottest lines (see",
+        f"; it is a profile: symd profile -m FOLDER {PPROF} OUT writes it with source lines, symd hot -m FOLDER {PPROF} prints its hottest lines (see",
     ),
     "folders that addr2line leaves out": (
         ("symbolize", "-s", SHADE, "0x1978"),
@@ -74,7 +74,7 @@ OPTIONS = {
     "a pattern before FILE": (("nm", "^sha", SHADE), f"FILE comes first: symd names {SHADE} 'sha*' (see"),
     "a profile to symbolize": (
         ("symbolize", PPROF, "-o", "out.pb.gz"),
-        f"; it is a profile: symd profile -m FILE {PPROF} out.pb.gz writes it with source lines, symd hot -m FILE {PPROF} prints its hottest lines (see",
+        f"; it is a profile: symd profile -m FOLDER {PPROF} out.pb.gz writes it with source lines, symd hot -m FOLDER {PPROF} prints its hottest lines (see",
     ),
     "a profile to symbolize with its module": (
         ("symbolize", SHADE, PPROF, "-o", "out.pb.gz"),
@@ -88,7 +88,7 @@ OPTIONS = {
         ("hot", "--sort=line", "-m", ZEBIN, STALLS),
         f"write symd hot --by line -m {ZEBIN} {STALLS} (see",
     ),
-    "pprof's value": (("hot", "--sample_index=gpu", PPROF), f"; write symd hot -m FILE --value gpu {PPROF} (see"),
+    "pprof's value": (("hot", "--sample_index=gpu", PPROF), f"; write symd hot -m FOLDER --value gpu {PPROF} (see"),
     "pprof's list": (
         ("hot", "-list=shade", "-m", SHADE, PPROF),
         f"write symd listing --function shade --profile {PPROF} {SHADE} (see",
@@ -97,7 +97,7 @@ OPTIONS = {
         ("hot", "-list", "shade", PPROF),
         f"write symd listing --function shade --profile {PPROF} FILE (see",
     ),
-    "pprof's nodes": (("hot", "-nodecount=3", PPROF), f"; write symd hot -m FILE -n 3 {PPROF} (see"),
+    "pprof's nodes": (("hot", "-nodecount=3", PPROF), f"; write symd hot -m FOLDER -n 3 {PPROF} (see"),
     "a program in place of a module": (
         ("annotate", "-e", SHADE, "crash.log"),
         f"No such option '-e'; write symd annotate -m {SHADE} crash.log (see",
@@ -127,7 +127,7 @@ OPTIONS = {
         ("hot", "--sum", PPROF),
         "'--sum'; values are summed by place, and the first line has their total: write",
     ),
-    "a table": (("hot", "--csv", PPROF), f"No such option '--csv'; write symd hot -m FILE --json {PPROF} (see"),
+    "a table": (("hot", "--csv", PPROF), f"No such option '--csv'; write symd hot -m FOLDER --json {PPROF} (see"),
     "an option that is like none": (("hot", "--gpu", PPROF), "No such option '--gpu' (see"),
     "an option that is misspelled": (
         ("hot", "--modul", SHADE, PPROF),
@@ -137,7 +137,10 @@ OPTIONS = {
         ("lines", "--kernal=shade", SHADE),
         f"'--kernal'. Did you mean '--kernel'? Write symd lines --kernel=shade {SHADE} (see",
     ),
-    "perf's report": (("report", "-i", PPROF), f"; did you mean hot? Write symd hot -m FILE {PPROF} (see"),
+    "perf's report": (
+        ("report", "-i", PPROF),
+        f"; did you mean hot --by function? Write symd hot -m FOLDER --by function {PPROF} (see",
+    ),
     "a daemon of a file": (
         ("serve", SHADE),
         f"; a daemon takes no file; for a page in the browser write symd view {SHADE} (see",
@@ -254,7 +257,7 @@ OPTIONS = {
     ),
     "the format that is written": (
         ("profile", PPROF, "--format=speedscope", "x"),
-        f"--format is the format of IN, and --to that of OUT; write symd profile -m FILE {PPROF} --to=speedscope x (see",
+        f"--format is the format of IN, and --to that of OUT; write symd profile -m FOLDER {PPROF} --to=speedscope x (see",
     ),
     "a format that is read and written": (
         ("profile", "-m", SHADE, PPROF, "--format", "perfetto"),
@@ -264,7 +267,10 @@ OPTIONS = {
         ("flamegraph", "-m", ZEBIN, STALLS, "-o", "x"),
         f"? Write symd profile --to speedscope -m {ZEBIN} {STALLS} -o x (see",
     ),
-    "a tool before its verb": (("perf", "report", "-i", PPROF), f"no verb 'perf'; write symd hot -m FILE {PPROF} (see"),
+    "a tool before its verb": (
+        ("perf", "report", "-i", PPROF),
+        f"no verb 'perf'; write symd hot -m FOLDER --by function {PPROF} (see",
+    ),
     "another tool before its verb": (
         ("ocloc", "disasm", "-file", ZEBIN),
         f"no verb 'ocloc'; write symd disasm {ZEBIN} (see",
@@ -321,7 +327,7 @@ OPTIONS = {
     "a shell": (("setup", "zsh"), "Write symd setup completion zsh (see"),
     "an import of nothing": (("import",), "did you mean collect? Write symd collect FOLDER (see"),
     "a program to record": (("record", "./app"), "; symd does not sample a program: symd run -- ./app (see"),
-    "a profile alone": ((PPROF,), f"a verb comes before the file, as in symd hot -m FILE {PPROF} (see"),
+    "a profile alone": ((PPROF,), f"a verb comes before the file, as in symd hot -m FOLDER {PPROF} (see"),
     "a dump alone": ((DUMP,), f"a verb comes before the file, as in symd core {DUMP} (see"),
     "a text alone": ((SOURCE,), f"a verb comes before the file, as in symd annotate -m FILE {SOURCE} (see"),
     "addr2line without its name, FILE in the middle": (
@@ -336,7 +342,7 @@ OPTIONS = {
     "dwarfdump without its name": (("--debug-line", SHADE), f"after the verb: symd lines {SHADE} (see"),
     "objdump without its name": (("-d", SHADE), f"after the verb: symd listing {SHADE} (see"),
     "objdump's source without its name": (("-S", SHADE), f"after the verb: symd listing {SHADE} (see"),
-    "an option that no tool has": (("--zz", PPROF), f"after the verb: symd hot -m FILE {PPROF} (see"),
+    "an option that no tool has": (("--zz", PPROF), f"after the verb: symd hot -m FOLDER {PPROF} (see"),
     "an option alone": (("--zz",), "a verb's options come after the verb (see"),
     "grep's context of a place": (
         ("disasm", SHADE, "shade+0x78", "-C", "5"),
@@ -346,7 +352,7 @@ OPTIONS = {
     "stall reasons by a verb": (("reasons", ZEBIN, STALLS), f"Write symd hot --by stall {ZEBIN} {STALLS} (see"),
     "an export": (
         ("export", "--format", "speedscope", "-o", "x", PPROF),
-        f"Write symd profile -m FILE --to speedscope -o x {PPROF} (see",
+        f"Write symd profile -m FOLDER --to speedscope -o x {PPROF} (see",
     ),
     "a flame graph in a page": (
         ("flamegraph", PPROF, "-o", "x.html"),
@@ -358,7 +364,7 @@ OPTIONS = {
     ),
     "folded stacks": (
         ("folded", "--lines", PPROF),
-        f"did you mean profile --to folded? Write symd profile -m FILE --to folded {PPROF} - (see",
+        f"did you mean profile --to folded? Write symd profile -m FOLDER --to folded {PPROF} - (see",
     ),
     "folded stacks by another word": (
         ("collapse", "-m", ZEBIN, STALLS),
@@ -544,7 +550,7 @@ def test_a_log_in_the_place_of_a_query_is_annotated(run: Run, tmp_path: Path, ve
     said = run(verb, SHADE, log)
     assert (said.code, f"(it is a file; if it is a log, symd annotate -m {SHADE} {log} adds" in said.err) == (2, True)
     assert "blend at /src/shade.cl:13" in run("annotate", "-m", SHADE, log).out
-    assert f"(it is a profile: symd hot -m {SHADE} {PPROF} prints" in run(verb, SHADE, PPROF).err
+    assert f"({PPROF} is a profile: symd hot -m {SHADE} {PPROF} prints" in run(verb, SHADE, PPROF).err
 
 
 def test_a_log_on_standard_input_is_annotated(symd: Run, tmp_path: Path) -> None:
