@@ -2,7 +2,7 @@
 
 The folder may be shared by threads, processes and daemons. What keeps them from harm are locks on files (``flock``):
 
-* a file being fetched is locked by its fetcher, so that two who ask fetch once;
+* a file being fetched is locked by its fetcher, so that nobody takes it for a leftover;
 * whoever uses a file holds a shared lock on it, and what goes is locked for that alone: what is open stays.
 
 When a file was used is its time of change. Nothing is synced: what a power cut spoils has not the bytes that it should,
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import logging
 import mmap
 import os
@@ -28,7 +27,7 @@ from typing import Final, NamedTuple
 
 from symd.config import MIB, Limits
 from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError, described, from_description
-from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, remove, size_of, sweep, turn
+from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, remove, sweep
 from symd.store.folder import check_private, keep_from_others
 from symd.store.shared.cache_eviction import CacheEviction, check_no_others
 from symd.store.shared.object_storage import ObjectStorage, checked_name, keeps_promise, promised_digest, sizes
@@ -38,7 +37,6 @@ log = logging.getLogger("symd.store")
 
 _LOOKS: Final = 8
 """How often a file is looked for that others remove as soon as it is here."""
-_FULL: Final = frozenset({errno.errorcode[errno.ENOSPC], errno.errorcode[errno.EDQUOT]})
 _SEEN: Final = 100_000
 """Files of which this process remembers that it has compared their bytes, or when the storage had them."""
 
@@ -85,7 +83,6 @@ class CachedFiles:
 
     def __init__(self, folder: Path, storage: ObjectStorage, limits: Limits) -> None:
         self._storage = storage
-        self._seconds = limits.storage_seconds
         self._sizes = {"index_size": limits.index_size, "module_size": limits.module_size}
         self._files = folder / "files"
         self._incoming = folder / "incoming"
@@ -148,7 +145,7 @@ class CachedFiles:
                     with os.fdopen(open_file(path), "rb") as source:
                         shutil.copyfileobj(source, file, MIB)
                     self._eviction.make_room(file.size)
-                    self._publish(file, name)
+                    file.publish(self._path(name))
                 finally:
                     file.discard()
         except StoreUnavailable as error:
@@ -253,7 +250,7 @@ class CachedFiles:
         if under_way is not None:
             return _Fetched(_outcome(under_way))
         try:
-            fetched = self._fetched_alone(name)
+            fetched = self._fetch(name)
         except BaseException as error:
             mine.set_exception(error)
             raise
@@ -264,24 +261,11 @@ class CachedFiles:
             with self._lock:
                 del self._fetches[name]
 
-    def _fetched_alone(self, name: str) -> _Fetched:
-        """Fetch a file, unless another process has done so meanwhile."""
-        path = self._path(name)
-        turn_name = f"turn-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    def _fetch(self, name: str) -> _Fetched:
         with disk(self._incoming):
             self._make_folders()
-        with disk(self._incoming), turn(self._incoming, turn_name, self._seconds):
-            if size_of(path) is not None:
-                return _Fetched(found=True)
-            try:
-                return self._fetch(name)
-            except StoreUnavailable as error:
-                if error.metadata.get("errno") not in _FULL or not self._eviction.evict_half():
-                    raise
-            return self._fetch(name)
-
-    def _fetch(self, name: str) -> _Fetched:
-        file = IncomingFile(self._incoming, durable=False)
+            self._eviction.make_room(0)  # where others have filled the disk
+            file = IncomingFile(self._incoming, durable=False)
         try:
             if not self._downloaded(name, file.path):
                 return _Fetched(found=False)
@@ -290,7 +274,7 @@ class CachedFiles:
             self._eviction.make_room(file.size)
             handle = file.shared()
             try:
-                self._publish(file, name)
+                file.publish(self._path(name))
             except BaseException:
                 os.close(handle)
                 raise
@@ -299,15 +283,6 @@ class CachedFiles:
         status = os.fstat(handle)
         self._note_compared(name, _Identity(status.st_ino, status.st_size))
         return _Fetched(found=True, handle=handle)
-
-    def _publish(self, file: IncomingFile, name: str) -> None:
-        """Give a file its name, also where a folder has it: what is in a cache is in the object storage too. Raises
-        OSError."""
-        path = self._path(name)
-        if path.is_dir() and not path.is_symlink():
-            log.warning("%s is a folder: a file takes its place", path)
-            remove(path)
-        file.publish(path)
 
     def _downloaded_again(self, name: str, path: Path) -> bool:
         """Whether another attempt brings the right bytes: what spoils some may sit on the way."""
