@@ -15,12 +15,11 @@ import fcntl
 import logging
 import mmap
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
@@ -31,7 +30,6 @@ from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_fil
 from symd.store.folder import check_private, keep_from_others
 from symd.store.shared.cache_eviction import CacheEviction, check_no_others
 from symd.store.shared.object_storage import ObjectStorage, checked_name, keeps_promise, promised_digest, sizes
-from symd.system.messages import os_error_text
 
 log = logging.getLogger("symd.store")
 
@@ -60,13 +58,6 @@ class _Fetched(NamedTuple):
 
     found: bool
     handle: int | None = None
-
-
-class _Used(NamedTuple):
-    """A file that somebody uses by its path; ``handle`` holds its lock."""
-
-    path: Path
-    handle: int
 
 
 class CachedFiles:
@@ -108,16 +99,15 @@ class CachedFiles:
 
     @contextmanager
     def file(self, name: str) -> Iterator[Path | None]:
-        """The path of a file, fetched when it is not here; None where nothing has the name. The path is a name of
-        its own for the same file, which stays until the context ends though another process drops the file."""
-        used = self._linked(name)
-        if used is None:
-            yield None
-            return
+        """The path of a file, fetched when it is not here; None where nothing has the name. The path is this process's
+        own, by a descriptor that holds the file's lock: it leads there until the context ends, though another process
+        drops the file."""
+        handle = self._opened(name)
         try:
-            yield used.path
+            yield None if handle is None else Path(f"/proc/self/fd/{handle}")
         finally:
-            _let_go(used)
+            if handle is not None:
+                os.close(handle)
 
     def mapped(self, name: str) -> memoryview | None:
         """The bytes of a file, mapped read-only, fetched when they are not here; None where nothing has the name.
@@ -204,23 +194,6 @@ class CachedFiles:
             metadata={"file": str(path), "limit": "cache_size"},
         )
 
-    def _linked(self, name: str) -> _Used | None:
-        """A file with its lock, under a name of its own beside those that are being written: ``sweep`` leaves it while
-        the lock is held."""
-        while (handle := self._opened(name)) is not None:
-            path = self._incoming / f"incoming-used-{secrets.token_hex(8)}"
-            try:
-                with disk(path):
-                    self._make_folders()
-                with disk(path), suppress(FileNotFoundError):  # it was dropped at this moment
-                    os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)  # which makes it follow the link there
-                    return _Used(path, handle)
-            except BaseException:
-                os.close(handle)
-                raise
-            os.close(handle)
-        return None
-
     def _is_right(self, name: str, path: Path, handle: int) -> bool:
         """Whether the bytes are those that the name promises, as far as this process has not seen it already; its use
         is noted."""
@@ -303,16 +276,6 @@ class CachedFiles:
                 raise
             log.warning("an index of the object storage is left alone: %s", error)
             return False
-
-
-def _let_go(used: _Used) -> None:
-    """Remove the name that it was used by. Where the disk refuses, ``sweep`` removes it at the next start."""
-    try:
-        used.path.unlink(missing_ok=True)
-    except OSError as error:
-        log.warning("%s stays there: %s", used.path, os_error_text(error))
-    finally:
-        os.close(used.handle)
 
 
 def _note_use(handle: int) -> None:

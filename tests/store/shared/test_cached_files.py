@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import random
@@ -25,7 +24,6 @@ from symd.index.format import VERSION
 from symd.store.shared.cached_files import CachedFiles
 from symd.store.shared.object_storage import FolderStorage
 from tests.builders.index_file import encode
-from tests.open_files import open_files
 from tests.small_disk import small_disk
 
 LIMITS = Limits(cache_size=10_000, free_disk=0, storage_seconds=5.0)
@@ -473,7 +471,7 @@ def test_a_cache_that_somebody_emptied_is_filled_anew(
     (tmp_path / "added").write_bytes(b"added")
     expect(cache, first, b"first")
     for use in uses:
-        shutil.rmtree(folder / gone)
+        shutil.rmtree(folder / gone, ignore_errors=True)
         use()
 
 
@@ -509,22 +507,3 @@ def test_what_is_larger_than_any_module_or_index_is_not_fetched(
     assert read(cache, stored(storage, index, bytes(501))) is None
     assert "an index of the object storage is left alone" in caplog.text
     assert kept(folder).keys() == {name}
-
-
-def test_a_disk_that_removes_nothing_any_more_costs_no_descriptor(
-    cache: CachedFiles, storage: Counted, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was used was read; the name that it was used by goes at the next start."""
-    name = module(storage, b"bytes")
-
-    def refuse(_path: Path, **_: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    before = open_files()
-    with monkeypatch.context() as patched, cache.file(name) as path:
-        assert path is not None
-        patched.setattr(Path, "unlink", refuse)
-    assert open_files() <= before
-    assert len(list((folder / "incoming").glob("incoming-used-*"))) == 1
-    CachedFiles(folder, storage, LIMITS)
-    assert not list((folder / "incoming").glob("incoming-used-*"))
