@@ -131,11 +131,13 @@ class _Sent(NamedTuple):
 class Receiver:
     """Listens in a run's folder from when it is made to ``finish``."""
 
-    def __init__(self, folder: RunFolder, sink: Sink, limits: Limits) -> None:
-        """Raises OSError where the folder has no room for the socket."""
+    def __init__(self, folder: RunFolder, sink: Sink, limits: Limits, before: Iterable[CaptureEvent] = ()) -> None:
+        """``before`` are the events of a run that was killed, where this one goes on in its folder. Raises OSError
+        where the folder has no room for the socket."""
         self.counts = CaptureCounts()
         self._folder, self._sink, self._limits = folder, sink, limits
         self._events = RecordEvents()
+        self._events.resume(before)
         self._selector = selectors.DefaultSelector()
         self._ends: dict[int, int] = {}
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)

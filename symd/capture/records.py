@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
@@ -200,8 +200,8 @@ _ADDRESS_BITS = 48
 
 @dataclass(slots=True)
 class _Image:
-    """One program that a process runs, with what it has loaded now. ``number`` is of the program: another after
-    execve."""
+    """One program that a process runs, with what it has loaded now. ``number`` is of the program: another after execve,
+    0 until a record says it."""
 
     number: int
     process: CapturedProcess
@@ -219,6 +219,8 @@ class RecordEvents:
     def events(self, record: Record, process: int) -> Iterator[CaptureEvent]:
         """What a record tells of ``process``, whose number this is as symd sees it."""
         before = self._images.get(process)
+        if before is not None and not before.number:
+            before.number = record.image
         if before is not None and record.image not in (before.number, 0):  # 0: the process could not find it
             yield ProcessEnded(before.process, record.time)
             before = None
@@ -237,6 +239,17 @@ class RecordEvents:
             yield FailedBuild(
                 image.process, record.api, record.way, record.time, record.code, record.build_log, record.device
             )
+
+    def resume(self, events: Iterable[CaptureEvent]) -> None:
+        """Go on after events that another made of the same programs' records, and that tell no end of theirs."""
+        for event in events:
+            if isinstance(event, ModuleLoaded):
+                image = self._images.setdefault(event.process.process, _Image(0, event.process))
+                image.loaded.add((event.api, event.handle))
+            elif isinstance(event, ModuleUnloaded) and event.process.process in self._images:
+                self._images[event.process.process].loaded.discard((event.api, event.handle))
+            elif isinstance(event, ProcessEnded):
+                self._images.pop(event.process.process, None)
 
     def processes(self) -> list[int]:
         """Numbers (PIDs) of the processes that have not ended."""

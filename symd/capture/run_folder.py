@@ -6,34 +6,39 @@ over, so that everybody may write here then who knows the name of the inner fold
 neither in the environment of the run's processes nor in the kernel's list of sockets, and the outer folder cannot be
 listed. Who is neither root nor this user shows the key too, which is in the environment alone.
 
-The outer folder is locked (flock(2)) while the run lasts, and the kernel unlocks it however that ends. The folder of a
-run that was killed is removed by the next one.
+The outer folder is locked (flock(2)) while the run lasts, and the kernel unlocks it however that ends. What a run
+leaves that was killed is found by the next one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
+import math
 import os
 import secrets
 import shutil
 import socket
 import stat
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from symd.capture.process import is_running, start_time
 from symd.errors import StoreUnavailable
 from symd.system.messages import os_error_text
-from symd.system.private_files import bind_socket, folder_hint, make_folder, new_folder, temp_dir
+from symd.system.private_files import bind_socket, folder_hint, make_folder, new_folder, temp_dir, write_bytes
 
 _PREFIX: Final = "symd-run-"
+_NOTE: Final = "run.json"
 _INNER_BYTES: Final = 95
 """The longest path of the inner folder that ``native/handover.h`` takes."""
 _RECORD: Final = ".record"
 _BEGINNING_SECONDS: Final = 60.0
-"""How old a folder is before one without a lock is believed to be nobody's: its maker may be about to lock it."""
+"""How old a folder without a note is before it is believed to be nobody's: its maker may be about to lock it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +80,37 @@ class RunFolder:
         paths = (Path(spool, name) for name in names)
         return sorted(filter(_may_be_record, paths), key=lambda path: (written_at(path), path.name))
 
+    def note(self, out: Path, process: int) -> None:
+        """Take down for the next run, should this one be killed, where the captures of ``process`` go. Raises
+        OSError."""
+        fields = {
+            "inner": self.inner.name,
+            "key": self.key,
+            "out": str(out),
+            "process": process,
+            "start_time": start_time(process),
+        }
+        write_bytes(self.outer / _NOTE, json.dumps(fields).encode())
+
     def remove(self) -> None:
         """Remove all of it; the lock is let go."""
         shutil.rmtree(self.outer, ignore_errors=True)
-        self._leave()
+        self.leave()
 
     def end(self) -> None:
-        """Remove it, unless programs that outlive the run still have it in their environment: then it is left until a
-        later run finds that they have ended."""
-        if in_use(self.inner):
-            self._leave()
-        else:
+        """Remove it, unless programs that outlive the run still have it in their environment: then it is left for a
+        later run, once the oldest of them has ended."""
+        users = _users(self.inner)
+        if not users:
             self.remove()
+            return
+        found = _read_note(self.outer, self.lock)
+        if found is not None:
+            with contextlib.suppress(OSError):
+                self.note(found[1], min(users, key=lambda process: start_time(process) or math.inf))
+        self.leave()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Let the lock go."""
         with contextlib.suppress(OSError):
             os.close(self.lock)
@@ -133,30 +155,54 @@ def listen(folder: RunFolder, listener: socket.socket) -> None:
     listener.listen(socket.SOMAXCONN)
 
 
-def remove_abandoned() -> None:
-    """Remove the folders of this user's runs that were killed, or had programs that outlived them, unless a process may
-    still load libraries from there."""
+def abandoned() -> Iterator[tuple[RunFolder, Path]]:
+    """Folders of this user's runs that were killed, locked again, with where their captures go; whoever takes one
+    removes it. Those whose program still runs, or whose libraries a process may still load, are left, and those without
+    a note are removed: their program had not begun."""
     parent = Path(_parent())
     for outer in (parent / name for name in _names(parent) if name.startswith(_PREFIX)):
         try:
             status = outer.lstat()
-            if status.st_uid != os.geteuid() or time.time() - status.st_mtime < _BEGINNING_SECONDS:
+            young = time.time() - status.st_mtime < _BEGINNING_SECONDS
+            if status.st_uid != os.geteuid() or (young and not (outer / _NOTE).exists()):
                 continue
             lock = _lock(outer)
         except OSError:
             continue  # it lasts, or it is gone
-        RunFolder(outer, outer, lock).end()
+        found = _read_note(outer, lock)
+        if found is None:
+            RunFolder(outer, outer, lock).remove()
+        elif is_running(found[2], found[3]) or in_use(found[0].inner):
+            os.close(lock)
+        else:
+            yield found[0], found[1]
 
 
-def in_use(folder: Path) -> bool:
-    """Whether a living process of this user still has something in the folder in its environment (/proc/PID/environ,
-    proc(5)): the dynamic loader looks there for its libraries at each exec."""
-    wanted = os.fsencode(folder)
+def in_use(inner: Path) -> bool:
+    """Whether a living process of this user still has the folder in its environment (/proc/PID/environ, proc(5)): the
+    dynamic loader looks there for its libraries at each exec."""
+    return bool(_users(inner))
+
+
+def _users(inner: Path) -> list[int]:
+    wanted = os.fsencode(inner)
+    users = []
     for name in filter(str.isdecimal, _names(Path("/proc"))):
         with contextlib.suppress(OSError):  # it is another user's, or gone
             if wanted in Path(f"/proc/{name}/environ").read_bytes():
-                return True
-    return False
+                users.append(int(name))
+    return users
+
+
+def _read_note(outer: Path, lock: int) -> tuple[RunFolder, Path, int, int] | None:
+    """What the note of a run says: its folder, where its captures go, its program and since when; None where there is
+    none."""
+    try:
+        note = json.loads((outer / _NOTE).read_text())
+        folder = RunFolder(outer, outer / str(note["inner"]), lock, str(note["key"]))
+        return folder, Path(note["out"]), int(note["process"]), int(note["start_time"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _parent() -> str:

@@ -17,7 +17,8 @@ from symd.capture.folder import DumpFolder
 from symd.capture.folder_sink import SOURCES, FolderSink, own_folder
 from symd.capture.forward import ForwardingSink, Sent
 from symd.capture.receiver import CaptureCounts, Receiver
-from symd.capture.run_folder import RunFolder, make_run_folder, remove_abandoned
+from symd.capture.recovery import recover
+from symd.capture.run_folder import RunFolder, make_run_folder
 from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, program_file
 from symd.cli.captures_destination import Destination, destination, send_waiting, unanswered
 from symd.cli.options import complete_files, example, limit_option, named_server, server_option_that
@@ -133,7 +134,7 @@ def command(
     finally:
         run.end()
         gone = chosen.tidy(sent)
-        remove_abandoned()
+        recover(limits)
     if sent is not None and not sent.left:
         send_waiting(chosen.address)
     is_elsewhere = bool(chosen.why_there) and not gone
@@ -223,6 +224,8 @@ def _run_captured(
                 dumps.start()
             with _goes_on(f"the daemon at {chosen.address} gets nothing; modules stay in {chosen.folder}"):
                 forwarding.forwarder = chosen.forwarder()
+            with _goes_on("modules that are built after a kill of symd would be lost"):
+                run.note(chosen.folder, running.process)
             ending = running.wait()
         finally:
             counts = receiver.finish()
