@@ -24,6 +24,7 @@ from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest, ResolveBrea
 def resolve_breakpoint(
     service: ServiceContext, request: ResolveBreakpointRequest, call: Call
 ) -> ResolveBreakpointResponse:
+    """Answer where a breakpoint can go in one module, page by page, or why it cannot."""
     digest, asked, context = from_resolve_request(request)
     with while_waited_for(call, service.config.limits):
         answer = service.engine.locate(
