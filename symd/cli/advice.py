@@ -108,6 +108,11 @@ def _mended(words: Sequence[str], group: click.Command) -> Sequence[str]:
     return ()
 
 
+def is_refused(words: Sequence[str], context: click.Context) -> bool:
+    """Whether the call is wrong."""
+    return _refusal(words, context.find_root().command) is not None
+
+
 def _refusal(words: Sequence[str], group: click.Command) -> Exception | None:
     """The error that the call would be refused with; it is parsed, and nothing is done."""
     context, rest = click.Context(group, info_name="symd", obj=tuple(words)), list(words)
@@ -178,7 +183,7 @@ def corrected_call(wrong: str, meant: Sequence[str]) -> str:
 
 
 _FILE_AND_PLACE = re.compile(r"(.+?)[:,@](.+)", re.DOTALL)
-_DID_YOU_MEAN = re.compile(r"did you mean (.+)\?", re.DOTALL)
+_MAY_BE_MEANT = re.compile(r"did you mean (.+)\?|it has (.+)", re.DOTALL)
 
 
 def with_call(error: SymdError, words: Sequence[str]) -> str:
@@ -187,16 +192,20 @@ def with_call(error: SymdError, words: Sequence[str]) -> str:
     if joined and error.where in words and os.path.isfile(joined[1]) and is_place(joined[2]):  # noqa: PTH113 - pathlib is slow to load
         parted = [part for word in words for part in (joined.groups() if word == error.where else (word,))]
         return f"write {call_text(parted)}"
-    hint = _DID_YOU_MEAN.fullmatch(error.hint)
-    if hint is None:
+    hint = _MAY_BE_MEANT.fullmatch(error.hint)
+    if hint is None or (hint[2] and error.where != "--value"):
         return error.hint
     try:
-        meant = [shlex.split(each)[0] if each.startswith("'") else each for each in hint[1].split(" or ")]
+        meant = [
+            shlex.split(each)[0] if each.startswith("'") else each for each in re.split(r" or |, ", hint[1] or hint[2])
+        ]
     except ValueError:  # a name has an apostrophe or "or" in it
         return error.hint
     quoted = re.search(r"'(.+?)'$", error.message)
     called = corrected(words, quoted[1] if quoted else error.where, meant)
-    return f"{error.hint} Write {called}" if called else error.hint
+    if not called:
+        return error.hint
+    return f"{error.hint} Write {called}" if hint[1] else f"{error.hint}: write {called}"
 
 
 def _near(option: str, others: Sequence[str]) -> list[str]:
@@ -333,6 +342,14 @@ def _file_of(context: click.Context) -> str:
     return next((word for word in typed_words(context)[1:] if os.path.isfile(word)), "FILE")  # noqa: PTH113 - pathlib is slow to load
 
 
+def _file_and_place(context: click.Context) -> list[str]:
+    """The file and the place among the words of a call, where these are in another order, or beside a name; [] where
+    one of the two is missing."""
+    words = typed_words(context)[1:]
+    files, places = files_among(words), [each for each in words if is_place(each)]
+    return [files[0], places[0]] if files and places and list(words) != [files[0], *words[1:-1], places[0]] else []
+
+
 def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
     """The whole call with an argument that is one too many where it belongs: a module, a profile, a page, a place or a
     function behind FILE, a daemon's address."""
@@ -353,6 +370,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
     if verb == "serve" and text in BELOW["daemon"]:
         return Advice("write", ["daemon", text])
     options, place = {option for each in context.command.params for option in each.opts}, context.params.get("place")
+    asked = _file_and_place(context)
     shows, is_line = "--profile" in options, _SOURCE_LINE.fullmatch(text) is not None
     belongs: tuple[tuple[bool, str, Sequence[str]], ...] = (
         (verb in ("hot", "profile"), "modules go after -m:", _with_option("-m", first, context)),
@@ -366,6 +384,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
         (verb == "listing" and text.isdecimal() and bool(place), "the code around a place goes after --around:", ["listing", first, "--around", str(place), "--before", text, "--after", text]),
         (verb == "listing" and is_line, "for the ADDRESS that --around takes, write", _with_place(verb, first, [text])),
         (verb in _ONE_FILE, "write", _with_place(verb, first, [text])),
+        (verb == "variables" and bool(asked), "all variables of a place are shown:", [verb, *asked]),
         (verb == "variables" and is_place(text), "a place is one word:", [verb, first, f"{second}+{text}"]),
         (verb == "variables", "all variables of a place are shown:", [verb, first, second]),
         (verb == "annotate" and not os.path.exists(text), "for samples on instructions, write", ["listing", "--profile", "PROFILE", "--function", text, _file_of(context)]),  # noqa: PTH110 - pathlib is slow to load

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from symd.errors import SymdError
-from symd.formats.containers import identify
+from symd.formats.containers import identify, spirv
 
 if TYPE_CHECKING:
     from symd.profiles.samples import SampledProfile
@@ -85,6 +85,14 @@ def file_kind(path: str) -> str:
     if head.startswith(_TABLE):
         return "table"
     return "text" if head and b"\0" not in head else ""
+
+
+def is_spirv(path: str) -> bool:
+    """Whether a file is SPIR-V."""
+    with suppress(SymdError):
+        found = identify(file_head(path))
+        return found is not None and found.NAME == spirv.NAME
+    return False
 
 
 def standard_input_file() -> str:

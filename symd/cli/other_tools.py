@@ -64,7 +64,7 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "-focus --focus --ignore --show", None, "--json prints an object per place to choose from, and symd listing --profile PROFILE --function NAME FILE shows one kernel"),
     _OptionOfOthers("hot", "--sum --total", "", "values are summed by place, and the first line has their total"),
     _OptionOfOthers("profile", "-f -t -T --type --output-format --export-format --as --export", "--to"),
-    _OptionOfOthers("info", "-k --kernels --functions --sections --section-headers --headers --file-header --program-headers --segments -S -t -x -e --all-headers --list --list-kernels -res-usage --dump-resource-usage --resource-usage --notes -n", "", "everything in it is always shown"),
+    _OptionOfOthers("info", "-k --kernels --functions --sections --section-headers --headers --file-header --program-headers --segments -S -t -x -e --all-headers --list --list-kernels -res-usage --res-usage --dump-resource-usage --resource-usage --notes -n", "", "everything in it is always shown"),
     _OptionOfOthers("info names lines listing symbolize hot", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
     _OptionOfOthers("names", "-n -g -D --defined-only --extern-only --numeric-sort -a -p --print-size -S", "", "names are shown with their places and sizes"),
     _OptionOfOthers("lines", "--debug-line --decodedline -l -a --all", "", "the decoded line table is always shown"),

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from symd.cli.call_files import call_about_profile, calls_for, file_kind, files_among, profile_among
+from symd.cli.call_files import call_about_profile, calls_for, file_kind, files_among, is_spirv, profile_among
 from symd.model.addresses import is_number
 from symd.system.messages import alike
 
@@ -106,7 +106,11 @@ _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
         "listing": "-d --disassemble -S --source",
     },
     "readelf": {"names": "-s --syms --symbols --dyn-syms", "lines": "--debug-dump -w -wl -wL -wi"},
-    "cuobjdump": {"listing": "-sass --dump-sass", "extract": "-xelf --extract-elf -xptx"},
+    "cuobjdump": {
+        "listing": "-sass --dump-sass",
+        "info": "-res-usage --res-usage --dump-resource-usage",
+        "extract": "-xelf --extract-elf -xptx",
+    },
     "dwarfdump": {
         "verify": "--verify",
         "names": "--name --find -n --debug-info --debug-abbrev --debug-names",
@@ -282,7 +286,8 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     meant = meant or [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
     if not meant:
         return said, []
-    meant = [_for_files(meant[0], rest), *meant[1:]]
+    if files_among(rest):
+        meant = list(dict.fromkeys((_for_files(meant[0], rest), *(meant[1:] if meant[0] != "check" else ()))))
     calls = [[*verb.split(), *(rest or _ALONE.get(verb, ()))] for verb in meant]
     if meant[0].startswith("profile") and any(word.endswith(PAGE) for word in rest):
         return said, calls  # a page is no profile, and the call is mended
@@ -295,6 +300,18 @@ _ALONE: Final[Mapping[str, Sequence[str]]] = {"symbolize": ("FILE",), "collect":
 """What a verb does not do without, although it can be called so."""
 _WITH_VERBS: Final = frozenset(("perf", "ocloc", "pprof", "gdb", "cuda-gdb", "rocgdb", "nsys", "ncu", "symd", "llvm"))
 """Tools that have verbs of their own."""
+
+
+_AT_ONCE: Final = frozenset(verb for _, verbs in (*SECTIONS[:2], SECTIONS[3]) for verb in verbs if verb != "view")
+"""Verbs that answer and end."""
+
+
+def call_at_once(words: Sequence[str]) -> list[str]:
+    """The only call that may be meant by words of which the first is no verb, where it is about a file that is there;
+    [] elsewhere."""
+    _, calls = no_verb(words)
+    (call,) = calls if len(calls) == 1 else ([""],)
+    return call if call[0] in _AT_ONCE and files_among(call[1:]) and _meant(words[0]) else []
 
 
 def _is_known(word: str) -> bool:
@@ -319,9 +336,14 @@ def _meant(word: str) -> list[str]:
 
 def _for_files(meant: str, words: Sequence[str]) -> str:
     """The verb that is meant by ``meant`` in a call whose files are of another kind than it takes."""
-    for kind in map(file_kind, files_among(words)):
-        if kind == "core" and meant == "symbolize":
-            return "core"
+    for file in files_among(words):
+        kind = file_kind(file)
+        if meant == "symbolize" and kind in ("core", "text"):
+            return "core" if kind == "core" else "annotate"
+        if meant == "check" and kind == "module" and not is_spirv(file):
+            return "verify"
+        if meant.startswith("hot") and kind == "module" and not profile_among(words)[1]:
+            return "view"
         if kind == "profile" and meant.split(maxsplit=1)[0] not in ("hot", "profile", "view", "annotate", "listing"):
             return "hot"
         if kind in ("module", "core") and meant.startswith("daemon"):
