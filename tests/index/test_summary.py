@@ -198,9 +198,7 @@ def test_facts_of_a_module_that_has_too_many_are_left_out(monkeypatch):
     monkeypatch.setattr(index_summary, "MOST_DESCRIBED", 100_000)
     facts = {"registers": 21}
     kernels = [KERNEL._replace(facts=facts | {"arguments": [{"name": f"{n}" * 2_000}]}) for n in range(40)]
-    large = OBJECT._replace(
-        kernels=(KERNEL, *kernels), facts={"os": "x" * 2_000}, notes=("y" * 2_000,)
-    )
+    large = OBJECT._replace(kernels=(KERNEL, *kernels), facts={"os": "x" * 2_000}, notes=("y" * 2_000,))
     few = OBJECT._replace(kernels=(*kernels[:3],), facts={"os": "x" * 2_000})
     said = {"left_out": "the module has too many facts"}
     read, other = unpack(pack(MODULE._replace(objects=(large, few)))).objects
