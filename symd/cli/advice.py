@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from symd.cli.call_files import (
+    call_about_profile,
     call_text,
     file_kind,
     files_among,
@@ -20,6 +21,7 @@ from symd.cli.call_files import (
     profile_among,
     standard_input_file,
     typed_words,
+    word_for_modules,
 )
 from symd.cli.options import first_example
 from symd.cli.other_tools import NOTHING, Advice, instead_of_option, instead_of_value
@@ -63,9 +65,9 @@ def usage_text(error: click.ClickException) -> str:
     verb = context.command_path
     said = error.format_message().rstrip(".")
     advice = _advice(error, said, context)
-    _, profile, module = profile_among(typed_words(context))
+    _, profile, modules = profile_among(typed_words(context))
     if advice == NOTHING and profile and context.info_name == "symbolize":
-        called = call_text(["profile", "-m", module, profile, "OUT"])
+        called = call_text(call_about_profile("profile", modules, profile, "OUT"))
         return (
             f"{said.split('. ')[0]}; {profile} is a profile: {called} writes it with source lines (see {verb} --help)"
         )
@@ -90,7 +92,7 @@ def whole_call(words: Sequence[str], context: click.Context) -> str:
     """The call as it is printed, with what else would be refused in it mended; "" where that is not known."""
     mended = _mended(words, context.find_root().command)
     if mended and mended[0] in ("hot", "top", "profile") and needs_module(mended):
-        mended = [mended[0], "-m", "FILE", *mended[1:]]
+        mended = [mended[0], "-m", word_for_modules(profile_among(mended)[1]), *mended[1:]]
     return call_text(mended) if mended else ""
 
 
@@ -104,6 +106,11 @@ def _mended(words: Sequence[str], group: click.Command) -> Sequence[str]:
         if not words:
             break
     return ()
+
+
+def is_refused(words: Sequence[str], context: click.Context) -> bool:
+    """Whether the call is wrong."""
+    return _refusal(words, context.find_root().command) is not None
 
 
 def _refusal(words: Sequence[str], group: click.Command) -> Exception | None:
@@ -176,7 +183,7 @@ def corrected_call(wrong: str, meant: Sequence[str]) -> str:
 
 
 _FILE_AND_PLACE = re.compile(r"(.+?)[:,@](.+)", re.DOTALL)
-_DID_YOU_MEAN = re.compile(r"did you mean (.+)\?", re.DOTALL)
+_MAY_BE_MEANT = re.compile(r"did you mean (.+)\?|it has (.+)", re.DOTALL)
 
 
 def with_call(error: SymdError, words: Sequence[str]) -> str:
@@ -185,16 +192,20 @@ def with_call(error: SymdError, words: Sequence[str]) -> str:
     if joined and error.where in words and os.path.isfile(joined[1]) and is_place(joined[2]):  # noqa: PTH113 - pathlib is slow to load
         parted = [part for word in words for part in (joined.groups() if word == error.where else (word,))]
         return f"write {call_text(parted)}"
-    hint = _DID_YOU_MEAN.fullmatch(error.hint)
-    if hint is None:
+    hint = _MAY_BE_MEANT.fullmatch(error.hint)
+    if hint is None or (hint[2] and error.where != "--value"):
         return error.hint
     try:
-        meant = [shlex.split(each)[0] if each.startswith("'") else each for each in hint[1].split(" or ")]
+        meant = [
+            shlex.split(each)[0] if each.startswith("'") else each for each in re.split(r" or |, ", hint[1] or hint[2])
+        ]
     except ValueError:  # a name has an apostrophe or "or" in it
         return error.hint
     quoted = re.search(r"'(.+?)'$", error.message)
     called = corrected(words, quoted[1] if quoted else error.where, meant)
-    return f"{error.hint} Write {called}" if called else error.hint
+    if not called:
+        return error.hint
+    return f"{error.hint} Write {called}" if hint[1] else f"{error.hint}: write {called}"
 
 
 def _near(option: str, others: Sequence[str]) -> list[str]:
@@ -261,9 +272,10 @@ def _of_samples(typed: Sequence[str]) -> list[str]:
     """The call that shows samples on a module's code, where a profile is among the files of one that annotates a log;
     [] elsewhere."""
     words = [part for word in typed[1:] for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    files, profile, module = profile_among(words)
+    files, profile, modules = profile_among(words)
     if not profile:
         return []
+    module = next(iter(modules), "FILE")
     name = next((each for each in words if not each.startswith("-") and each not in files), "")
     return ["listing", *([module, name] if name else []), "--profile", profile, *([] if name else [module])]
 
@@ -330,6 +342,14 @@ def _file_of(context: click.Context) -> str:
     return next((word for word in typed_words(context)[1:] if os.path.isfile(word)), "FILE")  # noqa: PTH113 - pathlib is slow to load
 
 
+def _file_and_place(context: click.Context) -> list[str]:
+    """The file and the place among the words of a call, where these are in another order, or beside a name; [] where
+    one of the two is missing."""
+    words = typed_words(context)[1:]
+    files, places = files_among(words), [each for each in words if is_place(each)]
+    return [files[0], places[0]] if files and places and list(words) != [files[0], *words[1:-1], places[0]] else []
+
+
 def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
     """The whole call with an argument that is one too many where it belongs: a module, a profile, a page, a place or a
     function behind FILE, a daemon's address."""
@@ -350,6 +370,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
     if verb == "serve" and text in BELOW["daemon"]:
         return Advice("write", ["daemon", text])
     options, place = {option for each in context.command.params for option in each.opts}, context.params.get("place")
+    asked = _file_and_place(context)
     shows, is_line = "--profile" in options, _SOURCE_LINE.fullmatch(text) is not None
     belongs: tuple[tuple[bool, str, Sequence[str]], ...] = (
         (verb in ("hot", "profile"), "modules go after -m:", _with_option("-m", first, context)),
@@ -363,6 +384,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
         (verb == "listing" and text.isdecimal() and bool(place), "the code around a place goes after --around:", ["listing", first, "--around", str(place), "--before", text, "--after", text]),
         (verb == "listing" and is_line, "for the ADDRESS that --around takes, write", _with_place(verb, first, [text])),
         (verb in _ONE_FILE, "write", _with_place(verb, first, [text])),
+        (verb == "variables" and bool(asked), "all variables of a place are shown:", [verb, *asked]),
         (verb == "variables" and is_place(text), "a place is one word:", [verb, first, f"{second}+{text}"]),
         (verb == "variables", "all variables of a place are shown:", [verb, first, second]),
         (verb == "annotate" and not os.path.exists(text), "for samples on instructions, write", ["listing", "--profile", "PROFILE", "--function", text, _file_of(context)]),  # noqa: PTH110 - pathlib is slow to load

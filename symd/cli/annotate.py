@@ -135,7 +135,7 @@ def _check_text(handle: int, log: str, modules: Sequence[str]) -> None:
     kind, module = profile_kind(log), next(iter(modules), "FILE")
     if kind is not None and (b"\0" in beginning or kind not in _BINARY):
         listing = call_text(["listing", "--profile", log, module])
-        hint = f"{listing} shows its samples beside the source, {hottest_lines(module, log)}"
+        hint = f"{listing} shows its samples beside the source, {hottest_lines([module], log)}"
         raise InvalidInput(f"this is a profile ({kind}), not a log", where=log, hint=hint)
     if b"\0" in beginning and (found := identify(beginning)) is not None:
         hint = f"symd annotate -m {quote(log)} LOG"
@@ -150,7 +150,7 @@ def _say_nothing_is_known(log: str, given: Sequence[GivenModule], source: _Modul
     file = quote(given[0].name if given else "FILE")
     if kind is not None:
         complain(
-            f"{name}: 0 lines annotated; it is a profile ({kind}): {hottest_lines(given[0].name if given else 'FILE', log)}"
+            f"{name}: 0 lines annotated; it is a profile ({kind}): {hottest_lines([each.name for each in given], log)}"
         )
         return
     said = f"{name}: 0 lines annotated: none names a place in a module that is known"

@@ -56,9 +56,9 @@ _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-2
     "--module",
     "modules",
     multiple=True,
-    metavar="[ID=]FILE",
+    metavar="[ID=]FILE|FOLDER",
     shell_complete=complete_files,
-    help="A module that the samples refer to; ID is what they call it.",
+    help="A module that the samples refer to, or a folder with all of them; ID is what they call it.",
 )
 @module_server_option
 @click.option(

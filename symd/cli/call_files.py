@@ -10,11 +10,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import click
 
 from symd.errors import SymdError
-from symd.formats.containers import identify
+from symd.formats.containers import identify, spirv
+
+if TYPE_CHECKING:
+    from symd.profiles.samples import SampledProfile
 
 _HEAD = 1 << 26
 """Bytes of a file from which it is known for a profile."""
@@ -83,6 +87,14 @@ def file_kind(path: str) -> str:
     return "text" if head and b"\0" not in head else ""
 
 
+def is_spirv(path: str) -> bool:
+    """Whether a file is SPIR-V."""
+    with suppress(SymdError):
+        found = identify(file_head(path))
+        return found is not None and found.NAME == spirv.NAME
+    return False
+
+
 def standard_input_file() -> str:
     """The path of the regular file that standard input is, from the working directory; "" where it is something
     else."""
@@ -94,11 +106,13 @@ def standard_input_file() -> str:
 
 def calls_for(file: str, queries: Sequence[str] = ()) -> list[list[str]]:
     """The calls that are for a file by what it is, ``queries`` being typed behind it; none where that is not known."""
+    _, profile, modules = profile_among([file, *queries])
+    if profile:
+        return [call_about_profile("hot", modules, profile)]
     kind = file_kind(file)
     if kind == "module":
         return [["info", file], ["symbolize", file, *(queries or ["ADDRESS"])]]
     call = {
-        "profile": ["hot", "-m", "FILE", file],
         "core": ["core", file],
         "table": ["batch", "-m", "FILE", file, "OUT.parquet"],
         "text": ["annotate", "-m", "FILE", file],
@@ -112,11 +126,29 @@ def files_among(words: Sequence[str]) -> list[str]:
     return [each for each in values if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
 
 
-def profile_among(words: Sequence[str]) -> tuple[list[str], str, str]:
-    """The files among some words, the profile among these ("" for none), and another one, which may be its module."""
+def profile_among(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
+    """The files among some words, the profile among these ("" for none), and the others, which may be its modules."""
     files = files_among(words)
     profile = next((each for each in files if profile_kind(each) is not None), "")
-    return files, profile, next((each for each in files if each != profile), "FILE")
+    return files, profile, [each for each in files if each != profile]
+
+
+def word_for_modules(profile: str) -> str:
+    """What stands for the modules of a profile in a call: FOLDER where it has several, else FILE."""
+    with suppress(SymdError):
+        return "FOLDER" if profile and len(_samples(profile).modules) > 1 else "FILE"
+    return "FILE"
+
+
+def call_about_profile(verb: str, modules: Sequence[str], profile: str, *more: str) -> list[str]:
+    """The words of a call of symd hot or symd profile; where no modules are given, a word stands for them."""
+    named = modules or [word_for_modules(profile)]
+    return [verb, *(part for each in named for part in ("-m", each)), profile, *more]
+
+
+def _samples(profile: str) -> SampledProfile:
+    read: SampledProfile = _profiles().samples(file_head(profile), _profiles().Options())
+    return read
 
 
 def needs_module(words: Sequence[str]) -> bool:
@@ -131,15 +163,15 @@ def needs_module(words: Sequence[str]) -> bool:
     if any(file_kind(each) == "module" for each in files if each != profile):
         return False
     with suppress(SymdError):
-        read = _profiles().samples(file_head(profile), _profiles().Options())
+        read = _samples(profile)
         leaves = {sample.stack[0] for sample in read.samples if sample.stack}
         return not any(frame.line for each in leaves for frame in read.addresses[each].frames[:1])
     return True
 
 
-def hottest_lines(module: str, profile: str) -> str:
+def hottest_lines(modules: Sequence[str], profile: str) -> str:
     """The call that prints a profile's hottest lines, and that it does."""
-    return f"{call_text(['hot', '-m', module, profile])} prints its hottest lines"
+    return f"{call_text(call_about_profile('hot', modules, profile))} prints its hottest lines"
 
 
 def profile_for_a_module(path: str) -> str:
@@ -148,23 +180,23 @@ def profile_for_a_module(path: str) -> str:
     if kind is None:
         return ""
     return (
-        f"it is a profile ({kind}): {hottest_lines('MODULE', path)},"
-        f" symd view MODULE --profile {shown} shows the code,"
-        f" symd profile -m MODULE {shown} OUT writes it with source lines"
+        f"it is a profile ({kind}): {hottest_lines((), path)}, symd view FILE --profile {shown} shows the code,"
+        f" {call_text(call_about_profile('profile', (), path, 'OUT'))} writes it with source lines"
     )
 
 
 def instead_of_a_query(file: str, words: Sequence[str]) -> str:
     """What to type where one of the words for places in FILE is a file: a profile, or else a log; "" elsewhere."""
-    meant = next(iter(files_among(words)), None)
+    files, profile, modules = profile_among([file, *words])
+    if profile:
+        out = "-" if profile_kind(profile) == "folded" else "OUT"
+        return (
+            f"{profile} is a profile: {hottest_lines(modules, profile)},"
+            f" {call_text(call_about_profile('profile', modules, profile, out))} writes it with source lines"
+        )
+    meant = next((each for each in files if each != file), None)
     if meant is None:
         return ""
-    if (kind := profile_kind(meant)) is not None:
-        out = "-" if kind == "folded" else "OUT"
-        return (
-            f"it is a profile: {hottest_lines(file, meant)},"
-            f" {call_text(['profile', '-m', file, meant, out])} writes it with source lines"
-        )
     return f"it is a file; if it is a log, {call_text(['annotate', '-m', file, meant])} adds source lines to it"
 
 

@@ -17,13 +17,24 @@ from typing import NoReturn, TextIO
 import click
 from click.shell_completion import shell_complete
 
-from symd.cli.advice import usage_text, whole_call, with_call
+from symd.cli.advice import is_refused, usage_text, whole_call, with_call
 from symd.cli.call_files import profile_for_a_module
 from symd.cli.options import documented, example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
 from symd.cli.start import INTERRUPTED, end, version_text
-from symd.cli.verbs import BELOW, OTHERS, START, VERBS, no_option, no_verb, understood, verb_sections, without_verb
+from symd.cli.verbs import (
+    BELOW,
+    OTHERS,
+    START,
+    VERBS,
+    call_at_once,
+    no_option,
+    no_verb,
+    understood,
+    verb_sections,
+    without_verb,
+)
 from symd.engine.files import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError, UnknownFormat
 from symd.system.messages import complain, os_error_text
@@ -128,6 +139,9 @@ class Verbs(click.Group):
         except click.UsageError as error:
             if args[0] == "version":
                 raise click.UsageError("no verb 'version'; write symd --version", ctx) from error
+            if (call := call_at_once(args)) and not is_refused(call, ctx):
+                ctx.find_root().obj = tuple(call)
+                return super().resolve_command(ctx, understood(call))
             said, calls = no_verb(args)
             if not calls and "?" not in said and ";" not in said:
                 file_said, file_calls = without_verb(args)

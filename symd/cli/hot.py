@@ -124,7 +124,7 @@ def command(
         for line in text_lines(source, found, rows):
             write_line(line)
     if server is None and is_matched and (nothing or (is_unresolved and not modules)):
-        say_nothing_resolved(modules, unknown)
+        say_nothing_resolved(modules, resolver, unknown)
     say_notes(notes)
     if files_of := _source_files(found):
         say_unused_rules(source, unused_rules(rules, files_of))
@@ -205,7 +205,7 @@ def text_lines(source: str, found: HotProfile, rows: Sequence[HotRow]) -> Iterat
         return
     yield ""
     width = max(len(found.columns.unit), *(len(_number(row.weight)) for row in rows))
-    yield f"{'share':>7}  {found.columns.unit:>{width}}  {found.by}"
+    yield f"{'share':>7}  {found.columns.unit:>{width}}  {found.by} (or --by {'|'.join(_other_sums(found))})"
     shown = [_place_text(row, found.by) for row in rows]
     longest = min(max(map(len, shown)), 100)
     for row, text in zip(rows, shown, strict=True):
@@ -220,6 +220,12 @@ def text_lines(source: str, found: HotProfile, rows: Sequence[HotRow]) -> Iterat
         yield f"{share:>6.2f}%  {_number(rest):>{width}}  in {len(left):,} more (--top 0 shows all)"
 
 
+def _other_sums(found: HotProfile) -> Iterator[str]:
+    """What else the profile can be summed by."""
+    has_stalls = found.columns.is_summable and len(found.columns.columns) > 1
+    return (by for by in BY if by != found.by and (by != "stall" or has_stalls))
+
+
 def _number(value: Value) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
@@ -227,7 +233,7 @@ def _number(value: Value) -> str:
 def _place_text(row: HotRow, by: str) -> str:
     place = row.place
     if place.reason is not None:
-        return f"{_NOWHERE.get(place.reason, 'in an unknown module')} ({place.reason.name})"
+        return f"{place.kernel or _NOWHERE.get(place.reason, 'in an unknown module')} ({place.reason.name})"
     if by == "stall":
         return str(place.stall)
     if by == "file":

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
 from typing import Any, Final
 
 import click
+import numpy as np
 
 from symd.cli.advice import corrected_call
 from symd.cli.options import (
@@ -27,9 +29,19 @@ from symd.engine.files.added_module import OpenModule
 from symd.engine.files.listing_sources import unused_rules
 from symd.engine.files.module import open_module
 from symd.errors import BadQuery
-from symd.model.breakpoints import BreakpointLocation, FunctionName, Located, LocationSpec, Refusal, parse_place
+from symd.model.addresses import BySection, SectionOffset
+from symd.model.breakpoints import (
+    BreakpointLocation,
+    FunctionName,
+    Located,
+    LocationSpec,
+    Refusal,
+    SourceLine,
+    parse_place,
+)
 from symd.model.code import DebugScheme
 from symd.model.compile_advice import compile_advice
+from symd.model.debug_info import RowFlag
 from symd.model.json.answers import located_json
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule
@@ -38,9 +50,14 @@ from symd.system.messages import alike, complain
 
 _LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
 _NUMBER_FIRST: Final = re.compile(r"([0-9]+):(.*[^0-9:].*)", re.ASCII)
+_HEADER: Final = re.compile(r".*\.(h|hh|hpp|hxx|cuh|inc|inl)", re.DOTALL)
 _HEAD: Final = 64
 _COMPARED: Final = 10_000
 """The most names that one is compared with."""
+_SHOWN_FILES: Final = 3
+"""Sources that are named where one of them may be meant."""
+_SHOWN_ROWS: Final = 4
+"""Addresses that are shown of a line that is refused."""
 _OF_FILE: Final = (Refusal.NO_CODE_AT_LINE, Refusal.PAST_END, Refusal.CONTRADICTORY)
 """Refusals whose candidate is the file that was found."""
 
@@ -84,6 +101,7 @@ def command(
     """
     wanted = _wanted(file, places)
     with open_module(file, server, limits, debug, path) as module:
+        wanted = [_with_the_source(each, text, module, path) for each, text in zip(wanted, places, strict=True)]
         answers = [
             module.symbolizer.locate(
                 module.digest, each, path, every_address=every_address, rules=rules, targets=targets
@@ -96,9 +114,12 @@ def command(
         if Refusal.NO_SUCH_FUNCTION in nowhere:
             hint = hint or _about_functions(module, path, answers) or f"symd names {quote(file)} '*' shows all names"
         unused = unused_rules(rules, _source_files(module, path)) if missing else []
+        written = [[] if as_json else [*_written_for(each, module, path)] for each in answers]
     names = readable(answers, Demangler() if demangle else None)
-    for text, answer in zip(places, answers, strict=True):
+    for text, answer, rows in zip(places, answers, written, strict=True):
         write_answer(text, answer, names, as_json=as_json)
+        for row in rows:
+            write_line(f"  {row}")
     if hint or (hint := "" if as_json else _whole_call(answers)):
         complain(hint)
     say_unused_rules(file, unused)
@@ -113,15 +134,50 @@ def _wanted(file: str, words: Sequence[str]) -> list[LocationSpec]:
     return [parse_place(text) for text in words]
 
 
+def _with_the_source(wanted: LocationSpec, text: str, module: OpenModule, path: str | None) -> LocationSpec:
+    """The place, a decimal number alone being a line of the module's source, its headers aside. Raises BadQuery, which
+    says what to write, where there are several sources."""
+    every = sorted(set(_source_files(module, path))) if text.isdecimal() else []
+    files = [each for each in every if not _HEADER.fullmatch(each)] or every
+    if len(files) > 1:
+        lines = [quote(f"{Path(each).name}:{text}") for each in files[:_SHOWN_FILES]]
+        calls = " or ".join(f"symd locate {quote(module.name)} {line}" for line in lines)
+        raise BadQuery(f"{text} may be a line of {len(files)} source files", hint=f"write {calls}")
+    return SourceLine(files[0], int(text)) if files else wanted
+
+
+def _written_for(answer: Located, module: OpenModule, path: str | None) -> Iterator[str]:
+    """The code that the line table has for a line that is refused, and in what doubt each address is; and the call that
+    shows what is written there."""
+    line = answer.requested
+    if not isinstance(line, SourceLine) or answer.refusal not in _OF_FILE or not answer.candidates:
+        return
+    shown = 0
+    for table in module.symbolizer.lines(module.digest, path):
+        named = [number for number, name in enumerate(table.strings) if name == answer.candidates[0]]
+        is_row = np.isin(table.file, named) & (table.line == line.line) & (table.flags & RowFlag.END_SEQUENCE == 0)
+        for row in np.flatnonzero(is_row)[: _SHOWN_ROWS - shown].tolist():
+            text, offset = table.text_sections[table.text_section[row]], int(table.offset[row])
+            place = BySection(text.section_index, SectionOffset(offset))
+            found = module.symbolizer.symbolize_one(module.digest, place, table.path)
+            begins = "" if table.flags[row] & RowFlag.IS_STMT else ", where no statement begins"
+            yield f"code of it, in doubt: {text.address + offset:#x} ({text.section})+{offset:#x}{begins} [{found.reason.name}]"
+            shown += 1
+    if shown:
+        yield f"symd symbolize --as-written {quote(module.name)} ADDRESS shows what is written, symd info {quote(module.name)} why it is doubted"
+
+
 def _in_order(words: Sequence[str]) -> str:
     """The call that may be meant; "" where these are not a module, a source and the number of a line in some order."""
     turned = [_NUMBER_FIRST.sub(r"\2:\1", word) for word in words]
     lines = [word for word in turned if _LINE.fullmatch(word)]
     numbers = [word for word in turned if word.isdecimal()]
     names = [word for word in turned if word not in (*lines, *numbers)]
-    if len(numbers) == 1 and not lines and names:
-        source = names.pop(0 if _is_text(names[0]) else -1) if len(names) > 1 else "SOURCE"
+    if len(numbers) == 1 and not lines and len(names) > 1:
+        source = names.pop(0 if _is_text(names[0]) else -1)
         lines = [f"{source}:{numbers.pop()}"]
+    if [*numbers, *names] == list(words) and len(numbers) == len(names) == 1:
+        return f"FILE comes first: symd locate {quote(names[0])} {numbers[0]}"
     if len(lines) != 1 or numbers or len(names) != 1 or [*names, *lines] == list(words):
         return ""
     return f"FILE comes first, then SOURCE:LINE: symd locate {quote(names[0])} {quote(lines[0])}"
@@ -209,13 +265,15 @@ def answer_text(requested: str, answer: Located, names: dict[str, str]) -> Itera
 
 def _refused(answer: Located) -> str:
     found = answer.candidates[0] if answer.candidates else ""
-    last = f"; the last line with code is {answer.last_line}" if answer.last_line else ""
+    last = f"; the last line with one is {answer.last_line}" if answer.last_line else ""
     return {
         Refusal.NO_SUCH_FILE: "no such source file",
         Refusal.AMBIGUOUS_FILE: "several source files are meant",
-        Refusal.NO_CODE_AT_LINE: f"no code at this line of {found}",
-        Refusal.CONTRADICTORY: "the debug data contradicts itself wherever this line has code; symd info says why",
-        Refusal.PAST_END: f"past the end of {found or 'the function'}{last}",
+        Refusal.NO_CODE_AT_LINE: f"no statement at this line of {found}",
+        Refusal.CONTRADICTORY: "the debug data contradicts itself at every statement of this line",
+        Refusal.PAST_END: f"no statement at or after this line of {found}{last}"
+        if found
+        else "past the end of the function",
         Refusal.NO_SUCH_FUNCTION: "no function of this name has code here",
         Refusal.NO_SUCH_SECTION: "no such text section",
         Refusal.OUTSIDE_TEXT: "no text section holds this",

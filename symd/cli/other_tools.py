@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from symd.cli.call_files import files_among, profile_among
+from symd.cli.call_files import call_about_profile, files_among, hottest_lines, profile_among
 from symd.model.addresses import is_number
 
 
@@ -64,7 +64,7 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "-focus --focus --ignore --show", None, "--json prints an object per place to choose from, and symd listing --profile PROFILE --function NAME FILE shows one kernel"),
     _OptionOfOthers("hot", "--sum --total", "", "values are summed by place, and the first line has their total"),
     _OptionOfOthers("profile", "-f -t -T --type --output-format --export-format --as --export", "--to"),
-    _OptionOfOthers("info", "-k --kernels --functions --sections --section-headers --headers --file-header --program-headers --segments -S -t -x -e --all-headers --list --list-kernels -res-usage --dump-resource-usage --resource-usage --notes -n", "", "everything in it is always shown"),
+    _OptionOfOthers("info", "-k --kernels --functions --sections --section-headers --headers --file-header --program-headers --segments -S -t -x -e --all-headers --list --list-kernels -res-usage --res-usage --dump-resource-usage --resource-usage --notes -n", "", "everything in it is always shown"),
     _OptionOfOthers("info names lines listing symbolize hot", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
     _OptionOfOthers("names", "-n -g -D --defined-only --extern-only --numeric-sort -a -p --print-size -S", "", "names are shown with their places and sizes"),
     _OptionOfOthers("lines", "--debug-line --decodedline -l -a --all", "", "the decoded line table is always shown"),
@@ -189,11 +189,12 @@ _SOURCE = frozenset(("-S", "-source", "--source", "--annotate", "--with-source",
 def _of_hot(option: str, typed: Sequence[str]) -> Advice:
     """The page, or the listing of one function."""
     if option in ("-http", "--http", "--port") or any(word.startswith("-http") for word in typed):
-        _, profile, module = profile_among(typed)
-        return Advice("write", ["view", module, "--profile", profile or "PROFILE"])
+        _, profile, modules = profile_among(typed)
+        return Advice("write", ["view", next(iter(modules), "FILE"), "--profile", profile or "PROFILE"])
     if option in _SOURCE:
-        _, profile, module = profile_among(typed)
-        return Advice("for samples beside the source write", ["listing", "--profile", profile or "PROFILE", module])
+        _, profile, modules = profile_among(typed)
+        words = ["listing", "--profile", profile or "PROFILE", next(iter(modules), "FILE")]
+        return Advice("for samples beside the source write", words)
     words = _one_function(option, typed) if option in _OF_ONE_FUNCTION else []
     return Advice("write", words) if words else NOTHING
 
@@ -233,16 +234,12 @@ def _of_places(option: str, typed: Sequence[str]) -> Advice:
 
 def _of_samples(option: str, typed: Sequence[str]) -> Advice:
     """What adds source lines to samples, where a call that asks about places names a profile or a table of samples."""
-    files, profile, module = profile_among(typed)
+    files, profile, modules = profile_among(typed)
     value = dict(pairwise(typed))
     if profile:
         out = value.get("-o") or value.get("--output") or "OUT"
-        words = ["profile", "-m", module, profile, out if out not in files else "OUT"]
-        return Advice(
-            "it is a profile:",
-            words,
-            f" writes it with source lines, symd hot -m {module} {profile} prints its hottest lines",
-        )
+        words = call_about_profile("profile", modules, profile, out if out not in files else "OUT")
+        return Advice("it is a profile:", words, f" writes it with source lines, {hottest_lines(modules, profile)}")
     table = next((each for each in typed if each.endswith(".parquet")), "")
     if table and option in ("-o", "--output"):
         return Advice("samples in a Parquet file:", ["batch", "-m", "FILE", table, value.get(option, "OUT.parquet")])
@@ -286,8 +283,8 @@ def _one_function(option: str, typed: Sequence[str]) -> list[str]:
         return []
     words = [part for word in typed for part in (word.split("=", 1) if word.startswith("-") else [word])]
     after = dict(pairwise(words))
-    files, profile, other = profile_among(typed)
-    module = after.get("-m") or after.get("--module") or other
+    files, profile, modules = profile_among(typed)
+    module = after.get("-m") or after.get("--module") or next(iter(modules), "FILE")
     shown = profile or next((each for each in files if each != module), "PROFILE")
     return ["listing", "--function", name or "NAME", "--profile", shown, module]
 

@@ -41,10 +41,10 @@ from symd.errors import BadQuery, InvalidInput, SymdError
 from symd.formats.containers import compressed_file, identify
 from symd.formats.containers.file_part import parse_uri
 from symd.model.sources import PathRule
-from symd.profiles import Converted, NamedModule, Report, profile_format
+from symd.profiles import Converted, NamedModule, Report, Resolver, profile_format
 from symd.profiles.exports import EXPORTS
 from symd.profiles.placed import AddressPlaces, PlacedSamples, placed
-from symd.profiles.sample_tables.sample_files import named_file, named_module
+from symd.profiles.sample_tables.sample_files import named_file, named_modules
 from symd.system.atomic_output import write_file_or_stdout
 from symd.system.messages import complain
 
@@ -71,9 +71,9 @@ def profile_module_options(verb: Verb) -> Verb:
             "--module",
             "modules",
             multiple=True,
-            metavar="[ID=]FILE",
+            metavar="[ID=]FILE|FOLDER",
             shell_complete=complete_files,
-            help="A module that the profile refers to; ID is what the profile calls it (build id, code object id, CRC, file name).",
+            help="A module that the profile refers to, or a folder with all of them; ID is what the profile calls it (build id, code object id, CRC, file name).",
         ),
         click.option("--format", "name", metavar="NAME", help="The profile's format, if its contents do not show it."),
         click.option(
@@ -167,18 +167,20 @@ def profile_resolver(
     """What looks a profile's addresses up in the ``modules`` that the user names, in those of a daemon, and in
     ``files`` that the profile names."""
     with open_symbolizer(server, limits) as symbolizer:
-        named = [named_module(text, symbolizer, server, limits) for text in modules]
+        named = named_modules(modules, symbolizer, server, limits)
         if server is not None and not named:
             symbolizer.missing(["0" * 64])  # a daemon that does not answer is no daemon without modules
         sources = with_python_names(symbolizer, allowed_folders(roots, rules), limits)
         yield profiles.Resolver(sources, named, read_uri=files.read)
 
 
-def say_nothing_resolved(modules: Sequence[str], names: Sequence[str] = ()) -> None:
-    """Say how the module of a profile is named in which nothing could be resolved with these ``-m``; ``names`` are what
-    the profile calls its own."""
-    files = [each for each in modules if Path(each).exists()]  # ID=FILE has no file of that name
-    if not modules:
+def say_nothing_resolved(modules: Sequence[str], resolver: Resolver, names: Sequence[str] = ()) -> None:
+    """Say how the modules of a profile are named in which nothing could be resolved with these ``-m``; ``names`` are
+    what the profile calls its own."""
+    files = [each for each in modules if Path(each).is_file()]  # ID=FILE has no file of that name
+    if not modules and len(resolver.unknown) > 1:
+        complain(f"no module was given: write {call_with(['-m', 'FOLDER'])}, where FOLDER has the files that ran")
+    elif not modules:
         complain(f"no module was given: write {call_with(['-m', 'FILE'])}, where FILE is what ran")
     elif len(files) == 1:
         name = quote(names[0]) if len(names) == 1 else "NAME"
@@ -234,9 +236,22 @@ class _ProfileToOut(ProfileAndModules):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Called by click with the words behind the verb."""
         rest = super().parse_args(ctx, args)
+        given = ctx.params
+        if given.get("to") and not (given.get("target") or given.get("output")):
+            given["output"] = _out_of(given["source"], given["to"])
         if not ctx.resilient_parsing and (wrong := _wrong_call(ctx)) is not None:
             raise wrong
         return rest
+
+
+def _out_of(source: str, to: str) -> str | None:
+    """Where a profile goes that is converted without an OUT: text to standard output, else into a new file of the
+    working directory; None where there is a file of that name."""
+    if to == "folded":
+        return "-"
+    name = Path("profile" if source == "-" else source).name.partition(".")[0]
+    out = Path(name + next(ending for ending, written in _ENDINGS.items() if written == to))
+    return None if out.is_symlink() or out.exists() else str(out)
 
 
 def _wrong_call(context: click.Context) -> click.UsageError | None:
@@ -304,12 +319,16 @@ def command(
     other input. Exit code 1: IN has addresses, but none could be resolved; an existing OUT is left unchanged.
 
     With --to, OUT is a new profile for another tool, with the same values and one frame per inlined call. It is written
-    even if nothing could be resolved, and gzipped if its name ends in .gz. Without --to, an OUT whose name ends in
+    even if nothing could be resolved, and gzipped if its name ends in .gz. If you name none, folded stacks go to
+    standard output, and other formats to a new file named after IN. Without --to, an OUT whose name ends in
     .speedscope.json, .firefox.json, .folded, .collapsed, .pftrace, .perfetto-trace, .pprof or .pb.gz is written in that
     format.
     """
     if target is None and output is None and Path(source).is_file():
         check_no_module(read_input(source, limits, expand=False), source)
+    is_named_here = (
+        target is None and output not in (None, "-") and output not in typed_words(click.get_current_context())
+    )
     target = _named_out(target, output)
     if as_json and target == "-":
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
@@ -342,8 +361,10 @@ def command(
         zipped = to is not None and target.endswith(".gz")
         written = profile_format.compress(done.data) if zipped else done.data
         write_file_or_stdout(target, written, hint="choose another OUT")
+        if is_named_here:
+            complain(f"written to {target}")
     if nothing and server is None and not as_json and is_matched:
-        say_nothing_resolved(modules)
+        say_nothing_resolved(modules, resolver)
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
     say_unused_rules(source, unused)
     return NO if nothing else 0
@@ -397,7 +418,8 @@ def _format_to_write(to: str | None, value: str | None, target: str, source: str
         complain(f"{target} is written as {by_name}, as its name says")
     found = to or by_name
     if value is not None and found is None:
-        raise click.UsageError("--value chooses what --to writes: name a format with --to")
+        context = click.get_current_context()
+        raise Meant("--value chooses what --to writes", context, [*typed_words(context), "--to", "pprof"])
     if found is not None:
         check_output_is_not_input((target,), (source,))
     return found

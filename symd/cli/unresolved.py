@@ -17,7 +17,7 @@ from symd.model.compile_advice import compile_advice
 from symd.profiles.hot import HotProfile
 from symd.profiles.placed import AddressPlaces, InstructionPlace
 from symd.profiles.resolver import LookupTarget, NamedModule, Resolver, machine_objects
-from symd.profiles.samples import FILE_OFFSET, SampledAddress, SampledProfile, Value
+from symd.profiles.samples import SampledAddress, SampledProfile, Value, counted_from
 from symd.query.disasm.nvidia import instruction_bytes
 from symd.system.messages import complain
 
@@ -94,7 +94,7 @@ def _alignment(target: str) -> int:
 
 
 def _outside_note(address: SampledAddress, resolver: Resolver) -> str:
-    label, name = address.label, called(address)
+    label, name = address.label, counted_from(address)
     target = resolver.kernel_with_width(name) if name else Reason.UNKNOWN_KERNEL
     if isinstance(target, LookupTarget):
         objects = machine_objects(resolver.summary(target.digest))
@@ -104,17 +104,10 @@ def _outside_note(address: SampledAddress, resolver: Resolver) -> str:
     return f"{label or f'{address.address or 0:#x}'} lies outside the code of {name or 'its module'}"
 
 
-def called(address: SampledAddress) -> str:
-    """The kernel or module that an address of a profile counts from, as the profile calls it; "" where it does not."""
-    label = address.label
-    name = label.partition(FILE_OFFSET)[0] if FILE_OFFSET in label else label.rpartition("+0x")[0]
-    return name.removeprefix("[").strip('"')
-
-
 def unknown_names(profile: SampledProfile, places: AddressPlaces) -> list[str]:
     """What the profile calls the kernels and modules that no given module has, each once."""
     unknown = (profile.addresses[number] for number, place in places.places.items() if place in _UNKNOWN)
-    return [name for name in dict.fromkeys(map(called, unknown)) if name]
+    return [name for name in dict.fromkeys(map(counted_from, unknown)) if name]
 
 
 def resolver_meant(resolver: Resolver, option: str = "-m") -> Resolver | None:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from symd.cli.call_files import calls_for, file_kind, files_among, profile_among
+from symd.cli.call_files import call_about_profile, calls_for, file_kind, files_among, is_spirv, profile_among
 from symd.model.addresses import is_number
 from symd.system.messages import alike
 
@@ -84,7 +84,7 @@ OTHERS = ("slim", "addr2line", "llvm-symbolizer")
 _SYNONYMS = {
     "listing": "disas disasm disassemble disassembly objdump nvdisasm",
     "symbolize": "lookup resolve",
-    "hot": "top hotspots hottest",
+    "hot": "hotspots hottest",
     "info": "readelf cuobjdump inspect",
     "names": "nm functions symbols",
     "lines": "line-table linetable dwarfdump",
@@ -95,6 +95,10 @@ _SYNONYMS = {
 }
 """Verb to words of other tools that do as it does."""
 SYNONYMS = {word: verb for verb, words in _SYNONYMS.items() for word in words.split()}
+_TOP: Final = ("hot", "--by=function")
+"""The call that top stands for, as reports of pprof and perf rank functions; unless another sum is asked for."""
+_SUMS: Final = ("--by", "-lines", "--lines")
+"""What words begin with that ask for a sum."""
 _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
     "objdump": {
         "names": "-t --syms -T",
@@ -102,7 +106,11 @@ _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
         "listing": "-d --disassemble -S --source",
     },
     "readelf": {"names": "-s --syms --symbols --dyn-syms", "lines": "--debug-dump -w -wl -wL -wi"},
-    "cuobjdump": {"listing": "-sass --dump-sass", "extract": "-xelf --extract-elf -xptx"},
+    "cuobjdump": {
+        "listing": "-sass --dump-sass",
+        "info": "-res-usage --res-usage --dump-resource-usage",
+        "extract": "-xelf --extract-elf -xptx",
+    },
     "dwarfdump": {
         "verify": "--verify",
         "names": "--name --find -n --debug-info --debug-abbrev --debug-names",
@@ -132,7 +140,7 @@ MEANT = {
     "symbolize": "addr2sym line srcline frames where address bt backtrace stack",
     "annotate": "decode crash log stacktrace",
     "hot --by stall": "stall stalls reason reasons",
-    "hot": "report annotate-profile report-profile perf pprof stat stats analyze",
+    "hot --by function": "report annotate-profile report-profile perf pprof stat stats analyze",
     "profile": "convert export symbolize-profile",
     "profile --to speedscope": "flamegraph flame speedscope",
     "profile --to folded": "folded fold collapse collapsed stackcollapse",
@@ -221,6 +229,8 @@ def understood(words: Sequence[str]) -> list[str]:
         return by_option
     if typed == "report" and any(word.startswith(("-o", "--output")) or ".htm" in word for word in rest):
         tool = "view"
+    if typed == "top":
+        return [*(_TOP[:1] if any(word.startswith(_SUMS) for word in rest) else _TOP), *rest]
     verb = SYNONYMS.get(tool, tool if tool in known else typed)
     if verb == "listing":
         rest = [word for word in rest if not re.fullmatch(r"/[a-z]{1,2}", word) or os.path.exists(word)]  # noqa: PTH110 - pathlib is slow to load
@@ -276,7 +286,8 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     meant = meant or [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
     if not meant:
         return said, []
-    meant = [_for_files(meant[0], rest), *meant[1:]]
+    if files_among(rest):
+        meant = list(dict.fromkeys((_for_files(meant[0], rest), *(meant[1:] if meant[0] != "check" else ()))))
     calls = [[*verb.split(), *(rest or _ALONE.get(verb, ()))] for verb in meant]
     if meant[0].startswith("profile") and any(word.endswith(PAGE) for word in rest):
         return said, calls  # a page is no profile, and the call is mended
@@ -289,6 +300,18 @@ _ALONE: Final[Mapping[str, Sequence[str]]] = {"symbolize": ("FILE",), "collect":
 """What a verb does not do without, although it can be called so."""
 _WITH_VERBS: Final = frozenset(("perf", "ocloc", "pprof", "gdb", "cuda-gdb", "rocgdb", "nsys", "ncu", "symd", "llvm"))
 """Tools that have verbs of their own."""
+
+
+_AT_ONCE: Final = frozenset(verb for _, verbs in (*SECTIONS[:2], SECTIONS[3]) for verb in verbs if verb != "view")
+"""Verbs that answer and end."""
+
+
+def call_at_once(words: Sequence[str]) -> list[str]:
+    """The only call that may be meant by words of which the first is no verb, where it is about a file that is there;
+    [] elsewhere."""
+    _, calls = no_verb(words)
+    (call,) = calls if len(calls) == 1 else ([""],)
+    return call if call[0] in _AT_ONCE and files_among(call[1:]) and _meant(words[0]) else []
 
 
 def _is_known(word: str) -> bool:
@@ -305,17 +328,22 @@ def _meant(word: str) -> list[str]:
     parts = reversed(re.split(r"[-_/]", word)) if _COMPOUND.fullmatch(word) else ()
     for part in (word, *parts):
         found = [verb for verb, others in MEANT.items() if part.lower() in others.split()]
-        verb = understood([part])[0] if part and part != word else ""
+        verb, *options = understood([part]) if part and part != word else [""]
         if found or verb in dict(VERBS):
-            return found or [full_name(verb)]
+            return found or [" ".join([full_name(verb), *options])]
     return []
 
 
 def _for_files(meant: str, words: Sequence[str]) -> str:
     """The verb that is meant by ``meant`` in a call whose files are of another kind than it takes."""
-    for kind in map(file_kind, files_among(words)):
-        if kind == "core" and meant == "symbolize":
-            return "core"
+    for file in files_among(words):
+        kind = file_kind(file)
+        if meant == "symbolize" and kind in ("core", "text"):
+            return "core" if kind == "core" else "annotate"
+        if meant == "check" and kind == "module" and not is_spirv(file):
+            return "verify"
+        if meant.startswith("hot") and kind == "module" and not profile_among(words)[1]:
+            return "view"
         if kind == "profile" and meant.split(maxsplit=1)[0] not in ("hot", "profile", "view", "annotate", "listing"):
             return "hot"
         if kind in ("module", "core") and meant.startswith("daemon"):
@@ -356,11 +384,11 @@ def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
 
 def _by_files(words: Sequence[str]) -> list[list[str]]:
     """The calls that may be meant by options alone, by what the files among them are."""
-    files, profile, module = profile_among(words)
+    files, profile, modules = profile_among(words)
     if profile and any(word.lstrip("-").partition("=")[0] == "http" for word in words):
-        return [["view", module, "--profile", profile]]
+        return [["view", next(iter(modules), "FILE"), "--profile", profile]]
     if profile:
-        return [["hot", "-m", module, profile]]
+        return [call_about_profile("hot", modules, profile)]
     return calls_for(files[0]) if files else []
 
 

@@ -15,7 +15,7 @@ from symd.errors import BadQuery
 from symd.model.answers import Frame, Reason
 from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.profiles.placed import AddressPlaces, InstructionPlace, SampleColumns, sample_columns
-from symd.profiles.samples import SampledAddress, SampledProfile, Value, ValueType, shown_name
+from symd.profiles.samples import SampledAddress, SampledProfile, Value, ValueType, counted_from, shown_name
 
 BY: Final = ("line", "instruction", "function", "kernel", "file", "stall")
 """What a profile can be summed by."""
@@ -25,7 +25,7 @@ class ProfilePlace(NamedTuple):
     """A line, an instruction, a function, a kernel, a file or a stall reason of a profile; what the sum is not by is
     None or 0.
     ``instruction`` is KERNEL+OFFSET, as every verb of the command takes it. ``reason`` says why samples lie in no
-    module that is known; of these there is nothing else."""
+    module that is known; of these there is nothing else but the kernel as the profile calls it."""
 
     file: str | None = None
     line: int = 0
@@ -158,7 +158,7 @@ class _PlaceNames:
             frames = (Frame(kernel[0] or address.label, None, None, 0, 0, inlined=False),)
         elif not frames:
             if address.address is not None:
-                return ProfilePlace(reason=place if isinstance(place, Reason) else None), ()
+                return self._nowhere(number, place if isinstance(place, Reason) else None), ()
             frames = (Frame(address.label, None, None, 0, 0, inlined=False),)
         innermost = frames[0]
         name = shown_name(innermost)
@@ -168,12 +168,25 @@ class _PlaceNames:
             return ProfilePlace(file=innermost.file, function=name), ()
         at = self._kernel_at(place) if isinstance(place, InstructionPlace) else (None, None)
         if self._by == "kernel":
-            return ProfilePlace(kernel=at[0] or shown_name(frames[-1])), ()
+            return ProfilePlace(kernel=at[0] or self._counted_from(number) or shown_name(frames[-1])), ()
         line = ProfilePlace(innermost.file, innermost.line, name)
         if self._by == "instruction":
             written = at[1] or address.label or f"{address.address or 0:#x}"
             line = line._replace(kernel=at[0], instruction=written)
         return line, tuple(frames[1:])
+
+    def _nowhere(self, number: int, reason: Reason | None) -> ProfilePlace:
+        """The place of an address that lies at no instruction of a known module: behind the end of a kernel it is that
+        kernel's, and an unknown kernel has the name that the profile gives it."""
+        if self._by == "kernel" and (kernel := self._counted_from(number)):
+            return ProfilePlace(kernel=kernel)
+        if self._by == "kernel" and reason is Reason.UNKNOWN_KERNEL:
+            return ProfilePlace(kernel=counted_from(self._profile.addresses[number]) or None, reason=reason)
+        return ProfilePlace(reason=reason)
+
+    def _counted_from(self, number: int) -> str | None:
+        """The known kernel that an address counts from."""
+        return None if self._addresses is None else self._addresses.kernels.get(number)
 
     def _kernel_at(self, place: InstructionPlace) -> tuple[str | None, str]:
         """The kernel whose code a place is in, None where it is a function's, and the place as a query."""

@@ -184,6 +184,8 @@ class AddressPlaces:
         """Modules that have a mapping's name and are not the build that the profile names."""
         self._answers: dict[int, tuple[Answers, int]] = {}
         """The answers that an address's is among, and its number there."""
+        self.kernels: dict[int, str] = {}
+        """The kernel of a known module that an address counts from, in its code or behind its end."""
         self.places = self._all()
 
     def frames(self, number: int) -> tuple[Frame, ...]:
@@ -215,6 +217,8 @@ class AddressPlaces:
         answers = self._resolver.symbolize(target, np.array([offset for _, offset in entries], np.uint64))
         sections, offsets = answers.text_section.tolist(), answers.offset.tolist()
         for at, ((number, _), section, offset) in enumerate(zip(entries, sections, offsets, strict=True)):
+            if target.kernel is not None:
+                self.kernels[number] = target.kernel
             if section:
                 text = answers.text_sections[section - 1]
                 place = InstructionPlace(target.digest, text.path, text.section_index, offset, text.address + offset)

@@ -108,7 +108,7 @@ class Resolver:
         self._loaded: dict[str, str] = {}
         self._found: set[str] = set()
         """Modules that something was found in."""
-        self._unknown: dict[tuple[str, ...], str] = {}
+        self.unknown: dict[tuple[str, ...], str] = {}
         """The names of modules that are not known, with the build ID of each."""
 
     def summary(self, digest: str) -> ModuleSummary:
@@ -141,7 +141,7 @@ class Resolver:
         known."""
         found = self.identified(*identities, build_id=build_id)
         if found is Reason.UNKNOWN_MODULE:
-            self._unknown[tuple(filter(None, (build_id, *identities)))] = build_id
+            self.unknown[tuple(filter(None, (build_id, *identities)))] = build_id
         return found
 
     def kernel_or_file(self, name: str) -> LookupTarget | Reason:
@@ -160,7 +160,7 @@ class Resolver:
             return None
         names = dict.fromkeys(
             min(each, key=lambda name: ("=" in name, len(name)))
-            for each, build_id in self._unknown.items()
+            for each, build_id in self.unknown.items()
             if each and self._may_be(modules[0].digest, each, build_id)
         )
         return Unmatched(modules[0], tuple(names)) if names else None
@@ -262,7 +262,7 @@ class Resolver:
             return None
         if uri not in self._loaded:
             self._loaded[uri] = self.symbolizer.add(self._read_uri(uri), file_label(uri)).sha256
-        self._unknown = {names: build_id for names, build_id in self._unknown.items() if uri not in names}
+        self.unknown = {names: build_id for names, build_id in self.unknown.items() if uri not in names}
         return IdentifiedModule(self._loaded[uri])
 
     def kernel(self, name: str) -> LookupTarget | Reason:

@@ -196,6 +196,13 @@ def place_in_file(file: str, address: int) -> str:
     return f"{name}+{address:#x}" if name else f"{address:#x}"
 
 
+def counted_from(address: SampledAddress) -> str:
+    """The kernel or module that an address counts from, as the profile calls it; "" where it does not."""
+    label = address.label
+    name = label.partition(FILE_OFFSET)[0] if FILE_OFFSET in label else label.rpartition("+0x")[0]
+    return name.removeprefix("[").strip('"')
+
+
 def place_in_module(module: SampledModule | None, address: int) -> str:
     """What an address of a process is called in the module that is mapped there: where its file begins with the mapping
     an object address, else a place in the file, because only the file says which object address that is. The address

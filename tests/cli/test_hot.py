@@ -169,7 +169,7 @@ def test_a_place_is_shown_with_its_share_its_callers_and_its_stall_reasons(run: 
     outcome = run("hot", "-m", ZEBIN, "-n", "1", SAMPLES / "stalls.csv")
     head, _, titles, first, rest = outcome.out.splitlines()
     assert head.endswith("stalls.csv: 592 Events in 5 lines")
-    assert titles.split() == ["share", "Events", "line"]
+    assert titles.split(maxsplit=3) == ["share", "Events", "line", "(or --by instruction|function|kernel|file|stall)"]
     assert first.split() == [
         "77.36%",
         "458",
@@ -195,6 +195,48 @@ def test_an_instruction_is_written_as_every_verb_takes_it(run: Run) -> None:
     assert json.loads(answer.out)["frames"][0]["line"] == first["line"]
 
 
+def test_top_ranks_functions_as_reports_of_pprof_and_perf_do(run: Run) -> None:
+    call = ("-m", ZEBIN, SAMPLES / "stalls.csv")
+    assert run("top", *call) == run("hot", "--by", "function", *call)
+    assert run("top", "--by", "kernel", *call) == run("hot", "--by", "kernel", *call)
+    assert run("top", "-lines", *call) == run("hot", *call)
+    titles = run("top", *call).out.splitlines()[2].split(maxsplit=2)
+    assert titles == ["share", "Events", "function (or --by line|instruction|kernel|file|stall)"]
+
+
+def test_a_kernel_has_the_samples_behind_its_end(run: Run, tmp_path: Path) -> None:
+    """The first section of the zebin is smooth's code and what pads it; half of the samples are in that or behind all."""
+    profile = tmp_path / "stacks.folded"
+    profile.write_text("smooth+0x290 1\nsmooth+0x438 2\nsmooth+0xfffff0 4\nabsent+0x10 8\n[gone.co+0x10] 16\n")
+    rows = run("hot", "--by", "kernel", "--json", "-m", ZEBIN, profile).json
+    found = [(row["kernel"], row["value"], row["reason"]) for row in rows]
+    assert found == [("gone.co", 16, "UNKNOWN_KERNEL"), ("absent", 8, "UNKNOWN_KERNEL"), ("smooth", 7, None)]
+    assert "absent (UNKNOWN_KERNEL)" in run("hot", "--by", "kernel", "-m", ZEBIN, profile).out
+
+
+def test_a_folder_has_all_modules_of_a_profile(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "build"
+    (folder / "gpu").mkdir(parents=True)
+    (folder / "notes.txt").write_text("no module\n")
+    for source, name in ((AMD, "gpu/shade.co"), (ZEBIN, "kernels.zebin")):
+        (folder / name).write_bytes(Path(source).read_bytes())
+    profile = SAMPLES / "kernels.pb.gz"
+    assert run("hot", "-m", folder, profile) == run(
+        "hot", "-m", folder / "gpu" / "shade.co", "-m", folder / "kernels.zebin", profile
+    )
+    (tmp_path / "empty").mkdir()
+    none = run("hot", "-m", tmp_path / "empty", profile)
+    assert (none.code, "there is no module in this folder" in none.err) == (2, True)
+
+
+def test_every_module_of_a_call_is_in_the_one_that_is_meant(run: Run) -> None:
+    profile = SAMPLES / "kernels.pb.gz"
+    meant = f"symd hot -m {AMD} -m {ZEBIN} {profile}"
+    assert meant in run("symbolize", AMD, ZEBIN, profile).err
+    assert meant in run(AMD, ZEBIN, profile).err
+    assert f"symd profile -m {AMD} -m {ZEBIN} {profile} out" in run("symbolize", AMD, ZEBIN, profile, "-o", "out").err
+
+
 def test_without_a_module_it_says_what_to_type(run: Run) -> None:
     outcome = run("hot", SAMPLES / "stalls.csv")
     assert outcome.code == 1
@@ -203,7 +245,7 @@ def test_without_a_module_it_says_what_to_type(run: Run) -> None:
     assert called in outcome.err
     named = run("hot", SAMPLES / "kernels.pb.gz")  # whose modules have names
     assert "samples, none resolved" in named.out
-    assert f"write symd hot -m FILE {SAMPLES / 'kernels.pb.gz'}, where" in named.err
+    assert f"write symd hot -m FOLDER {SAMPLES / 'kernels.pb.gz'}, where FOLDER has the files that ran" in named.err
     assert "no module was given: write" not in run("hot", *MODULES, SAMPLES / "stacks.folded").err
 
 
@@ -220,6 +262,12 @@ def test_a_value_that_is_not_there_names_those_that_are(run: Run) -> None:
     assert outcome.code == 2
     assert "the profile has no values 'Stalled'" in outcome.err
     assert "SbidStall" in outcome.err
+
+
+def test_a_value_that_is_not_there_is_answered_with_whole_calls(run: Run) -> None:
+    profile = SAMPLES / "kernels.pb.gz"
+    said = run("hot", profile, "--value", "none").err
+    assert f"it has samples, gpu: write symd hot {profile} --value samples or symd hot {profile} --value gpu)" in said
 
 
 def test_one_value_counts_alone(run: Run) -> None:

@@ -20,6 +20,9 @@ SAMPLES = ROOT / "samples" / "kernels" / "bin"
 BLUR = SAMPLES / "blur" / "igc2-dg2-opt-zebin.blur.elf"
 """gdb says of it: line 8 has the locations 0x1e8, 0x2d0, 0x3c0 and 0x400, all in ``at``; a breakpoint at line 11, where
 ``blur`` begins, goes to 0x120 and line 13."""
+RAYCAST = SAMPLES / "raycast" / "dg2-opt-zebin.raycast.elf"
+LINKED = ROOT / "samples" / "cuda" / "bin" / "linked.sm_90.debug.cubin"
+"""Of two sources and two headers."""
 FILTERS = ROOT / "samples" / "amdgpu" / "bin" / "v5-gfx1100.co"
 
 
@@ -101,11 +104,34 @@ def test_text_says_where_and_why(run: Run) -> None:
         lines[4]
         == "blur.cl:9: 0x120 (.text.blur)+0x120 in blur: blur at /tmp/symd-opencl/blur.cl:13:13 (slid: no code on the line itself)"
     )
-    assert lines[5].endswith("the last line with code is 19 [PAST_END]")
+    assert lines[5].endswith("; the last line with one is 19 [PAST_END]")
     assert lines[6:] == [
         "x/blur.cl:1: no such source file [NO_SUCH_FILE]",
         "  did you mean /tmp/symd-opencl/blur.cl?",
     ]
+
+
+def test_a_line_in_doubt_has_its_addresses_and_the_call_that_shows_them(run: Run) -> None:
+    """llvm-dwarfdump has two rows of line 16: a statement at 0x60, and 0x688, where none begins."""
+    outcome = run("locate", RAYCAST, "raycast.cl:16")
+    first, statement, other, call = outcome.out.splitlines()
+    assert (outcome.code, first.endswith("at every statement of this line [CONTRADICTORY]")) == (1, True)
+    assert statement == "  code of it, in doubt: 0x60 (.text.raycast)+0x60 [CONTRADICTORY]"
+    assert other == "  code of it, in doubt: 0x688 (.text.raycast)+0x688, where no statement begins [INFERRED]"
+    assert call.startswith(f"  symd symbolize --as-written {RAYCAST} ADDRESS shows what is written")
+    assert "raycast.cl:16" in run("symbolize", "--as-written", RAYCAST, "0x60").out
+
+
+def test_a_number_alone_is_a_line_of_the_only_source(run: Run) -> None:
+    alone, named = run("locate", BLUR, "8"), run("locate", BLUR, "blur.cl:8")
+    assert (alone.code, alone.out) == (0, named.out.replace("blur.cl:8: ", "8: "))
+    tonemap = SAMPLES / "tonemap" / "igc2-dg2-opt.zebin"
+    assert run("locate", tonemap, "9").out == run("locate", tonemap, "tonemap.cl:9").out.replace(
+        "tonemap.cl:9: ", "9: "
+    )
+    several = run("locate", LINKED, "9")
+    assert (several.code, "9 may be a line of 2 source files (write " in several.err) == (2, True)
+    assert f"symd locate {LINKED} linked_callee.cu:9 or symd locate {LINKED} linked_kernel.cu:9)" in several.err
 
 
 def test_names_by_name_pattern_and_prefix(run: Run) -> None:

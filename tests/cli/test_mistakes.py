@@ -27,6 +27,13 @@ IN_THE_BACKGROUND = (
     "symd serve & starts a daemon in the background, symd daemon status shows how it is doing, symd daemon stop ends it"
 )
 
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a call writes, and names no folder for, is written into one that is nobody's."""
+    monkeypatch.chdir(tmp_path)
+
+
 OPTIONS = {
     "two sums of a profile": (
         ("top", "--lines", "--stalls", STALLS),
@@ -35,7 +42,7 @@ OPTIONS = {
     "a browser to begin with": (("-http=:8080", ZEBIN, STALLS), f"symd view {ZEBIN} --profile {STALLS} (see"),
     "a profile and an option of another verb": (
         ("symbolize", "--lines", PPROF),
-        f"; it is a profile: symd profile -m FILE {PPROF} OUT writes it with source lines, symd hot -m FILE {PPROF} prints its hottest lines (see",
+        f"; it is a profile: symd profile -m FOLDER {PPROF} OUT writes it with source lines, symd hot -m FOLDER {PPROF} prints its hottest lines (see",
     ),
     "folders that addr2line leaves out": (
         ("symbolize", "-s", SHADE, "0x1978"),
@@ -74,7 +81,7 @@ OPTIONS = {
     "a pattern before FILE": (("nm", "^sha", SHADE), f"FILE comes first: symd names {SHADE} 'sha*' (see"),
     "a profile to symbolize": (
         ("symbolize", PPROF, "-o", "out.pb.gz"),
-        f"; it is a profile: symd profile -m FILE {PPROF} out.pb.gz writes it with source lines, symd hot -m FILE {PPROF} prints its hottest lines (see",
+        f"; it is a profile: symd profile -m FOLDER {PPROF} out.pb.gz writes it with source lines, symd hot -m FOLDER {PPROF} prints its hottest lines (see",
     ),
     "a profile to symbolize with its module": (
         ("symbolize", SHADE, PPROF, "-o", "out.pb.gz"),
@@ -88,7 +95,7 @@ OPTIONS = {
         ("hot", "--sort=line", "-m", ZEBIN, STALLS),
         f"write symd hot --by line -m {ZEBIN} {STALLS} (see",
     ),
-    "pprof's value": (("hot", "--sample_index=gpu", PPROF), f"; write symd hot -m FILE --value gpu {PPROF} (see"),
+    "pprof's value": (("hot", "--sample_index=gpu", PPROF), f"; write symd hot -m FOLDER --value gpu {PPROF} (see"),
     "pprof's list": (
         ("hot", "-list=shade", "-m", SHADE, PPROF),
         f"write symd listing --function shade --profile {PPROF} {SHADE} (see",
@@ -97,7 +104,7 @@ OPTIONS = {
         ("hot", "-list", "shade", PPROF),
         f"write symd listing --function shade --profile {PPROF} FILE (see",
     ),
-    "pprof's nodes": (("hot", "-nodecount=3", PPROF), f"; write symd hot -m FILE -n 3 {PPROF} (see"),
+    "pprof's nodes": (("hot", "-nodecount=3", PPROF), f"; write symd hot -m FOLDER -n 3 {PPROF} (see"),
     "a program in place of a module": (
         ("annotate", "-e", SHADE, "crash.log"),
         f"No such option '-e'; write symd annotate -m {SHADE} crash.log (see",
@@ -127,7 +134,7 @@ OPTIONS = {
         ("hot", "--sum", PPROF),
         "'--sum'; values are summed by place, and the first line has their total: write",
     ),
-    "a table": (("hot", "--csv", PPROF), f"No such option '--csv'; write symd hot -m FILE --json {PPROF} (see"),
+    "a table": (("hot", "--csv", PPROF), f"No such option '--csv'; write symd hot -m FOLDER --json {PPROF} (see"),
     "an option that is like none": (("hot", "--gpu", PPROF), "No such option '--gpu' (see"),
     "an option that is misspelled": (
         ("hot", "--modul", SHADE, PPROF),
@@ -137,7 +144,10 @@ OPTIONS = {
         ("lines", "--kernal=shade", SHADE),
         f"'--kernal'. Did you mean '--kernel'? Write symd lines --kernel=shade {SHADE} (see",
     ),
-    "perf's report": (("report", "-i", PPROF), f"; did you mean hot? Write symd hot -m FILE {PPROF} (see"),
+    "perf's report": (
+        ("report", "-i", PPROF),
+        f"; did you mean hot --by function? Write symd hot -m FOLDER --by function {PPROF} (see",
+    ),
     "a daemon of a file": (
         ("serve", SHADE),
         f"; a daemon takes no file; for a page in the browser write symd view {SHADE} (see",
@@ -171,14 +181,6 @@ OPTIONS = {
         f"; write symd hot -m FILE --by line -n 10 --json {STALLS} (see",
     ),
     "an option without the file": (("hot", "--sort=line"), "; write symd hot -m FILE --by line PROFILE (see"),
-    "a conversion without OUT": (
-        ("convert", STALLS, "--to", "firefox"),
-        f"did you mean profile? Write symd profile -m FILE {STALLS} --to firefox -o OUT (see",
-    ),
-    "a conversion": (
-        ("convert", STALLS, "--to", "firefox", "-o", "x"),
-        f"? Write symd profile -m FILE {STALLS} --to firefox -o x (see",
-    ),
     "a file for a daemon": (("add", SHADE), f"no verb 'add'; write symd info --server default {SHADE} (see"),
     "a daemon's modules": (("list",), "no verb 'list'; did you mean daemon modules? Write symd daemon modules (see"),
     "samples of the tool": (
@@ -194,10 +196,6 @@ OPTIONS = {
         f"no verb 'daemon start'; {IN_THE_BACKGROUND} (see",
     ),
     "pprof's addresses": (("hot", "-addresses", STALLS), f"write symd hot -m FILE --by=instruction {STALLS} (see"),
-    "gdb's list": (
-        ("list", SHADE, "shade"),
-        f"no verb 'list'; did you mean listing? Write symd listing {SHADE} shade (see",
-    ),
     "a verb that is like two": (
         ("symbolise", SHADE, "0x1978"),
         f"? Write symd symbolize {SHADE} 0x1978 or symd llvm-symbolizer {SHADE} 0x1978 (see",
@@ -214,10 +212,6 @@ OPTIONS = {
     "a file of the hottest lines": (("hot", "-o", "out", STALLS), "add > OUT to write it to a file (see"),
     "a flame graph": (("profile", STALLS, "--to", "svg", "-o", "x"), f"{FORMATS}; --to folded for flamegraph.pl"),
     "Chrome's traces": (("profile", STALLS, "--to", "chrome", "-o", "x"), "; --to perfetto opens in ui.perfetto.dev"),
-    "a converted profile without OUT": (
-        ("profile", "-m", ZEBIN, STALLS, "--to", "speedscope"),
-        f"write, for example: symd profile -m {ZEBIN} {STALLS} --to speedscope -o OUT (see",
-    ),
     "a host": (("symbolize", "--host", "gpu", SHADE, "1"), "No such option '--host'; write --server HOST:PORT or"),
     "a daemon's port": (("status", "--port", "8080"), "; write --server HOST:PORT or --server unix:PATH (see"),
     "a page's port": (("view", "--port", "8080", SHADE), "; write --address 127.0.0.1:PORT (see symd view"),
@@ -254,17 +248,16 @@ OPTIONS = {
     ),
     "the format that is written": (
         ("profile", PPROF, "--format=speedscope", "x"),
-        f"--format is the format of IN, and --to that of OUT; write symd profile -m FILE {PPROF} --to=speedscope x (see",
+        f"--format is the format of IN, and --to that of OUT; write symd profile -m FOLDER {PPROF} --to=speedscope x (see",
     ),
     "a format that is read and written": (
         ("profile", "-m", SHADE, PPROF, "--format", "perfetto"),
         f"; write symd profile -m {SHADE} {PPROF} --to perfetto -o OUT (see",
     ),
-    "a flame graph by its name": (
-        ("flamegraph", "-m", ZEBIN, STALLS, "-o", "x"),
-        f"? Write symd profile --to speedscope -m {ZEBIN} {STALLS} -o x (see",
+    "a tool before its verb": (
+        ("perf", "report", "-i", PPROF),
+        f"no verb 'perf'; write symd hot -m FOLDER --by function {PPROF} (see",
     ),
-    "a tool before its verb": (("perf", "report", "-i", PPROF), f"no verb 'perf'; write symd hot -m FILE {PPROF} (see"),
     "another tool before its verb": (
         ("ocloc", "disasm", "-file", ZEBIN),
         f"no verb 'ocloc'; write symd disasm {ZEBIN} (see",
@@ -281,9 +274,6 @@ OPTIONS = {
         ("compile", SOURCE, "-device", "dg2", "-g"),
         f"did you mean grab? Write symd grab {SOURCE} --simulate dg2 (see",
     ),
-    "a dump's stack": (("bt", DUMP), f"did you mean core? Write symd core {DUMP} (see"),
-    "a file that is listed": (("ls", SHADE), f"did you mean info? Write symd info {SHADE} (see"),
-    "SPIR-V's rules": (("validate", SPIRV), f"Write symd check {SPIRV} or symd verify {SPIRV} (see"),
     "debug data of its own": (
         ("objcopy", "--only-keep-debug", SHADE, "x.debug"),
         f"Write symd slim {SHADE} OUT --debug-out x.debug (see",
@@ -301,12 +291,14 @@ OPTIONS = {
         ("print", SHADE, "0x1978", "a"),
         f"did you mean variables? Write symd variables {SHADE} 0x1978 (see",
     ),
-    "gdb's break": (("b", SHADE, "shade.cl:13"), f"did you mean locate? Write symd locate {SHADE} shade.cl:13 (see"),
     "gdb's scope of a line": (
         ("info", "scope", "shade.cl:13", SHADE),
         f"info scope write symd locate {SHADE} shade.cl:13 (see",
     ),
-    "gdb's memory": (("x/10i", SHADE, "0x1978"), f"did you mean listing? Write symd listing {SHADE} 0x1978 (see"),
+    "gdb's print": (
+        ("print", "x", SHADE, "0x1978"),
+        f"did you mean variables? Write symd variables {SHADE} 0x1978 (see",
+    ),
     "a token's name": (("token", "--name", "ci"), "; NAME needs no option: write symd token ci (see"),
     "samples in a table": (
         ("symbolize", "s.parquet", "-o", "f.parquet"),
@@ -321,7 +313,7 @@ OPTIONS = {
     "a shell": (("setup", "zsh"), "Write symd setup completion zsh (see"),
     "an import of nothing": (("import",), "did you mean collect? Write symd collect FOLDER (see"),
     "a program to record": (("record", "./app"), "; symd does not sample a program: symd run -- ./app (see"),
-    "a profile alone": ((PPROF,), f"a verb comes before the file, as in symd hot -m FILE {PPROF} (see"),
+    "a profile alone": ((PPROF,), f"a verb comes before the file, as in symd hot -m FOLDER {PPROF} (see"),
     "a dump alone": ((DUMP,), f"a verb comes before the file, as in symd core {DUMP} (see"),
     "a text alone": ((SOURCE,), f"a verb comes before the file, as in symd annotate -m FILE {SOURCE} (see"),
     "addr2line without its name, FILE in the middle": (
@@ -336,17 +328,15 @@ OPTIONS = {
     "dwarfdump without its name": (("--debug-line", SHADE), f"after the verb: symd lines {SHADE} (see"),
     "objdump without its name": (("-d", SHADE), f"after the verb: symd listing {SHADE} (see"),
     "objdump's source without its name": (("-S", SHADE), f"after the verb: symd listing {SHADE} (see"),
-    "an option that no tool has": (("--zz", PPROF), f"after the verb: symd hot -m FILE {PPROF} (see"),
+    "an option that no tool has": (("--zz", PPROF), f"after the verb: symd hot -m FOLDER {PPROF} (see"),
     "an option alone": (("--zz",), "a verb's options come after the verb (see"),
     "grep's context of a place": (
         ("disasm", SHADE, "shade+0x78", "-C", "5"),
         f"symd listing {SHADE} --around shade+0x78 --before 5 --after 5 (see",
     ),
-    "stalls by a verb": (("stalls", STALLS), f"did you mean hot --by stall? Write symd hot --by stall {STALLS} (see"),
-    "stall reasons by a verb": (("reasons", ZEBIN, STALLS), f"Write symd hot --by stall {ZEBIN} {STALLS} (see"),
     "an export": (
         ("export", "--format", "speedscope", "-o", "x", PPROF),
-        f"Write symd profile -m FILE --to speedscope -o x {PPROF} (see",
+        f"Write symd profile -m FOLDER --to speedscope -o x {PPROF} (see",
     ),
     "a flame graph in a page": (
         ("flamegraph", PPROF, "-o", "x.html"),
@@ -358,11 +348,7 @@ OPTIONS = {
     ),
     "folded stacks": (
         ("folded", "--lines", PPROF),
-        f"did you mean profile --to folded? Write symd profile -m FILE --to folded {PPROF} - (see",
-    ),
-    "folded stacks by another word": (
-        ("collapse", "-m", ZEBIN, STALLS),
-        f"Write symd profile --to folded -m {ZEBIN} {STALLS} - (see",
+        f"did you mean profile --to folded? Write symd profile -m FOLDER --to folded {PPROF} (see",
     ),
     "perf's source": (
         ("hot", "-S", "-m", SHADE, PPROF),
@@ -544,7 +530,7 @@ def test_a_log_in_the_place_of_a_query_is_annotated(run: Run, tmp_path: Path, ve
     said = run(verb, SHADE, log)
     assert (said.code, f"(it is a file; if it is a log, symd annotate -m {SHADE} {log} adds" in said.err) == (2, True)
     assert "blend at /src/shade.cl:13" in run("annotate", "-m", SHADE, log).out
-    assert f"(it is a profile: symd hot -m {SHADE} {PPROF} prints" in run(verb, SHADE, PPROF).err
+    assert f"({PPROF} is a profile: symd hot -m {SHADE} {PPROF} prints" in run(verb, SHADE, PPROF).err
 
 
 def test_a_log_on_standard_input_is_annotated(symd: Run, tmp_path: Path) -> None:
@@ -625,6 +611,55 @@ def _parses(words: list[str]) -> None:
         assert command is not None
         is_group = isinstance(command, click.Group)
         context = click.Context(command, context, name) if is_group else command.make_context(name, rest, context)
+
+
+AT_ONCE = {
+    "a dump's stack": (("bt", DUMP), ("core", DUMP)),
+    "an address's stack": (("bt", SHADE, "0x1978"), ("symbolize", SHADE, "0x1978")),
+    "a log's stack": (("bt", SHADE, SOURCE), ("annotate", "-m", SHADE, SOURCE)),
+    "a file that is listed": (("ls", SHADE), ("info", SHADE)),
+    "SPIR-V's rules": (("validate", SPIRV), ("check", SPIRV)),
+    "other code's rules": (("validate", SHADE), ("verify", SHADE)),
+    "gdb's break": (("b", SHADE, "shade.cl:13"), ("locate", SHADE, "shade.cl:13")),
+    "gdb's memory": (("x/10i", SHADE, "0x1978"), ("listing", SHADE, "0x1978")),
+    "gdb's list": (("list", SHADE, "shade"), ("listing", SHADE, "shade")),
+    "stalls": (("reasons", ZEBIN, STALLS), ("hot", "--by", "stall", ZEBIN, STALLS)),
+    "perf's report": (("perf", "report", ZEBIN, STALLS), ("hot", "--by", "function", ZEBIN, STALLS)),
+    "pprof's report": (("pprof", "-top", ZEBIN, STALLS), ("top", ZEBIN, STALLS)),
+    "folded stacks": (("collapse", "-m", ZEBIN, STALLS), ("profile", "-m", ZEBIN, STALLS, "--to", "folded", "-")),
+    "cuobjdump's resources": (("cuobjdump", "-res-usage", RAYCAST), ("info", RAYCAST)),
+}
+
+
+@pytest.mark.parametrize(("typed", "meant"), AT_ONCE.values(), ids=AT_ONCE)
+def test_a_word_that_means_one_verb_does_what_it_means(
+    run: Run, typed: tuple[object, ...], meant: tuple[object, ...]
+) -> None:
+    assert run(*typed) == run(*meant)
+
+
+@pytest.mark.parametrize(
+    ("call", "out"),
+    [
+        (("convert", "-m", ZEBIN, STALLS, "--to", "firefox"), "stalls.firefox.json"),
+        (("flamegraph", "-m", ZEBIN, STALLS), "stalls.speedscope.json"),
+        (("profile", "--to", "pprof", "-m", ZEBIN, STALLS), "stalls.pprof"),
+    ],
+)
+def test_a_conversion_without_out_writes_a_new_file(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: tuple[object, ...], out: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*call)
+    assert (done.code, f"symd: written to {out}\n" in done.err) == (0, True), done.err
+    written = Path(out).read_bytes()
+    again = run(*call)  # which would replace it
+    assert (again.code, "-o OUT" in again.err, Path(out).read_bytes() == written) == (2, True, True)
+
+
+def test_a_page_is_not_opened_unasked(run: Run) -> None:
+    said = run("report", SHADE)
+    assert (said.code, f"did you mean view? Write symd view {SHADE} (see" in said.err) == (2, True)
 
 
 @pytest.mark.parametrize("call", [call for call, _ in (*OPTIONS.values(), *ORDERS.values())], ids=[*OPTIONS, *ORDERS])
@@ -869,13 +904,6 @@ def test_a_source_file_in_the_place_of_its_folder_is_found(
         if called:
             done = run(*shlex.split(called[1]))
             assert (done.code, "not in the page" in done.err, "no allowed" in done.out) == (0, False, False)
-
-
-def test_folded_stacks_are_written_as_the_call_says(run: Run) -> None:
-    said = run("collapse", "-m", ZEBIN, STALLS).err
-    called = re.search(r"Write symd (.*) \(see", said)
-    assert called
-    assert run(*shlex.split(called[1])).out.startswith("smooth (")
 
 
 def test_a_section_in_the_place_of_a_function_is_not_address_0(run: Run) -> None:

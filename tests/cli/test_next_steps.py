@@ -38,11 +38,11 @@ HINTS = {
     "a profile for a module": (
         ("view", PPROF),
         (
-            f"(it is a profile (pprof): symd hot -m MODULE {PPROF} prints its hottest lines, symd view MODULE --profile {PPROF} shows"
-            f" the code, symd profile -m MODULE {PPROF} OUT writes it with source lines)"
+            f"(it is a profile (pprof): symd hot -m FOLDER {PPROF} prints its hottest lines, symd view FILE --profile {PPROF} shows"
+            f" the code, symd profile -m FOLDER {PPROF} OUT writes it with source lines)"
         ),
     ),
-    "a text profile for a module": (("symbolize", STALLS, "0x10"), "(it is a profile (unitrace): symd hot -m MODULE"),
+    "a text profile for a module": (("symbolize", STALLS, "0x10"), "(it is a profile (unitrace): symd hot -m FILE"),
     "a negative address": (("symbolize", SHADE, "-0x10"), "addresses are not negative"),
     "another": (("symbolize", SHADE, "-16"), "addresses are not negative"),
     "one behind dashes": (("symbolize", SHADE, "--", "-0x10"), "addresses are not negative"),
@@ -58,7 +58,7 @@ HINTS = {
     "a number before its source": (("locate", SHADE, "8:shade.cl"), f"symd locate {SHADE} shade.cl:8)"),
     "a number behind its source": (("locate", SHADE, "shade.cl", "8"), f"symd locate {SHADE} shade.cl:8)"),
     "a source before its module": (("locate", SOURCE, SHADE, "8"), f"symd locate {SHADE} {SOURCE}:8)"),
-    "a line without a source": (("locate", SHADE, "8"), f"symd locate {SHADE} SOURCE:8)"),
+    "a line without a source, before its file": (("locate", "8", SHADE), f"FILE comes first: symd locate {SHADE} 8)"),
     "a source without a line": (
         ("locate", SHADE, "shade.cl"),
         "not a source line (write FILE:LINE, such as vadd.cl:8)",

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from symd.cli.command_line import GROUP
-from symd.cli.verbs import BELOW, full_name
+from symd.cli.verbs import BELOW, full_name, understood
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -44,6 +44,7 @@ def refusal(call: str) -> str:
         return ""
     call = re.sub(r"\[(-[^\]]*)\]", r"\1", call)
     words = shlex.split(ELSEWHERE.split(re.split(r"\s(?:…|\.\.\.)", call)[0])[0])[1:]
+    words = understood(words)
     command: click.Command = GROUP
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         name = words.pop(0)

@@ -20,7 +20,7 @@ from symd.debuginfo.dwarf.variable_constants import Op
 from symd.debuginfo.relocation import LinearLayout, first_base
 from symd.debuginfo.text_ranges import section_of
 from symd.debuginfo.variables import Die, DieReader, Value
-from symd.debuginfo.variables.expression import LaneLocation, evaluate, is_one_constant
+from symd.debuginfo.variables.expression import Evaluations, LaneLocation, is_one_constant
 from symd.debuginfo.variables.lanes import OperandNames
 from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListReader
 from symd.debuginfo.variables.location_records import MOST_BYTES, Description, constant, describe, in_words
@@ -85,12 +85,14 @@ class Locator:
         code: CodeObject,
         dies: DieReader,
         layout: LinearLayout,
+        evaluations: Evaluations,
         section: int,
         address: int,
         frame_divisor: int = 1,
     ) -> None:
         self._code = code
         self._frame_divisor = frame_divisor
+        self._evaluations = evaluations
         self._dies = dies
         self._layout = layout
         self._address = address
@@ -146,10 +148,10 @@ class Locator:
         if unit.version < FIRST_WITH_STACK_VALUE and names.memory is None and is_one_constant(expression):
             expression += bytes([Op.DW_OP_stack_value])
         context = self._context(unit)
-        found = evaluate(expression, context, self._lanes)
+        found = self._evaluations.evaluate(expression, context, self._lanes)
         size = names.reading.size
         if context.without_private and size is not None and size > _LARGEST_VALUE and _is_whole(found):
-            as_written = evaluate(expression, replace(context, without_private=False), self._lanes)
+            as_written = self._evaluations.evaluate(expression, replace(context, without_private=False), self._lanes)
             if found != as_written:
                 return Description(_NO_PRIVATE_MEMORY, _alone(in_words(_NO_PRIVATE_MEMORY)))
         said = describe(found, names)

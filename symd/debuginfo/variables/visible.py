@@ -18,6 +18,7 @@ from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Unit, read_units
 from symd.debuginfo.relocation import linear_layout, relocated
 from symd.debuginfo.variables import Die, DieReader
+from symd.debuginfo.variables.expression import Evaluations
 from symd.debuginfo.variables.locations import Locator
 from symd.debuginfo.variables.registers import RegisterWidths, frame_divisor
 from symd.debuginfo.variables.scopes import FUNCTIONS, AddressRange, ScopeFinder, VariableScope
@@ -135,6 +136,7 @@ class VariableReader:
         self.dies = DieReader(sections, units)
         extents = self.dies.extents
         self.finder = ScopeFinder(self.dies)
+        self.evaluations = Evaluations()
         self.declarations = Declarations(self.dies)
         self.notes = (*units.warnings, *units.missing_files(), *extents.notes)
 
@@ -182,7 +184,7 @@ class _Question:
         self.types = TypeTable(self.dies, self.names, self.code.vendor)
         self.lanes = self._wavefront()
         divisor = frame_divisor(self.code, self.lanes)
-        self.locator = Locator(self.code, self.dies, self.layout, section, address, divisor)
+        self.locator = Locator(self.code, self.dies, self.layout, reader.evaluations, section, address, divisor)
         self.widths = RegisterWidths(self.code, self.lanes)
         self.variables: list[Variable] = []
         self.notes = list(reader.notes)

@@ -1,12 +1,12 @@
 """Samples from one Parquet file to another, as the command and the library ask for it: what becomes of them, where the
-modules are that they speak of by names of their own (``--module [ID=]FILE``), and the file that is written whole or
-stays as it was. Apache Arrow, which is an extra and slow to import, is imported when a file is answered."""
+modules are that they speak of by names of their own (``--module [ID=]FILE`` or a folder), and the file that is written
+whole or stays as it was. Apache Arrow, which is an extra and slow to import, is imported when a file is answered."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -21,7 +21,7 @@ from symd.config import DEFAULT_LIMITS, UNBOUNDED_STORE, Limits, default_cache
 from symd.engine.engine import Engine
 from symd.engine.files.added_module import add_module
 from symd.engine.files.module import open_symbolizer
-from symd.errors import InvalidInput, Malformed, StoreUnavailable, ToolMissing, extra_hint
+from symd.errors import InvalidInput, Malformed, StoreUnavailable, SymdError, ToolMissing, extra_hint
 from symd.formats.containers import identify
 from symd.profiles import NamedModule
 from symd.store import ModuleStore, Store
@@ -69,12 +69,33 @@ class TableNames:
                 raise InvalidInput(f"{name!r} is not the name of a column that symd writes", hint=hint)
 
 
-def named_module(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> NamedModule:
-    """The module of ``FILE`` or ``ID=FILE``, which the symbolizer has then; a file whose own name has an equals sign is
-    taken as such."""
-    identity, file = named_file(text)
-    digest = add_module(symbolizer, file, server, limits)
-    return NamedModule(digest, file, identity or None)
+def named_modules(
+    texts: Iterable[str], symbolizer: Symbolizer, server: str | None, limits: Limits
+) -> list[NamedModule]:
+    """The modules of each ``FILE``, ``ID=FILE`` or ``FOLDER``, which the symbolizer has then; a file whose own name has
+    an equals sign is taken as such. Raises ``InvalidInput`` for a folder without a module."""
+    found: list[NamedModule] = []
+    for text in texts:
+        identity, file = named_file(text)
+        if not identity and Path(file).is_dir():
+            found += _modules_below(file, symbolizer, server, limits)
+        else:
+            found.append(NamedModule(add_module(symbolizer, file, server, limits), file, identity or None))
+    return found
+
+
+def _modules_below(folder: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> list[NamedModule]:
+    """Every module in a folder and below it; files that are none, or have no device code, are passed over."""
+    found = []
+    for path in sorted(each for each in Path(folder).rglob("*") if each.is_file()):
+        with suppress(OSError, SymdError):
+            with path.open("rb") as stream:
+                is_module = identify(stream.read(_HEAD)) is not None
+            if is_module:
+                found.append(NamedModule(add_module(symbolizer, str(path), server, limits), str(path)))
+    if not found:
+        raise InvalidInput("there is no module in this folder", where=folder, hint="name the folder of what ran")
+    return found
 
 
 def named_file(text: str) -> tuple[str, str]:
@@ -129,7 +150,7 @@ def _parquet_files() -> ModuleType:
 def open_tables(source: SampleModules, names: TableNames) -> Iterator[SampleTables]:
     """Tables of samples answered from these modules."""
     with _open_symbolizer(source) as symbolizer:
-        named = [named_module(text, symbolizer, source.server, source.limits) for text in source.modules]
+        named = named_modules(source.modules, symbolizer, source.server, source.limits)
         yield _parquet_files().SampleTables(symbolizer, named, names)
 
 
