@@ -59,8 +59,8 @@ class ServiceContext:
     """The full names of the services that are served."""
     tables: NamedTables = field(default_factory=NamedTables)
     disassemblers: Mapping[str, bool] = field(default_factory=installed_disassemblers)
-    """By name whether they were here when the daemon was started: walking PATH takes longer than a batch of addresses,
-    and clients ask before each large batch what the daemon takes."""
+    """Whether each disassembler was here when the daemon was started: walking PATH takes longer than a batch of
+    addresses, and clients ask before each large batch what the daemon takes."""
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the daemon is asked to end: streams end after the batch at hand."""
 
