@@ -76,7 +76,7 @@ def usage_text(error: click.ClickException) -> str:
         return f"{said} Write {called} (see {verb} --help)" if called else f"{said} (see {verb} --help)"
     shown = _shown(advice, context)
     if shown and isinstance(error, click.NoSuchOption):
-        said = f"No such option {error.option_name!r}"  # without the options that are spelled like it
+        said = f"No such option {_word_with(error.option_name, typed_words(context)).partition('=')[0]!r}"  # without the options that are spelled like it
     return f"{said}{f'; {shown}' if shown else ''} (see {verb} --help)"
 
 
@@ -155,9 +155,48 @@ def _of_letter(error: click.NoSuchOption, context: click.Context) -> Sequence[st
     """The words of the call with the one long option, of those about the answer, that begins with the letter of an
     unknown short one; () where none does, or several."""
     letter = re.fullmatch(r"-([A-Za-z])", error.option_name)
-    options = {option for each in context.command.params for option in each.opts} - {"--server", "--limit"}
+    has_value = _has_value(error.option_name, typed_words(context))
+    takes = (each for each in context.command.params if not (has_value and getattr(each, "is_flag", False)))
+    options = {option for each in takes for option in each.opts} - {"--server", "--limit"}
     found = [each for each in options if letter and each.startswith(f"--{letter[1]}")]
     return _replaced(typed_words(context), error.option_name, found[0]) if len(found) == 1 else ()
+
+
+def _of_unknown(error: click.NoSuchOption, context: click.Context) -> Advice:
+    """What to write instead of an option that no table has: the one that begins with its letter, or the call without
+    it; nothing where it is spelled nearly like another."""
+    if by_letter := _of_letter(error, context):
+        return Advice("write", by_letter)
+    if _near(error.option_name, error.possibilities or ()):
+        return NOTHING
+    words = _left_out(error.option_name, context)
+    return Advice("without it:", words) if words else NOTHING
+
+
+def _word_with(option: str, words: Sequence[str]) -> str:
+    """The word in which an option was typed: of others' options of one dash and several letters click says the first
+    letter that it does not know."""
+    long = (each for each in words if each.partition("=")[0] == option)
+    clusters = (each for each in words if re.match(rf"-\w*{re.escape(option[1:])}", each) and len(option) == len("-x"))
+    return next(long, next(clusters, option))
+
+
+def _has_value(typed: str, words: Sequence[str]) -> bool:
+    """Whether what follows an option, which no table has, can only be its value."""
+    behind = "".join(words[words.index(typed) + 1 :][:1]) if typed in words else ""
+    return bool(behind) and not ("=" in typed or behind.startswith("-") or files_among([behind]) or is_place(behind))
+
+
+def _left_out(option: str, context: click.Context) -> Sequence[str]:
+    """The words of the call without an option that no table has, and without what can only be its value."""
+    words, typed = typed_words(context), _word_with(option, typed_words(context))
+    if typed not in words:
+        return ()
+    at = words.index(typed)
+    kept = files_among([typed.partition("=")[2]])
+    is_value = files_among(words) and _has_value(typed, words)
+    calls = [[*words[:at], *kept, *words[at + 1 + more :]] for more in ((1, 0) if is_value else (0, 1))]
+    return next((call for call in calls if not is_refused(call, context)), calls[0])
 
 
 def _replaced(words: Sequence[str], wrong: str, right: str) -> Sequence[str]:
@@ -222,9 +261,8 @@ def _advice(error: click.UsageError, said: str, context: click.Context) -> Advic
     if isinstance(error, Meant):
         return Advice(error.said, error.words)
     if isinstance(error, click.NoSuchOption):
-        advice = instead_of_option(error.option_name, verb, typed)
-        by_letter = _of_letter(error, context) if advice == NOTHING else ()
-        return Advice("write", by_letter) if by_letter else advice
+        advice = instead_of_option(_word_with(error.option_name, typed).partition("=")[0], verb, typed)
+        return _of_unknown(error, context) if advice == NOTHING else advice
     if isinstance(error, click.BadParameter) and error.param is not None and not said.startswith("Missing "):
         return instead_of_value(verb, error.param.opts, error.message, typed, _replaced)
     if said.startswith("Missing "):
@@ -290,6 +328,10 @@ _VERBS_OF_STORES: Final = {
 """Words of other stores for what symd store does, or a daemon."""
 
 
+_MAKES: Final = frozenset(("create", "new", "add", "make", "issue"))
+"""Words in front of the name of what is made."""
+
+
 def _run_of(typed: Sequence[str]) -> list[str]:
     """The call that captures the modules of a program which is to be sampled."""
     at = typed.index("--")
@@ -304,20 +346,6 @@ def _example(context: click.Context) -> str:
     if isinstance(file, str) and len(words) > 2 and not words[2].startswith("-"):
         words[2] = shlex.quote(file)
     return " ".join(words)
-
-
-def file_first(verb: str, file: str, words: Sequence[str]) -> str:
-    """The call in the right order, where FILE is not there and one of the words behind it is; "" elsewhere."""
-    turned = _file_first(verb, file, words)
-    return f"FILE comes first: {call_text(turned)}" if turned else ""
-
-
-def _file_first(verb: str, file: str, words: Sequence[str]) -> list[str]:
-    """The words of that call."""
-    meant = next((each for each in words if os.path.isfile(each)), None)  # noqa: PTH113 - pathlib is slow to load
-    if meant is None or os.path.exists(file):  # noqa: PTH110 - as above
-        return []
-    return _with_place(verb, meant, [file, *(each for each in words if each != meant)])
 
 
 def _with_place(verb: str, file: str, words: Sequence[str]) -> list[str]:
@@ -363,8 +391,6 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
     )
     if verb == "serve" and os.path.isfile(text):  # noqa: PTH113 - pathlib is slow to load
         return Advice("a daemon takes no file; for a page in the browser write", ["view", text])
-    if verb in _ONE_FILE and (turned := _file_first(verb, first, [text])):
-        return Advice("FILE comes first:", turned)
     if verb == "serve" and text.isdecimal():
         return Advice(f"write --http 127.0.0.1:{text} for browsers, or --address 127.0.0.1:{text} for gRPC")
     if verb == "serve" and text in BELOW["daemon"]:
@@ -375,6 +401,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
     belongs: tuple[tuple[bool, str, Sequence[str]], ...] = (
         (verb in ("hot", "profile"), "modules go after -m:", _with_option("-m", first, context)),
         (verb == "record" and ":" not in text, _NO_SAMPLES[0], ["run", "--", *typed_words(context)[1:]]),
+        (verb == "token" and not _MAKES.isdisjoint(typed_words(context)), "NAME is all that it takes:", ["token", text]),
         (verb == "core", "modules go after -m:", _with_option("-m", text, context)),
         (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", _with_option("-m", first, context)),  # noqa: PTH113 - as above
         (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", *_with_option("-o", text, context)[1:]]),

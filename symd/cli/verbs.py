@@ -85,8 +85,8 @@ _SYNONYMS = {
     "listing": "disas disasm disassemble disassembly objdump nvdisasm",
     "symbolize": "lookup resolve",
     "hot": "hotspots hottest",
-    "info": "readelf cuobjdump inspect",
-    "names": "nm functions symbols",
+    "info": "readelf readobj cuobjdump inspect",
+    "names": "nm functions funcs symbols",
     "lines": "line-table linetable dwarfdump",
     "locate": "break breakpoint",
     "variables": "vars locals",
@@ -102,7 +102,7 @@ _SUMS: Final = ("--by", "-lines", "--lines")
 _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
     "objdump": {
         "names": "-t --syms -T",
-        "info": "--headers --section-headers --all-headers -x -f",
+        "info": "--headers --section-headers --all-headers -x -f --offloading",
         "listing": "-d --disassemble -S --source",
     },
     "readelf": {"names": "-s --syms --symbols --dyn-syms", "lines": "--debug-dump -w -wl -wL -wi"},
@@ -115,7 +115,15 @@ _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
         "verify": "--verify",
         "names": "--name --find -n --debug-info --debug-abbrev --debug-names",
         "lines": "--debug-line -debug-line --all -a",
+        "symbolize": "--lookup -lookup",
     },
+    "perf": {"profile --to=folded": "script"},
+    "pprof": {
+        "profile --to=speedscope": "-svg -png -pdf -gif -dot -web",
+        "profile --to=pprof": "-proto -raw",
+        "hot --by=function": "-top -text -tree -traces",
+    },
+    "debuginfod-find": {"fetch": "debuginfo executable source"},
     "clang-offload-bundler": {"info": "--list -list", "extract": "--unbundle -unbundle"},
     "dump": {"lines": "--debug-line --debug-lines --lines", "listing": "-sass --dump-sass --sass"},
 }
@@ -136,11 +144,11 @@ _LAST: Final[Mapping[str, frozenset[str]]] = {
 }
 """Options of other tools for what a verb writes, which comes last."""
 MEANT = {
-    "listing": "asm sass isa dump dis source list x",
-    "symbolize": "addr2sym line srcline frames where address bt backtrace stack",
+    "listing": "asm sass isa dump dis source list x iga iga64",
+    "symbolize": "addr2sym line srcline frame frames where address bt backtrace stack",
     "annotate": "decode crash log stacktrace",
     "hot --by stall": "stall stalls reason reasons",
-    "hot --by function": "report annotate-profile report-profile perf pprof stat stats analyze",
+    "hot --by function": "report annotate-profile report-profile perf pprof stat stats analyze ncu rocprofv3 rocprof unitrace vtune",
     "profile": "convert export symbolize-profile",
     "profile --to speedscope": "flamegraph flame speedscope",
     "profile --to folded": "folded fold collapse collapsed stackcollapse",
@@ -162,7 +170,7 @@ MEANT = {
     "slim": "shrink objcopy split-debug",
     "serve": "server listen up",
     "daemon": "load",
-    "daemon fetch --debuginfod-urls": "debuginfod debuginfod-find download",
+    "daemon fetch --debuginfod-urls": "debuginfod download",
     "daemon modules": "ls",
     "daemon rm": "remove delete forget",
     "daemon contexts": "ps processes",
@@ -185,6 +193,7 @@ START: Final = (
 _EXPLAINED = {
     "report": "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page",
     "formats": "symd info FILE says what a file is, and symd profile --to writes pprof, folded, speedscope, perfetto and firefox",
+    **dict.fromkeys(("c++filt", "cu++filt"), "symd names -C FILE NAME shows the readable name"),
     "examples": "symd setup samples . writes them into this folder",
     "add": "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder",
     "diff": "symd verify FILE compares two readings of a file, and go tool pprof -diff_base two profiles that symd profile wrote",
@@ -242,8 +251,13 @@ def _by_option(tool: str, words: Sequence[str]) -> list[str]:
     for verb, options in _BY_OPTION.get(tool, {}).items():
         at = next((number for number, word in enumerate(words) if word.partition("=")[0] in options.split()), None)
         if at is not None:
-            behind = words[at + 1 :]
-            return [verb, *in_order(verb, [*words[:at], *(behind[1:] if behind[:1] == ["all"] else behind)])]
+            behind, value = words[at + 1 :], words[at].partition("=")[2]
+            rest = [
+                *words[:at],
+                *(behind[1:] if behind[:1] == ["all"] else behind),
+                *([value] if is_number(value) else ()),
+            ]
+            return [*verb.split(), *in_order(verb, rest)]
     return []
 
 
@@ -286,7 +300,9 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     meant = meant or [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
     if not meant:
         return said, []
-    if files_among(rest):
+    if "--" in rest and meant and meant[0].startswith(("hot", "profile")):
+        meant = ["run"]
+    elif files_among(rest):
         meant = list(dict.fromkeys((_for_files(meant[0], rest), *(meant[1:] if meant[0] != "check" else ()))))
     calls = [[*verb.split(), *(rest or _ALONE.get(verb, ()))] for verb in meant]
     if meant[0].startswith("profile") and any(word.endswith(PAGE) for word in rest):
@@ -298,7 +314,7 @@ PAGE = (".html", ".htm")
 """What the names of pages end with."""
 _ALONE: Final[Mapping[str, Sequence[str]]] = {"symbolize": ("FILE",), "collect": ("FOLDER",)}
 """What a verb does not do without, although it can be called so."""
-_WITH_VERBS: Final = frozenset(("perf", "ocloc", "pprof", "gdb", "cuda-gdb", "rocgdb", "nsys", "ncu", "symd", "llvm"))
+_WITH_VERBS: Final = frozenset(("perf", "ocloc", "gdb", "cuda-gdb", "rocgdb", "nsys", "ncu", "symd", "llvm"))
 """Tools that have verbs of their own."""
 
 

@@ -66,7 +66,6 @@ def test_a_log_may_be_a_file(symd: Run, tmp_path: Path) -> None:
 
 HINTS = {
     "a file to collect": (("collect", "--once", "--out", "{folder}/out", SHADE), "symd info --server default"),
-    "a file behind its address": (("symbolize", "0x1640", SHADE), "FILE comes first"),
     "an address alone": (("symbolize", "0x1640"), "'0x1640' is an address (FILE comes first"),
     "a process by name": (("attach", "nosuch"), "'nosuch' is not a process ID"),
     "no process": (("attach", "0"), "'0' is not a process ID"),
@@ -150,7 +149,7 @@ NEXT = {
         f"write, for example: symd profile -m {ZEBIN} {STALLS} -o OUT (see symd profile --help",
     ),
     "a module to run": (("run", SHADE), f"{SHADE}: is a module, not a program (symd run -- PROGRAM"),
-    "a module to check": (("check", SHADE), f"(symd verify {SHADE} checks its debug data; symd extract"),
+    "a module to check": (("check", SHADE), f"(write symd verify {SHADE}, which checks its debug data; symd extract"),
     "a module in place of a dump": (("core", SHADE), "is not a GPU core dump (symd info"),
     "an option without its value": (("hot", "--by"), "(see symd hot --help)"),
 }
