@@ -11,7 +11,6 @@ import argparse
 import gzip
 import signal
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from symd.api import Symbolizer
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.profiles import NamedModule, Resolver, symbolize
-from symd.profiles.protobuf_wire import fields, length_field, number_field, varint
 from symd.store import Store
+from symd.v1.pprof_pb2 import Line, Profile
 
 LOADED = 0xFFFF800100400000
 """Where the synthetic device loaded the module."""
@@ -37,47 +36,33 @@ def sampled(count: int, size: int) -> np.ndarray:
 def profile(offsets: np.ndarray, build_id: str) -> bytes:
     """A pprof profile: one sample an offset, one location a distinct offset, one mapping, no symbol."""
     places, which = np.unique(offsets, return_inverse=True)
-    mapping = number_field(1, 1) + number_field(2, LOADED) + number_field(3, LOADED + (1 << 20)) + number_field(6, 3)
-    pieces = [length_field(1, number_field(1, 1) + number_field(2, 2)), length_field(3, mapping)]
+    made = Profile(string_table=["", "samples", "count", build_id])
+    made.sample_type.add(type=1, unit=2)
+    made.mapping.add(id=1, memory_start=LOADED, memory_limit=LOADED + (1 << 20), build_id=3)
     for number, place in enumerate(places.tolist(), 1):
-        location = number_field(1, number) + number_field(2, 1) + number_field(3, LOADED + place)
-        pieces.append(length_field(4, location))
-    samples = [length_field(2, length_field(1, varint(at + 1)) + length_field(2, b"\1")) for at in range(len(places))]
-    pieces += [samples[at] for at in which.tolist()]
-    pieces += [length_field(6, text.encode()) for text in ("", "samples", "count", build_id)]
-    return gzip.compress(b"".join(pieces), 1)
+        made.location.add(id=number, mapping_id=1, address=LOADED + place)
+    for at in which.tolist():
+        made.sample.add(location_id=[at + 1], value=[1])
+    return gzip.compress(made.SerializeToString(), 1)
 
 
 def hottest(data: bytes) -> tuple[Counter[str], Counter[str]]:
     """Samples by innermost and by outermost line of a symbolized profile."""
-    data = gzip.decompress(data)
-    tables: dict[int, list[tuple[int, int]]] = {number: [] for number in range(1, 16)}
-    for item in fields(data):
-        tables[item.number].append((item.value, item.end))
-    strings = [data[begin:end].decode() for begin, end in tables[6]]
-    files = {}
-    for begin, end in tables[5]:
-        numbers = {item.number: item.value for item in fields(data, begin, end)}
-        files[numbers[1]] = Path(strings[numbers.get(4, 0)]).name
-    lines = [list(lines_of(data, begin, end, files)) for begin, end in tables[4]]
+    read = Profile.FromString(gzip.decompress(data))
+    files = {one.id: Path(read.string_table[one.filename]).name for one in read.function}
+    lines = {one.id: [line_of(line, files) for line in one.line] or ["(unknown)"] for one in read.location}
     inner: Counter[str] = Counter()
     user: Counter[str] = Counter()
-    for content, weight in Counter(data[begin:end] for begin, end in tables[2]).items():
-        [location] = [item for item in fields(content) if item.number == 1]
-        number = sum((byte & 127) << 7 * at for at, byte in enumerate(content[location.value : location.end]))
-        found = lines[number - 1] or ["(unknown)"]
-        inner[found[0]] += weight
-        user[found[-1]] += weight
+    for number, weight in Counter(sample.location_id[0] for sample in read.sample).items():
+        inner[lines[number][0]] += weight
+        user[lines[number][-1]] += weight
     return inner, user
 
 
-def lines_of(data: bytes, begin: int, end: int, files: dict[int, str]) -> Iterator[str]:
-    """``file:line`` of each line of a location, innermost first."""
-    for item in fields(data, begin, end):
-        if item.number == 4:
-            line = {inner.number: inner.value for inner in fields(data, item.value, item.end)}
-            file = files[line[1]]
-            yield f"{file}:{line.get(2, 0)}" if file else "(no line)"
+def line_of(line: Line, files: dict[int, str]) -> str:
+    """``file:line`` of a line of a location."""
+    file = files[line.function_id]
+    return f"{file}:{line.line}" if file else "(no line)"
 
 
 def symbolizer(server: str | None) -> AbstractContextManager[Symbolizer]:

@@ -102,7 +102,7 @@ def check(context: click.Context, root: str, catalogue: str, limits: Limits, as_
     shared = is_shared(root, catalogue, by_environment=_by_environment(context))
     with progress_bar("reading") as show:
         told = partial(show, "reading")
-        found = shared_urls(root, catalogue, limits).inspected(told) if shared else inspect(Path(root), limits, told)
+        found = shared_urls(root, catalogue, limits).inspected(told) if shared else inspect(Path(root), told)
     _write_findings(found.findings, as_json=as_json)
     if as_json:
         write_json({**_counts(found), "older_schema": found.older_schema, "findings": len(found.findings)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -130,7 +130,7 @@ class _Reading:
     def _frames_of(self, number: int, code: CodeObject, bias: int) -> CodeFrames:
         content = self._given_frames.get(number) or call_frame_section(code)
         kernels = frozenset(kernel.name for kernel in code.kernels)
-        frames = CallFrames(content, count=self._budget.count_core_call_frame) if content else None
+        frames = CallFrames(content, count=partial(self._budget.count, "core_call_frames", 1)) if content else None
         return CodeFrames(bias, frames, kernels)
 
     @cached_property
@@ -168,7 +168,7 @@ class _Reading:
                     alike[key].append(wave._replace(hardware=(), traps=(), scalar=b"", vector=b""))
                 else:
                     alike[key] = [wave]
-                self._budget.check_core_stacks(len(alike))
+                    self._budget.count("core_stacks")
         except LimitExceeded:
             raise
         except SymdError as error:
@@ -186,7 +186,7 @@ class _Reading:
             self._frame("pc", key.pc, key.pc),
             *(self._frame("return", at, at - 1) for at in key.callers.addresses),
         )
-        self._budget.count_core_frames(len(frames))
+        self._budget.count("core_frames", len(frames))
         outermost = frames[-1].place
         kernel = self._kernel(key.packet, queue) or (outermost.function if outermost else "")
         fault = CoreFault(0, "stopped", ", ".join(key.reasons)) if key.reasons else None

@@ -139,10 +139,10 @@ def saved_waves(
         stack = struct.unpack(f"<{stack_size // 4}I", words)
         found = 0
         for found, wave in enumerate(reading.waves(stack, area + end, size, xcc), 1):
-            budget.count_core_waves(f"queue {queue.queue_id}")
+            budget.count("core_waves", 1, f"queue {queue.queue_id}")
             yield wave._replace(number=found - 1)
         if not found:  # areas may lie on one another, as many as an agent claims to have compute dies
-            budget.count_core_waves(f"queue {queue.queue_id}")
+            budget.count("core_waves", 1, f"queue {queue.queue_id}")
 
 
 class _Area:

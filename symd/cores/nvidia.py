@@ -285,7 +285,7 @@ class _Reading:
         same = (lanes.device, lanes.grid, lanes.pc, lanes.offset, lanes.exception, lanes.error_pc, lanes.has_error_pc)
         columns = [column.astype(np.uint64) for column in (*same, lanes.active, lanes.trapped, lanes.stack)]
         distinct, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
-        self.budget.check_core_stacks(distinct.shape[1])
+        self.budget.count("core_stacks", distinct.shape[1])
         which = which.reshape(-1)
         order = np.lexsort((lanes.lane, lanes.warp, which))
         return np.split(order, np.flatnonzero(np.diff(which[order])) + 1)
@@ -295,7 +295,7 @@ class _Reading:
         device, grid = int(lanes.device[first]), int(lanes.grid[first])
         pc, error_pc = int(lanes.pc[first]), int(lanes.error_pc[first]) if lanes.has_error_pc[first] else None
         calls = self.call_stacks[int(lanes.stack[first])]
-        self.budget.count_core_frames(len(calls) + 1)
+        self.budget.count("core_frames", len(calls) + 1)
         frames = tuple(self._frames(device, pc, error_pc, int(lanes.offset[first]), calls, grid))
         kernel = self._in_kernel(device, grid, 0) or next(
             (frame.place for frame in reversed(frames) if frame.place), None

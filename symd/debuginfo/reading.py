@@ -12,7 +12,7 @@ that is.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -99,7 +99,10 @@ def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget 
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
     LimitExceeded; what can be left out becomes a warning. ``budget`` is that of its module; without, the code object
     has one for itself."""
-    return _at_once(_Reading(code, budget or DebugBudget.of(code, limits)), _OPENING)
+    [(_, found)] = _side_by_side([code], budget or DebugBudget.of(code, limits))
+    if isinstance(found, SymdError):
+        raise found
+    return found
 
 
 class _Reading:
@@ -124,24 +127,6 @@ class _Reading:
     def __init__(self, code: CodeObject, budget: DebugBudget) -> None:
         self.code, self.budget = code, budget
         self.found: DebugInfo | SymdError | None = None
-
-
-_Step = Callable[[_Reading], None]
-_StepOfSeveral = Callable[[Sequence[_Reading]], None]
-
-
-def _at_once(reading: _Reading, opening: Iterable[_Step] = ()) -> DebugInfo:
-    """What is found in one code object, for which some steps are still to be taken before it is decoded. Raises what
-    a step raises."""
-    for step in opening:
-        if reading.found is None:
-            step(reading)
-    if reading.found is None:
-        _decode([reading])
-    found = reading.found
-    if not isinstance(found, DebugInfo):
-        raise TypeError(f"{reading.code!r} was not read to its end")
-    return found
 
 
 def _open(reading: _Reading) -> None:
@@ -250,7 +235,7 @@ def _some_in_turn(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tu
 def _side_by_side(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
     """Some of ``read_in_turn``, step by step. Where one of several cannot be decoded none is."""
     readings = [_Reading(code, budget) for code in objects]
-    for step in _OPENING:
+    for step in (_open, _relocate, _read_units):
         for reading in readings:
             if reading.found is None:
                 try:
@@ -273,8 +258,17 @@ def _side_by_side(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tu
 def _decode(readings: Sequence[_Reading]) -> None:
     """Take the steps for code objects whose units are read, each for all of them: they share rows and columns, so that
     a small one costs none of its own. Raises what a step raises for one of them."""
-    for step in _DECODING if readings else ():
-        step(readings)
+    if not readings:
+        return
+    _read_lines(readings)
+    _read_scopes(readings)
+    for reading in readings:
+        _find_folded(reading)
+    _place_rows(readings)
+    _place_scopes(readings)
+    _find_strays(readings)
+    for reading in readings:
+        reading.found = _whole(reading)
 
 
 class PartialDebugInfo(NamedTuple):
@@ -303,8 +297,9 @@ def read_part(
         return None
     reading = _Reading(code, sections.budget or DebugBudget.of(code, limits))
     reading.layout, reading.sections, reading.units = layout, sections, chosen.units
-    debug = _at_once(reading)
-    if debug.rows.calls is not None or not len(debug.rows):
+    _decode([reading])
+    debug = reading.found
+    if not isinstance(debug, DebugInfo) or debug.rows.calls is not None or not len(debug.rows):
         return None
     spans = TextRanges(*text_spans(layout, *np.array(chosen.spans, np.uint64).T))
     held = _functions(code, debug.scopes).inside(spans)
@@ -372,38 +367,16 @@ def _find_strays(readings: Sequence[_Reading]) -> None:
         reading.strays = strays
 
 
-def _finish(reading: _Reading) -> None:
-    debug = _whole(reading)
+def _whole(reading: _Reading) -> DebugInfo:
+    debug = _joined(reading)
     check_depth(debug.scopes)
-    reading.found = debug
     for section in reading.code.sections:
         if section.name.startswith(".debug_"):
             section.forget()  # half of a file with debug data
+    return debug
 
 
-def _of_each(step: _Step) -> _StepOfSeveral:
-    """A step that is taken for one code object after the other."""
-
-    def taken(readings: Sequence[_Reading]) -> None:
-        for reading in readings:
-            step(reading)
-
-    return taken
-
-
-_OPENING: tuple[_Step, ...] = (_open, _relocate, _read_units)
-_DECODING: tuple[_StepOfSeveral, ...] = (
-    _read_lines,
-    _read_scopes,
-    _of_each(_find_folded),
-    _place_rows,
-    _place_scopes,
-    _find_strays,
-    _of_each(_finish),
-)
-
-
-def _whole(reading: _Reading) -> DebugInfo:
+def _joined(reading: _Reading) -> DebugInfo:
     code, layout, sections, units = reading.code, reading.layout, reading.sections, reading.units
     lines, scopes, folded = reading.lines, reading.scopes, reading.folded
     missing = units.missing_files() if any(unit.dwo_name for unit in units.units) else ()

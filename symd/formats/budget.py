@@ -21,19 +21,18 @@ NESTING_DEPTH = 8
 EXPANSION_RATIO = 100
 """Bytes that compressed parts may expand to for each byte of the module's file; ``_ALWAYS_EXPANDED`` are always
 taken."""
-SHARED_FACTS = 1_000_000
-"""Arguments and attributes that kernels of one module have because another kernel of the same code has them."""
-CORE_ROWS = 8_000_000
-"""Rows of all tables of one GPU core dump of a CUDA program: devices, modules, blocks, warps, lanes, calls."""
-CORE_WAVES = 1_000_000
-"""Saved waves of one GPU core dump of a ROCm program, of all its queues together."""
-CORE_CALL_FRAMES = 200_000
-"""Entries of call frame information (``.debug_frame``) that are read of one GPU core dump of a ROCm program, of all its
-code objects together."""
-CORE_FRAMES = 200_000
-"""Calls of all different stacks of one GPU core dump together."""
-CORE_STACKS = 20_000
-"""Different stacks that one GPU core dump is answered with, after equal ones are put together."""
+BOUNDS = {
+    "shared_facts": (1_000_000, "arguments and attributes of other kernels"),
+    "core_rows": (8_000_000, "rows of tables"),
+    "core_waves": (1_000_000, "saved waves"),
+    "core_call_frames": (200_000, "entries of call frame information"),
+    "core_frames": (200_000, "calls in different stacks"),
+    "core_stacks": (20_000, "different stacks"),
+}
+"""What is counted by name, and how many there may be: arguments and attributes that kernels of one module have because
+another kernel of the same code has them; and of one GPU core dump the rows of a CUDA program's tables, the saved waves
+of a ROCm program and entries of ``.debug_frame`` of its code objects, the different stacks after equal ones are put
+together, and the calls of all of these."""
 
 
 class WorkBudget:
@@ -100,33 +99,9 @@ class Budget(WorkBudget):
             raise _over("object_count", self.limits.object_count, where)
         self.spend(number * _ELEMENT_STEPS, where)
 
-    def count_shared_facts(self, number: int, where: str) -> None:
-        """Count the arguments and attributes that a kernel has because another one of the same code has them. Raises
-        LimitExceeded."""
-        self._count("shared_facts", SHARED_FACTS, number, "arguments and attributes of other kernels", where)
-
-    def count_core_rows(self, number: int) -> None:
-        """Count rows of tables of a GPU core dump. Raises LimitExceeded."""
-        self._count("core_rows", CORE_ROWS, number, "rows of tables")
-
-    def count_core_waves(self, where: str) -> None:
-        """Count a saved wave of a GPU core dump, or an area without any. Raises LimitExceeded."""
-        self._count("core_waves", CORE_WAVES, 1, "saved waves", where)
-
-    def count_core_call_frame(self, where: str) -> None:
-        """Count an entry of call frame information of a code object in a GPU core dump. Raises LimitExceeded."""
-        self._count("core_call_frames", CORE_CALL_FRAMES, 1, "entries of call frame information", where)
-
-    def count_core_frames(self, number: int) -> None:
-        """Count the calls of a stack of a GPU core dump that is like no other. Raises LimitExceeded."""
-        self._count("core_frames", CORE_FRAMES, number, "calls in different stacks")
-
-    def check_core_stacks(self, number: int) -> None:
-        """Check that a GPU core dump may have ``number`` different stacks. Raises LimitExceeded."""
-        if number > CORE_STACKS:
-            raise beyond("core_stacks", CORE_STACKS, f"has more than {CORE_STACKS} different stacks")
-
-    def _count(self, name: str, most: int, number: int, what: str, where: str = "") -> None:
+    def count(self, name: str, number: int = 1, where: str = "") -> None:
+        """Count things of one of the ``BOUNDS``. Raises LimitExceeded."""
+        most, what = BOUNDS[name]
         self._counts[name] = count = self._counts.get(name, 0) + number
         if count > most:
             raise beyond(name, most, f"has more than {most} {what}", where)

@@ -12,20 +12,18 @@ from itertools import islice
 
 from symd.errors import SymdError
 from symd.model.answers import Frame, Reason
-from symd.profiles.addresses import AddressBatch, MappedRange, MappingPlacer, ResolvedAddress
-from symd.profiles.perfetto_trace import Packet, TracedFrame, TracedMapping, each_packet
-from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
-from symd.profiles.protobuf_wire import (
-    LENGTH,
-    VARINT,
-    Field,
-    each_field,
-    fields,
-    length_field,
-    number_field,
-    packed,
-    text_field,
+from symd.profiles.addresses import AddressBatch, MappedRange, MappingPlacer
+from symd.profiles.perfetto_trace import (
+    PACKET,
+    Counter,
+    Packet,
+    TracedFrame,
+    TracedMapping,
+    each_packet,
+    text_of,
 )
+from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
+from symd.profiles.protobuf import LENGTH, each_field, encodable
 from symd.profiles.resolver import IdentifiedModule, Resolver
 from symd.profiles.samples import (
     AddressTable,
@@ -38,26 +36,15 @@ from symd.profiles.samples import (
     place_in_file,
     shown_name,
 )
-from symd.profiles.schemas import Perfetto
+from symd.v1 import perfetto_pb2
 
 NAME = "perfetto"
 CLAIM_PACKETS = 16
 """Packets that are looked at to recognize the format."""
-OF_A_PACKET = frozenset(
-    {
-        Perfetto.TracePacket.clock_snapshot,
-        Perfetto.TracePacket.timestamp,
-        Perfetto.TracePacket.trusted_packet_sequence_id,
-        Perfetto.TracePacket.sequence_flags,
-        Perfetto.TracePacket.trace_config,
-        Perfetto.TracePacket.trace_stats,
-        Perfetto.TracePacket.incremental_state_cleared,
-        Perfetto.TracePacket.compressed_packets,
-        Perfetto.TracePacket.first_packet_on_sequence,
-        Perfetto.TracePacket.zstd_compressed_packets,
-    }
-)
-"""Fields of TracePacket that every trace has some of, and no message that other profiles begin with."""
+OF_A_PACKET = frozenset({6, 8, 10, 13, 33, 35, 41, 50, 87, 133})
+"""Fields of TracePacket that every trace has some of, and no message that other profiles begin with: clock_snapshot,
+timestamp, trusted_packet_sequence_id, sequence_flags, trace_config, trace_stats, incremental_state_cleared,
+compressed_packets, first_packet_on_sequence, zstd_compressed_packets."""
 _Key = tuple[str, bytes]
 
 
@@ -65,30 +52,15 @@ def claims(data: bytes) -> bool:
     """Packets and nothing else at the beginning, of which one has a field that is a packet's."""
     try:
         first = list(islice(each_field(data), CLAIM_PACKETS))
-        numbers = {one.number for item in first for one in each_field(data, item.value, item.end)}
+        numbers = {one.number for item in first for one in each_field(item.content)}
     except SymdError:
         return False
-    return all(item.number == Perfetto.Trace.packet and item.wire == LENGTH for item in first) and bool(
-        numbers & OF_A_PACKET
-    )
+    return all(item.number == PACKET and item.wire == LENGTH for item in first) and bool(numbers & OF_A_PACKET)
 
 
-def module_symbols(packet: Packet) -> list[tuple[_Key, dict[int, bytes]]]:
-    """The symbols that a packet brings: path and build id, and the AddressSymbols message by address."""
-    found = []
-    for item in packet.messages(Perfetto.TracePacket.module_symbols):
-        path, build_id, addresses = b"", b"", {}
-        for one in fields(packet.data, item.value, item.end):
-            content = packet.data[one.value : one.end] if one.wire == LENGTH else b""
-            if one.number == Perfetto.ModuleSymbols.path:
-                path = content
-            elif one.number == Perfetto.ModuleSymbols.build_id:
-                build_id = content
-            elif one.number == Perfetto.ModuleSymbols.address_symbols:
-                numbers = {part.number: part.value for part in reversed(fields(content)) if part.wire == VARINT}
-                addresses[numbers.get(Perfetto.AddressSymbols.address, 0)] = content
-        found.append(((path.decode("utf-8", "replace"), build_id), addresses))
-    return found
+def _key(symbols: perfetto_pb2.ModuleSymbols) -> _Key:
+    """What the symbols of a module go with: a mapping's path and build id."""
+    return text_of(symbols.path), symbols.build_id
 
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
@@ -98,8 +70,10 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     wanted: dict[TracedMapping, dict[int, None]] = {}
     known: dict[_Key, set[int]] = {}
     for packet in each_packet(data, spending):
-        for key, addresses in module_symbols(packet):
-            known.setdefault(key, set()).update(addresses)
+        symbols = packet.message.module_symbols
+        if symbols.address_symbols:
+            spending.read(len(symbols.address_symbols))
+            known.setdefault(_key(symbols), set()).update(one.address for one in symbols.address_symbols)
         for number in packet.tables.new_frames():
             frame = packet.tables.frame(number)
             if frame.mapping is not None and frame.rel_pc is not None:
@@ -110,9 +84,9 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
         there = known.get((mapping.path, mapping.build_id), set())
         tally.already += len(there & places.keys())
         asked.add(mapping, [place for place in places if place not in there])
-    pieces = asked.packets(tally, spending)
+    added = asked.packets(tally, spending)
     report = tally.report(NAME, "frames", asked.notes())
-    return Symbolized(data + b"".join(pieces) if pieces else data, report)
+    return Symbolized(data + added.SerializeToString() if added.packet else data, report)
 
 
 class _Asked:
@@ -141,25 +115,23 @@ class _Asked:
         for address in addresses:
             handles[address] = self._batch.add(placed, address - mapping.load_bias)
 
-    def packets(self, tally: Tally, spending: ProfileBudget) -> list[bytes]:
+    def packets(self, tally: Tally, spending: ProfileBudget) -> perfetto_pb2.Trace:
         """A packet for each module that has symbols now."""
         answers = self._batch.ask(self._resolver, self._options.progress)
-        packets = []
+        trace = perfetto_pb2.Trace()
         for (path, build_id), handles in self._handles.items():
-            symbols = []
+            symbols = perfetto_pb2.ModuleSymbols(path=encodable(path).encode(), build_id=build_id)
             for address, handle in handles.items():
                 answer = answers[handle]
                 tally.count(answer.reason, resolved=bool(answer.frames))
                 if answer.frames:
-                    content = number_field(Perfetto.AddressSymbols.address, address) + _lines(answer)
-                    symbols.append(length_field(Perfetto.ModuleSymbols.address_symbols, content))
-                    spending.written(len(symbols[-1]))
-            if symbols:
-                named = text_field(Perfetto.ModuleSymbols.path, path)
-                named += length_field(Perfetto.ModuleSymbols.build_id, build_id) if build_id else b""
-                module = length_field(Perfetto.TracePacket.module_symbols, named + b"".join(symbols))
-                packets.append(length_field(Perfetto.Trace.packet, module))
-        return packets
+                    added = symbols.address_symbols.add(address=address)
+                    for frame in answer.frames:
+                        _add_line(added, frame)
+                    spending.written(added.ByteSize())
+            if symbols.address_symbols:
+                trace.packet.add(module_symbols=symbols)
+        return trace
 
     def notes(self) -> tuple[str, ...]:
         return tuple(self._missing)
@@ -173,31 +145,14 @@ def identities(mapping: TracedMapping) -> list[str]:
     return [*names, *([mapping.path] if mapping.path else [])]
 
 
-def _lines(answer: ResolvedAddress) -> bytes:
-    pieces = []
-    for frame in answer.frames:
-        line = min(frame.line, 0xFFFFFFFF) if frame.file else 0
-        named = text_field(Perfetto.Line.function_name, shown_name(frame))
-        position = text_field(Perfetto.Line.source_file_name, frame.file or "") + number_field(
-            Perfetto.Line.line_number, line
-        )
-        pieces.append(length_field(Perfetto.AddressSymbols.lines, named + position))
-    return b"".join(pieces)
+def _add_line(symbols: perfetto_pb2.AddressSymbols, frame: Frame) -> None:
+    symbols.lines.add(
+        function_name=encodable(shown_name(frame)).encode(),
+        source_file_name=encodable(frame.file).encode(),
+        line_number=frame.line if frame.file else 0,
+    )
 
 
-WHERE = "the Perfetto trace"
-
-
-DESCRIPTORS = Perfetto.InternedData.stack_sample_counter_descriptors
-READ = frozenset(
-    {
-        Perfetto.TracePacket.trace_packet_defaults,
-        Perfetto.TracePacket.module_symbols,
-        Perfetto.TracePacket.perf_sample,
-        Perfetto.TracePacket.stack_sample,
-    }
-)
-"""The fields of packets that are looked into."""
 UNITS = (
     "",
     "nanoseconds",
@@ -212,6 +167,8 @@ UNITS = (
 )
 """StackSample.Unit, by number."""
 PERF = ValueType("samples", "count")
+_READ = frozenset({"trace_packet_defaults", "module_symbols", "perf_sample", "stack_sample"})
+"""The fields of packets that are looked into for samples."""
 
 
 def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
@@ -222,28 +179,31 @@ def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
 class _Reader:
     def __init__(self, data: bytes, spending: ProfileBudget) -> None:
         self._spending = spending
-        self._packets = [one for one in each_packet(data, spending) if any(at.number in READ for at in one.fields)]
-        self._symbols: dict[tuple[str, bytes], dict[int, tuple[Frame, ...]]] = {}
+        self._packets = [
+            one for one in each_packet(data, spending) if _READ & {at.name for at, _ in one.message.ListFields()}
+        ]
+        self._symbols: dict[_Key, dict[int, tuple[Frame, ...]]] = {}
         self._found = SampledProfile((), tasks=[])
         self._addresses = AddressTable(self._found.addresses)
         self._columns: dict[ValueType, int] = {}
         self._tasks: dict[Task, int] = {}
         self._modules: dict[TracedMapping, int] = {}
-        self._defaults: dict[int, tuple[ValueType | None, list[ValueType]]] = {}
+        self._defaults: dict[int, perfetto_pb2.StackSampleDefaults] = {}
         self._rows: list[tuple[Sample, dict[int, int]]] = []
 
     def profile(self) -> SampledProfile:
         """Symbols are at the end of a trace, so they are read first."""
         for packet in self._packets:
-            for key, addresses in module_symbols(packet):
-                known = self._symbols.setdefault(key, {})
-                known.update({at: _symbol_frames(content) for at, content in addresses.items()})
+            self._read_symbols(packet.message.module_symbols)
         for packet in self._packets:
-            self._read_defaults(packet)
-            for item in packet.messages(Perfetto.TracePacket.stack_sample):
-                self._stack_sample(packet, item)
-            for item in packet.messages(Perfetto.TracePacket.perf_sample):
-                self._perf_sample(packet, item)
+            message = packet.message
+            if message.HasField("trace_packet_defaults"):
+                defaults = message.trace_packet_defaults.stack_sample_defaults
+                self._defaults[message.trusted_packet_sequence_id] = defaults
+            if message.HasField("stack_sample"):
+                self._stack_sample(packet, message.stack_sample)
+            if message.perf_sample.HasField("callstack_iid"):
+                self._perf_sample(packet, message.perf_sample)
         found = self._found
         found.value_types = tuple(self._columns) or (PERF,)
         width = range(len(found.value_types))
@@ -254,86 +214,54 @@ class _Reader:
         found.tasks = list(self._tasks) or [Task()]
         return found
 
-    def _inside(self, packet: Packet, item: Field) -> list[Field]:
-        return fields(packet.data, item.value, item.end, WHERE)
+    def _read_symbols(self, symbols: perfetto_pb2.ModuleSymbols) -> None:
+        for one in symbols.address_symbols:
+            self._spending.read(1 + len(one.lines))
+            last = len(one.lines) - 1
+            self._symbols.setdefault(_key(symbols), {})[one.address] = tuple(
+                _frame(line.function_name, line.source_file_name, line.line_number, inlined=at < last)
+                for at, line in enumerate(one.lines)
+            )
 
-    def _read_defaults(self, packet: Packet) -> None:
-        for item in packet.messages(Perfetto.TracePacket.trace_packet_defaults):
-            for one in self._inside(packet, item):
-                if one.number == Perfetto.TracePacketDefaults.stack_sample_defaults and one.wire == LENGTH:
-                    inner = self._inside(packet, one)
-                    primary = _descriptors(packet, inner, Perfetto.StackSampleDefaults.primary_descriptor)
-                    others = _descriptors(packet, inner, Perfetto.StackSampleDefaults.follower_descriptors)
-                    self._defaults[packet.sequence] = (primary[0] if primary else None, others)
-
-    def _stack_sample(self, packet: Packet, item: Field) -> None:
-        inner = self._inside(packet, item)
-        content = {one.number: packet.data[one.value : one.end] for one in inner if one.wire == LENGTH}
-        numbers = {one.number: one.value for one in inner if one.wire == VARINT}
-        context = content.get(Perfetto.StackSample.task_context, b"")
-        task = {one.number: one.value for one in fields(context) if one.wire == VARINT}
-        primary, followers = self._counters(packet, inner, content, numbers)
+    def _stack_sample(self, packet: Packet, sample: perfetto_pb2.StackSample) -> None:
+        primary, followers = self._counters(packet, sample)
+        weights = sample.follower_weights
+        weight = sample.primary_weight if sample.HasField("primary_weight") else int(not weights)
         row: dict[int, int] = {}
-        weights = _packed(packet, inner, Perfetto.StackSample.follower_weights)
-        weight = numbers.get(Perfetto.StackSample.primary_weight, 1 if not weights else 0)
-        counted = [(primary, weight), *zip(followers, weights, strict=False)]
-        for kind, weight in counted:
-            column = self._columns.setdefault(kind, len(self._columns))
-            row[column] = row.get(column, 0) + weight
-        inline = content.get(Perfetto.StackSample.callstack)
-        interned = numbers.get(Perfetto.StackSample.callstack_iid, 0)
-        stack = self._interned(packet, interned) if inline is None else self._inline(inline)
-        self._add(
-            packet,
-            stack,
-            row,
-            Task(task.get(Perfetto.StackSample.TaskContext.pid, 0), task.get(Perfetto.StackSample.TaskContext.tid, 0)),
-        )
+        for kind, value in [(primary, weight), *zip(followers, weights, strict=False)]:
+            column = self._columns.setdefault(_value_type(kind), len(self._columns))
+            row[column] = row.get(column, 0) + value
+        is_inline = sample.HasField("callstack")
+        stack = self._inline(sample.callstack) if is_inline else self._interned(packet, sample.callstack_iid)
+        self._add(packet, stack, row, Task(sample.task_context.pid, sample.task_context.tid))
 
-    def _counters(
-        self, packet: Packet, inner: list[Field], content: dict[int, bytes], numbers: dict[int, int]
-    ) -> tuple[ValueType, list[ValueType]]:
-        """Inline, interned, or the sequence's defaults."""
-        primary, followers = self._defaults.get(packet.sequence, (None, []))
-        if (own := content.get(Perfetto.StackSample.primary_descriptor)) is not None:
-            primary = _descriptor(own)
-        elif (number := numbers.get(Perfetto.StackSample.primary_descriptor_iid)) is not None:
-            primary = _descriptor(packet.tables.entry(DESCRIPTORS, number))
-        inline = _descriptors(packet, inner, Perfetto.StackSample.follower_descriptors)
-        named = _packed(packet, inner, Perfetto.StackSample.follower_descriptor_iids)
-        interned = [_descriptor(packet.tables.entry(DESCRIPTORS, at)) for at in named]
-        return primary or PERF, inline or interned or followers
+    def _counters(self, packet: Packet, sample: perfetto_pb2.StackSample) -> tuple[Counter | None, list[Counter]]:
+        """Inline, interned, or the sequence's defaults; None is a sample of perf."""
+        defaults = self._defaults.get(packet.message.trusted_packet_sequence_id)
+        primary = defaults.primary_descriptor if defaults and defaults.HasField("primary_descriptor") else None
+        if sample.HasField("primary_descriptor"):
+            primary = sample.primary_descriptor
+        elif sample.HasField("primary_descriptor_iid"):
+            primary = packet.tables.counter(sample.primary_descriptor_iid)
+        interned = [packet.tables.counter(number) for number in sample.follower_descriptor_iids]
+        inherited = list(defaults.follower_descriptors) if defaults else []
+        return primary, list(sample.follower_descriptors) or interned or inherited
 
-    def _perf_sample(self, packet: Packet, item: Field) -> None:
-        numbers = {one.number: one.value for one in self._inside(packet, item) if one.wire == VARINT}
-        stack = numbers.get(Perfetto.PerfSample.callstack_iid)
-        if stack is not None:
-            column = self._columns.setdefault(PERF, len(self._columns))
-            task = Task(numbers.get(Perfetto.PerfSample.pid, 0), numbers.get(Perfetto.PerfSample.tid, 0))
-            self._add(packet, self._interned(packet, stack), {column: 1}, task)
+    def _perf_sample(self, packet: Packet, sample: perfetto_pb2.PerfSample) -> None:
+        column = self._columns.setdefault(PERF, len(self._columns))
+        self._add(packet, self._interned(packet, sample.callstack_iid), {column: 1}, Task(sample.pid, sample.tid))
 
     def _add(self, packet: Packet, stack: list[int], row: dict[int, int], task: Task) -> None:
         number = self._tasks.setdefault(task, len(self._tasks))
         self._spending.read()
-        self._rows.append(
-            (Sample(tuple(reversed(stack)), (), packet.number(Perfetto.TracePacket.timestamp), number), row)
-        )
+        time = packet.message.timestamp if packet.message.HasField("timestamp") else None
+        self._rows.append((Sample(tuple(reversed(stack)), (), time, number), row))
 
-    def _inline(self, data: bytes) -> list[int]:
+    def _inline(self, stack: perfetto_pb2.InlineCallstack) -> list[int]:
         """Frames that the sample itself has, outermost first."""
-        found = []
-        for item in fields(data, where=WHERE, spending=self._spending):
-            is_frame = item.number == Perfetto.InlineCallstack.frames and item.wire == LENGTH
-            inner = fields(data, item.value, item.end, WHERE) if is_frame else []
-            text = {one.number: _text(data, one) for one in inner if one.wire == LENGTH}
-            line = _number(inner, Perfetto.InlineCallstack.Frame.line_number)
-            function, file = (
-                text.get(Perfetto.InlineCallstack.Frame.function_name, ""),
-                text.get(Perfetto.InlineCallstack.Frame.source_file),
-            )
-            frame = Frame(function or None, None, file or None, line, 0, inlined=False)
-            found.append(self._addresses.number(SampledAddress(function, (frame,))))
-        return found
+        self._spending.read(len(stack.frames))
+        frames = (_frame(one.function_name, one.source_file, one.line_number, inlined=False) for one in stack.frames)
+        return [self._addresses.number(SampledAddress(one.function or "", (one,))) for one in frames]
 
     def _interned(self, packet: Packet, number: int) -> list[int]:
         return [self._address(packet.tables.frame(at)) for at in packet.tables.callstack(number)]
@@ -356,43 +284,14 @@ class _Reader:
         return self._addresses.number(SampledAddress(label, frames or own, max(0, placed), self._modules[mapping]))
 
 
-def _symbol_frames(content: bytes) -> tuple[Frame, ...]:
-    """The lines of an AddressSymbols message, innermost first."""
-    lines = [
-        one
-        for one in fields(content, where=WHERE)
-        if one.number == Perfetto.AddressSymbols.lines and one.wire == LENGTH
-    ]
-    found = []
-    for at, line in enumerate(lines):
-        inner = fields(content, line.value, line.end, WHERE)
-        text = {one.number: _text(content, one) for one in inner if one.wire == LENGTH}
-        function, file = text.get(Perfetto.Line.function_name), text.get(Perfetto.Line.source_file_name)
-        number = _number(inner, Perfetto.Line.line_number)
-        found.append(Frame(function or None, None, file or None, number, 0, inlined=at < len(lines) - 1))
-    return tuple(found)
+def _frame(function: bytes, file: bytes, line: int, *, inlined: bool) -> Frame:
+    return Frame(text_of(function) or None, None, text_of(file) or None, line, 0, inlined=inlined)
 
 
-def _descriptor(data: bytes) -> ValueType:
-    inner = fields(data, where=WHERE)
-    text = {one.number: _text(data, one) for one in inner if one.wire == LENGTH}
-    unit = _number(inner, Perfetto.StackSample.CounterDescriptor.unit)
-    named = text.get(Perfetto.StackSample.CounterDescriptor.unit_str) or (UNITS[unit] if unit < len(UNITS) else "")
-    return ValueType(text.get(Perfetto.StackSample.CounterDescriptor.name, "samples"), named)
-
-
-def _descriptors(packet: Packet, inner: list[Field], number: int) -> list[ValueType]:
-    """What the fields with this number say."""
-    return [_descriptor(packet.data[one.value : one.end]) for one in inner if one.number == number]
-
-
-def _packed(packet: Packet, inner: list[Field], number: int) -> list[int]:
-    return [at for one in inner if one.number == number for at in packed(packet.data, one, WHERE)]
-
-
-def _number(inner: list[Field], number: int) -> int:
-    return next((one.value for one in inner if one.number == number and one.wire == VARINT), 0)
-
-
-def _text(data: bytes, item: Field) -> str:
-    return data[item.value : item.end].decode("utf-8", "replace")
+def _value_type(counter: Counter | None) -> ValueType:
+    if counter is None:
+        return PERF
+    unit = UNITS[counter.unit] if counter.unit < len(UNITS) else ""
+    return ValueType(
+        text_of(counter.name) if counter.HasField("name") else "samples", text_of(counter.unit_str) or unit
+    )

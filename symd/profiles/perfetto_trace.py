@@ -16,40 +16,18 @@ from symd.config import Limits
 from symd.errors import Malformed
 from symd.profiles import profile_format
 from symd.profiles.profile_format import ProfileBudget
-from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, packed
-from symd.profiles.schemas import Perfetto
+from symd.profiles.protobuf import LENGTH, each_field, parsed
+from symd.v1 import perfetto_pb2
 
 WHERE = "the Perfetto trace"
-_Packet, _Interned = Perfetto.TracePacket, Perfetto.InternedData
-TABLES = frozenset(
-    {
-        _Interned.function_names,
-        _Interned.frames,
-        _Interned.callstacks,
-        _Interned.build_ids,
-        _Interned.mapping_paths,
-        _Interned.source_paths,
-        _Interned.mappings,
-        _Interned.stack_sample_counter_descriptors,
-    }
-)
-"""The fields of InternedData that are kept. Each entry has its number in the field ``iid``."""
-_COMPRESSED = (_Packet.compressed_packets, _Packet.zstd_compressed_packets)
+PACKET = perfetto_pb2.Trace.PACKET_FIELD_NUMBER
 
 
 class Packet(NamedTuple):
-    """A packet: its fields lie in ``data``; ``tables`` are those of its sequence, with what it interns itself."""
+    """A packet; ``tables`` are those of its sequence, with what it interns itself."""
 
-    data: bytes
-    fields: list[Field]
-    sequence: int
+    message: perfetto_pb2.TracePacket
     tables: Tables
-
-    def messages(self, number: int) -> list[Field]:
-        return [item for item in self.fields if item.number == number and item.wire == LENGTH]
-
-    def number(self, number: int) -> int | None:
-        return next((item.value for item in self.fields if item.number == number and item.wire == VARINT), None)
 
 
 class TracedMapping(NamedTuple):
@@ -73,38 +51,48 @@ class TracedFrame(NamedTuple):
     line: int
 
 
+Counter = perfetto_pb2.StackSample.CounterDescriptor
+_NO_FRAME, _NO_MAPPING = perfetto_pb2.Frame(), perfetto_pb2.Mapping()
+
+
 class Tables:
-    """What one sequence has interned: the bytes of each entry by table and number."""
+    """What one sequence has interned, by the field of InternedData and number."""
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[int, int], bytes] = {}
+        self._texts: dict[tuple[str, int], bytes] = {}
+        self._callstacks: dict[int, list[int]] = {}
+        self._counters: dict[int, Counter] = {}
+        self._interned_frames: dict[int, perfetto_pb2.Frame] = {}
+        self._interned_mappings: dict[int, perfetto_pb2.Mapping] = {}
         self._frames: dict[int, TracedFrame] = {}
         self._mappings: dict[int, TracedMapping] = {}
         self._new: list[int] = []
 
-    def intern(self, data: bytes, item: Field, spending: ProfileBudget) -> None:
-        for entry in fields(data, item.value, item.end, WHERE, spending):
-            if entry.number in TABLES and entry.wire == LENGTH:
-                number = _numbers(data[entry.value : entry.end]).get(Perfetto.InternedString.iid, 0)
-                self._entries[entry.number, number] = data[entry.value : entry.end]
-                if entry.number == _Interned.frames:
-                    self._new.append(number)
-                self._frames.pop(number if entry.number == _Interned.frames else -1, None)
-                self._mappings.pop(number if entry.number == _Interned.mappings else -1, None)
+    def intern(self, data: perfetto_pb2.InternedData, spending: ProfileBudget) -> None:
+        """Take up what a packet interns."""
+        spending.read(sum(len(entries) for _, entries in data.ListFields()))
+        for name in ("function_names", "build_ids", "mapping_paths", "source_paths"):
+            self._texts.update(((name, one.iid), one.str) for one in getattr(data, name))
+        self._callstacks.update((one.iid, list(one.frame_ids)) for one in data.callstacks)
+        self._counters.update((one.iid, one) for one in data.stack_sample_counter_descriptors)
+        for mapping in data.mappings:
+            self._interned_mappings[mapping.iid] = mapping
+            self._mappings.pop(mapping.iid, None)
+        for frame in data.frames:
+            self._interned_frames[frame.iid] = frame
+            self._frames.pop(frame.iid, None)
+            self._new.append(frame.iid)
 
-    def entry(self, table: int, number: int) -> bytes:
-        """The bytes of an entry; b"" where nothing has this number."""
-        return self._entries.get((table, number), b"")
-
-    def string(self, table: int, number: int) -> bytes:
-        data = self.entry(table, number)
-        texts = (one for one in fields(data, where=WHERE) if one.number == Perfetto.InternedString.str)
-        return next((data[one.value : one.end] for one in texts), b"")
+    def _text(self, table: str, number: int) -> str:
+        return text_of(self._texts.get((table, number), b""))
 
     def callstack(self, number: int) -> list[int]:
         """The frames of a call stack, outermost first."""
-        data = self.entry(_Interned.callstacks, number)
-        return _all_numbers(data, Perfetto.Callstack.frame_ids)
+        return self._callstacks.get(number, [])
+
+    def counter(self, number: int) -> Counter:
+        """What a counter of stack samples is called."""
+        return self._counters.get(number, Counter())
 
     def new_frames(self) -> list[int]:
         """The frames that were interned since this was asked last."""
@@ -113,30 +101,27 @@ class Tables:
 
     def frame(self, number: int) -> TracedFrame:
         if number not in self._frames:
-            values = _numbers(self.entry(_Interned.frames, number))
-            mapped = values.get(Perfetto.Frame.mapping_id, 0)
-            mapping = self.mapping(mapped) if mapped else None
+            frame = self._interned_frames.get(number, _NO_FRAME)
+            mapping = self._mapping(frame.mapping_id) if frame.mapping_id else None
             self._frames[number] = TracedFrame(
-                _text(self.string(_Interned.function_names, values.get(Perfetto.Frame.function_name_id, 0))),
+                self._text("function_names", frame.function_name_id),
                 mapping,
-                values.get(Perfetto.Frame.rel_pc, 0) if mapping else None,
-                _text(self.string(_Interned.source_paths, values.get(Perfetto.Frame.source_path_iid, 0))),
-                values.get(Perfetto.Frame.line_number, 0),
+                frame.rel_pc if mapping else None,
+                self._text("source_paths", frame.source_path_iid),
+                frame.line_number,
             )
         return self._frames[number]
 
-    def mapping(self, number: int) -> TracedMapping:
+    def _mapping(self, number: int) -> TracedMapping:
         if number not in self._mappings:
-            data = self.entry(_Interned.mappings, number)
-            values = _numbers(data)
-            parts = _all_numbers(data, Perfetto.Mapping.path_string_ids)
+            mapping = self._interned_mappings.get(number, _NO_MAPPING)
             self._mappings[number] = TracedMapping(
-                "".join(f"/{_text(self.string(_Interned.mapping_paths, part))}" for part in parts),
-                self.string(_Interned.build_ids, values.get(Perfetto.Mapping.build_id, 0)),
-                values.get(Perfetto.Mapping.exact_offset, 0),
-                values.get(Perfetto.Mapping.load_bias, 0),
-                values.get(Perfetto.Mapping.start, 0),
-                values.get(Perfetto.Mapping.end, 0),
+                "".join(f"/{self._text('mapping_paths', part)}" for part in mapping.path_string_ids),
+                self._texts.get(("build_ids", mapping.build_id), b""),
+                mapping.exact_offset,
+                mapping.load_bias,
+                mapping.start,
+                mapping.end,
             )
         return self._mappings[number]
 
@@ -144,42 +129,39 @@ class Tables:
 def each_packet(data: bytes, spending: ProfileBudget) -> Iterator[Packet]:
     """Every packet in order. Raises Malformed, and LimitExceeded where compressed ones expand too far."""
     sequences: dict[int, Tables] = {}
-    for content in _contents(data, spending):
-        inner = fields(content, where=WHERE, spending=spending)
-        numbers = {one.number: one.value for one in inner if one.wire == VARINT}
-        sequence = numbers.get(_Packet.trusted_packet_sequence_id, 0)
-        tables = sequences.setdefault(sequence, Tables())
-        flags = numbers.get(_Packet.sequence_flags, 0)
-        is_cleared = flags & Perfetto.SequenceFlags.incremental_state_cleared
-        if is_cleared or numbers.get(_Packet.incremental_state_cleared):
-            tables = sequences[sequence] = Tables()
-        for one in inner:
-            if one.number == _Packet.interned_data and one.wire == LENGTH:
-                tables.intern(content, one, spending)
-        yield Packet(content, inner, sequence, tables)
+    for message in _messages(data, spending):
+        sequence = message.trusted_packet_sequence_id
+        is_cleared = message.sequence_flags & perfetto_pb2.SEQ_INCREMENTAL_STATE_CLEARED
+        if is_cleared or message.incremental_state_cleared or sequence not in sequences:
+            sequences[sequence] = Tables()
+        if message.HasField("interned_data"):
+            sequences[sequence].intern(message.interned_data, spending)
+        yield Packet(message, sequences[sequence])
 
 
-def _contents(data: bytes, spending: ProfileBudget) -> Iterator[bytes]:
-    for item in each_field(data, where=WHERE, spending=spending):
-        if item.number != Perfetto.Trace.packet or item.wire != LENGTH:
-            continue
-        content = data[item.value : item.end]
-        packing = next((one for one in each_field(content, where=WHERE) if one.number in _COMPRESSED), None)
-        if packing is None or packing.wire != LENGTH:
-            yield content
-            continue
-        expanded = _expanded(content[packing.value : packing.end], packing.number, spending.limits)
-        spending.written(len(expanded))
-        for one in each_field(expanded, where=WHERE, spending=spending):
-            if one.number == Perfetto.Trace.packet and one.wire == LENGTH:
-                yield expanded[one.value : one.end]
+def _messages(data: bytes, spending: ProfileBudget) -> Iterator[perfetto_pb2.TracePacket]:
+    for message in _packets(data, spending):
+        if message.compressed_packets or message.zstd_compressed_packets:
+            expanded = _expanded(message, spending.limits)
+            spending.written(len(expanded))
+            yield from _packets(expanded, spending)
+        else:
+            yield message
 
 
-def _expanded(data: bytes, kind: int, limits: Limits) -> bytes:
+def _packets(data: bytes, spending: ProfileBudget) -> Iterator[perfetto_pb2.TracePacket]:
+    for item in each_field(data, WHERE):
+        spending.read()
+        if item.number == PACKET and item.wire == LENGTH:
+            yield parsed(perfetto_pb2.TracePacket, item.content, WHERE, spending)
+
+
+def _expanded(message: perfetto_pb2.TracePacket, limits: Limits) -> bytes:
     """Raises LimitExceeded before the memory is spent."""
+    data = message.compressed_packets or message.zstd_compressed_packets
     most, too_large = profile_format.expansion_budget(len(data), limits)
     try:
-        if kind == _Packet.compressed_packets:
+        if message.compressed_packets:
             expanded = zlib.decompressobj().decompress(data, most + 1)
         else:
             with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)) as reader:
@@ -191,14 +173,6 @@ def _expanded(data: bytes, kind: int, limits: Limits) -> bytes:
     return expanded
 
 
-def _all_numbers(data: bytes, number: int) -> list[int]:
-    """What a repeated varint field of a message has."""
-    return [each for one in fields(data, where=WHERE) if one.number == number for each in packed(data, one, WHERE)]
-
-
-def _numbers(data: bytes) -> dict[int, int]:
-    return {one.number: one.value for one in fields(data, where=WHERE) if one.wire == VARINT}
-
-
-def _text(data: bytes) -> str:
+def text_of(data: bytes) -> str:
+    """A text of a trace, which need not be UTF-8."""
     return data.decode("utf-8", "replace")

@@ -19,7 +19,7 @@ from symd.formats.budget import beyond, exceeded
 from symd.model.answers import Reason
 from symd.profiles.json_text import WHERE
 from symd.profiles.resolver import Resolver
-from symd.profiles.samples import SampledProfile, Task, Value, ValueType
+from symd.profiles.samples import TIMES, SampledProfile, Task, Value, ValueType
 
 Progress = Callable[[str, int, int], None]
 """Called now and then with what is being done, how much of it is done, and how much there is."""
@@ -142,6 +142,9 @@ _SHARE = 12
 """Any gzipped one may have this part of them: what compresses no further has all."""
 MEMBERS_A_RECORD = 16
 """JSON values that count as one record: what is read of a sample or a record has about as many."""
+BYTES_A_RECORD = 32
+"""Bytes of protocol buffers that count as one record before they are read: the smallest message has two, and takes
+twenty-six times as many."""
 
 
 class ProfileBudget:
@@ -165,6 +168,10 @@ class ProfileBudget:
     def read_json(self, text: str, begin: int, end: int) -> None:
         """Count the JSON values of ``text[begin:end]``, which are about to be read. Raises LimitExceeded."""
         self.read(1 + text.count(",", begin, end) // MEMBERS_A_RECORD)
+
+    def read_message(self, size: int) -> None:
+        """Count protocol buffers of ``size`` bytes, which are about to be read. Raises LimitExceeded."""
+        self.read(size // BYTES_A_RECORD)
 
     def read_table(self, rows: int, columns: int) -> None:
         """Count the values of a table that is about to be kept, which a small file may name one by one. Raises
@@ -287,8 +294,8 @@ def series_name(kind: ValueType, task: Task, *, several: bool) -> str:
 
 
 def whole(value: Value) -> int:
-    """The nearest whole number: formats of integers."""
-    return value if isinstance(value, int) else round(value)
+    """The nearest whole number of 64 bits: formats of integers."""
+    return max(-TIMES, min(round(value), TIMES - 1))
 
 
 def rounding_notes(profile: SampledProfile) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from symd.errors import ServerUnavailable, SymdError
+from symd.errors import SymdError
 from symd.model.arguments import checked_timeout
-from symd.rpc.call_errors import ENDED, about_certificates, closed_error, error_of, is_cancelled, undecodable
+from symd.rpc.call_errors import ENDED, closed_error, error_of, is_cancelled, undecodable
 from symd.rpc.channel import PAUSES, AsyncConnection, Credentials, Stubs, about_tokens, are_several
 from symd.rpc.retry import WATCH_PAUSES, Attempts, OpenWatch
 
@@ -65,7 +65,7 @@ class AsyncCalls:
             try:
                 answer = await method(begin(), timeout=attempts.left(), metadata=self._connection.metadata)
             except ENDED as error:
-                pause = attempts.next_delay(await self._error_of(error))
+                pause = attempts.next_delay(self._error_of(error))
             else:
                 return self._checked(answer)
             await asyncio.sleep(pause)
@@ -90,7 +90,7 @@ class AsyncCalls:
                 finally:
                     call.cancel()
             except ENDED as error:
-                pause = attempts.next_delay(await self._error_of(error))
+                pause = attempts.next_delay(self._error_of(error))
             else:
                 return
             await asyncio.sleep(pause)
@@ -134,7 +134,7 @@ class AsyncCalls:
                     return
                 if watch.stood():
                     attempts.answered()
-                pause = attempts.next_delay(await self._error_of(error))
+                pause = attempts.next_delay(self._error_of(error))
             else:
                 return
             await asyncio.sleep(pause)
@@ -149,13 +149,10 @@ class AsyncCalls:
             raise undecodable(self.address)
         return message
 
-    async def _error_of(self, error: BaseException) -> SymdError:
+    def _error_of(self, error: BaseException) -> SymdError:
         """The error of a call that ended by one of ``ENDED``. Raises what only looks like that."""
         if self._connection.closed.is_set() and not is_cancelled(error):
             return closed_error(self.address)
         if not isinstance(error, grpc.RpcError):
             raise error
-        explained = about_tokens(self.address, self._credentials, error_of(error, self.address, self.timeout))
-        if not isinstance(explained, ServerUnavailable):
-            return explained
-        return await asyncio.to_thread(about_certificates, self.address, self._credentials, explained)
+        return about_tokens(self.address, self._credentials, error_of(error, self.address, self.timeout))

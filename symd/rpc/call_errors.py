@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import ssl
 from pathlib import Path
 from shlex import quote
 from typing import Any, Final
@@ -25,10 +23,9 @@ from symd.errors import (
     SymdError,
     Unavailable,
 )
-from symd.rpc.channel import PAUSES, SILENT_SECONDS, TLS, UNIX, Credentials, are_several, hosts
+from symd.rpc.channel import PAUSES, SILENT_SECONDS, TLS, UNIX, are_several, hosts
 from symd.rpc.wire.columns import OTHER_SIDE
 from symd.rpc.wire.failures import from_status, rebuilt
-from symd.system.private_files import no_password
 
 _NO_ROOM_HINT: Final = "try again: so ends a call that a daemon has no room for (its limit pending_calls), or no time before it ends itself"
 
@@ -64,9 +61,10 @@ _SAYS_NOTHING: Final = "timed out before receiving SETTINGS"
 """gRPC's words for a connection that came about, and on which nothing came."""
 _LIMITED: Final = "header with status: 429"
 """gRPC's words for HTTP's Too Many Requests."""
-_OWN_CERTIFICATE_HINT: Final = "name one with $SYMD_TLS_CERT and its key with $SYMD_TLS_KEY, or in Credentials"
-_AUTHORITY_HINT: Final = "; an authority that the daemon's --tls-client-ca names has to have signed it"
-_ASKED_ALONE_SECONDS: Final = 2.0
+_NO_TLS_HINT: Final = (
+    "where it asks for a client certificate, name yours with $SYMD_TLS_CERT and its key with $SYMD_TLS_KEY; one that is named may have expired, or be signed by"
+    " an authority that is not in the daemon's --tls-client-ca; or it has reached its limit connections: try again later"
+)
 _FULL_DAEMON_HINT: Final = "try again when others have closed theirs; `symd serve --limit connections=N` takes more"
 _REFUSED_STREAM: Final = "RST_STREAM with error code 7"
 """gRPC's words for it (RFC 9113, 7)."""
@@ -189,55 +187,6 @@ def _none_of_several(address: str, details: str) -> tuple[str, str]:
     return said or (closed if _closed(details) else "none of these daemons answers", _EACH_DAEMON_HINT)
 
 
-def about_certificates(address: str, credentials: Credentials, error: SymdError) -> SymdError:
-    """``error``, or a plainer one where a daemon closed the connection for want of a client's certificate that it
-    takes. gRPC does not tell that from a daemon that has too many connections; so one is made for the handshake alone,
-    which may take two seconds."""
-    details = error.metadata.get("grpc", "")
-    if not address.startswith(TLS) or are_several(address) or _CONNECTING not in details or not _closed(details):
-        return error
-    if not _closes_after_handshake(hosts(address)[0], credentials):
-        return error
-    if credentials.certificate is None:
-        what, hint = (
-            "the daemon asks for a client certificate, and none was given",
-            f"{_OWN_CERTIFICATE_HINT}{_AUTHORITY_HINT}",
-        )
-    else:
-        what = f"the daemon refused the client certificate {credentials.certificate}"
-        hint = f"it may have expired, or be another authority's: {_OWN_CERTIFICATE_HINT}{_AUTHORITY_HINT}"
-    return ServerUnavailable(what, where=address, hint=hint, metadata=error.metadata)
-
-
-def _closes_after_handshake(place: str, credentials: Credentials) -> bool:
-    """Whether a daemon does its part of the handshake and closes the connection then: of TLS 1.3 that ends before the
-    daemon has looked at the client's certificate."""
-    host, _, port = place.rpartition(":")
-    try:
-        context = ssl.create_default_context(cafile=credentials.ca)
-        context.set_alpn_protocols(["h2"])
-        if credentials.certificate is not None:
-            context.load_cert_chain(credentials.certificate, credentials.key, password=no_password)
-        where = host.strip("[]"), int(port)
-        with (
-            socket.create_connection(where, _ASKED_ALONE_SECONDS) as plain,
-            context.wrap_socket(plain, server_hostname=where[0]) as met,
-        ):
-            return _is_closed(met)
-    except (OSError, ValueError):  # the files went since they were read, or nobody is there any more
-        return False
-
-
-def _is_closed(met: ssl.SSLSocket) -> bool:
-    """Whether nothing comes but the end, or an alert."""
-    try:
-        return not met.recv(1)
-    except TimeoutError:
-        return False
-    except OSError:
-        return True
-
-
 def _no_socket(address: str, details: str) -> tuple[str, str] | None:
     path = Path(address.removeprefix(UNIX))
     if "Permission denied" in details or _is_forbidden(path):
@@ -268,8 +217,7 @@ def _no_tls(address: str, details: str) -> tuple[str, str] | None:
         words = details.partition(f"{_NOT_VERIFIED}: ")[2].partition(": OK")[0] or details
         return f"the daemon's certificate is not trusted: {words}", "$SYMD_TLS_CA names who has signed it"
     if _closed(details):
-        asked = "it may ask for a certificate ($SYMD_TLS_CERT, $SYMD_TLS_KEY), or yours has expired"
-        return f"the daemon took no TLS connection from you{_LIKE_A_FULL_DAEMON}", f"try again later; {asked}"
+        return "the daemon took no TLS connection from you", _NO_TLS_HINT
     return None
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from symd.errors import ServerUnavailable, SymdError
+from symd.errors import SymdError
 from symd.model.arguments import checked_timeout
-from symd.rpc.call_errors import ENDED, about_certificates, closed_error, error_of, is_cancelled, undecodable
+from symd.rpc.call_errors import ENDED, closed_error, error_of, is_cancelled, undecodable
 from symd.rpc.channel import PAUSES, Connection, Credentials, Stubs, about_tokens, are_several
 from symd.rpc.retry import WATCH_PAUSES, Attempts, OpenWatch
 
@@ -156,7 +156,4 @@ class Calls:
             return closed_error(self.address)
         if not isinstance(error, grpc.RpcError):
             raise error
-        explained = about_tokens(self.address, self._credentials, error_of(error, self.address, self.timeout))
-        if not isinstance(explained, ServerUnavailable):
-            return explained
-        return about_certificates(self.address, self._credentials, explained)
+        return about_tokens(self.address, self._credentials, error_of(error, self.address, self.timeout))

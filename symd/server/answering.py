@@ -37,7 +37,7 @@ from symd.server.messages import (
 )
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
-from symd.store.connection import waiting_at_most
+from symd.store.rows import waiting_at_most
 
 Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]

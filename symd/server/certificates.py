@@ -1,24 +1,13 @@
 """The daemon's side of TLS: certificate and key, read again when their files change. A new connection gets the current
-ones, an open connection keeps its own.
-
-The end of a certificate's validity is read from its PEM here, after the TLS library has accepted it: Python's ssl does
-not give the dates of a certificate of one's own.
-
-Sources: RFC 7468; RFC 5280, section 4.1; DER is ITU-T X.690.
-"""
+ones, an open connection keeps its own."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import logging
 import os
-import re
 import ssl
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -31,55 +20,6 @@ from symd.server.watched_files import WatchedFiles, read_private, unreadable
 from symd.system.messages import os_error_text
 from symd.system.private_files import no_certificate, no_password, no_private_key, read_credentials
 
-_PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
-_VERSION: Final = 0xA0
-"""The tag of the version, which certificates of version 1 leave out."""
-_UTC_TIME: Final = 0x17
-_BEFORE_VALIDITY: Final = 3
-"""Serial number, algorithm and issuer."""
-_LONG_FORM: Final = 0x80
-
-
-def not_after(chain: bytes) -> datetime | None:
-    """The last moment at which every certificate of a chain in PEM is valid; None where that cannot be read."""
-    try:
-        ends = [_not_after(base64.b64decode(match[1])) for match in _PEM.finditer(chain)]
-    except (ValueError, IndexError, binascii.Error):
-        return None
-    return min(ends, default=None)
-
-
-def _not_after(certificate: bytes) -> datetime:
-    signed = _content(_content(certificate))
-    tag, _, rest = _element(signed)
-    if tag == _VERSION:
-        signed = rest
-    for _ in range(_BEFORE_VALIDITY):
-        signed = _element(signed)[2]
-    tag, text, _ = _element(_element(_content(signed))[2])
-    words = text.decode("ascii")
-    if tag == _UTC_TIME:
-        words = ("19" if words[:2] >= "50" else "20") + words
-    return datetime.strptime(words, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
-
-
-def _content(data: bytes) -> bytes:
-    return _element(data)[1]
-
-
-def _element(data: bytes) -> tuple[int, bytes, bytes]:
-    """(tag, content, what follows) of the first element."""
-    size, at = data[1], 2
-    if size >= _LONG_FORM:
-        at += size - _LONG_FORM
-        size = int.from_bytes(data[2:at], "big")
-    return data[0], data[at : at + size], data[at + size :]
-
-
-log = logging.getLogger("symd.server")
-
-SOON: Final = timedelta(days=14)
-"""How long before its end a certificate is warned of, when it is read."""
 _OTHERS: Final = 0o037
 """A key may be read by a group, as those below /etc/ssl/private are."""
 _AUTHORITIES: Final = "give the certificates of the authorities that sign clients' certificates"
@@ -108,7 +48,6 @@ class Certificates:
         self.files = WatchedFiles(paths, self._read)
         self._lock = threading.Lock()
         self._served = self.files.value()
-        self._told_expired = False
 
     def credentials(self) -> grpc.ServerCredentials:
         """Credentials for a port of gRPC, which asks at each connection whether there is something newer."""
@@ -123,33 +62,13 @@ class Certificates:
         with self._lock:
             now = self.files.value()
             if now == self._served:
-                self._tell_once_expired()
                 return None
-            self._served, self._told_expired = now, False
+            self._served = now
             return _configuration(now)
 
     def context(self) -> ssl.SSLContext:
         """A TLS context with what the files say now, for a connection that is none of gRPC's."""
         return self.files.value().context
-
-    @property
-    def not_after(self) -> datetime | None:
-        """The last moment at which what is served now is valid; None where that cannot be read."""
-        return not_after(self._served.chain)
-
-    def _tell_once_expired(self) -> None:
-        end = None if self._told_expired else self.not_after
-        if end is not None and end < datetime.now(UTC):
-            self._told_expired = True
-            self._tell(end)
-
-    def _tell(self, end: datetime | None) -> None:
-        """Warn of a certificate that clients refuse, or soon will."""
-        now = datetime.now(UTC)
-        if end is not None and end < now:
-            log.warning("the certificate in %s expired at %s: clients refuse it", self._certificate, end.isoformat())
-        elif end is not None and end - now < SOON:
-            log.warning("the certificate in %s expires at %s", self._certificate, end.isoformat())
 
     def _read(self) -> Configuration:
         chain = _read(self._certificate, "--tls-cert")
@@ -177,7 +96,6 @@ class Certificates:
                     where=str(self._client_ca),
                     hint=_AUTHORITIES,
                 ) from None
-        self._tell(not_after(chain))
         return Configuration(key, chain, authorities, context)
 
 

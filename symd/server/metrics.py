@@ -81,10 +81,6 @@ class HttpMetrics:
             "symd_http_received_bytes", "Bytes of bodies that came.", ("route",), registry=registry
         )
         self._sent = Counter("symd_http_sent_bytes", "Bytes of bodies that left.", ("route",), registry=registry)
-        self._closed = Counter(
-            "symd_http_closed_connections", "Connections that were closed because they passed a bound.", ("bound",),
-            registry=registry,
-        )  # fmt: skip
         self._connections = Gauge("symd_http_connections", "Connections that are open.", registry=registry)
 
     def ended(self, route: str, status: int, seconds: float, size: tuple[int, int]) -> None:
@@ -98,10 +94,6 @@ class HttpMetrics:
     def refused(self, reason: str, limit: str) -> None:
         """Count the reason of a request that ended with an error, and the limit that it names."""
         self._refusals.labels(reason, limit).inc()
-
-    def closed(self, bound: str) -> None:
-        """Count a connection that was closed because it passed ``bound``."""
-        self._closed.labels(bound).inc()
 
     def watch(self, connections: Callable[[], int]) -> None:
         """Tell how many connections are open, too."""
@@ -199,10 +191,3 @@ class _DaemonGauges(Collector):
             running.add_metric((work.name.lower(),), queue.running)
             waiting.add_metric((work.name.lower(),), queue.waiting)
         yield from (held, silent, memory, running, waiting)
-        end = None if daemon.authenticator.certificates is None else daemon.authenticator.certificates.not_after
-        if end is not None:
-            until = GaugeMetricFamily(
-                "symd_certificate_not_after_seconds", "Unix time until which the TLS certificate is valid."
-            )
-            until.add_metric((), end.timestamp())
-            yield until

@@ -24,7 +24,7 @@ from symd.errors import Busy, DeadlineExceeded, LimitExceeded, SymdError
 from symd.rpc.wire.failures import to_status
 from symd.server.call import Call
 from symd.server.messages import MAX_REQUEST, Requests, Responses
-from symd.server.own_process import GROWTH, own_bytes
+from symd.server.own_process import own_bytes
 from symd.system.process.resources import trim_heap
 
 MESSAGE_SECONDS = 30.0
@@ -87,10 +87,8 @@ class WaitingCalls:
         self._streams: dict[Call, _Stream] = {}
         self._sweeping = False
         self._next_rights_check = 0.0
-        self._before = self._least = own_bytes()
-        """The daemon's memory when no call had waited for long, or the least since, bytes."""
-        self._last: int | None = None
-        """The daemon's memory at the sweep before, where one follows the other."""
+        self._before = own_bytes()
+        """The daemon's memory when no call had waited for long, bytes."""
         self._period = min(
             LONGEST_SWEEP_PERIOD,
             SWEEP_FRACTION * min(MESSAGE_SECONDS, limits.idle_seconds, WRITE_SECONDS),
@@ -152,26 +150,17 @@ class WaitingCalls:
         )
 
     def _bound_unfinished(self, before: float) -> None:
-        """Where memory is short, or is by the next sweep if it goes on growing, end the calls that began to wait before
-        a moment: what has come of their messages takes some, and nobody says how much."""
-        own = self._own_bytes()
-        growth = 0 if self._last is None else max(own - self._last, 0)
-        self._last = own
+        """Where memory is short, end the calls that began to wait before a moment: what has come of their messages
+        takes some, and nobody says how much."""
+        own = own_bytes()
         if all(since > before for waiting in self._first.values() for _, since in waiting.values()):
             self._before = own
             return
-        self._before = min(self._before, own)  # what was given back since is room for no further messages
-        if own + growth > self._limits.daemon_memory and own > self._before + MESSAGE_GROWTH:
-            self._end_unfinished(before)
-
-    def _own_bytes(self) -> int:
-        """The daemon's memory, without what is free in its heap where there may be much of that."""
-        own = own_bytes()
-        if own > max(self._limits.daemon_memory - MESSAGE_GROWTH, self._least + GROWTH):
+        most = max(self._limits.daemon_memory, self._before + MESSAGE_GROWTH)
+        if own > most:
             trim_heap()
-            own = self._least = own_bytes()
-        self._least = min(self._least, own)
-        return own
+            if own_bytes() > most:
+                self._end_unfinished(before)
 
     def _end_unfinished(self, before: float) -> None:
         limit = self._limits.daemon_memory
@@ -203,8 +192,6 @@ class WaitingCalls:
         self._sweeping = False
         if self._first or self._streams:
             self._sweep_later(loop)
-        else:
-            self._last = None
 
     def _end_silent(self, now: float) -> None:
         """End the calls whose first message has not come in time."""

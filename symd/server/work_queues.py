@@ -29,7 +29,7 @@ from symd.errors import Busy
 from symd.server.call import Call, CallEnded
 from symd.server.config import Config
 from symd.server.own_process import unpin
-from symd.system.process.resources import thread_limits
+from symd.system.process.resources import MORE_THREADS
 
 
 class WeightedSemaphore:
@@ -329,7 +329,7 @@ class WorkQueue:
 def _no_thread() -> Busy:
     return Busy(
         "the system gives the daemon no further thread",
-        hint=f"try again when others have ended; whoever runs the daemon can raise the limit: {thread_limits()}",
+        hint=f"try again when others have ended; whoever runs the daemon can raise the limit: {MORE_THREADS}",
     )
 
 

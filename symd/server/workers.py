@@ -73,7 +73,7 @@ class Workers:
                 "this kernel has no Landlock, or this machine's system calls are not known:"
                 " processes that read modules could open every file of this user if a reader's defect let them"
             )
-        limits = self._process_limits(0.0, self._limits.build_memory)
+        limits = self._process_limits(0.0)
         self._quick.start_ahead(2, limits)
         self._long.start_ahead(1, limits)
         return self
@@ -104,21 +104,19 @@ class Workers:
         process passed; WorkerDied when it died otherwise; Malformed, with the id of what the log says, for an exception
         that nobody expected; Unavailable when no process can be started."""
         building = isinstance(question, MakeIndex)
-        memory = question.memory if isinstance(question, MakeIndex) and question.memory else self._limits.build_memory
-        limits = self._limits._replace(build_memory=memory)
         seconds = self._limits.build_seconds if building else self._limits.question_seconds
         quick = min(seconds, QUICK_SECONDS)
         answer: bytes | ChildException | ExitStatus | None = None
         with _open_descriptors(module, question) as descriptors:
             asked = request(module, question), descriptors
             if not (building and os.fstat(descriptors[0]).st_size > LARGE_MODULE):
-                answer = self._call_worker(self._quick, asked, self._process_limits(quick, memory), module)
+                answer = self._call_worker(self._quick, asked, self._process_limits(quick), module)
             if answer is None or (_late(answer) and quick < seconds):
-                answer = self._call_worker(self._long, asked, self._process_limits(seconds, memory), module)
+                answer = self._call_worker(self._long, asked, self._process_limits(seconds), module)
         if isinstance(answer, ChildException):
             raise _defect(answer, module)
         if isinstance(answer, ExitStatus):
-            raise _death(answer, limits, building=building)
+            raise _death(answer, self._limits, building=building)
         found: T = decode(answer)
         return found
 
@@ -131,11 +129,11 @@ class Workers:
         except OSError as error:
             raise Unavailable(f"no process to read modules with could be started: {os_error_text(error)}") from error
 
-    def _process_limits(self, seconds: float, memory: int) -> ProcessLimits:
+    def _process_limits(self, seconds: float) -> ProcessLimits:
         limits = self._limits
         return ProcessLimits(
             seconds,
-            memory,
+            limits.build_memory,
             ANSWER_SIZE,
             cpu_seconds=math.ceil(seconds),
             file_size=limits.index_size,

@@ -22,30 +22,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
-from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.model.contexts import Alias
 from symd.model.identities import Digest
 from symd.store import rows
-from symd.store.connection import (
-    ANY_NUMBER,
-    FILE_SIZE,
-    LARGEST_FILE,
-    LAST_SECOND,
-    MOMENT,
-    NUMBER,
-    Connection,
-    of_module,
-    readable,
-    typed,
-)
 from symd.store.files import sync_folder
 from symd.store.folder import StorePaths, not_found
-from symd.store.rows import CatalogueQueries, Eviction, bytes_of_rows
+from symd.store.rows import CatalogueQueries, Connection, Eviction
 
 LABEL_LENGTH = 1024
 """Characters of a module's label."""
@@ -73,8 +60,7 @@ class Totals(NamedTuple):
 
 def totals(connection: Connection) -> Totals:
     """Kept by triggers: nothing is counted to know them."""
-    row = connection.execute("SELECT bytes, aliases, contexts FROM totals").fetchone()
-    return Totals._make(typed(row or (None,) * len(Totals._fields), *[ANY_NUMBER] * len(Totals._fields)))
+    return Totals._make(connection.execute("SELECT bytes, aliases, contexts FROM totals").fetchone())
 
 
 def bytes_of_module(connection: Connection, digest: Digest, size: int) -> int:
@@ -152,18 +138,13 @@ def _beyond(name: str, most: int, what: str, hint: str) -> LimitExceeded:
 _REPLACED = """
     SELECT sha256, version, size FROM indexes WHERE version < (SELECT max(version) FROM indexes) ORDER BY version, sha256
 """
-_BY_USE = f"""
+_BY_USE = """
     SELECT sha256, size + (SELECT coalesce(sum(size), 0) FROM indexes WHERE indexes.sha256 = modules.sha256), used
     FROM modules
-    WHERE size BETWEEN 0 AND {LARGEST_FILE}
-      AND :named = (EXISTS (SELECT 1 FROM aliases WHERE aliases.sha256 = modules.sha256)
+    WHERE :named = (EXISTS (SELECT 1 FROM aliases WHERE aliases.sha256 = modules.sha256)
                     OR EXISTS (SELECT 1 FROM loads WHERE loads.module = modules.sha256))
     ORDER BY used, sha256
-"""  # noqa: S608 - a constant
-
-
-RemoveFile = Callable[[Path], None]
-"""Takes a file that need not be there out of its place. Raises OSError."""
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,31 +164,14 @@ class Evicted:
 NOTHING = Evicted()
 
 
-def unlink(path: Path) -> None:
-    """Remove a file that can be made anew, if it is there, whatever becomes of the transaction: its bytes may be the
-    room that lacks. Raises OSError."""
-    path.unlink(missing_ok=True)
-
-
 def make_room(
-    connection: Connection,
-    paths: StorePaths,
-    usage: Usage,
-    limits: Limits,
-    needed: int,
-    kept: str = "",
-    *,
-    remove_file: RemoveFile,
-    remove_index: RemoveFile | None = None,
-    most: int | None = None,
+    connection: Connection, paths: StorePaths, usage: Usage, limits: Limits, needed: int, kept: str = ""
 ) -> Evicted:
-    """Evict, within a transaction, so that ``needed`` more bytes fit; not the module ``kept``, and at most ``most``
-    modules. Files go before their rows: a kill between leaves rows without a file, which the next
-    start drops. ``remove_index``: how indexes are removed, if not by ``remove_file``. Raises as ``chosen``."""
+    """Evict, within a transaction, so that ``needed`` more bytes fit; not the module ``kept``. Files go before their
+    rows: a kill between leaves rows without a file, which the next start drops. Raises as ``chosen``, and OSError."""
     evicted = chosen(connection, usage, limits, needed, kept)
-    evicted = replace(evicted, evictions=evicted.evictions[:most])
-    remove_indexes(connection, paths, evicted.indexes, remove_index or remove_file)
-    remove_modules(connection, paths, evicted.modules, remove_file, remove_index)
+    remove_indexes(connection, paths, evicted.indexes)
+    remove_modules(connection, paths, evicted.modules)
     note_evictions(connection, evicted)
     return evicted
 
@@ -217,10 +181,7 @@ def chosen(connection: Connection, usage: Usage, limits: Limits, needed: int, ke
 
     Raises ``LimitExceeded`` where that many bytes cannot be had.
     """
-    held = totals(connection).bytes
-    if held < 0 or held + needed > limits.store_size:
-        held = bytes_of_rows(connection)  # nothing goes for a row whose size is none
-    excess = held + needed - limits.store_size
+    excess = totals(connection).bytes + needed - limits.store_size
     if excess <= 0:
         return NOTHING
     rows.touch(connection, usage.recent())  # kept: what is refused is rolled back
@@ -238,36 +199,20 @@ def note_evictions(connection: Connection, evicted: Evicted) -> None:
         rows.note_eviction(connection, eviction)
 
 
-def remove_indexes(
-    connection: Connection,
-    paths: StorePaths,
-    which: Sequence[tuple[Digest, int]],
-    remove_file: RemoveFile = unlink,
-) -> None:
-    """Remove index files, then their rows."""
+def remove_indexes(connection: Connection, paths: StorePaths, which: Sequence[tuple[Digest, int]]) -> None:
+    """Remove index files, then their rows. Raises OSError."""
     for digest, version in which:
-        remove_file(paths.index(digest, version))
+        paths.index(digest, version).unlink(missing_ok=True)
     rows.forget_indexes(connection, which)
 
 
-def remove_modules(
-    connection: Connection,
-    paths: StorePaths,
-    which: Sequence[Digest],
-    remove_file: RemoveFile,
-    remove_index: RemoveFile | None = None,
-    *,
-    durable: bool = True,
-) -> None:
-    """Remove module files with their indexes, then their rows. ``remove_index``: how indexes are removed, if not by
-    ``remove_file``."""
+def remove_modules(connection: Connection, paths: StorePaths, which: Sequence[Digest], *, durable: bool = True) -> None:
+    """Remove module files with their indexes, then their rows: what is free then is room for the transaction. Raises
+    OSError."""
     for digest in which:
-        for index in paths.indexes(digest):
-            (remove_index or remove_file)(index)
         path = paths.module(digest)
-        remove_file(path)
-        for aside in paths.asides(digest):
-            remove_file(aside)
+        for each in (*paths.indexes(digest), path, paths.aside(digest)):
+            each.unlink(missing_ok=True)
         if durable and path.parent.is_dir():
             sync_folder(path.parent)
     rows.delete(connection, which)
@@ -277,7 +222,7 @@ def _chosen(connection: Connection, usage: Usage, excess: int, kept: str) -> Evi
     """What to evict to free ``excess`` bytes; None where all that may be evicted is not enough."""
     indexes: list[tuple[Digest, int]] = []
     freed: Counter[str] = Counter()
-    for digest, version, size in readable(connection.execute(_REPLACED), _replaced):
+    for digest, version, size in connection.execute(_REPLACED).fetchall():
         if excess <= 0:
             break
         indexes.append((digest, version))
@@ -297,7 +242,7 @@ def _candidates(connection: Connection, usage: Usage, kept: str, *, named: bool)
     """Modules that may be evicted, in the order in which they go; ``named``: those with an alias or a load."""
     closed_last: list[Eviction] = []
     now = time.time()
-    for digest, size, used in readable(connection.execute(_BY_USE, {"named": named}), _used):
+    for digest, size, used in connection.execute(_BY_USE, {"named": named}).fetchall():
         if digest == kept or usage.is_held(digest):
             continue
         if usage.is_open(digest):
@@ -305,16 +250,6 @@ def _candidates(connection: Connection, usage: Usage, kept: str, *, named: bool)
         else:
             yield Eviction(digest, size, used, now)
     yield from closed_last
-
-
-def _replaced(row: Sequence[Any]) -> tuple[Digest, int, int]:
-    digest, version, size = of_module(row, NUMBER, FILE_SIZE)
-    return digest, version, size
-
-
-def _used(row: Sequence[Any]) -> tuple[Digest, int, float]:
-    digest, size, used = of_module(row, NUMBER, MOMENT)
-    return digest, size, used
 
 
 class Usage:
@@ -422,4 +357,4 @@ class EvictionLog:
 
 def moment(seconds: float) -> str:
     """Seconds since the epoch as people write them, in UTC."""
-    return datetime.fromtimestamp(min(max(seconds, 0), LAST_SECOND), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

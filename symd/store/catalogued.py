@@ -17,15 +17,13 @@ from symd.errors import InvalidInput, LimitExceeded, ModuleNotFound, SymdError, 
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
-from symd.store.budgets import Evicted, EvictionLog, RemoveFile, Usage, check_label, check_size, moment
-from symd.store.connection import Connection, patience
+from symd.store.budgets import Evicted, EvictionLog, Usage, check_label, check_size, moment
 from symd.store.context_log import AliasTable, ContextLog
 from symd.store.files import IncomingFile, disk
 from symd.store.folder import digest_of, not_found
 from symd.store.housekeeping import Writability
 from symd.store.module_log import ADDED, ModuleLog, Removals, append_to_log
-from symd.store.removed_files import RemovedFiles, removing
-from symd.store.rows import CatalogueQueries
+from symd.store.rows import CatalogueQueries, Connection, patience
 from symd.store.upload import Arrival, Upload
 
 LASTING = (InvalidInput, Unsupported, LimitExceeded)
@@ -140,20 +138,19 @@ class ModuleStore(ABC):
 
     def writer(self) -> Upload:
         """Begin a streamed upload."""
-        with self.writability.noticing(), disk(self._incoming_folder):
-            return Upload(self._incoming(), self._limits, self._accept, self.writability.noticing)
+        with disk(self._incoming_folder):
+            return Upload(self._incoming(), self._limits, self._accept)
 
     @contextmanager
     def scratch(self) -> Iterator[IncomingFile]:
         """An empty file that is gone afterwards; what was mapped of it stays readable."""
-        with self.writability.noticing():
-            with disk(self._incoming_folder):
-                file = self._incoming()
-            try:
-                yield file
-            finally:
-                with disk(file.path):
-                    file.discard()
+        with disk(self._incoming_folder):
+            file = self._incoming()
+        try:
+            yield file
+        finally:
+            with disk(file.path):
+                file.discard()
 
     @abstractmethod
     def _incoming(self) -> IncomingFile:
@@ -214,13 +211,8 @@ class ModuleStore(ABC):
         ``format`` the module is admitted by the same transaction, as ``admit`` does it."""
 
     @abstractmethod
-    def _take_out(self, connection: Connection, digest: Digest, remove_file: RemoveFile) -> None:
-        """Within a transaction, remove a module with its indexes. What ``remove_file`` takes is back where the
-        transaction is refused."""
-
-    def _removing(self) -> AbstractContextManager[RemovedFiles]:
-        """A context for a transaction that takes modules out."""
-        return removing(self._incoming_folder)
+    def _take_out(self, connection: Connection, digest: Digest) -> None:
+        """Within a transaction, remove a module with its indexes."""
 
     @contextmanager
     def adding(self, digest: str, version: int, data: bytes | None = None, label: str = "") -> Iterator[Arrival]:
@@ -340,12 +332,12 @@ class ModuleStore(ABC):
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
         """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts. One that was
         admitted stays as it is: somebody was told that it is there. One that is gone need not be removed."""
-        with self._removing() as removed, self._catalogue.writing() as connection:
+        with self._catalogue.writing() as connection:
             if rows.is_admitted(connection, digest):
                 return
             is_there = rows.exists(connection, digest)
             if is_there:
-                self._take_out(connection, checked_digest(digest), removed.remove)
+                self._take_out(connection, checked_digest(digest))
         if is_there:
             self._notify_removed([digest])
         self.remember_failure(digest, version, error)
@@ -358,12 +350,13 @@ class ModuleStore(ABC):
 
     def remove(self, digest: str) -> None:
         """Remove a module with its indexes and aliases, and forget how reading it failed, also of one that was refused.
-        Raises ``ModuleNotFound`` where nothing is known of it. Where the disk refuses that, all of it stays."""
-        with self._removing() as removed, self._catalogue.writing(seconds=patience()) as connection:
+        Raises ``ModuleNotFound`` where nothing is known of it. Its files go first: where the catalogue refuses the
+        rest, it is missing, and may be removed again."""
+        with self._catalogue.writing(seconds=patience()) as connection:
             remembered = rows.forget_outcomes(connection, checked_digest(digest))
             if not remembered and not rows.exists(connection, digest):
                 raise _absent(digest, rows.eviction(connection, digest))
-            self._take_out(connection, checked_digest(digest), removed.remove)
+            self._take_out(connection, checked_digest(digest))
         self._notify_removed([digest])
 
     def _report(self, evicted: Evicted) -> None:
@@ -379,7 +372,6 @@ class ModuleStore(ABC):
         checked = checked_digest(digest)
         size = self._catalogue.sizes([checked]).get(checked)
         if size is None:
-            self._catalogue.record(checked)  # says what is wrong with its row, where there is one
             raise self._not_found(digest)
         return size
 

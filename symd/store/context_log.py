@@ -30,25 +30,10 @@ from symd.model.addresses import (
 from symd.model.contexts import Alias, Context, ContextRecord, Load, LoadInContext, Segment, Unload
 from symd.model.identities import Digest, ObjectPath, checked_digest
 from symd.store import budgets, rows
-from symd.store.connection import (
-    ANY_NUMBER,
-    DIGEST,
-    DOCUMENT,
-    MOMENT,
-    NUMBER,
-    TEXT,
-    Connection,
-    Kind,
-    WrongValue,
-    optional,
-    patience,
-    readable,
-    typed,
-)
 from symd.store.event_batch import BatchChanges, EventBatch, EventRows
 from symd.store.folder import not_found
 from symd.store.module_log import append_to_log
-from symd.store.rows import CatalogueQueries
+from symd.store.rows import CatalogueQueries, Connection, patience
 
 PAGE = 5000
 """Loads that are read together."""
@@ -125,13 +110,6 @@ class ContextChanges:
 
 
 NO_CHANGES = ContextChanges()
-_SECTION = Kind("a section", lambda value: value is None or TEXT.takes(value) or NUMBER.takes(value))
-_KINDS: tuple[Kind, ...] = (
-    NUMBER, TEXT, DIGEST, ANY_NUMBER, optional(ANY_NUMBER), ANY_NUMBER, NUMBER, optional(TEXT), optional(TEXT), _SECTION, ANY_NUMBER
-)  # fmt: skip
-"""The types of a ``ContextRow``'s values."""
-_SHARED = frozenset({"module", "object", "path", "kernel", "section"})
-"""Values that many rows share: each value is looked at once."""
 _ADDRESS = ContextRow._fields.index("address")
 
 
@@ -181,13 +159,7 @@ class ContextLog:
         query = _RECORDS + "WHERE number > ? ORDER BY number LIMIT ?"
         with self._catalogue.reading_at_once() as connection:
             number = _number(connection, after)[0] if after else 0
-            return self._catalogue.page(
-                lambda after, limit: connection.execute(query, (after, limit)).fetchall(),
-                number,
-                lambda row: row[-1],
-                _record,
-                limit,
-            )
+            return [_record(row) for row in connection.execute(query, (number, limit))]
 
     def remove(self, name: str) -> None:
         """Forget a context with everything that was told of it."""
@@ -247,7 +219,7 @@ class ContextLog:
             revision, sequence = (last.revision, last.sequence) if number == last.number else (0, 0)
             ended = connection.execute(_ENDED, (number, revision, sequence)).fetchall()
             until = _end_of_page(connection, number, sequence, PAGE)
-            rows = _checked(connection.execute(_SEGMENTS, (number, sequence, until)).fetchall())
+            rows = [ContextRow._make(row) for row in connection.execute(_SEGMENTS, (number, sequence, until))]
             more = connection.execute(_UNTIL, (number, until, 1)).fetchone()[0] is not None
             is_living = connection.execute(_LIVING, (number,)).fetchone() is not None
             ended_at = None if is_living else connection.execute(_LAST_END, (number,)).fetchone()[0]
@@ -264,30 +236,29 @@ class ContextLog:
             return list(_loads(connection.execute(_LOADS, (number, after, until)).fetchall()))
 
     def load(self, number: int) -> LoadInContext | None:
-        """The load with that number; None when its context was forgotten, or cannot be what was told."""
+        """The load with that number; None when its context was forgotten."""
         with self._catalogue.reading_at_once() as connection:
             context = connection.execute(_OF_LOAD, (number,)).fetchone()
             found = connection.execute(_LOAD, (number,)).fetchall()
-            whole = [(context, found)] if context is not None and found else []
-            return next(readable(whole, _load_in_context), None)
+            return LoadInContext(_record(context), *next(_loads(found))) if context is not None and found else None
 
     def active_loads(self, after: int, before: int, limit: int = 1000) -> list[int]:
         """One page of the numbers of loads that were told before entry ``before`` of the log of modules, and whose end
         was not: those after number ``after``."""
         with self._catalogue.reading() as connection:
             given = after, before, limit, after, before, before, limit
-            return _numbers(connection.execute(_ACTIVE, given).fetchall())
+            return [number for (number,) in connection.execute(_ACTIVE, given)]
 
     def active_loads_of(self, module: Digest, before: int, limit: int = 1000) -> list[int]:
         """The numbers of the oldest of a module's such loads."""
         with self._catalogue.reading() as connection:
             given = module, before, limit, module, before, before, limit
-            return _numbers(connection.execute(_ACTIVE_OF, given).fetchall())
+            return [number for (number,) in connection.execute(_ACTIVE_OF, given)]
 
     def loads_held(self, module: Digest, context: str) -> list[int]:
         """The numbers of a module's loads in the context with that id that have not ended, oldest first."""
         with self._catalogue.reading() as connection:
-            return _numbers(connection.execute(_HELD_IN, (module, context)).fetchall())
+            return [number for (number,) in connection.execute(_HELD_IN, (module, context))]
 
 
 def describe(context: Context) -> str:
@@ -308,21 +279,8 @@ def _check_id(name: str) -> None:
 
 
 def _record(row: Sequence[Any]) -> ContextRecord:
-    """A context as its row says. Its id must follow from its description, so that this is what was told. Raises
-    ``WrongValue``."""
-    name, description, added, _ = typed(row, TEXT, DOCUMENT, MOMENT, NUMBER)
-    if name != _id_of(description):
-        raise WrongValue(f"context {ascii(name)[1:33]} does not say of itself what it was told")
-    try:
-        return ContextRecord(name, Context(**json.loads(description)), added)
-    except (ValueError, TypeError) as error:
-        raise WrongValue(f"what context {name[:32]} was told of itself: {error}") from error
-
-
-def _load_in_context(found: Sequence[Any]) -> LoadInContext:
-    """A load in its context, from their rows. Raises ``WrongValue``."""
-    context, rows = found
-    return LoadInContext(_record(context), *next(_loads(rows)))
+    name, description, added, _ = row
+    return ContextRecord(name, Context(**json.loads(description)), added)
 
 
 def _id_of(description: str) -> str:
@@ -337,7 +295,7 @@ def _number(connection: Connection, name: str) -> tuple[int, int, int, int]:
     row = connection.execute(query, (name,)).fetchone()
     if row is None:
         raise unknown(name)
-    number, revision, segments, events = typed(row, NUMBER, NUMBER, NUMBER, NUMBER)
+    number, revision, segments, events = row
     return number, revision, segments, events
 
 
@@ -348,15 +306,6 @@ def _place(row: ContextRow) -> Query:
     if row.section is not None:
         return BySection(row.section, SectionOffset(offset))
     return ByAddress(ObjectAddress(offset))
-
-
-def _checked(found: Sequence[tuple[Any, ...]]) -> list[ContextRow]:
-    """Rows whose values have the types of a ``ContextRow``'s; looked at by column, for there may be many. Raises
-    ``WrongValue``."""
-    for name, kind, values in zip(ContextRow._fields, _KINDS, zip(*found, strict=True), strict=False):
-        if not all(map(kind.takes, set(values) if name in _SHARED else values)):
-            raise WrongValue(f"a load or segment has another {name} than could be told")
-    return list(map(ContextRow._make, found))
 
 
 def _end_of_page(connection: Connection, context: int, after: int, limit: int) -> int:
@@ -370,19 +319,14 @@ def _end_of_page(connection: Connection, context: int, after: int, limit: int) -
     return int(beyond[0]) if before is None else before
 
 
-def _numbers(found: Sequence[tuple[Any, ...]]) -> list[int]:
-    """Rows of one number each. Raises ``WrongValue``."""
-    return [int(typed(row, NUMBER)[0]) for row in found]
-
-
 def _loads(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Load]]:
-    """Rows of one load after the other, put together; a load without segments has one row. Raises ``WrongValue``."""
+    """Rows of one load after the other, put together; a load without segments has one row."""
     grouped: dict[int, list[tuple[Any, ...]]] = {}
     for row in found:
         grouped.setdefault(row[0], []).append(row)
     for sequence, parts in grouped.items():
-        key, module, loaded, unloaded = typed(parts[0][1:5], TEXT, DIGEST, ANY_NUMBER, optional(ANY_NUMBER))
-        rows = _checked(parts) if parts[0][_ADDRESS] is not None else []
+        key, module, loaded, unloaded = parts[0][1:5]
+        rows = map(ContextRow._make, parts) if parts[0][_ADDRESS] is not None else ()
         segments = tuple(
             Segment(DeviceAddress(each.address % _WHOLE), each.size, _place(each), each.path) for each in rows
         )
@@ -422,7 +366,7 @@ class AliasTable:
             for scope in dict.fromkeys((context, "")):
                 row = connection.execute(_ONE, (scope, kind, key)).fetchone()
                 if row is not None:
-                    return _alias(row)
+                    return Alias(*row)
         return None
 
     def remove(self, kind: str, key: str, context: str = "") -> None:
@@ -437,18 +381,7 @@ class AliasTable:
         """One page of a module's other names, by context, kind and key: those after ``after``."""
         last = (after.context, after.kind, after.key) if after else ("", "", "")
         with self._catalogue.reading() as connection:
-            return self._catalogue.page(
-                lambda after, limit: connection.execute(_PAGE, (checked_digest(digest), *after, limit)).fetchall(),
-                last,
-                lambda row: (row[4], row[0], row[1]),
-                _alias,
-                limit,
-            )
-
-
-def _alias(row: Sequence[Any]) -> Alias:
-    kind, key, digest, path, context = typed(row, TEXT, TEXT, DIGEST, optional(TEXT), TEXT)
-    return Alias(kind, key, digest, path, context)
+            return [Alias(*row) for row in connection.execute(_PAGE, (checked_digest(digest), *last, limit))]
 
 
 def _add(connection: Connection, alias: Alias) -> None:

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 from symd.model.addresses import ByAddress, ByKernel, BySection, Query
 from symd.model.contexts import Load, Unload
 from symd.model.identities import Digest
-from symd.store.connection import ANY_NUMBER, DIGEST, NUMBER, TEXT, Connection, optional, typed
 from symd.store.module_log import LOADED, UNLOADED
-from symd.store.rows import CatalogueQueries
+from symd.store.rows import CatalogueQueries, Connection
 
 _HALF, _WHOLE = 1 << 63, 1 << 64
 
@@ -213,7 +212,6 @@ def _signed(number: int) -> int:
     return number - _WHOLE if number >= _HALF else number
 
 
-_TIME = optional(ANY_NUMBER)
 _EVENT = {"event": "BYTEA"}
 _MOMENT = {"key": "TEXT", "time": "BIGINT"}
 _END = {"number": "BIGINT", "time": "BIGINT"}
@@ -252,12 +250,12 @@ class EventRows:
         moments: set[Moment] = set()
         begins: set[Moment] = set()
         for row in self._for_each(_MOMENT, batch.moments, _AROUND, *[self._context] * 3):
-            key, before, *after = typed(row, TEXT, *[_TIME] * 3)
+            key, before, *after = row
             moments.update(Moment(key, time) for time in after if time is not None)
             if before is not None:
                 begins.add(Moment(key, before))
         loads = self._found("loads.key, module, loaded, unloaded, sequence", _MOMENT, sorted(begins), _BEGUN)
-        kept = [KeptLoad(*typed(row, TEXT, DIGEST, ANY_NUMBER, _TIME, NUMBER)) for row in loads]
+        kept = [KeptLoad(*row) for row in loads]
         return Surroundings(frozenset(event for (event,) in told), list(moments), sorted(kept, key=_number))
 
     def add_unloads(self, batch: EventBatch) -> int:

@@ -7,14 +7,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
-import logging
 import mmap
 import os
 import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -23,8 +22,6 @@ from symd.errors import StoreUnavailable, SymdError
 from symd.system import private_files
 from symd.system.messages import os_error_text, refusal
 from symd.system.private_files import if_unlocked
-
-log = logging.getLogger("symd.store")
 
 _PREFIX = "incoming-"
 _SPACE = "free some space or choose another store folder"
@@ -49,24 +46,9 @@ _HINTS: Mapping[int, str] = {
 """What to do, by what the system said."""
 NOT_MADE = "the folder cannot be made"
 """What went wrong where ``make_folder`` fails (``disk``)."""
-_BLOCK = 512
-"""The unit of ``st_blocks``."""
-_SILENT_SECONDS = 1.0
-"""How long a start waits for a lock without a word."""
 _LOCK_POLL = 0.02
 """Seconds."""
-_PID_BYTES = 20
-"""A process's number has fewer digits."""
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-def hint_where_nothing_opens() -> str:
-    """What to do where this process can open no file at all, of which SQLite does not tell; "" where it can."""
-    try:
-        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-    except OSError as error:
-        return _HINTS.get(error.errno or 0, "")
-    return ""
 
 
 @contextmanager
@@ -181,31 +163,24 @@ def _create_locked(folder: Path) -> tuple[Path, int]:
         os.close(handle)
 
 
-def incoming_name(of: str = "") -> str:
-    """A new name of a file that ``sweep`` removes where nobody has it locked; ``of`` says what it is."""
-    return f"{_PREFIX}{of}{secrets.token_hex(8)}"
+def incoming_name() -> str:
+    """A new name of a file that ``sweep`` removes where nobody has it locked."""
+    return f"{_PREFIX}{secrets.token_hex(8)}"
 
 
 def sweep(folder: Path) -> int:
     """Remove what dead writers left in ``folder``; returns how many files went."""
-    return remove_abandoned(list(folder.iterdir()))
-
-
-def remove_abandoned(found: Iterable[Path]) -> int:
-    """Remove what dead writers left among ``found``, files of a folder; returns how many files went."""
-    return sum(_if_abandoned(path, Path.unlink) for path in found if path.name.startswith(_PREFIX))
+    return sum(_if_abandoned(path, Path.unlink) for path in folder.iterdir() if path.name.startswith(_PREFIX))
 
 
 @contextmanager
 def turn(
-    folder: Path, name: str, seconds: float | None = None, late: Callable[[str], SymdError] | None = None
+    folder: Path, name: str, seconds: float | None = None, late: Callable[[], SymdError] | None = None
 ) -> Iterator[bool]:
     """Hold a turn at something, which has this name, against every other process and thread; whether others had to be
-    waited for. Its file is there as long as somebody holds it or waits, and says which process holds it; ``sweep``
-    removes what the dead leave.
+    waited for. Its file is there as long as somebody holds it or waits; ``sweep`` removes what the dead leave.
 
-    Who gives ``seconds`` waits no longer. It goes on without the turn then, or raises the error that ``late`` makes of
-    who holds it."""
+    Who gives ``seconds`` waits no longer. It goes on without the turn then, or raises the error that ``late`` makes."""
     path, waited = folder / f"{_PREFIX}{name}", False
     until = None if seconds is None else time.monotonic() + seconds
     while True:
@@ -217,11 +192,10 @@ def turn(
                 waited = True
                 if not _locked_until(handle, fcntl.LOCK_EX, until):
                     if late is not None:
-                        raise late(_holder(handle)) from None
+                        raise late() from None
                     yield waited
                     return
             if os.fstat(handle).st_nlink:  # who held it before has not removed it
-                _name_holder(handle)
                 try:
                     yield waited
                 finally:
@@ -229,19 +203,6 @@ def turn(
                 return
         finally:
             os.close(handle)
-
-
-def _name_holder(handle: int) -> None:
-    """Let a turn's file say which process holds it. Where the disk has no room for that, nobody is told."""
-    with suppress(OSError):
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
-
-
-def _holder(handle: int) -> str:
-    """The number of the process that holds a turn, which it wrote into the file; "" where it is not known."""
-    text = os.pread(handle, _PID_BYTES, 0)
-    return text.decode() if text.isdigit() else ""
 
 
 def _locked_until(handle: int, how: int, until: float | None) -> bool:
@@ -279,49 +240,20 @@ changes it."""
 def locked(path: Path, *, shared: bool = False, seconds: float | None = None) -> Iterator[None]:
     """Hold the lock file ``path`` against every other process and thread, or only against who does not share it.
 
-    Waits for as long as it takes, or so many seconds, and then says in the log what for; raises
-    StoreUnavailable when they are over."""
+    Waits for as long as it takes, or so many seconds; raises StoreUnavailable when they are over."""
     handle = private_files.open_private(path, os.O_RDWR)
     try:
-        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        if seconds is None:
-            fcntl.flock(handle, how)
-        else:
-            _lock_within(handle, how, path, seconds)
+        until = None if seconds is None else time.monotonic() + seconds
+        if not _locked_until(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, until):
+            raise StoreUnavailable(
+                f"another process has held the store's lock for {seconds:g} s",
+                where=str(path),
+                hint=f"end it (fuser {path} says which it is)",
+                metadata={"file": str(path)},
+            )
         yield
     finally:
         os.close(handle)
-
-
-def lock_folder(path: Path, seconds: float, *, shared: bool = False) -> int | None:
-    """A descriptor that holds the lock of a folder itself, which takes no room on its disk and may be had where nothing
-    may be written; None where others have held it for so many seconds. Raises OSError."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        is_locked = _locked_until(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, time.monotonic() + seconds)
-    except BaseException:
-        os.close(handle)
-        raise
-    if not is_locked:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _lock_within(handle: int, how: int, path: Path, seconds: float) -> None:
-    begun = time.monotonic()
-    if _locked_until(handle, how, begun + min(seconds, _SILENT_SECONDS)):
-        return
-    if seconds > _SILENT_SECONDS:
-        log.warning("waiting for %s, which another process has locked; for %g s at most", path, seconds)
-        if _locked_until(handle, how, begun + seconds):
-            return
-    raise StoreUnavailable(
-        f"another process has held the store's lock for {seconds:g} s",
-        where=str(path),
-        hint=f"end it (fuser {path} says which it is)",
-        metadata={"file": str(path)},
-    )
 
 
 def open_file(path: Path) -> int:
@@ -368,12 +300,6 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def may_write(path: Path) -> bool:
-    """Whether the system lets this user write to a file, or change what is in a folder, as far as it can say
-    beforehand: not on a disk that is mounted read-only, root neither."""
-    return os.access(path, os.W_OK | os.X_OK if path.is_dir() else os.W_OK, effective_ids=True)
-
-
 def size_of(path: Path) -> int | None:
     """Bytes in the regular file, None when there is none."""
     try:
@@ -383,39 +309,15 @@ def size_of(path: Path) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def is_hollow(path: Path, largest: int) -> bool:
-    """Whether a file says that it has more than ``largest`` bytes and has not half of them: to read it would take for
-    ever, and nobody wrote it."""
-    status = path.lstat()
-    return status.st_size > largest and status.st_blocks * _BLOCK < status.st_size // 2
-
-
 def set_aside(path: Path, folder: Path, name: str) -> Path:
-    """Move whatever ``path`` is into ``folder``, which is made where it is not there, and where it is no folder is
-    moved away itself. It gets that name, or a similar one where a folder has it; a file is replaced. Links are moved,
-    not followed."""
-    if not folder.is_dir() or folder.is_symlink():
-        with suppress(FileNotFoundError):
-            folder.rename(folder.with_name(f"{folder.name}-{secrets.token_hex(8)}"))
+    """Move a file into ``folder``, which is made where it is not there, in place of what has that name there."""
     make_folder(folder)
-    status = path.lstat()
-    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
-        path.chmod(private_files.FOLDER_MODE)  # a folder that cannot be written cannot be moved
-    target = folder / name
-    if stat.S_ISDIR(status.st_mode) or (target.is_dir() and not target.is_symlink()):
-        target = folder / f"{name}-{secrets.token_hex(8)}"
-    path.rename(target)
-    return target
+    return path.replace(folder / name)
 
 
 def remove(path: Path) -> None:
     """Remove a file, a link, or a folder with all that is in it; nothing where there is nothing."""
-    try:
-        path.unlink(missing_ok=True)
-    except IsADirectoryError:
-        for folder, names, _ in os.walk(path):
-            for name in names:
-                below = Path(folder, name)
-                if not below.is_symlink():
-                    below.chmod(private_files.FOLDER_MODE)
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

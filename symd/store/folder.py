@@ -1,8 +1,7 @@
-"""A store's folder: who may change it, where the files of modules and indexes are in it, and what else is there.
+"""A store's folder: who may change it, and where the files of modules and indexes are in it.
 
 If another user could change the folder, it could hold other modules, and answers, from one moment to the next. Contents
-are told from names and kinds alone; nothing is opened, so that no FIFO, no device and no huge file can hold up the
-caller.
+are told from names and kinds alone; nothing is opened, so that no FIFO and no device can hold up the caller.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound
 from symd.model.identities import Digest, checked_digest, is_digest
@@ -82,8 +82,6 @@ def _kept_from_others(above: Path) -> str:
 _NO_STORE: Final = (
     "a store is made by its daemon (symd serve --store FOLDER); `symd status` says where that of a daemon of yours is"
 )
-CATALOGUE_NAME: Final = re.compile(r"catalogue(?:-([1-9][0-9]{0,8}))?\.sqlite")
-"""The names of a catalogue's file, with the number of one that replaced another."""
 _ADD: Final = "add it first: UploadModule, or Client.add in Python"
 
 
@@ -107,6 +105,7 @@ class StorePaths:
         self.damaged = root / "damaged"
         self.modules = root / "modules"
         self.index_files = root / "index"
+        self.catalogue = root / "catalogue.sqlite"
         self.catalogue_copy = root / "catalogue.copy"
 
     @property
@@ -122,8 +121,8 @@ class StorePaths:
         """Raises ``InvalidInput`` where the folder has not what a store's has, OSError where nobody may look."""
         names = {entry.name for entry in _entries(self.root)}
         beside = {self.index_files.name, self.incoming.name, "catalogue.lock"}
-        has_catalogue = any(map(CATALOGUE_NAME.fullmatch, names))  # a copy made by hand has it and the modules alone
-        if self.modules.name not in names or not (has_catalogue or names & beside):
+        beside.add(self.catalogue.name)  # a copy made by hand has it and the modules alone
+        if self.modules.name not in names or not names & beside:
             raise InvalidInput("there is no store", where=str(self.root), hint=_NO_STORE)
 
     def module(self, digest: str) -> Path:
@@ -136,23 +135,13 @@ class StorePaths:
         """The index files of one module, of every format version."""
         return self.index_files.glob(f"*/{checked_digest(digest)[:2]}/{digest}.idx")
 
-    def asides(self, digest: str) -> list[Path]:
-        """What was set aside in the place of a module's file, which has other bytes than the module: called as the
-        digest, or with more behind it."""
-        return [Path(entry) for entry in _entries(self.damaged) if entry.name.startswith(checked_digest(digest))]
+    def aside(self, digest: str) -> Path:
+        """Where a module's file is set aside that has other bytes than the module."""
+        return self.damaged / checked_digest(digest)
 
-    def all_damaged(self) -> set[Digest]:
-        """The digests of which something was set aside."""
-        return {name for entry in _entries(self.damaged) if is_digest(name := entry.name[:64])}
-
-    def damaged_files(self) -> dict[Digest, Path]:
-        """A file that was set aside for each such digest; a folder, a link or a pipe that was in a module's place
-        never was a module."""
-        return {
-            name: Path(entry)
-            for entry in _entries(self.damaged)
-            if entry.is_file(follow_symlinks=False) and is_digest(name := entry.name[:64])
-        }
+    def set_aside(self) -> set[Digest]:
+        """The modules of which a file was set aside."""
+        return {entry.name for entry in _entries(self.damaged) if is_digest(entry.name)}
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -164,47 +153,50 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         return []
 
 
-_KEPT = re.compile(r"catalogue(?:(?:-[1-9][0-9]{0,8})?\.sqlite|\.copy)(?:-wal|-shm|-journal)?|catalogue\.lock")
+_KEPT = re.compile(r"catalogue\.(?:sqlite|copy)(?:-wal|-shm|-journal)?|catalogue\.lock")
 _SHARD = re.compile(r"[0-9a-f]{2}")
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
-_INCOMING = re.compile(r"incoming-.+")
 _OF_THE_SYSTEM = frozenset({"lost+found"})
-_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
-    (stat.S_ISREG, "a file"),
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISLNK, "a symbolic link"),
-    (stat.S_ISFIFO, "a FIFO"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
-
-
-class Misplaced(NamedTuple):
-    """Something in a place where symd would look for something else, or that it may not read."""
-
-    path: Path
-    problem: str
-    mode: int | None
-    """The mode with which it can be used; None where it cannot."""
 
 
 @dataclass(slots=True)
 class Tree:
-    """What is there: bytes of each module's file and of each index's, and what does not belong."""
+    """What is there: bytes of each module's file and of each index's. Whatever has another name, or is no file, is not
+    symd's, and left alone."""
 
     modules: dict[Digest, int] = field(default_factory=dict)
     indexes: dict[tuple[Digest, int], int] = field(default_factory=dict)
-    misplaced: list[Misplaced] = field(default_factory=list)
-    unknown: list[Path] = field(default_factory=list)
-    """Files and folders with names that symd gives to nothing. They are left alone."""
-    unreadable: set[Path] = field(default_factory=set)
-    """Folders that cannot be listed, and files that cannot be read."""
 
 
 def look(paths: StorePaths) -> Tree:
-    """What is there now. Raises OSError where the store's own folder cannot be listed."""
-    return _Looking(paths).seen()
+    """What is there now. Raises OSError where a folder cannot be listed."""
+    tree = Tree()
+    for digest, size in _sizes(paths.modules, ""):
+        tree.modules[digest] = size
+    for version in _entries(paths.index_files):
+        if _VERSION.fullmatch(version.name):
+            for digest, size in _sizes(Path(version), ".idx"):
+                tree.indexes[digest, int(version.name)] = size
+    return tree
+
+
+def _sizes(folder: Path, ending: str) -> Iterator[tuple[Digest, int]]:
+    """The files in the folders below ``folder`` that are called as a digest is, and the bytes of each."""
+    for shard in _entries(folder):
+        for entry in _entries(Path(shard)) if _SHARD.fullmatch(shard.name) else ():
+            digest = entry.name.removesuffix(ending)
+            if entry.name == digest + ending and is_digest(digest) and digest.startswith(shard.name):
+                with suppress(FileNotFoundError):
+                    if entry.is_file(follow_symlinks=False):
+                        yield digest, entry.stat(follow_symlinks=False).st_size
+
+
+def keep_own_from_others(paths: StorePaths) -> None:
+    """Let nobody else open what is in the store's folder: whoever may open its lock may hold it. Raises OSError."""
+    own = {folder.name for folder in paths.folders}
+    for entry in _entries(paths.root):
+        if not entry.is_symlink() and (entry.name in own or _KEPT.fullmatch(entry.name)):
+            keep_from_others(Path(entry))
 
 
 def check_links(paths: StorePaths) -> None:
@@ -248,111 +240,3 @@ def _has_shards(modules: Path) -> bool:
             return any(_SHARD.fullmatch(entry.name) for entry in found)
     except OSError:
         return False
-
-
-class _Looking:
-    """One look at a store's folder."""
-
-    def __init__(self, paths: StorePaths) -> None:
-        self._paths = paths
-        self._owner = paths.root.stat().st_uid
-        self._tree = Tree()
-
-    def seen(self) -> Tree:
-        self._root()
-        self._modules()
-        self._indexes()
-        for entry in self._listed(self._paths.incoming):
-            if _INCOMING.fullmatch(entry.name):
-                self._size(entry, stat.S_ISREG)
-            else:
-                self._tree.unknown.append(Path(entry.path))
-        return self._tree
-
-    def _root(self) -> None:
-        folders = {folder.name for folder in self._paths.folders}
-        with os.scandir(self._paths.root) as found:
-            for entry in found:
-                if entry.name in folders:
-                    self._size(entry, stat.S_ISDIR, refused=OTHERS)
-                elif _KEPT.fullmatch(entry.name):
-                    self._size(entry, stat.S_ISREG, stat.S_IRUSR | stat.S_IWUSR, refused=OTHERS)
-                elif entry.name not in _OF_THE_SYSTEM:
-                    self._tree.unknown.append(Path(entry.path))
-
-    def _modules(self) -> None:
-        for shard in self._folders(self._paths.modules, _SHARD):
-            for entry in self._listed(shard):
-                digest = entry.name
-                if not is_digest(digest) or digest[:2] != shard.name:
-                    self._tree.unknown.append(Path(entry.path))
-                elif (size := self._size(entry, stat.S_ISREG)) is not None:
-                    self._tree.modules[digest] = size
-
-    def _indexes(self) -> None:
-        for version in self._folders(self._paths.index_files, _VERSION):
-            for shard in self._folders(version, _SHARD):
-                for entry in self._listed(shard):
-                    self._index(entry, int(version.name), shard.name)
-
-    def _index(self, entry: os.DirEntry[str], version: int, shard: str) -> None:
-        digest, dot, ending = entry.name.partition(".")
-        if not is_digest(digest) or digest[:2] != shard or dot + ending != ".idx":
-            self._tree.unknown.append(Path(entry.path))
-        elif (size := self._size(entry, stat.S_ISREG)) is not None:
-            self._tree.indexes[digest, version] = size
-
-    def _folders(self, folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
-        """The folders in ``folder`` that have such names."""
-        for entry in self._listed(folder):
-            if not names.fullmatch(entry.name):
-                self._tree.unknown.append(Path(entry.path))
-            elif self._size(entry, stat.S_ISDIR) is not None:
-                yield Path(entry.path)
-
-    def _listed(self, folder: Path) -> list[os.DirEntry[str]]:
-        """What is in a folder; nothing where it is none, or nobody may look."""
-        try:
-            with os.scandir(folder) as found:
-                return list(found)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError:
-            self._tree.unreadable.add(folder)
-            return []
-
-    def _size(
-        self,
-        entry: os.DirEntry[str],
-        expected: Callable[[int], bool],
-        needed: int = stat.S_IRUSR,
-        *,
-        refused: int = 0,
-    ) -> int | None:
-        """The bytes of what is as expected; anything else is misplaced, and what is gone is nothing. ``needed``: what a
-        file's owner must be allowed; ``refused``: what nobody may be."""
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            return None
-        mode = stat.S_IMODE(status.st_mode)
-        if not expected(status.st_mode):
-            kind = next((words for test, words in _KINDS if test(status.st_mode)), "of no known kind")
-            wanted = "a folder" if expected is stat.S_ISDIR else "a file"
-            self._misplaced(entry, f"is {kind} where {wanted} belongs", None)
-            return None
-        if status.st_uid != self._owner:
-            if not os.access(entry.path, os.R_OK):
-                self._misplaced(entry, f"belongs to user {status.st_uid} and cannot be read (mode {mode:04o})", None)
-                self._tree.unreadable.add(Path(entry.path))
-                return None
-            return status.st_size
-        needed = stat.S_IRWXU if expected is stat.S_ISDIR else needed
-        if mode & needed != needed:
-            self._misplaced(entry, f"has the mode {mode:04o}, with which it cannot be used", (mode | needed) & ~refused)
-        elif mode & refused:
-            self._misplaced(entry, f"has the mode {mode:04o}, with which other users may open it", mode & ~refused)
-        return status.st_size
-
-    def _misplaced(self, entry: os.DirEntry[str], problem: str, mode: int | None) -> None:
-        self._tree.misplaced.append(Misplaced(Path(entry.path), problem, mode))

@@ -13,28 +13,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from symd.config import Limits
 from symd.errors import DataLoss
 from symd.index.file_header import VERSION
 from symd.index.format import decode
 from symd.index.schema import Columns
 from symd.model.identities import Digest
-from symd.store.catalogue import (
-    copy_in_any_case,
-    copy_of_catalogue,
-    existing,
-    migrate,
-    newest,
-    older_schema,
-    opens_in_place,
-    translated,
-)
-from symd.store.connection import readable
-from symd.store.files import abandoned, disk, is_hollow, mapped, sha256_of
+from symd.store.catalogue import copy_of_catalogue, existing, migrate, older_schema, translated
+from symd.store.files import abandoned, disk, mapped, sha256_of
 from symd.store.folder import StorePaths, check_owner, look
 from symd.store.recovery import fault_of
-from symd.store.removed_files import all_in_place
-from symd.store.rows import MODULES, size_of_row
 from symd.system.private_files import temporary_folder
 
 
@@ -50,7 +37,6 @@ class FindingKind(StrEnum):
     INDEX = "damaged-index"
     STRAY_INDEX = "index-without-module"
     LEFTOVER = "leftover"
-    MISPLACED = "misplaced"
     UNKNOWN = "unknown-file"
 
 
@@ -65,7 +51,6 @@ ADVICE: Mapping[FindingKind, str] = {
     FindingKind.INDEX: f"{_REPAIR} removes it; it is made again when it is needed",
     FindingKind.STRAY_INDEX: f"{_REPAIR} removes it",
     FindingKind.LEFTOVER: "symd store gc removes it",
-    FindingKind.MISPLACED: f"{_REPAIR}, or the next start, makes it readable or moves it to damaged/",
     FindingKind.UNKNOWN: "symd leaves it alone; move it away",
 }
 
@@ -103,17 +88,16 @@ Progress = Callable[[int, int], None]
 """Called with how many bytes have been read, and of how many."""
 
 
-def inspect(root: Path, limits: Limits | None = None, progress: Progress | None = None) -> Inspection:
-    """Read every byte of the store in the folder ``root``; of files that claim more than ``limits`` allow and hold next
-    to nothing none. Raises ``InvalidInput`` where there is no store, ``FailedPrecondition`` to whoever is neither root
-    nor its owner, and ``StoreUnavailable``."""
+def inspect(root: Path, progress: Progress | None = None) -> Inspection:
+    """Read every byte of the store in the folder ``root``. Raises ``InvalidInput`` where there is no store,
+    ``FailedPrecondition`` to whoever is neither root nor its owner, and ``StoreUnavailable``."""
     paths = StorePaths(root)
     with disk(root):
         if os.geteuid():
             check_owner(root)
         paths.check_store()
-        with _readable(newest(root)) as catalogue:
-            return _Inspector(paths, catalogue, limits or Limits(), progress).inspected()
+        with _readable(paths.catalogue) as catalogue:
+            return _Inspector(paths, catalogue, progress).inspected()
 
 
 def index_fault(data: memoryview, digest: Digest) -> str:
@@ -139,20 +123,16 @@ class _Readable(NamedTuple):
 
 @contextmanager
 def _readable(path: Path) -> Iterator[_Readable]:
-    """A catalogue in today's schema: a copy, where the file has an older one, or nothing can be written beside it, for
+    """A catalogue in today's schema: a copy, where the file has an older one, or nothing may be written beside it, for
     SQLite would."""
-    writable = os.access(path.parent, os.W_OK) and (not path.is_file() or opens_in_place(path))
-    schema = older_schema(path) if writable else 0
-    if not path.exists() or (writable and not schema):
+    schema = older_schema(path)
+    if not path.exists() or (not schema and os.access(path.parent, os.W_OK)):
         yield _Readable(path)
         return
     with temporary_folder() as folder:
         copied = folder / path.name
-        if schema:
-            copy_of_catalogue(path, copied)
-        else:
-            copy_in_any_case(path, copied)
-            schema = older_schema(copied)
+        copy_of_catalogue(path, copied)
+        schema = older_schema(copied)
         yield _Readable(copied, schema, _migrated(copied) if schema else "")
 
 
@@ -167,40 +147,27 @@ def _migrated(path: Path) -> str:
 
 
 class _Inspector:
-    def __init__(self, paths: StorePaths, catalogue: _Readable, limits: Limits, progress: Progress | None) -> None:
+    def __init__(self, paths: StorePaths, catalogue: _Readable, progress: Progress | None) -> None:
         self._paths = paths
         self._catalogue = catalogue.path
         self._wrong = catalogue.wrong
-        self._limits = limits
         self._progress = progress
         self._found = Inspection(older_schema=catalogue.older_schema)
         self._tree = look(paths)
-        incoming = set(paths.incoming.glob("incoming-*"))
-        self._incoming = incoming if all_in_place(paths.incoming) else set()
         self._done, self._all = 0, sum(self._tree.modules.values()) + sum(self._tree.indexes.values())
 
     def inspected(self) -> Inspection:
-        for path, problem, _ in sorted(self._tree.misplaced):
-            self._say(FindingKind.MISPLACED, path, problem)
-        for path in sorted(self._tree.unknown):
-            self._say(FindingKind.UNKNOWN, path, "has a name that symd gives to nothing")
-        for path in sorted(self._tree.unreadable - {path for path, *_ in self._tree.misplaced}):
-            self._say(FindingKind.MISPLACED, path, "cannot be listed")
         sound = self._look_at_catalogue()
         for digest in sorted(self._tree.modules):
             self._module(digest)
         for digest, version in sorted(self._tree.indexes):
             self._index(digest, version)
-        self._leftovers()
+        for path in sorted(self._paths.incoming.glob("incoming-*")):
+            if abandoned(path):
+                self._say(FindingKind.LEFTOVER, path, "is not an upload of a running process")
         if sound:
             self._compare_with_catalogue()
         return self._found
-
-    def _leftovers(self) -> None:
-        misplaced = {path for path, *_ in self._tree.misplaced}
-        for path in sorted(self._incoming - misplaced):
-            if abandoned(path):
-                self._say(FindingKind.LEFTOVER, path, "is not an upload of a running process")
 
     def _read(self, size: int) -> None:
         self._done += size
@@ -209,11 +176,9 @@ class _Inspector:
 
     def _look_at_catalogue(self) -> bool:
         """Whether there is one and SQLite finds nothing wrong with it."""
-        path = newest(self._paths.root)
-        odd = any(misplaced.path.name.startswith(path.name) for misplaced in self._tree.misplaced)
-        there = self._catalogue.is_file() and not odd
+        path, there = self._paths.catalogue, self._catalogue.is_file()
         wrong = (self._wrong or fault_of(self._catalogue)) if there else ""
-        if not path.exists():
+        if not there:
             self._say(FindingKind.NO_CATALOGUE, path, "is not there")
         if wrong:
             self._say(FindingKind.CATALOGUE, path, wrong)
@@ -222,38 +187,25 @@ class _Inspector:
     def _module(self, digest: Digest) -> None:
         path = self._paths.module(digest)
         try:
-            size = path.lstat().st_size
-            hollow = is_hollow(path, self._limits.module_size)
-            actual = "" if hollow else sha256_of(path)
+            size, actual = path.stat().st_size, sha256_of(path)
         except FileNotFoundError:
             return  # removed meanwhile
-        except PermissionError:
-            return  # misplaced: it has been said
         self._found.modules += 1
         self._found.module_bytes += size
         self._read(size)
-        if hollow:
-            self._say(FindingKind.MODULE, path, f"claims {size} bytes and has next to none")
-        elif actual != digest:
+        if actual != digest:
             self._say(FindingKind.MODULE, path, f"has {size} bytes with the SHA-256 {actual}")
 
     def _index(self, digest: Digest, version: int) -> None:
         path = self._paths.index(digest, version)
         try:
-            size = path.lstat().st_size
-            hollow = is_hollow(path, self._limits.index_size)
-            data = memoryview(b"") if hollow else mapped(path)
-        except (FileNotFoundError, PermissionError):
+            data = mapped(path)
+        except FileNotFoundError:
             return
         self._found.indexes += 1
-        self._found.index_bytes += size
-        self._read(size)
-        if hollow:
-            self._say(FindingKind.INDEX, path, f"claims {size} bytes and has next to none")
-            return
-        if version != VERSION:
-            return  # of another symd, which alone can read it
-        problem = index_fault(data, digest)
+        self._found.index_bytes += data.nbytes
+        self._read(data.nbytes)
+        problem = index_fault(data, digest) if version == VERSION else ""  # another symd alone can read it
         if problem:
             self._say(FindingKind.INDEX, path, problem)
 
@@ -263,30 +215,20 @@ class _Inspector:
             connection.execute("BEGIN IMMEDIATE")
             self._found.aliases = connection.execute("SELECT count(*) FROM aliases").fetchone()[0]
             self._found.contexts = connection.execute("SELECT count(*) FROM contexts").fetchone()[0]
-            rows = {digest for digest, _ in readable(connection.execute(MODULES), size_of_row)}
-            tree = look(self._paths)
+            rows = {digest for (digest,) in connection.execute("SELECT sha256 FROM modules")}
+            tree, aside = look(self._paths), self._paths.set_aside()
             files = tree.modules.keys()
-            for digest in sorted(rows - files) if all_in_place(self._paths.incoming) else ():
-                aside = self._paths.asides(digest)
-                if aside:
-                    self._say(FindingKind.SET_ASIDE, aside[0], "has other bytes than the module had")
-                else:
-                    self._say(
-                        FindingKind.NO_FILE,
-                        self._paths.module(digest),
-                        "is not there, and the catalogue has the module",
-                    )
-            for digest, path in sorted(self._paths.damaged_files().items()):
-                if digest not in rows and digest not in files:
-                    problem = "has other bytes than a module had which the catalogue has no more"
-                    self._say(FindingKind.SET_ASIDE, path, problem)
+            for digest in sorted(aside - files):
+                self._say(FindingKind.SET_ASIDE, self._paths.aside(digest), "has other bytes than the module had")
+            for digest in sorted(rows - files - aside):
+                problem = "is not there, and the catalogue has the module"
+                self._say(FindingKind.NO_FILE, self._paths.module(digest), problem)
             for digest in sorted(files - rows):
                 self._say(FindingKind.NO_ROW, self._paths.module(digest), "is not in the catalogue")
             for digest, version in sorted(tree.indexes):
                 if digest not in rows:
-                    self._say(
-                        FindingKind.STRAY_INDEX, self._paths.index(digest, version), "is of no module in the catalogue"
-                    )
+                    problem = "is of no module in the catalogue"
+                    self._say(FindingKind.STRAY_INDEX, self._paths.index(digest, version), problem)
             connection.execute("ROLLBACK")
 
     def _say(self, kind: FindingKind, path: Path, problem: str) -> None:

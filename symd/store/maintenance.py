@@ -7,11 +7,8 @@ no file, and a start would drop it. Indexes are not copied; they are made again 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
-import shutil
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -22,17 +19,13 @@ from symd.config import UNBOUNDED_STORE, Limits
 from symd.errors import InvalidInput, SymdError
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest
-from symd.store.catalogue import catalogue_error, copy_in_any_case, existing, newest, opens_in_place, translated
-from symd.store.files import disk, disk_error, make_folder, open_file, remove, sync_folder
-from symd.store.folder import StorePaths, check_owner, look
+from symd.store.catalogue import copy_of_catalogue, existing, translated
+from symd.store.files import disk, make_folder, open_file, remove, sweep, sync_folder
+from symd.store.folder import StorePaths, check_owner
 from symd.store.inspection import FindingKind, Progress, StoreFinding, inspect
 from symd.store.recovery import replace_catalogue
-from symd.store.removed_files import sweep_leftovers
 from symd.store.store import Store
 from symd.system.private_files import make_temporary_folder, new_file
-
-_OPENING: Final = 256 << 10
-"""Free bytes with which a catalogue can be opened, and rows removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +53,12 @@ def repair(root: Path, limits: Limits, progress: Progress | None = None) -> Repa
     store."""
     with disk(root):
         check_owner(root)
-    paths, before, rebuilt = StorePaths(root), inspect(root, limits, progress).findings, ""
+    before, rebuilt = inspect(root, progress).findings, ""
     faults = [finding.problem for finding in before if finding.kind is FindingKind.CATALOGUE]
     if faults:
-        rebuilt = replace_catalogue(paths, newest(root), faults[0])
+        rebuilt = replace_catalogue(StorePaths(root), faults[0])
     unbounded = limits._replace(store_size=UNBOUNDED_STORE)  # what is mended makes nothing else go
     with Store(root, unbounded, adopt_later=True) as store:  # which would log what is told as a finding
-        store.check_writable()
         for finding in before:
             if finding.kind is FindingKind.MODULE:
                 store.set_aside(Path(finding.subject).name)
@@ -75,7 +67,7 @@ def repair(root: Path, limits: Limits, progress: Progress | None = None) -> Repa
             if finding.kind is FindingKind.INDEX:
                 _, version, _, name = Path(finding.subject).parts
                 store.drop_index(name.removesuffix(".idx"), int(version))
-    return Repaired(before, inspect(root, limits, progress).findings, rebuilt)
+    return Repaired(before, inspect(root, progress).findings, rebuilt)
 
 
 def collect(root: Path, limits: Limits, *, damaged: bool = False) -> Collected:
@@ -84,7 +76,7 @@ def collect(root: Path, limits: Limits, *, damaged: bool = False) -> Collected:
     with disk(root):
         check_owner(root)
         paths.check_store()
-        swept, first = _make_room(paths)
+        swept = sweep(paths.incoming) if paths.incoming.is_dir() else 0  # without them the catalogue may have room
     with Store(root, limits) as store:
         evicted = store.collect(VERSION)
         leftovers = swept + store.recovery.leftovers
@@ -93,40 +85,10 @@ def collect(root: Path, limits: Limits, *, damaged: bool = False) -> Collected:
         for path in sorted(paths.damaged.glob("*")) if damaged else ():
             remove(path)
             gone.append(path.name)
-    return Collected(leftovers, [*first, *evicted.indexes], evicted.modules, gone)
-
-
-def _make_room(paths: StorePaths) -> tuple[int, Sequence[tuple[Digest, int]]]:
-    """Free room on a full disk, where the catalogue cannot even be opened: leftovers, and then indexes, those of older
-    formats and the largest first, until it can. How many leftovers went, and which indexes. A start notes which are
-    gone; they are made again when they are needed. Raises OSError."""
-    if _free(paths) >= _OPENING:
-        return 0, ()
-    swept = (sweep_leftovers(paths.incoming, lambda _digest: True) or 0) if paths.incoming.is_dir() else 0
-    gone = []
-    sizes = look(paths).indexes
-    for digest, version in sorted(sizes, key=lambda each: (each[1] == VERSION, -sizes[each])):
-        if _free(paths) >= _OPENING:
-            break
-        paths.index(digest, version).unlink(missing_ok=True)
-        gone.append((digest, version))
-    return swept, gone
-
-
-def _free(paths: StorePaths) -> int:
-    return shutil.disk_usage(paths.root).free
+    return Collected(leftovers, evicted.indexes, evicted.modules, gone)
 
 
 PIECE: Final = 1 << 20
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What the system says to who writes, and never to who reads."""
-_OF_WRITING: Final = (
-    "SQLITE_FULL",
-    "SQLITE_READONLY",
-    "SQLITE_IOERR_WRITE",
-    "SQLITE_IOERR_FSYNC",
-    "SQLITE_IOERR_TRUNCATE",
-)
 _UNBOUNDED: Final = Limits(store_size=UNBOUNDED_STORE)
 """A copy holds what the store holds, whatever the store's daemons are told."""
 
@@ -176,9 +138,7 @@ def _copied(source: StorePaths, folder: Path) -> Copied:
     """Copy into a folder that nobody takes for a store before it is whole."""
     copied, done = StorePaths(folder), Copied()
     copied.create(durable=True)
-    with disk(source.root):
-        catalogue = newest(source.root)
-    for digest in _copy_catalogue(catalogue, folder / "catalogue.sqlite"):
+    for digest in _copy_catalogue(source.catalogue, copied.catalogue):
         _copy_module(source.module(digest), copied.module(digest), digest, done)
     with Store(folder, _UNBOUNDED) as store:  # rows of modules that were removed meanwhile, and of indexes, are dropped
         store.module_log.renew_id()
@@ -187,32 +147,9 @@ def _copied(source: StorePaths, folder: Path) -> Copied:
 
 def _copy_catalogue(path: Path, target: Path) -> list[Digest]:
     """The digests of the modules in the snapshot."""
-    os.close(new_file(target))
-    if path.exists() and not opens_in_place(path):
-        try:
-            copy_in_any_case(path, target)
-        except OSError as error:
-            raise disk_error(target if error.errno in _NO_ROOM else path, error) from error
-    else:
-        with (
-            translated(target),
-            closing(existing(target)) as after,
-            translated(path),
-            closing(existing(path)) as before,
-        ):
-            _back_up(before, after, target)
+    copy_of_catalogue(path, target)
     with translated(target), closing(existing(target)) as after:
         return [Digest(digest) for (digest,) in after.execute("SELECT sha256 FROM modules ORDER BY sha256")]
-
-
-def _back_up(before: sqlite3.Connection, after: sqlite3.Connection, target: Path) -> None:
-    """SQLite says of neither connection whose error it is: what can only befall who writes is of ``target``."""
-    try:
-        before.backup(after)  # in one step: one that pauses begins again whenever somebody writes
-    except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorname", "").startswith(_OF_WRITING):
-            raise catalogue_error(target, error) from error
-        raise
 
 
 def _copy_module(path: Path, target: Path, digest: Digest, done: Copied) -> None:

@@ -13,28 +13,15 @@ import re
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from symd.config import Limits
 from symd.errors import BadQuery, PositionLost
 from symd.model.identities import Digest
-from symd.store.connection import (
-    ANY_NUMBER,
-    DIGEST,
-    NUMBER,
-    TEXT,
-    Connection,
-    WrongValue,
-    digest_of_row,
-    optional,
-    readable,
-    typed,
-)
-from symd.store.rows import CatalogueQueries
+from symd.store.rows import CatalogueQueries, Connection
 
 ADDED, REMOVED, LOADED, UNLOADED = "added", "removed", "loaded", "unloaded"
-KINDS = (ADDED, REMOVED, LOADED, UNLOADED)
 _ID = "SELECT id FROM module_log"
 _FIRST = "SELECT min(sequence) FROM changes"
 _NEWEST = "SELECT max(sequence) FROM changes"
@@ -97,18 +84,12 @@ class ModuleLog:
         forgotten."""
         with self._catalogue.reading_at_once() as connection:
             self._check(connection, position)
-            return self._catalogue.page(
-                lambda after, limit: connection.execute(_AFTER, (after, limit)).fetchall(),
-                position.sequence,
-                lambda row: row[0],
-                _entry,
-                limit,
-            )
+            return [LogEntry(*row) for row in connection.execute(_AFTER, (position.sequence, limit))]
 
     def added_after(self, position: Position) -> set[Digest]:
         """The modules that were added after ``position``, as far as that is remembered."""
         with self._catalogue.reading() as connection:
-            return set(digests_of_rows(connection.execute(_ADDED, (position.sequence,))))
+            return {digest for (digest,) in connection.execute(_ADDED, (position.sequence,))}
 
     def is_added_after(self, digest: Digest, position: Position) -> bool:
         """Whether a module was added after ``position``, as far as that is remembered."""
@@ -196,7 +177,7 @@ def append_to_log(
 ) -> None:
     """Append kind, digest, load and time of each entry, and forget all but the last ``kept``. A removal is appended by
     the trigger of the module's row."""
-    (newest,) = typed(connection.execute(_NEWEST).fetchone(), optional(NUMBER))
+    (newest,) = connection.execute(_NEWEST).fetchone()
     last = max(_last(catalogue, connection), newest or 0)
     numbered = ((number, *entry) for number, entry in enumerate(entries, last + 1))
     catalogue.execute_given(connection, _ENTRY, numbered, _APPEND)
@@ -204,23 +185,11 @@ def append_to_log(
 
 
 def _last(catalogue: CatalogueQueries, connection: Connection) -> int:
-    return int(typed(connection.execute(catalogue.LAST_ENTRY).fetchone() or (None,), NUMBER)[0])
+    return int(connection.execute(catalogue.LAST_ENTRY).fetchone()[0])
 
 
 def _id(connection: Connection) -> str:
-    return str(typed(connection.execute(_ID).fetchone() or (None,), TEXT)[0])
-
-
-def digests_of_rows(found: Iterable[Sequence[Any]]) -> list[Digest]:
-    """The modules of entries that name one."""
-    return list(readable(found, lambda row: digest_of_row(row[0])))
-
-
-def _entry(row: Sequence[Any]) -> LogEntry:
-    sequence, kind, digest, load, time = typed(row, NUMBER, TEXT, DIGEST, optional(NUMBER), optional(ANY_NUMBER))
-    if kind not in KINDS:
-        raise WrongValue(f"an entry of the log of modules is of the kind {ascii(kind)[:40]}")
-    return LogEntry(sequence, kind, digest, load, time)
+    return str(connection.execute(_ID).fetchone()[0])
 
 
 Listener = Callable[[Sequence[str] | None], None]

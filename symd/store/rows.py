@@ -1,32 +1,60 @@
 """The catalogue's statements in the SQL that SQLite and PostgreSQL have in common: one row a module, its indexes,
-remembered failures and attempts; and the queries of a catalogue.
+remembered failures and attempts; the queries of a catalogue, and its connections; and how long a thread waits for the
+lock of writers: no longer than its caller waits.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
-from symd.store.connection import (
-    DOCUMENT,
-    FILE_SIZE,
-    LARGEST_FILE,
-    LAST_SECOND,
-    MOMENT,
-    NUMBER,
-    TEXT,
-    Connection,
-    WrongValue,
-    digest_of_row,
-    of_module,
-    readable,
-    typed,
-)
+
+_thread = threading.local()
+
+
+@contextmanager
+def waiting_at_most(seconds: float | None) -> Iterator[None]:
+    """Inside, in this thread, changes wait for the catalogue's lock for so many seconds from now at most; None: as long
+    as any change may."""
+    _thread.until = None if seconds is None else time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        _thread.until = None
+
+
+def patience() -> float | None:
+    """The seconds of ``waiting_at_most`` that are left; None outside of it. Only changes that are made for one caller
+    ask: an index is made for all who want it, and its rows wait as long as any change may."""
+    until: float | None = getattr(_thread, "until", None)
+    return None if until is None else max(until - time.monotonic(), 0.0)
+
+
+class StatementResult(Protocol):
+    """What a statement found, read once."""
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that were changed."""
+
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """A connection to a catalogue. Parameters are in a query as ``?`` or as ``:name``."""
+
+    def execute(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> StatementResult: ...
+    def executemany(self, query: str, parameters: Iterable[Any], /) -> StatementResult: ...
+
 
 MAX_FAILURES = 100_000
 """The most failures that are remembered, the youngest: whoever sends malformed modules forever cannot fill the
@@ -43,17 +71,10 @@ _OLDER = """
 """
 
 
-_MENDED = ", ".join(
-    [f"{column} = coalesce(modules.{column}, excluded.{column})" for column in ("format", "label")]
-    + [
-        f"{column} = CASE WHEN modules.{column} BETWEEN 0 AND {LAST_SECOND} THEN modules.{column} ELSE excluded.{column} END"
-        for column in ("added", "used")
-    ]
-)
-_INSERT = f"""
+_INSERT = """
     INSERT INTO modules (sha256, size, format, label, added, used) VALUES (?, ?, ?, ?, ?, ?)
-    ON CONFLICT (sha256) DO UPDATE SET size = excluded.size, {_MENDED}
-"""  # noqa: S608 - constants
+    ON CONFLICT (sha256) DO UPDATE SET size = excluded.size
+"""
 
 
 class Eviction(NamedTuple):
@@ -67,7 +88,7 @@ class Eviction(NamedTuple):
 
 
 def insert(connection: Connection, record: ModuleRecord) -> None:
-    """Add a module's row; one that is there already stays as it is, but for values that symd did not write."""
+    """Add a module's row; one that is there already stays as it is, but for its size."""
     connection.execute(
         _INSERT,
         (record.sha256, record.size, record.format, record.label, record.create_time, record.create_time),
@@ -116,11 +137,10 @@ def older_indexes(connection: Connection, digest: Digest, version: int) -> list[
 
 
 def index_size(connection: Connection, digest: Digest, version: int) -> int:
-    """Bytes of an index file, 0 where there is none, or its row says what no file has: it is made again, with its
-    row."""
+    """Bytes of an index file, 0 where there is none."""
     query = "SELECT size FROM indexes WHERE sha256 = ? AND version = ?"
     row = connection.execute(query, (digest, version)).fetchone()
-    return int(row[0]) if row and FILE_SIZE.takes(row[0]) else 0
+    return int(row[0]) if row else 0
 
 
 def note_eviction(connection: Connection, eviction: Eviction) -> None:
@@ -128,7 +148,7 @@ def note_eviction(connection: Connection, eviction: Eviction) -> None:
     connection.execute("DELETE FROM evictions WHERE sha256 = ?", (eviction.digest,))
     query = "INSERT INTO evictions (sha256, size, used, evicted) VALUES (?, ?, ?, ?) RETURNING sequence"
     values = (eviction.digest, eviction.size, eviction.used, eviction.time)
-    (newest,) = typed(connection.execute(query, values).fetchone(), NUMBER)
+    (newest,) = connection.execute(query, values).fetchone()
     connection.execute("DELETE FROM evictions WHERE sequence <= ?", (newest - MAX_EVICTIONS,))
 
 
@@ -136,7 +156,7 @@ def eviction(connection: Connection, digest: str) -> Eviction | None:
     """How a module was evicted, where that is remembered."""
     query = "SELECT sha256, size, used, evicted FROM evictions WHERE sha256 = ?"
     row = connection.execute(query, (digest,)).fetchone()
-    return Eviction(*of_module(row, NUMBER, MOMENT, MOMENT)) if row else None
+    return Eviction(*row) if row else None
 
 
 def touch(connection: Connection, times: Mapping[str, float]) -> None:
@@ -149,7 +169,7 @@ def remember(connection: Connection, digest: Digest, version: int, reason: str, 
     """Keep one failure a digest and version; the oldest beyond ``MAX_FAILURES`` go."""
     connection.execute("DELETE FROM failures WHERE sha256 = ? AND version = ?", (digest, version))
     query = "INSERT INTO failures (sha256, version, reason, error) VALUES (?, ?, ?, ?) RETURNING sequence"
-    (newest,) = typed(connection.execute(query, (digest, version, reason, error)).fetchone(), NUMBER)
+    (newest,) = connection.execute(query, (digest, version, reason, error)).fetchone()
     connection.execute("DELETE FROM failures WHERE sequence <= ?", (newest - MAX_FAILURES,))
 
 
@@ -171,7 +191,7 @@ def count_attempt(connection: Connection, digest: Digest, version: int) -> tuple
 def attempts(connection: Connection, digest: Digest, version: int) -> tuple[int, str]:
     """How many attempts at a digest and version there were, and how the last one ended."""
     query = "SELECT count, ending FROM attempts WHERE sha256 = ? AND version = ?"
-    count, ending = typed(connection.execute(query, (digest, version)).fetchone() or (0, ""), NUMBER, TEXT)
+    count, ending = connection.execute(query, (digest, version)).fetchone() or (0, "")
     return count, ending
 
 
@@ -201,8 +221,6 @@ _RECORD = """
 """
 _ONE = _RECORD + "WHERE sha256 = ?"
 _PAGE = _RECORD + "WHERE (added, sha256) > (?, ?) ORDER BY added, sha256 LIMIT ?"
-_ADDED = 4
-"""The place of that column in a record."""
 _OUTDATED = """
     SELECT sha256 FROM modules AS m
     WHERE EXISTS (SELECT 1 FROM indexes AS i WHERE i.sha256 = m.sha256 AND i.version < :version)
@@ -210,11 +228,12 @@ _OUTDATED = """
       AND NOT EXISTS (SELECT 1 FROM failures AS f WHERE f.sha256 = m.sha256 AND f.version = :version)
     ORDER BY used
 """
-_COUNTED = f"coalesce(sum(CASE WHEN size BETWEEN 0 AND {LARGEST_FILE} THEN size END), 0)"
-_SUMS = f"SELECT (SELECT count(*) FROM modules), (SELECT {_COUNTED} FROM modules), (SELECT {_COUNTED} FROM indexes)"  # noqa: S608 - constants
-MODULES = "SELECT sha256, size, format, label, added, used FROM modules"
-"""All rows, as ``size_of_row`` takes them."""
-T = TypeVar("T")
+_SUMS = """
+    SELECT (SELECT count(*) FROM modules),
+           (SELECT coalesce(sum(size), 0) FROM modules), (SELECT coalesce(sum(size), 0) FROM indexes)
+"""
+SIZES = "SELECT sha256, size FROM modules"
+"""The size of every module."""
 
 
 class CatalogueQueries(ABC):
@@ -264,25 +283,6 @@ class CatalogueQueries(ABC):
             returned += connection.execute(with_rows, [*values, *parameters]).fetchall()
         return returned
 
-    def page(
-        self,
-        read: Callable[[Any, int], Sequence[Sequence[Any]]],
-        after: Any,
-        place: Callable[[Sequence[Any]], Any],
-        value: Callable[[Sequence[Any]], T],
-        limit: int,
-    ) -> list[T]:
-        """Up to ``limit`` values of what ``read`` finds after a place, so many rows at a time; ``place`` says that of a
-        row. It is shorter only where there are no more rows."""
-        page: list[T] = []
-        while wanted := limit - len(page):
-            found = read(after, wanted)
-            page += readable(found, value)
-            if len(found) < wanted:
-                break
-            after = place(found[-1])
-        return page
-
     @abstractmethod
     def expect_lookups(self, connection: Connection) -> None:
         """Have rows found one by one, by an index, for the rest of the transaction."""
@@ -293,39 +293,31 @@ class CatalogueQueries(ABC):
 
     @abstractmethod
     def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
-        """Catalogued size of each of ``digests`` that has a row which is right."""
+        """Catalogued size of each of ``digests`` that has a row."""
 
     def all_sizes(self) -> dict[Digest, int]:
-        """Catalogued size of every module whose row is right."""
+        """Catalogued size of every module."""
         with self.reading() as connection:
-            return dict(readable(connection.execute(MODULES), size_of_row))
+            return dict(connection.execute(SIZES))
 
     def digests(self) -> set[Digest]:
         with self.reading() as connection:
-            found = connection.execute("SELECT sha256 FROM modules")
-            return set(readable(found, lambda row: digest_of_row(row[0])))
-
-    def indexes(self) -> set[tuple[Digest, int]]:
-        """Digest and format version of every index."""
-        with self.reading() as connection:
-            return self.indexes_within(connection)
+            return {digest for (digest,) in connection.execute("SELECT sha256 FROM modules")}
 
     def indexes_within(self, connection: Connection) -> set[tuple[Digest, int]]:
         """Digest and format version of every index, read within a transaction that has begun."""
-        found = connection.execute("SELECT sha256, version, size FROM indexes")
-        return {index for index, _ in readable(found, _index_size)}
+        return set(connection.execute("SELECT sha256, version FROM indexes"))
 
     def index_sizes(self) -> dict[tuple[Digest, int], int]:
         """Bytes of every index, by digest and format version."""
         with self.reading() as connection:
             found = connection.execute("SELECT sha256, version, size FROM indexes")
-            return dict(readable(found, _index_size))
+            return {(digest, version): size for digest, version, size in found}
 
     def outdated(self, version: int) -> list[Digest]:
         """Modules that have an index older than ``version`` and neither an index nor a failure of it, by use."""
         with self.reading() as connection:
-            found = connection.execute(_OUTDATED, {"version": version})
-            return list(readable(found, lambda row: digest_of_row(row[0])))
+            return [digest for (digest,) in connection.execute(_OUTDATED, {"version": version})]
 
     def has(self, digest: Digest) -> bool:
         with self.reading() as connection:
@@ -334,18 +326,12 @@ class CatalogueQueries(ABC):
     def record(self, digest: Digest) -> ModuleRecord | None:
         with self.reading() as connection:
             row = connection.execute(_ONE, (digest,)).fetchone()
-            return _record(row) if row else None
+            return ModuleRecord(*row) if row else None
 
     def records(self, after: tuple[float, str], limit: int) -> list[ModuleRecord]:
         """Up to ``limit`` records whose (added, sha256) comes after ``after``, in that order."""
         with self.reading() as connection:
-            return self.page(
-                lambda after, limit: connection.execute(_PAGE, (*after, limit)).fetchall(),
-                after,
-                lambda row: (row[_ADDED], row[0]),
-                _record,
-                limit,
-            )
+            return [ModuleRecord(*row) for row in connection.execute(_PAGE, (*after, limit))]
 
     def eviction(self, digest: str) -> Eviction | None:
         """How the module was evicted, where that is remembered."""
@@ -355,42 +341,11 @@ class CatalogueQueries(ABC):
     def sums(self) -> tuple[int, int, int]:
         """How many modules there are, their bytes, and those of all indexes."""
         with self.reading() as connection:
-            modules, module_bytes, index_bytes = typed(connection.execute(_SUMS).fetchone(), NUMBER, NUMBER, NUMBER)
+            modules, module_bytes, index_bytes = map(int, connection.execute(_SUMS).fetchone())
             return modules, module_bytes, index_bytes
 
     def failure(self, digest: Digest, version: int) -> str | None:
         query = "SELECT error FROM failures WHERE sha256 = ? AND version = ?"
         with self.reading() as connection:
             row = connection.execute(query, (digest, version)).fetchone()
-            return str(typed(row, DOCUMENT)[0]) if row else None
-
-
-def bytes_of_rows(connection: Connection) -> int:
-    """Bytes of all modules and indexes, but for those of rows with sizes that no file has."""
-    _, *found = typed(connection.execute(_SUMS).fetchone(), NUMBER, NUMBER, NUMBER)
-    return int(sum(found))
-
-
-def size_of_row(row: Sequence[Any]) -> tuple[Digest, int]:
-    """Digest and size of a module, of a row of ``MODULES``. Raises ``WrongValue``."""
-    digest, size, *_ = of_module(row, FILE_SIZE, TEXT, TEXT, MOMENT, MOMENT)
-    return digest, size
-
-
-def _index_size(row: Sequence[Any]) -> tuple[tuple[Digest, int], int]:
-    """Digest and version of an index, and its bytes. Raises ``WrongValue``."""
-    digest, version, size = of_module(row, NUMBER, FILE_SIZE)
-    return (digest, version), size
-
-
-def _record(row: Sequence[Any]) -> ModuleRecord:
-    return ModuleRecord(*of_module(row, FILE_SIZE, TEXT, TEXT, MOMENT, TEXT))
-
-
-def wrong_rows(connection: Connection) -> list[WrongValue]:
-    """What is wrong with the rows of modules and indexes that others leave out."""
-    wrong: list[WrongValue] = []
-    for query, value in ((MODULES, size_of_row), ("SELECT sha256, version, size FROM indexes", _index_size)):
-        for _ in readable(connection.execute(query), value, wrong.append):
-            pass
-    return wrong
+            return str(row[0]) if row else None

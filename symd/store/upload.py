@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Self
 
@@ -36,16 +35,12 @@ class Arrival:
 Accept = Callable[[IncomingFile, Digest, int, str, str], None]
 """Takes a whole, synced file with its digest, size, label and format into the store."""
 
-Noticing = Callable[[], AbstractContextManager[None]]
-"""A context that learns of a disk that refuses what is written inside (``writability``)."""
-
 
 class Upload:
     """One upload; a context manager that aborts what was not committed. Not for use by several threads at once."""
 
-    def __init__(self, file: IncomingFile, limits: Limits, accept: Accept, noticing: Noticing = nullcontext) -> None:
+    def __init__(self, file: IncomingFile, limits: Limits, accept: Accept) -> None:
         self._file = file
-        self._noticing = noticing
         self._limits = limits
         self._accept = accept
         self._hash = hashlib.sha256()
@@ -71,8 +66,7 @@ class Upload:
         """Append. Raises ``LimitExceeded`` before the module would pass ``Limits.module_size``."""
         size = self.size + memoryview(chunk).nbytes
         check_size(size, self._limits)
-        with self._noticing():
-            self._file.write(chunk)
+        self._file.write(chunk)
         self._hash.update(chunk)
         self.size = size
 
@@ -90,10 +84,9 @@ class Upload:
             check_label(label)
             if expected_digest:
                 self.check_digest(expected_digest)
-            with self._noticing():
-                with disk(self._file.path):
-                    self._file.sync()
-                self._accept(self._file, digest, self.size, label, format)
+            with disk(self._file.path):
+                self._file.sync()
+            self._accept(self._file, digest, self.size, label, format)
         finally:
             self._file.discard()
         return digest

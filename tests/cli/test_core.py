@@ -117,7 +117,7 @@ def test_what_is_no_dump(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_bound_that_is_passed_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "CORE_STACKS", 2)
+    monkeypatch.setitem(budget.BOUNDS, "core_stacks", (2, budget.BOUNDS["core_stacks"][1]))
     done = run("core", DUMP)
     assert (done.code, "more than 2 different stacks" in done.err) == (2, True)
 

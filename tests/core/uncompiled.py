@@ -27,7 +27,6 @@ from symd.debuginfo import (
 from symd.debuginfo.dwarf import columns, forms, lines, units
 from symd.debuginfo.spirv import decoded
 from symd.formats import elf, spirv
-from symd.formats.containers.amd import msgpack as amdgpu_notes
 from symd.formats.containers.amd import symbols as amdgpu_symbols
 from symd.formats.elf import contents
 
@@ -65,7 +64,7 @@ def _run(name: str) -> ModuleType:
 def without_compiled_core() -> Iterator[None]:
     """Have relocations, DIE trees, names, scopes and what else follows from them read uncompiled."""
     names = (
-        "amdgpu_symbols", "block_ranges", "dies", "function_lines", "inlined_calls", "kernel_maps", "line_header", "line_program", "relocations", "row_scopes", "scopes",
+        "amdgpu_symbols", "block_ranges", "dies", "function_lines", "inlined_calls", "line_header", "line_program", "relocations", "row_scopes", "scopes",
         "section_table", "spirv_lines", "spirv_words", "text_layout", "unit_headers",
     )  # fmt: skip
     core = {name: _run_once(name) for name in names}
@@ -88,7 +87,6 @@ def without_compiled_core() -> Iterator[None]:
             (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))
             for name in ("SymbolTable", "OverlappingStrings")
         ),
-        *((amdgpu_notes, name, getattr(core["kernel_maps"], name)) for name in ("KernelMaps", "UnknownNote")),
         (rows_alone, "core", core["row_scopes"]),
         (lines, "inlined_calls", core["inlined_calls"]),
         (lines, "LineRows", core["line_program"].LineRows),

@@ -336,9 +336,9 @@ def test_bounds_on_waves_and_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
         dump.wave(pc=SHADE + 8 * number, vector=[[0]] * 4)
     for name in ("core_stacks", "core_waves", "core_frames"):
         with monkeypatch.context() as patch:
-            patch.setattr(budget, name.upper(), 4)
+            patch.setitem(budget.BOUNDS, name, (4, budget.BOUNDS[name][1]))
             assert len(stopped(dump).dump.stacks) == 4
-            patch.setattr(budget, name.upper(), 3)
+            patch.setitem(budget.BOUNDS, name, (3, budget.BOUNDS[name][1]))
             with pytest.raises(LimitExceeded) as caught:
                 stopped(dump)
         assert caught.value.metadata == {"limit": name, "value": "3"}
@@ -348,9 +348,9 @@ def test_the_bound_on_waves_is_one_of_the_whole_dump(monkeypatch: pytest.MonkeyP
     dump = loaded((9, 4, 2), xccs=3)
     for _ in range(2):
         dump.wave(pc=SHADE, vector=[[0]] * 4, accumulators=[[0]] * 4)
-    monkeypatch.setattr(budget, "CORE_WAVES", 6)
+    monkeypatch.setitem(budget.BOUNDS, "core_waves", (6, budget.BOUNDS["core_waves"][1]))
     assert sum(len(stack.waves) for stack in stopped(dump).dump.stacks) == 6
-    monkeypatch.setattr(budget, "CORE_WAVES", 5)
+    monkeypatch.setitem(budget.BOUNDS, "core_waves", (5, budget.BOUNDS["core_waves"][1]))
     with pytest.raises(LimitExceeded) as caught:
         stopped(dump)
     assert caught.value.metadata == {"limit": "core_waves", "value": "5"}
@@ -364,7 +364,7 @@ def test_compute_dies_without_waves_count_too(monkeypatch: pytest.MonkeyPatch) -
     struct.pack_into("<I", data, data.index(queue) + 16, 0)
     agent = struct.pack("<8I", 90006, 240, 10, 4, 1, dump.xccs, 0x2000_8000, 0x400)
     struct.pack_into("<I", data, data.index(agent) + 20, 0xFFFF_FFFF)
-    monkeypatch.setattr(budget, "CORE_WAVES", 1000)
+    monkeypatch.setitem(budget.BOUNDS, "core_waves", (1000, budget.BOUNDS["core_waves"][1]))
     with pytest.raises(LimitExceeded) as caught:
         read(bytes(data), Budget(Limits()))
     assert caught.value.metadata["limit"] == "core_waves"
@@ -377,7 +377,7 @@ def test_an_area_that_many_compute_dies_claim_is_not_read_for_each(monkeypatch: 
         dump.wave(pc=SHADE + 8 * number, vector=[[0]] * 4)
     one = replace(dump, xccs=1)
     dump._areas = lambda: (0, one._areas()[1])  # type: ignore[method-assign]
-    monkeypatch.setattr(budget, "CORE_WAVES", 10_000)
+    monkeypatch.setitem(budget.BOUNDS, "core_waves", (10_000, budget.BOUNDS["core_waves"][1]))
     found = stopped(dump).dump
     assert sum(len(stack.waves) for stack in found.stacks) < 200 * 20
     assert any("overlap so much" in note for note in found.notes)

@@ -262,9 +262,9 @@ def test_entries_of_call_frame_information_are_counted(entry: str, monkeypatch: 
         "damaged": struct.pack("<IB", 1, 0) * 20,
     }
     dump = dump_of(Machine(GFX900, PROBE, exec_mask=1, count=3)).build()
-    monkeypatch.setattr(budget, "CORE_CALL_FRAMES", 20)
+    monkeypatch.setitem(budget.BOUNDS, "core_call_frames", (20, budget.BOUNDS["core_call_frames"][1]))
     assert read(dump, Budget(Limits()), {0: entries[entry]}).dump.stacks
-    monkeypatch.setattr(budget, "CORE_CALL_FRAMES", 19)
+    monkeypatch.setitem(budget.BOUNDS, "core_call_frames", (19, budget.BOUNDS["core_call_frames"][1]))
     with pytest.raises(LimitExceeded) as caught:
         read(dump, Budget(Limits()), {0: entries[entry]})
     assert caught.value.metadata == {"limit": "core_call_frames", "value": "19"}

@@ -423,11 +423,11 @@ def test_bounds_on_rows_and_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     warp = dump.one_warp()
     for lane in range(8):
         dump.lane(warp, number=lane, pc=KERNEL + 16 * lane)
-    monkeypatch.setattr(budget, "CORE_STACKS", 8)
+    monkeypatch.setitem(budget.BOUNDS, "core_stacks", (8, budget.BOUNDS["core_stacks"][1]))
     assert len(stopped(dump).stacks) == 8
     for name, value in (("core_rows", 10), ("core_frames", 7), ("core_stacks", 7)):
         with monkeypatch.context() as patch:
-            patch.setattr(budget, name.upper(), value)
+            patch.setitem(budget.BOUNDS, name, (value, budget.BOUNDS[name][1]))
             with pytest.raises(LimitExceeded) as caught:
                 stopped(dump)
         assert caught.value.metadata == {"limit": name, "value": str(value)}

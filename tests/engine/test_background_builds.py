@@ -38,20 +38,16 @@ def builder():
     builder = Builder()
     yield builder
     builder.let_go.set()
-    for thread in builder.threads:
-        thread.join(20)
 
 
 def test_thirty_modules_take_no_more_threads_than_four(builder: Builder) -> None:
-    before = threading.active_count()
     builds = BackgroundBuilds(builder)
     for number in range(30):
         builds.add(f"{number}")
-    assert threading.active_count() - before == BUILD_THREADS == 4
     builder.let_go.set()
     assert eventually(lambda: len(builder.built) == 30)
     assert sorted(builder.built, key=int) == [f"{number}" for number in range(30)]
-    assert len(builder.threads) <= 4
+    assert len(builder.threads) == BUILD_THREADS == 4
 
 
 def test_a_module_waits_once_and_no_more_than_so_many_wait(builder: Builder, monkeypatch) -> None:
@@ -63,7 +59,7 @@ def test_a_module_waits_once_and_no_more_than_so_many_wait(builder: Builder, mon
     for name in ("a", "a", "b", "c", "too much"):
         builds.add(name)
     builder.let_go.set()
-    assert eventually(lambda: all(not thread.is_alive() for thread in builder.threads))
+    builds._threads.shutdown()
     assert sorted(builder.built[BUILD_THREADS:]) == ["a", "b", "c"]
 
 
@@ -73,10 +69,11 @@ def test_what_waits_is_forgotten_when_asked(builder: Builder) -> None:
         builds.add(f"{number}")
     assert eventually(lambda: len(builder.built) == BUILD_THREADS)
     builds.add("late")
-    builds.clear()
+    builds.close()
     builder.let_go.set()
-    assert eventually(lambda: all(not thread.is_alive() for thread in builder.threads))
-    assert "late" not in builder.built
+    builds._threads.shutdown()
+    builds.add("later")
+    assert not {"late", "later"} & {*builder.built}
 
 
 def test_where_no_thread_can_be_started_nothing_is_raised(builder: Builder, monkeypatch) -> None:
@@ -86,24 +83,8 @@ def test_where_no_thread_can_be_started_nothing_is_raised(builder: Builder, monk
         without_threads.setattr(threading.Thread, "start", _no_thread)
         builds.add("dropped")
     builds.add("built")
-    assert eventually(lambda: builder.built == ["built"])
+    assert eventually(lambda: "built" in builder.built)
 
 
 def _no_thread(_thread: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_build_that_fails_by_a_defect_takes_no_thread_for_good(builder: Builder) -> None:
-    def build(digest: str) -> None:
-        if digest == "defect":
-            raise ZeroDivisionError
-        builder(digest)
-
-    builder.let_go.set()
-    builds = BackgroundBuilds(build)
-    for _ in range(2 * BUILD_THREADS):
-        builds.add("defect")
-        assert eventually(lambda: not builds._running)
-    builds.add("sound")
-    assert eventually(lambda: builder.built == ["sound"])

@@ -5,13 +5,11 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 from symd.config import Limits
-from symd.core import attribute_records, kernel_maps
+from symd.core import attribute_records
 from symd.debuginfo.separate_files import joined, slim
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
@@ -121,20 +119,9 @@ def read_ze_info(data: bytes) -> None:
         ze_info.kernels(data)
 
 
-_UNCOMPILED_MAPS = uncompiled("kernel_maps")
-_COLUMNS = ("kind", "names", "symbols", "kinds", "rests", "signatures", "strays", "tree")
-
-
 def read_amd_metadata(data: bytes) -> None:
-    """The core's reader says the same as its source."""
     with fitting():
-        amd_msgpack.load(data)
-        found: list[list[Any] | None] = [None, None]
-        for number, core in enumerate((kernel_maps, _UNCOMPILED_MAPS)):
-            with suppress(core.UnknownNote):
-                maps = core.KernelMaps(data)
-                found[number] = [getattr(maps, name) for name in _COLUMNS]
-        assert found[0] == found[1]
+        amd_msgpack.metadata_note(data, "note")
 
 
 _UNCOMPILED_RECORDS = uncompiled("attribute_records")

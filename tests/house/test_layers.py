@@ -47,7 +47,7 @@ ONLY_IN = {
     "mcp": {"server/mcp"},
     "mcp_types": {"server/mcp"},
     "pydantic": {"server/mcp"},
-    "google": {"v1", "rpc", "server", "client", "async_client"},
+    "google": {"v1", "profiles", "rpc", "server", "client", "async_client"},
     "elftools": {"debuginfo/verify"},
     "ctypes": {"capture", "system/process", "query/disasm", "server"},
     "socket": {

@@ -27,7 +27,6 @@ from symd.errors import ModuleNotFound, SymdError
 from symd.server.workers import Workers
 from symd.store import Store
 from symd.store.budgets import totals
-from symd.store.catalogue import newest
 from symd.store.folder import StorePaths, look
 from symd.store.inspection import inspect
 from tests.kill.work import EVICT, KEYS, Deed, Worker
@@ -184,9 +183,9 @@ def _checked(
 def _counted_for_nothing(root: Path) -> list[str]:
     """Attempts to index modules that are not there, before a start forgets them."""
     query = "SELECT sha256 FROM attempts WHERE sha256 NOT IN (SELECT sha256 FROM modules)"
-    if not root.exists() or not newest(root).exists():
+    if not root.exists() or not (root / "catalogue.sqlite").exists():
         return []  # it was killed before it had made its catalogue
-    with closing(sqlite3.connect(newest(root))) as connection:
+    with closing(sqlite3.connect(root / "catalogue.sqlite")) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'attempts'").fetchone():
             return []
         return [f"an attempt is counted for {digest}, which is gone" for (digest,) in connection.execute(query)]
@@ -210,7 +209,7 @@ def _actual(engine: Engine) -> Expected:
     for known in engine.contexts.all():
         told = actual.events.setdefault(known.context.process, set())
         told.update(("load", load.module, load.time) for _, load in engine.contexts.loads(known.id))
-        with closing(sqlite3.connect(newest(store.root))) as connection:
+        with closing(sqlite3.connect(store.root / "catalogue.sqlite")) as connection:
             query = "SELECT 'unload', key, time FROM unloads JOIN contexts ON context = number WHERE id = ?"
             told.update(connection.execute(query, (known.id,)))
     return actual
@@ -261,7 +260,7 @@ def _left(root: Path, limits: Limits) -> list[str]:
     """What should not be there, and sums that are wrong."""
     found = inspect(root)
     problems = [f"{finding.kind}: {finding.subject} {finding.problem}" for finding in found.findings]
-    with closing(sqlite3.connect(newest(root))) as connection:
+    with closing(sqlite3.connect(root / "catalogue.sqlite")) as connection:
         noted = set(connection.execute("SELECT sha256, version FROM indexes"))
         sums = totals(connection)
         orphans = connection.execute("SELECT count(*) FROM attempts").fetchone()[0]

@@ -14,7 +14,10 @@ INT64, UINT64, BOOL, BYTES, MESSAGE = 3, 4, 8, 12, 11
 SHAPE: dict[str, list[tuple[int, str, int | str, bool]]] = {
     "ValueType": [(1, "type", INT64, False), (2, "unit", INT64, False)],
     "Sample": [(1, "location_id", UINT64, True), (2, "value", INT64, True), (3, "label", "Label", True)],
-    "Label": [(1, "key", INT64, False), (2, "str", INT64, False), (3, "num", INT64, False)],
+    "Label": [
+        (1, "key", INT64, False), (2, "str", INT64, False), (3, "num", INT64, False),
+        (4, "num_unit", INT64, False),
+    ],
     "Mapping": [
         (1, "id", UINT64, False), (2, "memory_start", UINT64, False), (3, "memory_limit", UINT64, False),
         (4, "file_offset", UINT64, False), (5, "filename", INT64, False), (6, "build_id", INT64, False),

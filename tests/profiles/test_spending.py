@@ -12,13 +12,13 @@ from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.profiles import Options, profile_format
 from symd.profiles.profile_format import MEMBERS_A_RECORD
-from symd.profiles.protobuf_wire import length_field, number_field
 from tests.profiles.modules import SAMPLES
+from tests.wire import length_field, number_field
 
 MANY = 5000
 MANY_RECORDS = {
     "pprof": length_field(6, b"") + length_field(4, b"\x08\x01\x18\x05") * MANY,
-    "one message of pprof": length_field(6, b"") + length_field(4, number_field(1, 1) * MANY),
+    "one message of pprof": length_field(6, b"") + length_field(4, number_field(1, 1) * MANY * 4),
     "otlp": length_field(2, length_field(5, b"") + length_field(2, b"") * MANY),
     "otlp-json": b'{"dictionary":{"locationTable":[' + b"{}," * MANY * 16 + b"{}]}}",
     "att": b'{"code":['

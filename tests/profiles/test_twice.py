@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from symd import profiles
 from symd.errors import SymdError
-from symd.profiles.protobuf_wire import length_field, number_field
 from tests.profiles.messages import Profile
 from tests.profiles.modules import CUBIN_CRC, SAMPLES
 from tests.profiles.test_table import OF, plain
+from tests.wire import length_field, number_field
 
 SLOW = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -1,4 +1,4 @@
-"""What certificates say: until when the daemon's is valid, which it tells, and names of clients, which write no log."""
+"""What certificates say: names of clients, which write no log; and files of certificates that change or go bad."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import errno
 import logging
 import os
 import ssl
-import subprocess
-from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -18,57 +15,17 @@ from symd.errors import FailedPrecondition, PermissionDenied
 from symd.rpc.channel import Credentials
 from symd.server import certificates
 from symd.server.authentication import build_authenticator
-from symd.server.certificates import Certificates, not_after
+from symd.server.certificates import Certificates
 from symd.server.config import NO_RIGHTS, Config, ListenConfig
 from symd.server.listening import listening
-from symd.server.metrics import Metrics
 from symd.server.server import build_daemon
 from tests.server.authority import Authority
 from tests.server.fakes import FakeEngine
-from tests.tools import require
 
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
     return Authority(tmp_path_factory.mktemp("authority"))
-
-
-def said_by_openssl(certificate: Path) -> datetime:
-    command = [require("openssl"), "x509", "-in", str(certificate), "-noout", "-enddate"]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    return datetime.strptime(said.removeprefix("notAfter="), "%b %d %H:%M:%S %Y GMT").replace(tzinfo=UTC)
-
-
-@pytest.mark.parametrize("days", [-1, 2, 20_000])
-def test_the_end_of_a_certificate_is_openssls(authority, days):
-    certificate, _ = authority.issue("some", days=days, file=f"some{days}")
-    assert not_after(certificate.read_bytes()) == said_by_openssl(certificate)
-
-
-def test_a_chain_is_valid_until_its_first_end(authority):
-    long, _ = authority.issue("long", days=900)
-    short, _ = authority.issue("short", days=1)
-    assert not_after(long.read_bytes() + short.read_bytes()) == said_by_openssl(short)
-    assert not_after(b"no certificate") is None
-    assert not_after(b"-----BEGIN CERTIFICATE-----MIIB-----END CERTIFICATE-----") is None
-
-
-def test_an_expired_certificate_is_told_at_the_start_and_when_it_is_read_again(authority, caplog):
-    certificate, key = authority.issue("expired", days=-1)
-    with caplog.at_level(logging.WARNING, "symd.server"):
-        authenticator = build_authenticator(ListenConfig(tls_certificate=certificate, tls_key=key))
-        assert caplog.text.count("clients refuse it") == 1
-        authenticator.read_again()
-        assert caplog.text.count("clients refuse it") == 2
-    assert str(certificate) in caplog.text
-
-
-def test_a_certificate_that_ends_soon_is_told_and_one_that_does_not_is_not(authority, caplog):
-    for days, told in ((2, 1), (900, 1)):
-        certificate, key = authority.issue("soon", days=days)
-        with caplog.at_level(logging.WARNING, "symd.server"):
-            build_authenticator(ListenConfig(tls_certificate=certificate, tls_key=key))
-        assert caplog.text.count("expires at") == told
 
 
 def test_files_that_go_bad_leave_https_what_was_read_before(authority):
@@ -81,16 +38,6 @@ def test_files_that_go_bad_leave_https_what_was_read_before(authority):
     assert kept.verify_mode == ssl.CERT_REQUIRED
     authority.issue("spoilt")
     assert certificates.context() is not kept
-
-
-def test_the_end_is_a_metric(authority, tmp_path):
-    certificate, key = authority.issue("daemon", days=30)
-    metrics = Metrics()
-    config = Config(store=tmp_path, listen=ListenConfig(tls_certificate=certificate, tls_key=key))
-    daemon = build_daemon(FakeEngine(), config, metrics)
-    line = next(each for each in metrics.page().decode().splitlines() if each.startswith("symd_certificate_not_after"))
-    assert float(line.split()[1]) == said_by_openssl(certificate).timestamp()
-    daemon.stop(0)
 
 
 def test_the_name_in_a_certificate_writes_no_line_of_its_own(authority, tmp_path, caplog):

@@ -198,14 +198,6 @@ def test_memory_that_runs_out_is_said_by_the_limits_name(tmp_path):
     assert caught.value.metadata == {"limit": "build_memory", "value": "419430400"}
 
 
-def test_an_index_may_be_given_less_memory_than_others(tmp_path):
-    module = module_of(tmp_path, bytes(300 << 20))
-    into = tmp_path / "index"
-    into.touch()
-    with limited() as workers, pytest.raises(LimitExceeded, match="419430400 bytes"):
-        workers.ask(module, MakeIndex(str(into), memory=400 << 20))
-
-
 def test_an_answer_that_is_too_large_is_said(raycast, monkeypatch):
     monkeypatch.setattr("symd.server.workers.ANSWER_SIZE", 100)
     with limited() as workers, pytest.raises(LimitExceeded) as caught:

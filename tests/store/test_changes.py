@@ -12,10 +12,7 @@ from symd.config import Limits
 from symd.errors import StoreUnavailable
 from symd.model.identities import Digest
 from symd.store import Store
-from symd.store.catalogue import newest
-from symd.store.housekeeping import ChangeReader
 from symd.store.module_log import append_to_log
-from symd.store.recovery import replace_catalogue
 
 ANOTHER = """
 import sys
@@ -113,25 +110,6 @@ def test_a_removal_that_cannot_be_told_at_once_is_told_later(root: Path, store: 
     with Store(root) as other:
         other.remove(digest)
         assert everything.wait(LONG)
-
-
-def test_a_catalogue_made_anew_that_cannot_be_read_at_once_is_news_later(
-    root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-):
-    reader = ChangeReader(store._catalogue)
-    replace_catalogue(store._paths, newest(root), "")
-    store._catalogue.renew()
-
-    def refused() -> None:
-        raise StoreUnavailable("too many open files")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(store._catalogue, "reading", refused)
-        with pytest.raises(StoreUnavailable):
-            reader.read()
-    assert reader.read().lost
-    assert not reader.read().lost
-    reader.close()
 
 
 def test_a_store_that_is_given_up_ends_its_thread(root: Path):

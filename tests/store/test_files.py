@@ -5,21 +5,19 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import resource
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from symd.errors import StoreUnavailable
-from symd.store.catalogue import existing, translated
 from symd.store.files import disk, sweep, turn
 from symd.system.private_files import make_temporary_folder
 
 
 def is_held(folder: Path, name: str) -> bool:
     try:
-        with turn(folder, name, 0.0, StoreUnavailable):
+        with turn(folder, name, 0.0, lambda: StoreUnavailable("held")):
             return False
     except StoreUnavailable:
         return True
@@ -84,21 +82,3 @@ def test_where_no_file_can_be_opened_any_more_the_limit_to_raise_is_named(
     with pytest.raises(StoreUnavailable) as caught, disk(tmp_path):
         raise OSError(number, os.strerror(number))
     assert limit in caught.value.hint
-
-
-def test_sqlite_that_can_open_nothing_names_the_limit_too(tmp_path: Path) -> None:
-    path = tmp_path / "catalogue.sqlite"
-    path.touch()
-    told = []
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
-    try:
-        for _ in range(2):
-            with pytest.raises(StoreUnavailable) as caught, translated(path):
-                existing(path)
-            told.append(caught.value.hint)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            path.unlink(missing_ok=True)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert ["ulimit -n" in hint for hint in told] == [True, False]

@@ -16,7 +16,6 @@ from symd.model.addresses import ByKernel
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.store import ModuleStore, Store
 from symd.store import catalogue as schema
-from symd.store import connection as connections
 from symd.store.maintenance import copy
 from symd.store.module_log import Position
 from tests.store.conftest import Opened
@@ -145,18 +144,6 @@ def test_a_position_means_nothing_in_a_copy(root: Path, tmp_path: Path) -> None:
 def test_what_is_no_resume_token_is_refused(text: str) -> None:
     with pytest.raises(BadQuery, match="not a resume token"):
         Position.parsed(text)
-
-
-def test_an_entry_that_symd_did_not_write_is_left_out_alone(
-    store: ModuleStore, caplog: pytest.LogCaptureFixture
-) -> None:
-    connections._logged.clear()  # a row is told of once
-    begin = store.module_log.end()
-    with store._catalogue.writing() as connection:
-        connection.execute("INSERT INTO changes (kind, sha256) VALUES ('eaten', ?)", (MODULE,))
-    store.context_log.record(store.context_log.add(Context(process=1)), [placed(10, "a")])
-    assert [kind for kind, *_ in told(store, begin)] == ["loaded"]
-    assert "eaten" in caplog.text
 
 
 def test_a_bell_rings_for_this_process_and_for_others(open_store: Opened) -> None:

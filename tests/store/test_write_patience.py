@@ -11,7 +11,7 @@ from symd.errors import StoreUnavailable
 from symd.model.contexts import Alias, Context, Unload
 from symd.model.identities import Digest
 from symd.store import ModuleStore, Store, catalogue
-from symd.store.connection import patience, waiting_at_most
+from symd.store.rows import patience, waiting_at_most
 from tests.store.conftest import Opened
 
 LONG = 30.0

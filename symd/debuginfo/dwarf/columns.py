@@ -8,7 +8,7 @@ Columns are no dataclasses: nobody compares or prints them, and making those met
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -221,9 +221,6 @@ def _with_calls(lines: LineColumns, found: InlinedCalls) -> LineColumns:
     return replace(lines, calls=calls, names=found.names)
 
 
-NO_ROW = -1
-
-
 class DieRanges(NamedTuple):
     """The addresses [start, end) of DIEs, in order; ``which`` is the number of each one's DIE. None is empty."""
 
@@ -232,66 +229,22 @@ class DieRanges(NamedTuple):
     end: U64
 
 
-class DieColumns(NamedTuple):
-    """DIEs in the order of ``.debug_info``: equally long columns, as ``symd.core.dies.DieRows`` has them, but that
-    places are signed, ``parent`` is NO_ROW where there is none, and ``ranges`` are the code of all. ``left_out`` are
-    the units that cannot be followed, each by its place among the units, and what is wrong with it."""
-
-    place: I64
-    place_after: I64
-    name: U64
-    unit: U32
-    parent: I64
-    depth: U32
-    tag: U32
-    flags: U32
-    ranges: DieRanges
-    left_out: Sequence[tuple[int, Malformed]]
-
-
-def read_dies(
-    sections: DebugSections,
-    units: Sequence[Unit],
-    tags: Collection[int],
-    *,
-    with_children: bool = False,
-    only_first: bool = False,
-) -> DieColumns:
-    """``read_rows``, seen by NumPy."""
-    rows, left_out = read_rows(sections, units, tags, with_children=with_children, only_first=only_first)
-    return _die_columns(rows, left_out)
+def die_ranges(rows: DieRows) -> DieRanges:
+    """The ranges of DIEs, seen by NumPy."""
+    ranges = rows.ranges
+    return DieRanges(
+        np.frombuffer(ranges.which, np.uint32).astype(np.int64),
+        np.frombuffer(ranges.start, np.uint64),
+        np.frombuffer(ranges.stop, np.uint64),
+    )
 
 
 def unit_ranges(sections: DebugSections, units: Sequence[Unit]) -> DieRanges:
     """The code ranges that the first DIE of each unit states, by the place of the unit."""
-    found = read_dies(sections, units, (), only_first=True)
-    return found.ranges._replace(which=found.unit[found.ranges.which].astype(np.int64))
-
-
-def _die_columns(rows: DieRows, left_out: Sequence[tuple[int, Malformed]]) -> DieColumns:
-    def wide(name: str) -> U64:
-        return np.frombuffer(rows.column(name), np.uint64)
-
-    def narrow(name: str) -> U32:
-        return np.frombuffer(rows.column(name), np.uint32)
-
-    ranges = rows.ranges
-    return DieColumns(
-        wide("place").view(np.int64),
-        wide("place_after").view(np.int64),
-        wide("name"),
-        narrow("unit"),
-        narrow("parent").astype(np.int64) - 1,
-        narrow("depth"),
-        narrow("tag"),
-        narrow("flags"),
-        DieRanges(
-            np.frombuffer(ranges.which, np.uint32).astype(np.int64),
-            np.frombuffer(ranges.start, np.uint64),
-            np.frombuffer(ranges.stop, np.uint64),
-        ),
-        left_out,
-    )
+    rows, _ = read_rows(sections, units, (), only_first=True)
+    found = die_ranges(rows)
+    place = np.frombuffer(rows.column("unit"), np.uint32)
+    return found._replace(which=place[found.which].astype(np.int64))
 
 
 _WITH_ALL_PATHS = 5

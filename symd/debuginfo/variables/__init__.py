@@ -16,10 +16,10 @@ import numpy as np
 
 from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
 from symd.debuginfo.dwarf import At, Form, Tag, forms
-from symd.debuginfo.dwarf.columns import DieRanges, read_dies
+from symd.debuginfo.dwarf.columns import DieRanges, die_ranges
 from symd.debuginfo.dwarf.forms import Abbreviation, Cursor, ValueLayout
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
-from symd.debuginfo.dwarf.units import Unit, Units
+from symd.debuginfo.dwarf.units import Unit, Units, read_rows
 from symd.model.columns import I64, U32
 
 _SCOPES = (
@@ -60,12 +60,14 @@ class DieExtents:
 def read(sections: DebugSections, units: Units) -> DieExtents:
     """The extents of all units; one whose tree cannot be followed is left out with a note."""
     sections.spend(sum(unit.end - unit.dies for unit in units.units), sections.info.name)
-    dies = read_dies(sections, units.units, _SCOPES, with_children=True)
+    rows, left_out = read_rows(sections, units.units, _SCOPES, with_children=True)
     notes = [
-        f"{sections.info.name}+{units.units[place].offset:#x}: unit left out: {error}" for place, error in dies.left_out
+        f"{sections.info.name}+{units.units[place].offset:#x}: unit left out: {error}" for place, error in left_out
     ]
-    unit = np.array([each.number for each in units.units], np.int64)[dies.unit]
-    return DieExtents(dies.place, dies.place_after, dies.tag, unit, dies.parent, dies.ranges, tuple(notes))
+    at, end = (np.frombuffer(rows.column(name), np.int64) for name in ("place", "place_after"))
+    tag, unit, parent = (np.frombuffer(rows.column(name), np.uint32) for name in ("tag", "unit", "parent"))
+    number = np.array([each.number for each in units.units], np.int64)[unit]
+    return DieExtents(at, end, tag, number, parent.astype(np.int64) - 1, die_ranges(rows), tuple(notes))
 
 
 _LINK_STEPS = 16

@@ -1,29 +1,26 @@
 """Line rows, scopes and variables as pyelftools reads them, one value at a time, from relocated debug sections by their
-ELF names. ``deviations`` lists its known differences.
+ELF names. ``comparison`` lists its known differences.
 
-pyelftools reads the units of a ``.dwo`` file and knows nothing of the object that they belong to. So split DWARF is
-handed to it with the sections laid out as symd lays them out, the offsets into them, and what the skeletons say; units
-of DWARF 5 only, as it does not read the forms in which those of DWARF 4 write addresses and names.
+pyelftools reads the units of a ``.dwo`` file and knows nothing of the object that they belong to, so that of split
+DWARF the lines alone are read here.
 """
 
 from __future__ import annotations
 
 import io
-import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from elftools.common.exceptions import DWARFError
 from elftools.dwarf.compileunit import CompileUnit
-from elftools.dwarf.die import DIE, AttributeValue
+from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
 from elftools.dwarf.lineprogram import LineProgram
 from elftools.dwarf.locationlists import LocationExpr, LocationParser
 from elftools.dwarf.ranges import BaseAddressEntry
 from elftools.dwarf.structs import DWARFStructs
 
-from symd.debuginfo.dwarf.units import Unit, Units
 from symd.debuginfo.verify.comparison import (
     BLOCK_LOCATION,
     PROGRAM_START,
@@ -35,68 +32,6 @@ from symd.debuginfo.verify.comparison import (
 )
 from symd.formats.budget import DebugBudget
 from symd.model.debug_info import RowFlag
-
-NOT_READ = "pyelftools does not read DW_FORM_GNU_addr_index and DW_FORM_GNU_str_index, by which split units of DWARF 4 write addresses and names"
-_FIRST_WITH_HEADERS = 5
-_LIST_HEADER = 12
-"""Bytes of a table of lists before its offsets (DWARF 5, 7.28 and 7.29), in 32-bit DWARF."""
-
-
-class SplitUnits(NamedTuple):
-    """What pyelftools has to be told of split units: the ``attributes`` that the unit at an offset of
-    ``.debug_info`` lacks, and the ``ids`` of the units, whose skeletons say nothing more."""
-
-    attributes: Mapping[int, Mapping[str, int]] = {}
-    ids: frozenset[int] = frozenset()
-
-
-def of_units(units: Units) -> SplitUnits:
-    """What pyelftools has to be told of the split units among ``units``."""
-    split = [unit for unit in units.units if unit.contributions is not None]
-    ids = frozenset(unit.dwo_id for unit in split if unit.dwo_id is not None)
-    return SplitUnits({unit.offset: _attributes(unit) for unit in split}, ids)
-
-
-def are_read(units: Units) -> bool:
-    """Whether pyelftools reads the units, as far as they are split."""
-    return all(unit.version >= _FIRST_WITH_HEADERS for unit in units.units if unit.contributions is not None)
-
-
-def _attributes(unit: Unit) -> dict[str, int]:
-    lists = unit.contributions.location_lists if unit.contributions is not None else 0
-    found = {
-        "DW_AT_addr_base": unit.addr_base,
-        "DW_AT_str_offsets_base": unit.str_offsets_base,
-        "DW_AT_rnglists_base": unit.rnglists_base,
-        "DW_AT_loclists_base": lists + _LIST_HEADER,
-        "DW_AT_low_pc": unit.low_pc,
-    }
-    return found if unit.stmt_list is None else found | {"DW_AT_stmt_list": unit.stmt_list}
-
-
-def contents_of(contents: Mapping[str, bytes], units: Units) -> dict[str, bytes]:
-    """The sections with the headers of split units changed to what their offsets into ``.debug_abbrev`` are in it."""
-    info = bytearray(contents.get(".debug_info", b""))
-    for unit in units.units:
-        if unit.contributions is not None:
-            wide = unit.widths.offset == 8
-            at = unit.offset + (16 if wide else 8)
-            struct.pack_into("<Q" if wide else "<I", info, at, unit.abbreviations)
-    return {**contents, ".debug_info": bytes(info)} if info else dict(contents)
-
-
-def complete(unit: CompileUnit, known: Mapping[str, int]) -> None:
-    """Give a unit's first DIE the attributes that it lacks, before pyelftools reads others by them."""
-    info = unit.dwarfinfo.debug_info_sec
-    if info is None:
-        return
-    top = DIE(unit, info.stream, unit.cu_die_offset)
-    for name, value in known.items():
-        top.attributes.setdefault(name, AttributeValue(name, "DW_FORM_sec_offset", value, value, 0, 0))
-    unit._dielist.insert(0, top)  # noqa: SLF001 - there is no other way to say what a skeleton has
-    unit._diemap.insert(0, top.offset)  # noqa: SLF001
-    top._translate_indirect_attributes()  # noqa: SLF001
-
 
 SECTIONS = (
     "info", "aranges", "abbrev", "frame", "str", "loc", "ranges", "line", "pubtypes", "pubnames", "addr",
@@ -112,7 +47,6 @@ FLAGS = {
 FUNCTIONS = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
 INLINED_CALL = FUNCTIONS[1]
 VARIABLES = ("DW_TAG_variable", "DW_TAG_formal_parameter")
-NONE_SPLIT = SplitUnits()
 NAME_STEPS = 32
 """References that are followed from a DIE to its name; more are a cycle."""
 _READ_STEPS = 2
@@ -221,15 +155,10 @@ class _TreeDie(NamedTuple):
     around: int | None
 
 
-def _trees(dwarf: DWARFInfo, split: SplitUnits) -> list[_TreeDie]:
-    """All DIEs of all units but type units, and skeletons of units that are there, in order."""
+def _trees(dwarf: DWARFInfo) -> list[_TreeDie]:
+    """All DIEs of all units but type units, in order."""
     found: list[_TreeDie] = []
     for unit in dwarf.iter_CUs():
-        known = split.attributes.get(unit.cu_offset)
-        if known is not None:
-            complete(unit, known)
-        elif unit.header.get("unit_type") == "DW_UT_skeleton" and unit.header.get("dwo_id") in split.ids:
-            continue
         if unit.header.get("unit_type") not in ("DW_UT_type", "DW_UT_split_type"):
             found += _tree(unit, len(found))
     return found
@@ -254,14 +183,12 @@ def _tree(unit: CompileUnit, first: int) -> list[_TreeDie]:
     return found
 
 
-def read_scopes(
-    sections: Mapping[str, bytes], address_size: int = 8, split: SplitUnits = NONE_SPLIT
-) -> list[VerifiedScope]:
+def read_scopes(sections: Mapping[str, bytes], address_size: int = 8) -> list[VerifiedScope]:
     """Every function and inlined call that states ranges, those around inlined calls, and the inlined calls in these,
     in the order of the tree."""
     dwarf = open_dwarf(sections, address_size)
     programs = dict(_programs(dwarf, sections, address_size, Counter())) if ".debug_line" in sections else {}
-    placed = _trees(dwarf, split)
+    placed = _trees(dwarf)
     by_offset = {each.die.offset: each.die for each in placed}
     parents = {number: _parent(placed, number) for number, each in enumerate(placed) if each.die.tag in FUNCTIONS}
     kept: set[int] = set()
@@ -356,12 +283,10 @@ def _ranges(dwarf: DWARFInfo, die: DIE) -> Iterator[tuple[int, int]]:
                 yield entry.begin_offset + shift, entry.end_offset + shift
 
 
-def read_variables(
-    sections: Mapping[str, bytes], address_size: int, met: Met, split: SplitUnits = NONE_SPLIT
-) -> list[VerifiedVariable]:
+def read_variables(sections: Mapping[str, bytes], address_size: int, met: Met) -> list[VerifiedVariable]:
     """Every variable and parameter of every unit, in the order of the trees."""
     dwarf = open_dwarf(sections, address_size)
-    placed = _trees(dwarf, split)
+    placed = _trees(dwarf)
     by_offset = {each.die.offset: each.die for each in placed}
     lists = dwarf.location_lists()
     return [

@@ -27,9 +27,8 @@ be indexed is taken out of the store again; what is remembered stays. A new ``fo
 failures alike, because both are kept under it.
 
 *Attempts* are counted before they begin, so that bytes which end the process that reads them, or this one, do so
-``MAX_ATTEMPTS`` times and not forever: then the module is malformed, and that is remembered. Of an attempt that ended
-with this process nobody knows whether the module was to blame: after so many there is one more, alone and with less
-memory. An answer or an error forgets the count.
+``MAX_ATTEMPTS`` times and not forever: then the module is malformed, and that is remembered. An answer or an error
+forgets the count.
 
 *Damage*: where the bytes of a stored module are not those of its digest any more, its file is set aside. Its index,
 which has a checksum of its own, goes on answering, and adding the same bytes again mends the rest.

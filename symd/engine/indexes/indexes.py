@@ -222,7 +222,7 @@ class IndexManager:
         self._locks = ModuleLocks()
         store.usage.follow(self._cache.asked, self._cache.__contains__)
         store.removals.listen(self._forget)
-        self._attempts = IndexAttempts(store, limits)
+        self._attempts = IndexAttempts(store)
         self._asked_once: set[str] = set()
         self._background = BackgroundBuilds(self._build_in_background)
 
@@ -327,7 +327,7 @@ class IndexManager:
 
     def close(self) -> None:
         """Forget all. Indexes that are being read stay readable; attempts that this ends are not counted."""
-        self._background.clear()
+        self._background.close()
         self._attempts.forget()
         self._cache.clear()
 
@@ -393,10 +393,10 @@ class IndexManager:
     def _build(self, digest: str, fresh: ModuleFile | None, ahead: IndexAhead | None, attempt: BuildAttempt) -> Index:
         """Build the index, or take that of ``ahead``, and keep it in the store."""
         file = attempt.file
-        if ahead is not None and attempt.memory is None:
+        if ahead is not None:
             file = ahead.index()
         else:
-            self.ask(digest, MakeIndex(str(file.path), memory=attempt.memory), fresh)
+            self.ask(digest, MakeIndex(str(file.path)), fresh)
         opened = Index.checked if fresh is None and ahead is None else Index.described
         try:
             found = opened(_stored(file), digest)

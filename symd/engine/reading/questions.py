@@ -52,13 +52,11 @@ class WorkerRequest(abc.ABC, Generic[T_co]):
 @dataclass(frozen=True, slots=True)
 class MakeIndex(WorkerRequest[int]):
     """Write the module's index into the file ``into``, which is there and empty; the answer is its size in bytes.
-    ``version`` is that of the format which the asker expects, ``descriptor`` the file's where it may not be opened.
-    ``memory``: bytes of address space that a process of its own may take for it, where that is less than others may."""
+    ``version`` is that of the format which the asker expects, ``descriptor`` the file's where it may not be opened."""
 
     into: str
     version: int = VERSION
     descriptor: int | None = None
-    memory: int | None = None
 
     def answer(self, module: OpenedModule) -> int:
         with _file(self) as file:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -96,10 +96,12 @@ def forget(data: bytes) -> None:
         mapped.madvise(mmap.MADV_DONTNEED)
 
 
-_RANGE = r"[#?]offset=([^&]*)&size=([^&]*)$"
+_NUMBER = r"(0[xX][0-9a-fA-F]{1,16}|0[0-7]{1,22}|[1-9][0-9]{0,19}|0)"
+_RANGE = rf"[#?]offset={_NUMBER}&size={_NUMBER}"
+_FILE = re.compile(rf"file://((?:[^#?%]|%[0-9a-fA-F]{{2}})+)(?:{_RANGE})?")
+_MEMORY = re.compile(rf"memory://[^#?]*{_RANGE}")
 _BEYOND = 1 << 63
 """The first offset that no file has (off_t)."""
-_NUMBER = r"0[xX][0-9a-fA-F]{1,16}|0[0-7]{1,22}|[1-9][0-9]{0,19}|0"
 
 
 class CodeObjectUri(NamedTuple):
@@ -134,45 +136,30 @@ def parse_uri(text: str) -> CodeObjectUri:
             where=text,
             hint="symd attach PROCESS --out FOLDER takes it while the process runs; a debugger can save it too",
         )
-    if not text.startswith("file://"):
-        raise BadQuery("is not a code object URI: it begins with neither file:// nor memory://", where=text)
-    rest = text.removeprefix("file://")
-    found = re.search(_RANGE, rest)
-    path = _path(rest[: found.start()] if found else rest, text)
+    found = _FILE.fullmatch(text)
     if found is None:
-        return CodeObjectUri(path)
-    return CodeObjectUri(path, _number(found[1], "offset", text), _number(found[2], "size", text))
+        hint = "numbers are decimal, 0x hexadecimal or 0 octal"
+        raise BadQuery("is not a code object URI, file://PATH#offset=NUMBER&size=NUMBER", where=text, hint=hint)
+    try:
+        encoded = unquote_to_bytes(found[1].encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        raise BadQuery("the path holds half a surrogate pair, which is not text", where=text) from None
+    if b"\0" in encoded:
+        raise BadQuery("the path holds a NUL byte", where=text)
+    path = encoded.decode("utf-8", "surrogateescape")
+    return CodeObjectUri(path, *_numbers(found.groups()[1:], text)) if found[2] else CodeObjectUri(path)
 
 
 def memory_range(text: str) -> tuple[int, int]:
     """Address and size in ``memory://PROCESS#offset=N&size=N``. Raises BadQuery for anything else."""
-    found = re.search(_RANGE, text)
-    if not text.startswith("memory://") or found is None:
+    found = _MEMORY.fullmatch(text)
+    if found is None:
         raise BadQuery("is not memory://PROCESS#offset=NUMBER&size=NUMBER", where=text)
-    return _number(found[1], "offset", text), _number(found[2], "size", text)
+    return _numbers(found.groups(), text)
 
 
-def _path(encoded: str, text: str) -> str:
-    if re.search(r"[#?]", encoded):
-        raise BadQuery("what follows # or ? must be offset=NUMBER&size=NUMBER", where=text)
-    if re.search(r"%(?![0-9a-fA-F]{2})", encoded):
-        raise BadQuery("a % in the path is not followed by two hexadecimal digits", where=text)
-    if not encoded:
-        raise BadQuery("the URI names no file", where=text)
-    try:
-        path = unquote_to_bytes(encoded.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise BadQuery("the path holds half a surrogate pair, which is not text", where=text) from None
-    if "\0" in path:
-        raise BadQuery("the path holds a NUL byte", where=text)
-    return path
-
-
-def _number(digits: str, what: str, text: str) -> int:
-    if not re.fullmatch(_NUMBER, digits):
-        raise BadQuery(f"the {what} {digits!r} is not a decimal, 0x hexadecimal or octal number", where=text)
-    octal = digits[0] == "0" and digits[:2] not in ("0x", "0X")
-    number = int(digits, 8) if octal else int(digits, 0)
-    if number >= _BEYOND:
-        raise BadQuery(f"the {what} {digits} is beyond the end of any file and memory", where=text)
-    return number
+def _numbers(digits: Iterable[str], text: str) -> tuple[int, int]:
+    offset, size = (int(each, 0 if each[:2] in ("0x", "0X") else 8 if each[0] == "0" else 10) for each in digits)
+    if max(offset, size) >= _BEYOND:
+        raise BadQuery("the offset or the size is beyond the end of any file and memory", where=text)
+    return offset, size

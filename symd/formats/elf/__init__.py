@@ -46,7 +46,6 @@ from symd.formats.elf.contents import (
     debug_link,
     decompressed,
     notes_in,
-    notes_of,
     string_at,
     strings_at,
 )
@@ -65,7 +64,6 @@ __all__ = (
     "debug_link",
     "image_size",
     "kind",
-    "notes_of",
     "parse",
     "parse_header",
     "section_headers",

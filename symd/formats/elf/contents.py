@@ -52,11 +52,6 @@ def debug_link(sections: Iterable[Section]) -> DebugLink | None:
     return link
 
 
-def notes_of(section: Section) -> list[Note]:
-    """The notes of one section. Raises Malformed where one leaves it."""
-    return [*notes_in(section.data, section.name)]
-
-
 def notes_in(data: bytes, where: str, only: str | None = None) -> Iterator[Note]:
     """The notes of one section's or segment's content, with ``only`` those of that owner: others are not copied, which
     may be large. Raises Malformed where one leaves it."""

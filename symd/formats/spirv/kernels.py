@@ -101,7 +101,8 @@ class KernelFacts:
         LimitExceeded."""
         key = entry.id, entry.body.id if entry.body else 0
         if key in self._known:
-            self._budget.count_shared_facts(len(self._known[key].get("arguments", ())), f"entry point {entry.name}")
+            shared = len(self._known[key].get("arguments", ()))
+            self._budget.count("shared_facts", shared, f"entry point {entry.name}")
         else:
             self._known[key] = self._collect(entry)
         return {"execution_model": name_of(ExecutionModel, entry.model), **self._known[key]}

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import BadQuery, Malformed
-from symd.model.addresses import DeviceAddress, ObjectAddress, SectionOffset, SectionRange
+from symd.model.addresses import ObjectAddress, SectionOffset, SectionRange
 from symd.model.answers import Answer, Answers, Candidate, CodeRanges, Frame, FrameCode, Locations, TextSection, subset
 from symd.model.arguments import ColumnQuestion
 from symd.model.columns import U32, U64
 from symd.model.contexts import DeviceAnswer, DeviceAnswers, DeviceCandidate
 from symd.model.identities import ObjectPath
 from symd.rpc.wire.columns import OTHER_SIDE, Number, check_below, check_count, concatenated, pack, pack_taken, unpack
-from symd.rpc.wire.fields import bad_field, from_reason, module_digest, module_name, optional_path, utf8
+from symd.rpc.wire.fields import bad_field, from_reason, module_digest, module_name, utf8
 from symd.rpc.wire.location_tables import (
     Key,
     Numbering,
@@ -30,6 +30,7 @@ from symd.rpc.wire.location_tables import (
     write_table,
 )
 from symd.rpc.wire.queries import from_query, to_query
+from symd.rpc.wire.records import Conversion, record
 from symd.v1 import answer_pb2, line_table_pb2, location_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeResponse
 
@@ -165,40 +166,13 @@ def from_frame(message: location_pb2.Frame) -> Frame:
     )
 
 
-def to_candidate(candidate: Candidate) -> answer_pb2.Candidate:
-    return answer_pb2.Candidate(
-        code_object=utf8(candidate.path),
-        section=utf8(candidate.section),
-        section_index=candidate.section_index,
-        section_offset=candidate.section_offset,
-        kernel=utf8(candidate.kernel),
-        function=utf8(candidate.function),
-    )
-
-
-def from_candidate(message: answer_pb2.Candidate) -> Candidate:
-    return Candidate(
-        ObjectPath(message.code_object),
-        message.section if message.HasField("section") else None,
-        message.section_index,
-        SectionOffset(message.section_offset),
-        message.kernel if message.HasField("kernel") else None,
-        message.function if message.HasField("function") else None,
-    )
-
-
-def to_text_section(section: TextSection) -> location_pb2.TextSection:
-    return location_pb2.TextSection(
-        code_object=utf8(section.path),
-        section=utf8(section.section),
-        section_index=section.section_index,
-        address=section.address,
-    )
-
-
-def from_text_section(message: location_pb2.TextSection) -> TextSection:
-    section = message.section if message.HasField("section") else None
-    return TextSection(ObjectPath(message.code_object), section, message.section_index, message.address)
+to_candidate, from_candidate = record(Candidate, answer_pb2.Candidate)
+to_text_section, from_text_section = record(TextSection, location_pb2.TextSection)
+MODULE = Conversion(module_name, module_digest)
+"""A module by its digest, and by its name."""
+to_device_candidate, from_device_candidate = record(
+    DeviceCandidate, answer_pb2.DeviceCandidate, module=MODULE, query=Conversion(to_query, from_query, required=True)
+)
 
 
 def to_columns(answers: Answers, question: ColumnQuestion | None = None) -> answer_pb2.PackedAnswers:
@@ -461,26 +435,6 @@ def _with_parents(number: int, parents: U32, kept: Numbering) -> int:
 def _candidates(answers: Answers) -> Iterator[answer_pb2.Candidates]:
     for index, candidates in answers.candidates.items():
         yield answer_pb2.Candidates(index=index, candidates=map(to_candidate, candidates))
-
-
-def to_device_candidate(candidate: DeviceCandidate) -> answer_pb2.DeviceCandidate:
-    """What an ambiguous device address could mean, as a message."""
-    return answer_pb2.DeviceCandidate(
-        address=candidate.address,
-        module=module_name(candidate.module),
-        code_object=utf8(candidate.path),
-        query=to_query(candidate.query),
-    )
-
-
-def from_device_candidate(message: answer_pb2.DeviceCandidate) -> DeviceCandidate:
-    """What an ambiguous device address could mean. Raises ``Malformed``."""
-    return DeviceCandidate(
-        DeviceAddress(message.address),
-        module_digest(message.module),
-        optional_path(message),
-        from_query(message.query),
-    )
 
 
 def concatenated_device(pieces: Sequence[DeviceAnswers]) -> DeviceAnswers:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from sys import getsizeof
 
 from symd.errors import LimitExceeded, Malformed
-from symd.model.addresses import ByDevice, DeviceAddress, ObjectAddress, SectionOffset
+from symd.model.addresses import ByDevice
 from symd.model.breakpoints import (
     Breakpoint,
     BreakpointLocation,
@@ -17,7 +17,6 @@ from symd.model.breakpoints import (
     Refusal,
     SourceLine,
 )
-from symd.model.identities import ObjectPath
 from symd.model.sources import PathRule
 from symd.rpc.wire.fields import (
     bad_field,
@@ -31,6 +30,7 @@ from symd.rpc.wire.fields import (
     utf8s,
 )
 from symd.rpc.wire.queries import from_any_query, to_any_query
+from symd.rpc.wire.records import record
 from symd.v1 import breakpoint_service_pb2 as pb
 
 MAX_PATH_RULES = 100
@@ -62,9 +62,7 @@ def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
         code_object=utf8(breakpoint_.path),
         targets=utf8s(breakpoint_.targets),
         every_address=breakpoint_.every_address,
-        path_rules=[
-            pb.PathRule(prefix=utf8(rule.prefix), replacement=utf8(rule.replacement)) for rule in breakpoint_.rules
-        ],
+        path_rules=map(_to_rule, breakpoint_.rules),
     )
     match breakpoint_.where:
         case SourceLine(file, line, column):
@@ -98,7 +96,7 @@ def from_breakpoint(message: pb.Breakpoint, name: str = "", contexts: Iterable[s
         _place(message),
         message.every_address,
         optional_path(message),
-        tuple(PathRule(rule.prefix, rule.replacement) for rule in message.path_rules),
+        tuple(map(_from_rule, message.path_rules)),
         tuple(message.targets),
         tuple(contexts),
     )
@@ -173,42 +171,8 @@ def _column(number: int) -> int:
     return number
 
 
-def to_location(location: BreakpointLocation) -> pb.BreakpointLocation:
-    return pb.BreakpointLocation(
-        code_object=utf8(location.path),
-        kernel=utf8(location.kernel),
-        function=utf8(location.function),
-        section=utf8(location.section),
-        section_index=location.section_index,
-        section_offset=location.section_offset,
-        address=location.address,
-        file=utf8(location.file),
-        line=location.line,
-        column=location.column,
-        inlined=location.inlined,
-        slid=location.slid,
-        device_addresses=location.device_addresses,
-        possible_entry=location.possible_entry,
-    )
-
-
-def from_location(message: pb.BreakpointLocation) -> BreakpointLocation:
-    return BreakpointLocation(
-        ObjectPath(message.code_object),
-        message.kernel if message.HasField("kernel") else None,
-        message.function if message.HasField("function") else None,
-        message.section if message.HasField("section") else None,
-        message.section_index,
-        SectionOffset(message.section_offset),
-        ObjectAddress(message.address),
-        message.file,
-        message.line,
-        message.column,
-        message.inlined,
-        message.slid,
-        tuple(map(DeviceAddress, message.device_addresses)),
-        message.possible_entry,
-    )
+to_location, from_location = record(BreakpointLocation, pb.BreakpointLocation)
+_to_rule, _from_rule = record(PathRule, pb.PathRule)
 
 
 def to_refusal(answer: Located) -> pb.BreakpointRefusal | None:

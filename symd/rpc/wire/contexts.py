@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from symd.errors import BadQuery
-from symd.model.addresses import DeviceAddress
 from symd.model.arguments import AliasKey, checked_alias_key
 from symd.model.contexts import (
     ALIAS_HINT,
@@ -30,11 +30,11 @@ from symd.rpc.wire.fields import (
     module_digest,
     module_name,
     optional_context_id,
-    optional_path,
     to_timestamp,
     utf8,
 )
 from symd.rpc.wire.queries import from_query, to_query
+from symd.rpc.wire.records import Conversion, record
 from symd.v1 import alias_service_pb2 as pb
 from symd.v1 import context_pb2
 from symd.v1.context_service_pb2 import RecordEventsRequest
@@ -42,30 +42,24 @@ from symd.v1.context_service_pb2 import RecordEventsRequest
 Message = TypeVar("Message")
 
 
+_CONTEXT = record(
+    Context,
+    context_pb2.Context,
+    address_bits=Conversion(from_field=lambda bits: bits or 64),
+    attributes=Conversion(
+        lambda attributes: {utf8(name): utf8(value) for name, value in attributes.items()}, dict, whole=True
+    ),
+)
+
+
+from_context = _CONTEXT.from_message
+
+
 def to_context(context: Context) -> context_pb2.Context:
     """Raises ``BadQuery`` for a number that does not fit."""
     of_kind(context, Context, CONTEXT_HINT)
-    return _fitting(
-        lambda: context_pb2.Context(
-            host=utf8(context.host),
-            process=context.process,
-            device=utf8(context.device),
-            clock=utf8(context.clock),
-            address_bits=context.address_bits,
-            attributes={utf8(name): utf8(value) for name, value in context.attributes.items()},
-        )
-    )
-
-
-def from_context(message: context_pb2.Context) -> Context:
-    return Context(
-        message.host,
-        message.process,
-        message.device,
-        message.clock,
-        message.address_bits or 64,
-        dict(message.attributes),
-    )
+    message: context_pb2.Context = _fitting(lambda: _CONTEXT.to_message(context))
+    return message
 
 
 def to_context_record(record: ContextRecord) -> context_pb2.Context:
@@ -98,57 +92,38 @@ def from_event(message: context_pb2.MapEvent) -> Load | Unload:
     raise bad_field("kind", "an event says nothing", "set load or unload")
 
 
+_SEGMENT = record(
+    Segment,
+    context_pb2.Segment,
+    start=Conversion(to_query, lambda start: from_query(start, "load.segments.start"), required=True),
+)
+_LOAD = record(
+    Load,
+    context_pb2.Load,
+    module=Conversion(module_name, lambda name: module_digest(name, "load.module")),
+    segments=_SEGMENT,
+)
+from_load: Callable[[context_pb2.Load], Load] = _LOAD.from_message
+
+
 def to_load(load: Load) -> context_pb2.Load:
-    return _fitting(
-        lambda: context_pb2.Load(
-            module=module_name(load.module),
-            time_ns=load.time,
-            key=utf8(load.key),
-            unload_time_ns=load.unload_time,
-            segments=map(_to_segment, load.segments),
-            load_base=load.load_base,
-            code_object=utf8(load.path),
-        )
-    )
+    """Raises ``BadQuery`` for a number that does not fit."""
+    message: context_pb2.Load = _fitting(lambda: _LOAD.to_message(load))
+    return message
 
 
-def from_load(message: context_pb2.Load) -> Load:
-    return Load(
-        module_digest(message.module, "load.module"),
-        message.time_ns,
-        tuple(map(_from_segment, message.segments)),
-        message.load_base if message.HasField("load_base") else None,
-        optional_path(message),
-        message.key,
-        message.unload_time_ns if message.HasField("unload_time_ns") else None,
-    )
-
-
-def to_load_in_context(loaded: LoadInContext) -> context_pb2.LoadInContext:
-    return context_pb2.LoadInContext(
-        context=to_context_record(loaded.context), number=loaded.number, load=to_load(loaded.load)
-    )
-
-
-def from_load_in_context(message: context_pb2.LoadInContext) -> LoadInContext:
-    return LoadInContext(from_context_record(message.context), message.number, from_load(message.load))
+to_load_in_context, from_load_in_context = record(
+    LoadInContext,
+    context_pb2.LoadInContext,
+    context=Conversion(to_context_record, from_context_record, required=True),
+    load=Conversion(to_load, from_load, required=True),
+)
 
 
 def from_record_request(request: RecordEventsRequest) -> tuple[str, list[Load | Unload]]:
     """(the context's id, what happened). Raises ``BadQuery``."""
     events = from_each(request.events, from_event, "events")
     return context_id(request.context), events
-
-
-def _to_segment(segment: Segment) -> context_pb2.Segment:
-    return context_pb2.Segment(
-        address=segment.address, size_bytes=segment.size, start=to_query(segment.start), code_object=utf8(segment.path)
-    )
-
-
-def _from_segment(message: context_pb2.Segment) -> Segment:
-    start = from_query(message.start, "load.segments.start")
-    return Segment(DeviceAddress(message.address), message.size_bytes, start, optional_path(message))
 
 
 def _fitting(make: Callable[[], Message]) -> Message:
@@ -166,24 +141,22 @@ def to_alias(alias: Alias) -> pb.Alias:
     """Raises ``BadQuery`` for a kind or a key that is no text."""
     of_kind(alias, Alias, ALIAS_HINT)
     kind, key, context = checked_alias_key(alias.kind, alias.key, alias.context)
-    return pb.Alias(
-        kind=kind,
-        key=key,
-        module=module_name(alias.module),
-        code_object=utf8(alias.path),
-        context=optional_context_name(context),
-    )
+    message: pb.Alias = _ALIAS.to_message(replace(alias, kind=kind, key=key, context=context))
+    return message
 
 
-def from_alias(message: pb.Alias) -> Alias:
-    """Raises ``BadQuery``."""
-    return Alias(
-        message.kind,
-        message.key,
-        module_digest(message.module, "module"),
-        optional_path(message),
-        optional_context_id(message.context, "context"),
-    )
+def optional_context_name(context: str) -> str:
+    """The name of the context with that id; "" for none."""
+    return context_name(context) if context else ""
+
+
+_ALIAS = record(
+    Alias,
+    pb.Alias,
+    module=Conversion(module_name, module_digest),
+    context=Conversion(optional_context_name, optional_context_id),
+)
+from_alias = _ALIAS.from_message
 
 
 def from_create_request(request: pb.CreateAliasesRequest) -> list[Alias]:
@@ -199,11 +172,6 @@ def to_key(kind_of_request: type[Request], key: AliasKey) -> Request:
 def from_key(request: pb.GetAliasRequest | pb.DeleteAliasRequest) -> tuple[str, str, str]:
     """(kind, key, the context's id or ""). Raises ``BadQuery``."""
     return request.kind, request.key, optional_context_id(request.context)
-
-
-def optional_context_name(context: str) -> str:
-    """The name of the context with that id; "" for none."""
-    return context_name(context) if context else ""
 
 
 def alias_key(alias: Alias) -> tuple[str, str, str]:

@@ -35,6 +35,7 @@ from symd.rpc.wire.fields import (
     utf8s,
     wrong_field,
 )
+from symd.rpc.wire.records import Conversion, record
 from symd.v1 import fact_pb2, module_pb2, name_service_pb2
 from symd.v1.module_pb2 import PackedDescription
 from symd.v1.module_service_pb2 import UpdateModuleRequest, UploadHeader, UploadModuleRequest
@@ -271,17 +272,8 @@ def from_module(
     return ModuleSummary(Digest(module.sha256), module.size_bytes, module.format, parts, notes, around)
 
 
-def to_container(container: ContainerSummary) -> module_pb2.Container:
-    return module_pb2.Container(
-        path=utf8(container.path),
-        format=container.format,
-        size_bytes=container.size,
-        facts=to_facts(container.facts),
-    )
-
-
-def from_container(message: module_pb2.Container) -> ContainerSummary:
-    return ContainerSummary(ObjectPath(message.path), message.format, message.size_bytes, from_facts(message.facts))
+FACTS = Conversion(to_facts, from_facts, whole=True)
+to_container, from_container = record(ContainerSummary, module_pb2.Container, facts=FACTS)
 
 
 def to_code_object(code_object: ObjectSummary) -> module_pb2.CodeObject:
@@ -373,43 +365,9 @@ def from_names_request(request: name_service_pb2.FindNamesRequest) -> tuple[str,
     return digest, NameQuery(request.pattern, match, kinds), path
 
 
-def to_named_item(found: NamedItem) -> name_service_pb2.NamedItem:
-    return name_service_pb2.NamedItem(
-        kind=int(found.kind),  # type: ignore[arg-type] # the enum's numbers are NameKind's own
-        name=utf8(found.name),
-        linkage_name=utf8(found.linkage_name),
-        code_object=utf8(found.path),
-        section=utf8(found.section),
-        section_index=found.section_index,
-        section_offset=found.section_offset,
-        address=found.address,
-        size_bytes=found.size,
-        inlined_copies=found.inlined_copies,
-        facts=to_facts(found.facts),
-        declared_file=utf8(found.declared_file),
-        declared_line=found.declared_line,
-    )
-
-
-def from_named_item(message: name_service_pb2.NamedItem) -> NamedItem:
-    known = {field.name: value for field, value in message.ListFields()}
-    return NamedItem(
-        NameKind(message.kind),
-        message.name,
-        ObjectPath(message.code_object),
-        known.get("linkage_name"),
-        known.get("section"),
-        known.get("section_index"),
-        known.get("section_offset"),
-        known.get("address"),
-        message.size_bytes,
-        message.inlined_copies,
-        from_facts(message.facts),
-        known.get("declared_file"),
-        message.declared_line,
-    )
-
-
+to_named_item, from_named_item = record(
+    NamedItem, name_service_pb2.NamedItem, kind=Conversion(int, NameKind), facts=FACTS
+)
 MAX_NAMES_PER_CALL: Final = 10_000
 """The most modules asked for in one FindMissingModules."""
 

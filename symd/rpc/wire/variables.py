@@ -6,7 +6,7 @@ In messages entry 0 of the table of types says nothing, so numbers of types are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from symd.errors import Malformed
@@ -38,6 +38,7 @@ from symd.rpc.wire.fields import (
     wrong_field,
 )
 from symd.rpc.wire.queries import add_any_query, from_any_query
+from symd.rpc.wire.records import I64_OR_NONE, U64_OR_NONE, Conversion, record
 from symd.v1 import variable_service_pb2 as pb
 
 
@@ -74,7 +75,7 @@ def to_type(info: TypeInfo) -> pb.VariableType:
         dwarf_encoding=_number(info.encoding, _ENCODING) if encoding is None else None,
         target=to_number(info.target),
         dimensions=[pb.ArrayDimension(count=u64_or_none(count)) for count in info.counts],
-        members=map(_to_member, info.members),
+        members=map(_MEMBER.to_message, info.members),
         parameters=map(to_number, info.parameters),
         enumerators=[
             pb.Enumerator(name=utf8(name), value=wrapped_i64(value))
@@ -94,7 +95,7 @@ def from_type(message: pb.VariableType) -> TypeInfo:
         _from_encoding(message),
         from_number(message.target),
         tuple(each.count if each.HasField("count") else None for each in message.dimensions),
-        tuple(map(_from_member, message.members)),
+        tuple(map(_MEMBER.from_message, message.members)),
         tuple(map(from_number, message.parameters)),
         tuple((each.name, each.value) for each in message.enumerators),
         message.address_space if message.HasField("address_space") else None,
@@ -121,45 +122,24 @@ def _from_encoding(message: pb.VariableType) -> str | None:
     return _ENCODING_WORDS.get(message.encoding)
 
 
-def _to_member(member: Member) -> pb.TypeMember:
-    return pb.TypeMember(
-        name=utf8(member.name),
-        type_number=to_number(member.type),
-        offset=i64_or_none(member.offset),
-        bit_offset=i64_or_none(member.bit_offset),
-        bit_size=u64_or_none(member.bit_size),
-        discriminant=i64_or_none(member.discriminant),
-    )
-
-
-def _from_member(message: pb.TypeMember) -> Member:
-    return Member(
-        message.name,
-        from_number(message.type_number),
-        message.offset if message.HasField("offset") else None,
-        message.bit_offset if message.HasField("bit_offset") else None,
-        message.bit_size if message.HasField("bit_size") else None,
-        message.discriminant if message.HasField("discriminant") else None,
-    )
-
-
-def to_location(location: VariableLocation) -> pb.VariableLocation:
-    lanes = pb.LaneRange(start=location.lanes[0], end=location.lanes[1]) if location.lanes else None
-    doubt = pb.LocationDoubt(reason=location.doubt.reason, text=location.doubt.text) if location.doubt else None
-    return pb.VariableLocation(pieces=map(_to_piece, location.pieces), lanes=lanes, doubt=doubt)
-
-
-def from_location(message: pb.VariableLocation) -> VariableLocation:
-    lanes = (message.lanes.start, message.lanes.end) if message.HasField("lanes") else None
-    doubt = LocationDoubt(message.doubt.reason, message.doubt.text) if message.HasField("doubt") else None
-    return VariableLocation(tuple(map(_from_piece, message.pieces)), lanes, doubt)
+TYPE_NUMBER = Conversion(to_number, from_number)
+_MEMBER = record(
+    Member,
+    pb.TypeMember,
+    {"type": "type_number"},
+    type=TYPE_NUMBER,
+    offset=I64_OR_NONE,
+    bit_offset=I64_OR_NONE,
+    bit_size=U64_OR_NONE,
+    discriminant=I64_OR_NONE,
+)
 
 
 def _to_piece(piece: LocationPiece) -> pb.LocationPiece:
     where: dict[str, Any]
     match piece.kind:
         case PieceKind.REGISTER:
-            where = {"in_register": _to_register(piece.register)}
+            where = {"in_register": None if piece.register is None else _REGISTER.to_message(piece.register)}
         case PieceKind.MEMORY:
             where = {"in_memory": _to_memory(piece)}
         case PieceKind.CONSTANT:
@@ -198,7 +178,7 @@ def _from_where(message: pb.LocationPiece) -> tuple[PieceKind, dict[str, Any]]:
     words."""
     match message.WhichOneof("where"):
         case "in_register":
-            return PieceKind.REGISTER, {"register": _from_register(message.in_register)}
+            return PieceKind.REGISTER, {"register": _REGISTER.from_message(message.in_register)}
         case "in_memory":
             return PieceKind.MEMORY, _from_memory(message.in_memory)
         case "constant":
@@ -210,38 +190,24 @@ def _from_where(message: pb.LocationPiece) -> tuple[PieceKind, dict[str, Any]]:
     return PieceKind.EXPRESSION, {"text": message.expression}
 
 
-def _to_register(register: LocationRegister | None) -> pb.RegisterLocation | None:
-    if register is None:
-        return None
-    machine = register.machine_registers
-    return pb.RegisterLocation(
-        number=u64_or_none(register.number),
-        name=utf8(register.name),
-        first_bit=u64_or_none(register.first_bit),
-        bits=u64_or_none(register.bits),
-        machine_registers=None if machine is None else pb.MachineRegisters(names=utf8s(machine)),
-        lane_bits=u64_or_none(register.lane_bits),
-        lane_registers=u64_or_none(register.lane_registers),
-        width_bytes=register.bytes,
-    )
-
-
-def _from_register(message: pb.RegisterLocation) -> LocationRegister:
-    return LocationRegister(
-        message.number,
-        message.name,
-        message.first_bit,
-        message.bits if message.HasField("bits") else None,
-        tuple(message.machine_registers.names) if message.HasField("machine_registers") else None,
-        message.lane_bits,
-        message.lane_registers,
-        message.width_bytes if message.HasField("width_bytes") else None,
-    )
+_REGISTER = record(
+    LocationRegister,
+    pb.RegisterLocation,
+    {"bytes": "width_bytes"},
+    number=U64_OR_NONE,
+    first_bit=U64_OR_NONE,
+    bits=U64_OR_NONE,
+    machine_registers=Conversion(
+        lambda names: pb.MachineRegisters(names=utf8s(names)), lambda found: tuple(found.names)
+    ),
+    lane_bits=U64_OR_NONE,
+    lane_registers=U64_OR_NONE,
+)
 
 
 def _to_memory(piece: LocationPiece) -> pb.MemoryLocation:
     return pb.MemoryLocation(
-        base_register=_to_register(piece.register),
+        base_register=None if piece.register is None else _REGISTER.to_message(piece.register),
         base_text=utf8(piece.text) if piece.register is None else None,
         offset=wrapped_i64(piece.offset or 0),
         address_space=u64_or_none(piece.address_space),
@@ -253,7 +219,7 @@ def _to_memory(piece: LocationPiece) -> pb.MemoryLocation:
 def _from_memory(message: pb.MemoryLocation) -> dict[str, Any]:
     base = message.WhichOneof("base")
     return {
-        "register": _from_register(message.base_register) if base == "base_register" else None,
+        "register": _REGISTER.from_message(message.base_register) if base == "base_register" else None,
         "text": message.base_text if base == "base_text" else None,
         "offset": message.offset if base else message.offset % (1 << 64),
         "address_space": message.address_space if message.HasField("address_space") else None,
@@ -268,6 +234,34 @@ _VARIABLE_KINDS: dict[Kind, pb.VariableKind] = {
     "global": pb.VARIABLE_KIND_GLOBAL,
 }
 _VARIABLE_KIND_WORDS = {number: kind for kind, number in _VARIABLE_KINDS.items()}
+
+
+def _from_variable_kind(number: pb.VariableKind) -> Kind:
+    kind = _VARIABLE_KIND_WORDS.get(number)
+    if kind is None:
+        raise Malformed(f"the kind {number} of a variable is not known", where="answer")
+    return kind
+
+
+_RANGE = Conversion(lambda ends: pb.LiveRange(start=ends[0], end=ends[1]), lambda found: (found.start, found.end))
+_LOCATION = record(
+    VariableLocation,
+    pb.VariableLocation,
+    pieces=Conversion(_to_piece, _from_piece),
+    lanes=Conversion(lambda ends: pb.LaneRange(start=ends[0], end=ends[1]), lambda found: (found.start, found.end)),
+    doubt=record(LocationDoubt, pb.LocationDoubt),
+)
+_VARIABLE = record(
+    Variable,
+    pb.Variable,
+    {"location": "location_text"},
+    kind=Conversion(_VARIABLE_KINDS.__getitem__, _from_variable_kind),
+    live=_RANGE,
+    type_number=TYPE_NUMBER,
+    locations=_LOCATION,
+    block=_RANGE,
+    declared_line=U64_OR_NONE,
+)
 
 
 MOST_PLACES = 256
@@ -308,7 +302,7 @@ def to_place(found: InScope) -> pb.VariablesInScope:
     answer.device_candidates.extend(map(to_device_candidate, found.device_candidates))
     return pb.VariablesInScope(
         answer=answer,
-        variables=map(_to_variable, visible.variables),
+        variables=map(_VARIABLE.to_message, visible.variables),
         types=[pb.VariableType(), *map(to_type, visible.types)],
         simd_width=visible.simd_width,
         notes=utf8s(visible.notes),
@@ -323,7 +317,7 @@ def from_response(message: pb.GetVariablesResponse, *, with_ranges: bool) -> lis
 def from_place(message: pb.VariablesInScope, *, with_ranges: bool = False) -> InScope:
     """Raises ``Malformed``."""
     visible = Visible(
-        tuple(map(_from_variable, message.variables)),
+        tuple(map(_VARIABLE.from_message, message.variables)),
         tuple(map(from_type, message.types[1:])),
         message.simd_width if message.HasField("simd_width") else None,
         tuple(message.notes),
@@ -336,56 +330,3 @@ def from_place(message: pb.VariablesInScope, *, with_ranges: bool = False) -> In
         DeviceAddress(answer.device_address) if answer.HasField("device_address") else None,
         tuple(map(from_device_candidate, answer.device_candidates)),
     )
-
-
-def _to_variable(variable: Variable) -> pb.Variable:
-    return pb.Variable(
-        name=utf8(variable.name),
-        type=utf8(variable.type),
-        type_number=to_number(variable.type_number),
-        kind=_VARIABLE_KINDS[variable.kind],
-        function=utf8(variable.function),
-        inlined=variable.inlined,
-        optimized_out=variable.optimized_out,
-        location_text=utf8(variable.location),
-        locations=map(to_location, variable.locations),
-        live=_to_ranges(variable.live),
-        frame=variable.frame,
-        linkage_name=utf8(variable.linkage_name),
-        block_depth=variable.block_depth,
-        block=_to_ranges(variable.block),
-        declared_file=utf8(variable.declared_file),
-        declared_line=u64_or_none(variable.declared_line),
-    )
-
-
-def _from_variable(message: pb.Variable) -> Variable:
-    kind = _VARIABLE_KIND_WORDS.get(message.kind)
-    if kind is None:
-        raise Malformed(f"the kind {message.kind} of variable {message.name} is not known", where="answer")
-    return Variable(
-        message.name,
-        message.type,
-        kind,
-        message.function if message.HasField("function") else None,
-        message.inlined,
-        message.optimized_out,
-        message.location_text if message.HasField("location_text") else None,
-        _from_ranges(message.live),
-        from_number(message.type_number),
-        tuple(map(from_location, message.locations)),
-        message.frame if message.HasField("frame") else None,
-        message.linkage_name if message.HasField("linkage_name") else None,
-        message.block_depth,
-        _from_ranges(message.block),
-        message.declared_file if message.HasField("declared_file") else None,
-        message.declared_line,
-    )
-
-
-def _to_ranges(ranges: Sequence[tuple[int, int]]) -> list[pb.LiveRange]:
-    return [pb.LiveRange(start=start, end=end) for start, end in ranges]
-
-
-def _from_ranges(messages: Iterable[pb.LiveRange]) -> tuple[tuple[int, int], ...]:
-    return tuple((each.start, each.end) for each in messages)

@@ -123,8 +123,6 @@ class _Entrance:
         try:
             visitor, path, moved = self._authenticator.enter(connection)
             exchange.visitor = visitor
-            if "connection" in scope.get("state", {}):
-                scope["state"]["connection"].let_in()
         except SymdError as error:
             exchange.failed(error)
             return _refusal(error, connection, self._authenticator.challenge)

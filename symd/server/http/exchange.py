@@ -27,7 +27,6 @@ from starlette.types import Receive, Scope, Send
 from symd.errors import DeadlineExceeded, LimitExceeded, PermissionDenied, SymdError, Unavailable
 from symd.model.waiting import waited_for
 from symd.server import waiting
-from symd.server.http.connections import client_time
 from symd.server.http.principals import HttpPrincipal
 from symd.server.http.site import CostClass, HttpRequest, HttpWorkQueue, Lacking, Reply, Site, WebRoute, json_reply
 from symd.server.logs import defect
@@ -323,7 +322,7 @@ class _WholeResponse(Response):
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         body = memoryview(self.body)
-        async with client_time(self._seconds):
+        async with asyncio.timeout(self._seconds):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             for at in range(0, len(body), COUNTED_BYTES):
                 piece = bytes(body[at : at + COUNTED_BYTES])
@@ -351,7 +350,7 @@ async def _body(request: Request, route: WebRoute, work_queue: HttpWorkQueue, se
         raise _too_long(route, request)
     taken, counted = bytearray(), 0
     try:
-        async with client_time(seconds):
+        async with asyncio.timeout(seconds):
             async for piece in request.stream():
                 taken += piece
                 if len(taken) > route.body_limit:

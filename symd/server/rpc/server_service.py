@@ -45,9 +45,7 @@ def get_server_info(service: ServiceContext, _request: GetServerInfoRequest, cal
         apis=APIS.values(),
         drivers=sorted(config.drivers),
         simulated_products=SIMULATED_PRODUCTS,
-        disassemblers=[
-            DisassemblerInfo(name=name, installed=here) for name, here in service.disassemblers.by_name().items()
-        ],
+        disassemblers=[DisassemblerInfo(name=name, installed=here) for name, here in service.disassemblers.items()],
         reads_source_files=bool(config.source_roots),
         max_module_bytes=limits.module_size,
         max_chunk_bytes=UPLOAD_CHUNK,

@@ -18,9 +18,7 @@ from typing import Any, Final
 
 from symd.errors import FailedPrecondition, SymdError
 from symd.model.identities import Digest
-from symd.store.connection import DIGEST, NUMBER, TEXT, digest_of_row, readable, typed
-from symd.store.connection import Connection as AnyConnection
-from symd.store.rows import MODULES, CatalogueQueries, index_size, size_of_row
+from symd.store.rows import SIZES, CatalogueQueries, Connection, index_size
 from symd.store.shared.postgresql import PostgresConnection, PostgresDatabase
 
 CHANNEL: Final = "symd_modules"
@@ -250,7 +248,7 @@ _OLDEST_SERVER: Final = 130000
 _LOCK: Final = f"SELECT pg_advisory_xact_lock({WRITING})"
 _LOCK_WITHIN: Final = f"SET LOCAL lock_timeout = {{}}; {_LOCK}; SET LOCAL lock_timeout = DEFAULT"
 """Milliseconds; 0 are forever."""
-_SIZES: Final = f"{MODULES} WHERE sha256 = ANY(?)"
+_SIZES: Final = f"{SIZES} WHERE sha256 = ANY(?)"
 _UNWANTED: Final = "SELECT name, sha256 FROM unwanted_objects WHERE name > ? ORDER BY name LIMIT ?"
 _IS_UNWANTED: Final = "SELECT 1 FROM unwanted_objects WHERE name = ?"
 _IS_NAMED: Final = """
@@ -316,7 +314,7 @@ class PostgresCatalogue(CatalogueQueries):
         while some := list(islice(rows, _ROWS_GIVEN)):
             yield query, [list(column) for column in zip(*some, strict=True)]
 
-    def expect_lookups(self, connection: AnyConnection) -> None:
+    def expect_lookups(self, connection: Connection) -> None:
         """Have the server find rows one by one, by an index, for the rest of the transaction: of a table that has
         grown since it looked last, it would rather read the whole for each few hundred rows."""
         connection.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off")
@@ -327,14 +325,12 @@ class PostgresCatalogue(CatalogueQueries):
 
     def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         with self.reading() as connection:
-            return dict(readable(connection.execute(_SIZES, (list(digests),)), size_of_row))
+            return dict(connection.execute(_SIZES, (list(digests),)))
 
     def whole_sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
-        """Catalogued size of each of ``digests`` that has a row which is right and bytes that are not known to be
-        damaged."""
+        """Catalogued size of each of ``digests`` that has a row and bytes that are not known to be damaged."""
         with self.reading() as connection:
-            found = connection.execute(f"{_SIZES} AND NOT damaged", (list(digests),))
-            return dict(readable(found, size_of_row))
+            return dict(connection.execute(f"{_SIZES} AND NOT damaged", (list(digests),)))
 
     def has_index(self, digest: Digest, version: int) -> bool:
         """Whether there is an index of that format version."""
@@ -349,7 +345,7 @@ class PostgresCatalogue(CatalogueQueries):
     def noted_damaged(self) -> list[Digest]:
         """The digests of the modules whose bytes are known to be damaged."""
         with self.reading() as connection:
-            return list(readable(connection.execute(_DAMAGED), lambda row: digest_of_row(row[0])))
+            return [digest for (digest,) in connection.execute(_DAMAGED)]
 
     def is_noted_damaged(self, digest: Digest) -> bool:
         """Whether a module's bytes are known to be damaged."""
@@ -359,13 +355,7 @@ class PostgresCatalogue(CatalogueQueries):
     def unwanted_objects(self, limit: int, after: str = "") -> list[tuple[str, Digest]]:
         """Names of objects that no row has any more, each with its module: those after a name, in their order."""
         with self.reading() as connection:
-            return self.page(
-                lambda after, limit: connection.execute(_UNWANTED, (after, limit)).fetchall(),
-                after,
-                lambda row: row[0],
-                _unwanted,
-                limit,
-            )
+            return connection.execute(_UNWANTED, (after, limit)).fetchall()
 
     def note_coming(self, name: str, digest: Digest, version: int | None = None) -> None:
         """An object is written now: a module, or its index of a format ``version``. Its name stands with the unwanted
@@ -445,7 +435,7 @@ class PostgresCatalogue(CatalogueQueries):
     def _schema(self, connection: PostgresConnection) -> int:
         """The number of the catalogue's schema, 0 where it has none yet."""
         row = connection.execute("SELECT max(version) FROM symd_schema").fetchone()
-        (schema,) = typed([row[0] or 0], NUMBER)
+        schema = row[0] or 0
         if schema > len(MIGRATIONS):
             raise FailedPrecondition(
                 f"the catalogue has schema {schema}, this symd knows {len(MIGRATIONS)}",
@@ -453,8 +443,3 @@ class PostgresCatalogue(CatalogueQueries):
                 hint="use a newer symd or another database",
             )
         return int(schema)
-
-
-def _unwanted(row: Sequence[Any]) -> tuple[str, Digest]:
-    name, digest = typed(row, TEXT, DIGEST)
-    return name, digest

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from symd.config import Limits
-from symd.errors import StoreUnavailable, SymdError
+from symd.errors import SymdError
 from symd.store.budgets import Usage
 from symd.store.files import disk, make_folder
-from symd.store.housekeeping import REFUSED, RetriedWork, Writability
-from symd.store.module_log import REMOVED, ModuleLog, Removals, digests_of_rows
+from symd.store.housekeeping import RetriedWork, Writability
+from symd.store.module_log import REMOVED, ModuleLog, Removals
 from symd.store.shared.catalogue import CHANNEL, PostgresCatalogue
 from symd.store.shared.postgresql import PostgresConnection, PostgresDatabase
 
@@ -130,7 +130,7 @@ class SharedHousekeeping:
         with self._catalogue.reading_at_once() as connection:
             first, last = connection.execute(_ENDS).fetchone()
             since = last if self._last is None else self._last
-            removed = digests_of_rows(connection.execute(_REMOVED, (since,)).fetchall())
+            removed = [digest for (digest,) in connection.execute(_REMOVED, (since,))]
         forgotten = first > since + 1
         self._last = last
         self._removals.notify_logged(self._catalogue, removed, lost=lost or forgotten)
@@ -147,13 +147,6 @@ class SharedWritability(Writability):
         super().__init__()
         self._folder = folder
         self._least = limits.free_disk
-        self._refusal = ""
-        """Why this machine's disk refused, until the next check."""
-
-    def note_refusal(self, error: StoreUnavailable) -> None:
-        """A write ended with this error. Where this machine's disk is why, the next check says so."""
-        if error.metadata.get("errno") in REFUSED:
-            self._refusal = error.message
 
     def free(self) -> int:
         """Free bytes of the disk for files being written. Raises OSError."""
@@ -164,7 +157,6 @@ class SharedWritability(Writability):
     def check(self, trouble: str) -> None:
         """Ask the disk; ``trouble`` says why the catalogue cannot be used, "" where it can. Listeners are told of a
         change. Raises ``StoreUnavailable`` where the disk gives no answer."""
-        refusal, self._refusal = self._refusal, ""
         with disk(self._folder):
-            problem = trouble or refusal or ("the disk is nearly full" if self.free() < self._least else "")
+            problem = trouble or ("the disk is nearly full" if self.free() < self._least else "")
         self._note_found(problem, "the store")

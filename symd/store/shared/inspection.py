@@ -26,7 +26,6 @@ from symd.model.identities import Digest, checked_digest
 from symd.model.texts import counted
 from symd.store.files import mapped, sha256_of
 from symd.store.inspection import FindingKind, Inspection, Progress, StoreFinding, index_fault
-from symd.store.rows import wrong_rows
 from symd.store.shared.cached_files import CachedFiles
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.object_storage import ObjectStorage, open_storage
@@ -45,7 +44,6 @@ _NAME: Final = re.compile(
 """A module, or an index, by the format version and the module's digest."""
 _STRAY: Final = "nobody reads it; it can be removed with the storage's own tools"
 ADVICE: Final[Mapping[FindingKind, str]] = {
-    FindingKind.CATALOGUE: "nothing reads the row; adding its module again mends a row of modules or indexes, others can be corrected in the database",
     FindingKind.MODULE: "adding the module again mends it",
     FindingKind.SET_ASIDE: "add the module again, or delete it",
     FindingKind.NO_FILE: "add the module again, or delete it",
@@ -106,9 +104,6 @@ def inspect_shared(
                 if progress is not None:
                     progress(done, whole)
     found.findings += inspector.strays(listed.keys() - {each.name for each in objects})
-    with catalogue.reading() as connection:
-        wrong = wrong_rows(connection)
-    found.findings += [SharedFinding(FindingKind.CATALOGUE, "modules and indexes", str(error)) for error in wrong]
     return found
 
 

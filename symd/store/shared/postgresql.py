@@ -25,7 +25,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from symd.config import Limits
 from symd.errors import BadQuery, DataLoss, InvalidInput, StoreUnavailable, SymdError
-from symd.store.connection import WrongValue
 
 T = TypeVar("T")
 _MILLISECONDS: Final = 1000
@@ -81,10 +80,7 @@ class _Integer(Loader):
     """Sums of BIGINT are NUMERIC to the server."""
 
     def load(self, data: Any) -> int:
-        try:
-            return int(bytes(data))
-        except ValueError as error:
-            raise WrongValue(f"a value {bytes(data)[:40].decode()!a} is where a whole number belongs") from error
+        return int(bytes(data))
 
 
 class _Bounded(psycopg.Connection[Any]):
@@ -226,8 +222,6 @@ class PostgresDatabase:
         """What the server refuses inside becomes an error of symd's."""
         try:
             yield
-        except WrongValue as error:
-            raise self._damage(str(error), "") from error
         except psycopg.Error as error:
             raise self._refusal(error) from error
 

@@ -9,8 +9,6 @@ with an invalid character, and raises none of its errors.
 Files are read without ranges: not every server that speaks S3 answers these as S3 does (rclone 1.75 answers 200 instead
 of 206).
 
-While a server does not answer, calls fail at once, and one at a time finds out whether it is back (``CircuitBreaker``).
-
 obstore gives a refusal as one text: a first line, S3's own words as XML
 (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html), and the error's parts as Rust prints them. Only short
 pieces of it go into symd's errors: the words of S3 may quote the request.
@@ -19,13 +17,11 @@ pieces of it go into symd's errors: the words of S3 may quote the request.
 from __future__ import annotations
 
 import os
-import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -34,7 +30,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from symd.config import MIB, Limits
-from symd.errors import InvalidInput, StoreUnavailable, described, from_description
+from symd.errors import InvalidInput, StoreUnavailable
 from symd.store.files import disk
 from symd.store.shared.object_storage import check_size, checked_name
 from symd.system.messages import os_error_text
@@ -44,66 +40,7 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig
 
 
-FAILURES: Final = 3
-"""How many calls in a row must get no answer for an outage; fewer may be the fault of these calls alone."""
 T = TypeVar("T")
-
-
-class Unanswered(Exception):
-    """A call to which nobody said anything; ``error`` tells it."""
-
-    def __init__(self, error: StoreUnavailable) -> None:
-        super().__init__(error.message)
-        self.error = error
-
-
-class CircuitBreaker:
-    """Keeps calls from a server that does not answer. In an outage a single call at a time is made, and the others
-    end with the error of the last: else each would wait for as long as it may, with the thread that it has. Safe to
-    use from several threads."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._failures = 0
-        self._last: StoreUnavailable | None = None
-        self._trying = False
-
-    def call(self, request: Callable[[], T]) -> T:
-        """What ``request`` gives, which raises ``Unanswered`` where nobody answers; anything else it does is an
-        answer."""
-        tries = self._begin_call()
-        try:
-            result = request()
-        except Unanswered as unanswered:
-            self._end_call(unanswered.error)
-            raise
-        except BaseException:
-            self._end_call(None)
-            raise
-        else:
-            self._end_call(None)
-            return result
-        finally:
-            if tries:
-                self._trying = False
-
-    def _begin_call(self) -> bool:
-        """Whether this call is the one that finds out; False where there is no outage. Raises the last error where
-        another does."""
-        with self._lock:
-            if self._failures < FAILURES or self._last is None:
-                return False
-            if self._trying:
-                raise from_description(described(self._last)) or self._last
-            self._trying = True
-            return True
-
-    def _end_call(self, error: StoreUnavailable | None) -> None:
-        with self._lock:
-            self._failures = self._failures + 1 if error else 0
-            self._last = error
-
-
 NO_KEY: Final = "NoSuchKey"
 """S3's word for: nothing has this name."""
 _CODE: Final = re.compile(r"<Code>(\w{1,80})</Code>")
@@ -138,12 +75,10 @@ _HINTS: Final[Mapping[str, str]] = {
 
 
 class S3Refusal(NamedTuple):
-    """The error; whether the same call may do at once (not after an answer that was meant), and whether anybody
-    answered."""
+    """The error, and whether the same call may do at once: not after an answer that was meant."""
 
     error: StoreUnavailable
     again: bool
-    answered: bool = True
 
 
 def s3_code(text: str) -> str:
@@ -165,12 +100,12 @@ def s3_refusal(text: str, where: str, seconds: float) -> S3Refusal:
         return S3Refusal(_error(words, where, hint, facts), again=status[1].startswith("5"))
     if "kind: Timeout" in text or "TimedOut" in text:
         silence = _error(f"the object storage said nothing for {seconds:g} s", where, _REACH)
-        return S3Refusal(silence, again=True, answered=False)
+        return S3Refusal(silence, again=True)
     if "InvalidCertificate" in text:
         hint = "name the file of who signed it with AWS_CA_BUNDLE"
         return S3Refusal(_error("the object storage's certificate is not trusted here", where, hint), again=False)
     unreachable = _error(f"the object storage cannot be reached: {_cause(text)}", where, _REACH)
-    return S3Refusal(unreachable, again=True, answered=False)
+    return S3Refusal(unreachable, again=True)
 
 
 def cut_off(where: str, got: int, size: int) -> S3Refusal:
@@ -265,13 +200,10 @@ PART: Final = 5 * MIB
 PARTS_AT_A_TIME: Final = 4
 SLOWEST: Final = MIB
 """Bytes a second: a file gets a second for each so many, besides ``Limits.storage_seconds``."""
-ATTEMPTS: Final = 4
-"""How often a whole call is made, at most; each makes its single requests again by itself."""
 _REQUESTS: Final = 10
 """How often a single request is made again, at most."""
 _PAUSE: Final = 0.1
-"""Seconds before the second attempt, doubled each time, and up to half as long again, so that clients do not come back
-together."""
+"""Seconds before the second attempt, doubled each time."""
 _LONGEST_PAUSE: Final = 2.0
 
 
@@ -287,8 +219,8 @@ class S3Storage:
     """The objects of ``bucket`` whose keys begin with ``prefix`` and a slash. Nothing is asked before the first call.
 
     A call ends within ``Limits.storage_seconds`` and a second for each mebibyte of a file. A sixth of the seconds is
-    for one answer; for half of them a request is made again; in the first third a call that fails all the same begins
-    anew.
+    for one answer; for half of them obstore makes a request again. What it does not, a file that was cut off, is begun
+    once more where that is in the first third.
     """
 
     def __init__(self, bucket: str, prefix: str, limits: Limits) -> None:
@@ -298,7 +230,6 @@ class S3Storage:
         self._seconds = limits.storage_seconds
         self._answer = limits.storage_seconds / 6
         largest = self._allowed(max(limits.module_size, limits.index_size))
-        self._circuit = CircuitBreaker()
         self._requests = _store(bucket, prefix, self._seconds, {"timeout": timedelta(seconds=self._answer)})
         """The client for small requests."""
         parts = self._answer + PARTS_AT_A_TIME * PART / SLOWEST
@@ -389,25 +320,14 @@ class S3Storage:
         return self._seconds + size / SLOWEST
 
     def _tried(self, name: str, call: Callable[[], T]) -> T | None:
-        """``_once``, and again where that may help and there is time; at once the last error where the server is known
-        to be gone."""
-        try:
-            return self._circuit.call(lambda: self._persisted(name, call))
-        except Unanswered as unanswered:
-            raise unanswered.error from unanswered
-
-    def _persisted(self, name: str, call: Callable[[], T]) -> T | None:
+        """``_once``, and once more where that may help and there is time."""
         begun = time.monotonic()
-        for attempt in range(ATTEMPTS):
-            try:
-                return self._asked(name, call)
-            except _RefusedError as refused:
-                late = time.monotonic() - begun >= self._seconds / 3
-                if late or not refused.refusal.again or attempt + 1 == ATTEMPTS:
-                    error = refused.refusal.error
-                    raise (error if refused.refusal.answered else Unanswered(error)) from refused
-            time.sleep(_PAUSE * 2**attempt * random.uniform(1, 1.5))  # noqa: S311 - no secret
-        raise AssertionError
+        try:
+            return self._asked(name, call)
+        except _RefusedError as refused:
+            if not refused.refusal.again or time.monotonic() - begun >= self._seconds / 3:
+                raise refused.refusal.error from refused
+        return self._once(name, call)
 
     def _once(self, name: str, call: Callable[[], T]) -> T | None:
         """What ``request`` gives; None where S3 says that nothing has the name. Raises ``StoreUnavailable``."""

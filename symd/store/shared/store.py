@@ -23,10 +23,10 @@ from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
-from symd.store.budgets import Evicted, RemoveFile, bytes_of_index, bytes_of_module, chosen, note_evictions
+from symd.store.budgets import Evicted, bytes_of_index, bytes_of_module, chosen, note_evictions
 from symd.store.catalogued import Attempt, Figures, ModuleStore
-from symd.store.connection import Connection
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sha256_of, sweep
+from symd.store.rows import Connection
 from symd.store.shared.cached_files import CachedFiles
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.housekeeping import SharedHousekeeping, SharedWritability
@@ -267,7 +267,7 @@ class SharedStore(ModuleStore):
         with disk(self._incoming_folder):
             return Figures(*self._catalogue.sums(), self.writability.free(), self._catalogue.damaged())
 
-    def _take_out(self, connection: Connection, digest: Digest, _remove_file: RemoveFile) -> None:
+    def _take_out(self, connection: Connection, digest: Digest) -> None:
         rows.delete(connection, [digest])
 
     def _notify_removed(self, digests: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ from symd.config import Limits
 from symd.errors import DataLoss, Unavailable, from_description
 from symd.system.process.frames import BYTES, DEFECT, ERROR, HEAD, JSON, LAST, MEMORY, read_frame
 from symd.system.process.process import ProcessLimits, allow_processor_time, interpreter_environment, kill, start
-from symd.system.process.resources import thread_limits
+from symd.system.process.resources import MORE_THREADS
 from symd.system.process.run import ChildException, ExitStatus, Limit, limit_of
 from symd.system.process.worker import CONFINED
 
@@ -233,7 +233,7 @@ def _ended() -> Unavailable:
 
 
 def _no_thread() -> Unavailable:
-    return Unavailable("the system gives no further thread", hint=f"raise the limit: {thread_limits()}")
+    return Unavailable("the system gives no further thread", hint=f"raise the limit: {MORE_THREADS}")
 
 
 def _at_start(limits: ProcessLimits) -> ProcessLimits:

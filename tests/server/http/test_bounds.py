@@ -18,11 +18,12 @@ from symd.errors import LimitExceeded
 from symd.model.answers import Answer, Frame, Reason
 from symd.model.identities import ObjectPath
 from symd.model.names import NamedItem, NameKind
+from symd.server import waiting
 from symd.server.config import Config
-from symd.server.http.connections import CHUNKS, HEAD_BYTES
-from symd.server.http.json_members import BEYOND_ASCII, DIGITS, KEYS, OTHER_LISTS, TEXT_LISTS, VALUES, parsed
+from symd.server.http import exchange
+from symd.server.http.connections import HEAD_BYTES
 from symd.server.http.routes.page import MOST_NAMES, MOST_TEXT
-from symd.server.http.routes.symbolication import ADDRESSES, JOBS, MODULES
+from symd.server.http.routes.symbolication import VALUES, parsed
 from symd.server.http_server import web_served
 from symd.server.metrics import Metrics
 from symd.server.server import build_daemon
@@ -107,27 +108,8 @@ def eventually(holds):
     return found
 
 
-def test_strangers_who_connect_keep_nobody_out(tmp_path):
-    with served(tmp_path) as page, ExitStack() as stack:
-        for number in range(400):
-            stack.callback(page.connected("GET / HT" if number % 2 else "").close)
-        assert page.asked("api/about")[0] == 200
-
-
-def test_of_too_many_connections_on_which_somebody_was_let_in_further_ones_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(symd.server.http.connections, "VISITORS", 2)
-    with served(tmp_path) as page, ExitStack() as stack:
-        for _ in range(2):
-            kept = stack.enter_context(page.connected(f"GET {page.path}api/about HTTP/1.1\r\nHost: localhost\r\n\r\n"))
-            assert kept.recv(1 << 16).startswith(b"HTTP/1.1 200")
-        status, body = page.asked("api/about")
-        assert (status, json.loads(body)["error"]["metadata"]["limit"]) == (429, "http_connections")
-    with served(tmp_path) as page:
-        assert page.asked("api/about")[0] == 200
-
-
-@pytest.mark.parametrize("size", [15_000, 17_000, 70_000])
-def test_a_head_is_bounded_also_where_it_comes_at_once(tmp_path, size):
+@pytest.mark.parametrize("size", [15_000, 300_000])
+def test_a_head_is_bounded(tmp_path, size):
     with served(tmp_path) as page:
         head = f"GET {page.path}api/modules HTTP/1.1\r\nHost: localhost\r\nX-Long: {'x' * size}\r\nConnection: close\r\n\r\n"
         with page.connected(head) as connection, connection.makefile("rb") as answer:
@@ -135,51 +117,21 @@ def test_a_head_is_bounded_also_where_it_comes_at_once(tmp_path, size):
         assert page.asked("api/modules")[0] == 200
 
 
-@pytest.mark.parametrize("who", ["stranger", "visitor"])
-@pytest.mark.parametrize("what", ["GET {} HTTP/1.1\r\nHost: localhost\r\n\r\nG", "", "GET {} HT"])
-def test_who_never_finishes_a_head_is_left(tmp_path, monkeypatch, who, what):
-    monkeypatch.setattr(symd.server.http.connections, "SILENT_SECONDS", 0.5)
-    with served(tmp_path) as page, page.connected(what.format("/" if who == "stranger" else page.path)) as connection:
-        connection.settimeout(0.1)
-
-        def ended():
-            try:
-                connection.sendall(b"E")  # what keeps coming is no request
-                return not connection.recv(1 << 16)
-            except TimeoutError:
-                return False
-            except OSError:
-                return True
-
-        assert eventually(ended)
+def test_a_connection_that_says_nothing_is_closed(tmp_path, monkeypatch):
+    monkeypatch.setattr(symd.server.http.connections, "SILENT_SECONDS", 1)
+    with served(tmp_path) as page, page.connected() as connection:
+        assert everything(connection) == b""
+        assert page.asked("api/about")[0] == 200
 
 
-def test_a_body_that_a_stranger_sends_for_ever_is_not_taken(tmp_path):
-    head, piece = "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", b"x" * 0x10000
-    with served(tmp_path) as page, page.connected(head) as connection, pytest.raises(OSError, match=r"reset|pipe"):
-        connection.sendall((b"10000\r\n" + piece + b"\r\n") * (4 * symd.server.http.connections.UNREAD_BYTES >> 16))
-
-
-@pytest.mark.parametrize("who", ["stranger", "visitor"])
-def test_a_body_in_chunks_of_one_byte_is_refused(tmp_path, who):
+def test_beyond_so_many_connections_the_answer_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(symd.server.http.connections, "CONNECTIONS", 3)
     with served(tmp_path) as page:
-        path = f"{page.path if who == 'visitor' else '/'}symbolicate/v5"
-        with page.connected(
-            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-        ) as connection:
-            connection.sendall(b"1\r\n \r\n" * (2 * CHUNKS))
-            said = everything(connection)
-        assert b"chunks of less than" in said or (who, said.split()[1]) == ("stranger", b"401")
-
-
-def test_small_chunks_among_large_ones_are_taken(tmp_path):
-    with served(tmp_path) as page:
-        body = b'{"jobs": []}'
-        spaces = [b" " * 2048, *[b" "] * 7] * CHUNKS
-        head = f"POST {page.path}symbolicate/v5 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-        with page.connected(head) as connection:
-            connection.sendall(b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in (*spaces, body, b"")))
-            assert everything(connection).startswith(b"HTTP/1.1 200")
+        with ExitStack() as stack:
+            for _ in range(3):
+                stack.enter_context(page.connected())
+            assert eventually(lambda: page.asked("api/about")[0] == 503)
+        assert eventually(lambda: page.asked("api/about")[0] == 200)
 
 
 def test_what_is_no_body_behind_an_answer_is_no_defect(tmp_path, caplog):
@@ -243,18 +195,17 @@ def test_answers_that_nobody_takes_count_as_held(tmp_path, large):
 
 
 def test_who_takes_nothing_of_an_answer_is_left(tmp_path, large, monkeypatch):
-    monkeypatch.setattr(symd.server.http.connections, "STALLED_SECONDS", 0.5)
+    monkeypatch.setattr(waiting, "WRITE_SECONDS", 0.5)
+    monkeypatch.setattr(exchange, "SLOWEST", 1 << 40)
     engine, body, size = large
-    metrics = Metrics()
     with (
-        served(tmp_path, engine, metrics) as page,
+        served(tmp_path, engine) as page,
         page.post("symbolicate/v5", len(body), receive_buffer=4096) as connection,
     ):
         connection.sendall(body)
-        closed = "symd_http_closed_connections_total", ("bound", "stalled_seconds")
-        assert eventually(lambda: told(metrics.page()).get(closed) == 1)
-        assert len(everything(connection)) < size
+        assert eventually(lambda: page.daemon.flight.total >= size)
         assert eventually(lambda: page.daemon.flight.total == 0)
+        assert len(everything(connection)) < size
 
 
 def test_an_answer_of_symbols_is_written_up_to_a_limit(tmp_path):
@@ -274,29 +225,12 @@ def test_an_answer_of_symbols_is_written_up_to_a_limit(tmp_path):
         b'{"stacks": [' + b"[]," * (VALUES // 2) + b"[]]}",
         b"[" * (VALUES + 1),
         b"{" + b",".join(b'"%x":{}' % number for number in range(VALUES // 3 + 1)) + b"}",
-        b'"' + "é".encode() * (BEYOND_ASCII // 2) + b'"',
-        b"{" + b",".join(b'"%x" :0' % number for number in range(KEYS + 1)) + b"}",
-        b"[" + b"{ }," * KEYS + b"{}]",
-        b"[" + b"[ ]," * OTHER_LISTS + b"[]]",
-        b"[" + b"[true]," * OTHER_LISTS + b"[null]]",
-        ("[" + "[]," * OTHER_LISTS + "[]]").encode("utf-16"),
-        b"[" + b'[ "" ],' * (TEXT_LISTS + 1) + b"0]",
-        b"[" + b"9" * (DIGITS + 1) + b"]",
-        b"[0." + b"9" * DIGITS + b"]",
     ],
 )
 def test_so_many_values_are_not_read(body):
     with pytest.raises(LimitExceeded):
         parsed(body)
     assert parsed(b"[" + b"[0,1]," * (VALUES // 4) + b"0]")[-1] == 0
-
-
-def test_the_largest_true_request_is_read():
-    modules = [["hsa://C:/a{b}[0]", f"{number:033X}"] for number in range(MODULES)]
-    stacks = [[[number % MODULES, (1 << 64) - 1 - number]] for number in range(ADDRESSES)]
-    few = [{"memoryMap": modules[:20], "stacks": [[]]}] * (JOBS - 1)
-    body = {"jobs": [{"memoryMap": modules, "stacks": stacks, "took": 0.25}, *few]}
-    assert parsed(json.dumps(body).encode()) == body
 
 
 def test_stacks_without_frames_are_bounded_too(tmp_path):
@@ -328,8 +262,7 @@ def test_a_refused_stranger_has_no_second_guess_on_a_connection(tmp_path):
         assert everything(connection).count(b"HTTP/1.1 401") == 1
 
 
-def test_requests_are_counted_by_route_and_status(tmp_path, monkeypatch):
-    """The time for a head is short for the last connection alone: on a busy machine any other may take long."""
+def test_requests_are_counted_by_route_and_status(tmp_path):
     metrics, one = Metrics(), ("route", "GET /api/modules/{digest}")
     with served(tmp_path, metrics=metrics, client_bytes_in_flight=1 << 16) as page:
         sent = sum(len(page.asked(f"api/modules/{DIGEST}")[1]) for _ in range(2))
@@ -340,10 +273,6 @@ def test_requests_are_counted_by_route_and_status(tmp_path, monkeypatch):
         assert page.asked("api/about")[0] == 401
         with page.connected("GET / HT"):
             assert eventually(lambda: told(metrics.page())["symd_http_connections",] == 1)
-        assert eventually(lambda: told(metrics.page())["symd_http_connections",] == 0)
-        monkeypatch.setattr(symd.server.http.connections, "SILENT_SECONDS", 0.5)
-        with page.connected("GET / HT") as connection:
-            everything(connection)
         assert eventually(lambda: told(metrics.page())["symd_http_connections",] == 0)
     samples = told(metrics.page())
     assert samples["symd_http_requests_total", one, ("status", "200")] == 2
@@ -357,7 +286,6 @@ def test_requests_are_counted_by_route_and_status(tmp_path, monkeypatch):
     assert samples["symd_http_refusals_total", *limit] == 1
     assert samples["symd_http_refusals_total", ("limit", ""), ("reason", "UNAUTHENTICATED")] == 1
     assert samples["symd_http_refusals_total", ("limit", ""), ("reason", "UNKNOWN_MODULE")] == 1
-    assert samples["symd_http_closed_connections_total", ("bound", "silent_seconds")] == 1
     assert DIGEST not in metrics.page().decode()
 
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import grpc
 import pytest
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from symd import Client
-from symd.profiles.protobuf_wire import fields, length_field, number_field
 from tests.server.http.daemon import PATIENCE, SAMPLES, Web, web_daemon
 from tests.server.http.real_debuginfod import found
+from tests.wire import length_field, number_field
 
 SERVICE = "/parca.debuginfo.v1alpha1.DebuginfoService"
 CUBIN = SAMPLES / "cuda" / "bin" / "raycast.sm_90.lines.cubin"
 BUILD_ID = "5a" * 20
 GRPC_STRATEGY = 1
-LENGTH = 2
-"""The wire type of what has a length (protobuf.dev/programming-guides/encoding)."""
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +61,7 @@ class Agent:
 
 def values(message: bytes) -> dict[int, object]:
     """The fields of a message by number; the last of each."""
-    return {
-        each.number: message[each.value : each.end] if each.wire == LENGTH else each.value for each in fields(message)
-    }
+    return {each.field_number: each.data for each in UnknownFieldSet(Empty.FromString(message))}
 
 
 @pytest.fixture

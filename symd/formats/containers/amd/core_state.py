@@ -8,16 +8,17 @@ list of code objects, in the form of glibc's ``r_debug``); ``kfd_ioctl.h`` for t
 
 from __future__ import annotations
 
-import re
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from symd.errors import Malformed, SymdError, Unsupported
+from symd.errors import BadQuery, Malformed, SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.amd.amdgpu_core import claims, state_note
+from symd.formats.containers.file_part import memory_range
 from symd.formats.containers.format import Contents, Element
 from symd.formats.elf import FILE_HEADER_64, PROGRAM_HEADER_64, ElfSegment
 from symd.formats.elf.constants import (
@@ -112,9 +113,6 @@ _AGENT = struct.Struct("<8xQ8xQ24xI28xI8xIII")
 _QUEUE = struct.Struct("<5Q5I")
 _RUNTIME = struct.Struct("<QII")
 _URI_BYTES = 16384
-_MEMORY = re.compile(
-    r"memory://[0-9]*[#?]offset=(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})&size=(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})"
-)
 _PAGE = 4096
 _IDENT_SIZE = 16
 _SLACK = 1 << 20
@@ -297,9 +295,8 @@ def listed_names(memory: ReadableMemory, r_debug: int, budget: Budget) -> Iterat
 
 def _bytes(memory: CoreMemory, name: str, bias: int, budget: Budget) -> bytes | None:
     """The file's bytes, where they are in memory; else what is loaded."""
-    found = _MEMORY.fullmatch(name)
-    if found is not None:
-        address, size = (int(text, 16 if text[:2] in ("0x", "0X") else 10) for text in found.groups())
+    with suppress(BadQuery):
+        address, size = memory_range(name)
         data = memory.read(address, size)
         if len(data) == size and data[:4] == MAGIC:
             return data

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 
 from symd.errors import Malformed
 from symd.formats.elf import Elf, Note
@@ -49,6 +48,7 @@ _ARGUMENT_FACTS = {
     "access": (".access", "AccQual"),
 }
 _SCALARS = (int, str)
+_METADATA = "metadata note"
 _SEARCHED_NAMES = 16
 """Up to this many names are found in the note's bytes in less time than the metadata takes to read."""
 _KERNEL_TABLES, _ARGUMENT_TABLES = (
@@ -59,9 +59,9 @@ _KERNEL_TABLES, _ARGUMENT_TABLES = (
 
 class Metadata:
     """What the notes say. ``kernels`` maps the kernel's symbol name (without ``.kd``) to its facts, one dictionary for
-    all of which the same is said; ``isa`` is major,
-    minor and stepping of a version 2 object; ``target`` is the full name (``amdgcn-amd-amdhsa--gfx90a``); ``build_id``
-    are the hexadecimal digits of the build ID note, "" where there is none."""
+    all of which the same is said; ``isa`` is major, minor and stepping of a version 2 object; ``target`` is the full
+    name (``amdgcn-amd-amdhsa--gfx90a``); ``build_id`` are the hexadecimal digits of the build ID note, "" where there
+    is none."""
 
     def __init__(self) -> None:
         self.build_id = ""
@@ -129,26 +129,32 @@ def _take(note: Note, result: Metadata) -> None:
 def _take_msgpack(data: bytes, result: Metadata) -> None:
     from symd.formats.containers.amd import msgpack  # noqa: PLC0415 - 9 of the 30 ms of one question, which needs no facts
 
+    arguments: dict[bytes, list[dict[str, Any]]] = {}
+    known: dict[tuple[bytes, str], dict[str, Any]] = {}
     try:
-        found = msgpack.load(data, _FACTS_OF_MAP, _ARGUMENTS_OF_LIST)
+        found = msgpack.metadata_note(data, _METADATA)
+        for kernel, encoded in found.kernels if found else ():
+            symbol = kernel.get(".symbol") or kernel.get(".name")
+            if not isinstance(symbol, str):
+                continue
+            if encoded not in arguments:
+                arguments[encoded] = _arguments(msgpack.unpacked(encoded, _METADATA), 0)
+            own = _kernel_facts(kernel, 0)
+            result.kernels[symbol.removesuffix(".kd")] = known.setdefault(
+                (encoded, str(own)), {**own, "arguments": arguments[encoded]}
+            )
     except Malformed as error:
-        result.warnings.append(f"metadata note: is not readable msgpack: {error}")
+        result.kernels.clear()
+        result.warnings.append(str(error))
         return
     if found is None:
-        result.warnings.append("metadata note: the msgpack value is not a map")
+        result.warnings.append(f"{_METADATA}: the msgpack value is not a map")
         return
     target = found.tree.get("amdhsa.target")
     result.target = target if isinstance(target, str) else result.target
     version = found.tree.get("amdhsa.version")
     if isinstance(version, list) and len(version) == 2 and all(isinstance(part, int) for part in version):
         result.version = (version[0], version[1])
-    kernels = found.kernels
-    facts = [{**own, "arguments": kernels.signatures[number]} for own, number in kernels.kinds]
-    by_symbol = result.kernels
-    for kind, name, symbol in zip(kernels.kind, kernels.name, kernels.symbol, strict=True):
-        known_as = symbol or name
-        if isinstance(known_as, str):
-            by_symbol[known_as.removesuffix(".kd")] = facts[kind]
 
 
 def _take_yaml(data: bytes, result: Metadata) -> None:
@@ -158,10 +164,10 @@ def _take_yaml(data: bytes, result: Metadata) -> None:
     try:
         tree = bounded_yaml.load(text)
     except Malformed as error:
-        result.warnings.append(f"metadata note: {error}")
+        result.warnings.append(f"{_METADATA}: {error}")
         return
     if not isinstance(tree, dict):
-        result.warnings.append("metadata note: the YAML document is not a map")
+        result.warnings.append(f"{_METADATA}: the YAML document is not a map")
         return
     for kernel in _maps(tree.get("Kernels")):
         facts = {**_kernel_facts(kernel, 1), "arguments": _arguments(kernel.get("Args"), 1)}
@@ -185,9 +191,6 @@ def _kernel_facts(kernel: Mapping[Any, Any], dialect: int) -> dict[str, Any]:
 
 def _arguments(value: object, dialect: int) -> list[dict[str, Any]]:
     return [_picked(argument, _ARGUMENT_TABLES[dialect]) for argument in _maps(value)]
-
-
-_FACTS_OF_MAP, _ARGUMENTS_OF_LIST = partial(_kernel_facts, dialect=0), partial(_arguments, dialect=0)
 
 
 def _picked(values: Mapping[Any, Any], table: Sequence[tuple[str, str]]) -> dict[str, Any]:

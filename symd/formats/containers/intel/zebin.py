@@ -35,7 +35,7 @@ from symd.formats.elf.constants import (
     SHT_ZEBIN_ZEINFO,
     STT_FUNC,
 )
-from symd.formats.elf.contents import debug_scheme
+from symd.formats.elf.contents import debug_scheme, notes_in
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
 from symd.model.light_typing import Any
 
@@ -212,7 +212,7 @@ def _compatibility(image: elf.Elf) -> dict[str, Any]:
     if section is None:
         return {}
     facts: dict[str, Any] = {}
-    for note in elf.notes_of(section):
+    for note in notes_in(section.data, section.name):
         if note.owner == "IntelGT" and note.type in _COMPATIBILITY and len(note.data) == 4:
             facts[_COMPATIBILITY[note.type]] = struct.unpack("<I", note.data)[0]
         elif note.owner == "IntelGT" and note.type == NT_INTELGT_ZEBIN_VERSION:

@@ -251,7 +251,7 @@ class CoreSections:
         order = np.argsort(sizes, kind="stable")
         sections, sizes = sections[order], sizes[order]
         counts = self._headers["size"][sections].astype(np.int64) // np.maximum(sizes, 1)
-        self._budget.count_core_rows(int(counts.sum()))
+        self._budget.count("core_rows", int(counts.sum()))
         first, count = np.zeros((2, max(len(self._headers), 1)), np.int64)
         first[sections], count[sections] = np.cumsum(counts) - counts, counts
         owner = np.repeat(sections, counts)

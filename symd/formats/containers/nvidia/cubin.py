@@ -139,7 +139,7 @@ def _kernels(
         if symbol.other & STO_CUDA_ENTRY and symbol.value <= section.size:
             size = min(symbol.size, section.size - symbol.value)
             if section.index in known:
-                budget.count_shared_facts(described.records_of(section), symbol.name)
+                budget.count("shared_facts", described.records_of(section), symbol.name)
             known.add(section.index)
             facts = PackedMapping(partial(described.of_kernel, section, number))
             yield Kernel(symbol.name, symbol.section, symbol.value, size, facts)

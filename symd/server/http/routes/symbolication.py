@@ -7,6 +7,8 @@ address may mean, it has no symbol: each has a debug ID of its own."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +25,6 @@ from symd.model.json import to_json
 from symd.model.line_tables import Listing, ListingPart
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.waiting import check_wanted, waited_for
-from symd.server.http.json_members import a_hexadecimal, a_list, a_number, a_text, an_object, parsed
 from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
 ORIGINS: Final = ("https://profiler.firefox.com", "http://localhost:4242")
@@ -39,6 +40,11 @@ FUNCTIONS: Final = 1 << 16
 """Functions of a module whose extents are looked up."""
 LARGEST_CODE: Final = 1 << 20
 """Bytes of code in one answer of ``/asm/v1``."""
+VALUES: Final = 1_500_000
+"""Values of one request, counted by commas, colons and brackets: reading takes up to 100 bytes for each, and holds up
+everybody else meanwhile."""
+_HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
+_SHOWN: Final = 80
 
 Library = tuple[str, str]
 """Debug name and debug ID."""
@@ -376,6 +382,52 @@ def _code(listing: Listing, first: Answer, begin: int, end: int, start: int) -> 
         "syntax": [listing.disassembler],
         "instructions": instructions,
     }
+
+
+def parsed(body: bytes) -> Any:
+    """The value that a request's body is. Raises BadQuery and LimitExceeded."""
+    if sum(map(body.count, (b",", b"[", b":", b"{"))) > VALUES:
+        raise LimitExceeded(f"the request's body has more than {VALUES} values", hint="ask in several requests")
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BadQuery("the request's body is not JSON") from error
+
+
+def an_object(value: Any, what: str) -> dict[str, Any]:
+    """``value`` where it is a JSON object. Raises BadQuery, which calls it ``what``."""
+    if not isinstance(value, dict):
+        raise BadQuery(f"{what} is not an object")
+    return value
+
+
+def a_list(value: Any, what: str) -> list[Any]:
+    """``value`` where it is a JSON array. Raises BadQuery, which calls it ``what``."""
+    if not isinstance(value, list):
+        raise BadQuery(f"{what} is not a list")
+    return value
+
+
+def a_text(value: Any, what: str) -> str:
+    """``value`` where it is a JSON string. Raises BadQuery, which calls it ``what``."""
+    if not isinstance(value, str):
+        raise BadQuery(f"{what} is not text")
+    return value
+
+
+def a_number(value: Any, what: str) -> int:
+    """A number of 64 bits without a sign. Raises BadQuery."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
+        raise BadQuery(f"{what} is not a number from 0 to 2^64 - 1")
+    return value
+
+
+def a_hexadecimal(value: Any, what: str) -> int:
+    """A number written "0x1f". Raises BadQuery."""
+    text = a_text(value, what)
+    if not _HEXADECIMAL.fullmatch(text):
+        raise BadQuery(f"{what} is not a hexadecimal number such as 0x1f: {text[:_SHOWN]!r}")
+    return int(text, 16)
 
 
 ROUTES = tuple(
