@@ -4,6 +4,7 @@ with their options or without."""
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -43,6 +44,21 @@ def call_with(more: Sequence[str]) -> str:
     """The call under way, with ``more`` words behind its verb."""
     verb, *rest = typed_words(click.get_current_context()) or ("",)
     return call_text([verb, *more, *rest])
+
+
+def with_word(words: Sequence[str], wrong: str, right: str) -> Sequence[str]:
+    """The words with ``right`` for ``wrong``, which may have an option in front of it, and an offset or a value behind
+    it; () where no word has it."""
+    parts = re.compile(rf"(|--?[\w-]+=)({re.escape(wrong)})([+=].*|)", re.DOTALL)
+    found = [parts.fullmatch(word) for word in words]
+    if not any(found):
+        return ()
+    return [f"{each[1]}{right}{each[3]}" if each else word for word, each in zip(words, found, strict=True)]
+
+
+def with_option(option: str, value: str, words: Sequence[str]) -> list[str]:
+    """The words of a call, with an option in front of one of them."""
+    return [part for word in words for part in ([option, word] if word == value else [word])]
 
 
 def file_head(path: str) -> bytes:

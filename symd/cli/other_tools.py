@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from symd.cli.call_files import call_about_profile, files_among, hottest_lines, profile_among
+from symd.cli.call_files import call_about_profile, files_among, hottest_lines, profile_among, with_word
 from symd.model.addresses import is_number
 
 
@@ -195,7 +195,7 @@ def _of_places(option: str, typed: Sequence[str]) -> Advice:
     return Advice(_in_the_query(option, typed))
 
 
-def _of_samples(option: str, typed: Sequence[str]) -> Advice:
+def _of_symbolize(option: str, typed: Sequence[str]) -> Advice:
     """What adds source lines to samples, where a call that asks about places names a profile or a table of samples."""
     files, profile, modules = profile_among(typed)
     value = dict(pairwise(typed))
@@ -214,7 +214,7 @@ _OF_VERBS: Final[Mapping[str, Callable[[str, Sequence[str]], Advice]]] = {
     "info": _of_info,
     "record": _of_record,
     "slim": _of_slim,
-    "symbolize": _of_samples,
+    "symbolize": _of_symbolize,
     "variables": _of_places,
 }
 """Verbs of which other tools have options for what another call of symd does."""
@@ -289,21 +289,19 @@ _OTHER_OPTION: Final = {
 """Options of symd's own whose values, as their errors begin, belong to another option."""
 
 
-def instead_of_value(
-    verb: str, options: Sequence[str], message: str, typed: Sequence[str], replaced: Callable[..., Sequence[str]]
-) -> Advice:
-    """What to write instead of a value that an option does not take; ``replaced`` puts one word for another in a
-    call."""
+def instead_of_value(verb: str, options: Sequence[str], message: str, typed: Sequence[str]) -> Advice:
+    """What to write instead of a value that an option does not take."""
     if (words := _translated(verb, typed)) != [*typed] and _are_of_others(verb, typed):
         return Advice("write", words)
     for option, (value, other, said) in ((each, _OTHER_OPTION.get((verb, each), ("", "", ""))) for each in options):
         if other and re.match(value, message):
-            return Advice(said, [part for word in typed for part in _with_option(word, option, other)])
+            apart = (word.split("=", 1) if word.startswith(f"{option}=") else [word] for word in typed)
+            return Advice(said, with_word([part for each in apart for part in each], option, other))
     quoted = re.match(r"'(.*?)'", message)
     for row in _VALUES:
         if verb in row.verbs.split() and row.option in options and re.match(row.value, message):
             wrong = quoted[1] if quoted else "-1"
-            return Advice(row.said, replaced(typed, wrong, row.meant), otherwise=row.said.removesuffix(": write"))
+            return Advice(row.said, with_word(typed, wrong, row.meant), otherwise=row.said.removesuffix(": write"))
     return NOTHING
 
 
@@ -311,9 +309,3 @@ def _are_of_others(verb: str, typed: Sequence[str]) -> bool:
     """Whether a word is an option of others of more than one letter, which click takes for several of one letter."""
     names = {word.partition("=")[0] for word in typed if re.match(r"-[A-Za-z]{2}", word)}
     return any(verb in each.verbs.split() and names & {*each.options.split()} for each in _OPTIONS)
-
-
-def _with_option(word: str, option: str, other: str) -> Iterator[str]:
-    """A word of a call with ``other`` for an option, its value behind it."""
-    name, equals, value = word.partition("=")
-    yield from [other, value] if name == option and equals else [other if word == option else word]

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from symd.cli.call_files import call_about_profile, calls_for, file_kind, files_among, is_spirv, profile_among
+from symd.cli.call_files import calls_for, file_kind, files_among, is_spirv, profile_among
 from symd.model.addresses import is_number
 from symd.system.messages import alike
 
@@ -216,6 +215,14 @@ _EXPLAINED = {
 """Words that mean no verb, and what to do."""
 
 
+_GDBS_INFO: Final = {
+    **dict.fromkeys(("scope", "locals", "args", "variables", "frame"), "variables"),
+    **dict.fromkeys(("line", "symbol", "source"), "symbolize"),
+    **dict.fromkeys(("functions", "types", "address"), "names"),
+}
+"""What gdb's info takes for its first word, and the verb that answers it; where a line is asked about, locate does."""
+
+
 def verb_sections() -> list[tuple[str, list[tuple[str, str]]]]:
     """Each heading with its verbs and their summaries."""
     summaries = dict(VERBS)
@@ -231,6 +238,9 @@ def understood(words: Sequence[str]) -> list[str]:
     """A call with the verb that its first word stands for; the words themselves where it stands for none. ``report``
     writes a page where a file for it is named."""
     typed, rest = words[0], list(words[1:])
+    if typed == "info" and rest and rest[0] in _GDBS_INFO and not os.path.lexists(rest[0]):  # pathlib is slow to load
+        has_line = any(":" in word for word in rest)
+        return ["locate" if has_line else _GDBS_INFO[rest[0]], *(word.removeprefix("*") for word in rest[1:])]
     named = _TOOL.fullmatch(typed)
     known = {verb for verb, _ in VERBS}
     tool = named[1] if named and typed not in known else typed
@@ -403,41 +413,4 @@ def _by_files(words: Sequence[str]) -> list[list[str]]:
     files, profile, modules = profile_among(words)
     if profile and any(word.lstrip("-").partition("=")[0] == "http" for word in words):
         return [["view", next(iter(modules), "FILE"), "--profile", profile]]
-    if profile:
-        return [call_about_profile("hot", modules, profile)]
-    return calls_for(files[0]) if files else []
-
-
-_GDBS_INFO: Final = {
-    **dict.fromkeys(("scope", "locals", "args", "variables", "frame"), "variables"),
-    **dict.fromkeys(("line", "symbol", "source"), "symbolize"),
-    **dict.fromkeys(("functions", "types", "address"), "names"),
-}
-"""What gdb's info takes for its first word, and the verb that answers it."""
-
-
-def call_for_gdbs_info(words: Sequence[str]) -> str:
-    """The whole call that is meant by gdb's ``info`` with these words; "" where the first is none of gdb's, or a
-    file."""
-    verb = _GDBS_INFO.get(words[0])
-    if verb is None or os.path.lexists(words[0]):  # pathlib is slow to load
-        return ""
-    rest = list(words[1:])
-    file = next(iter(files_among(rest)), "FILE")
-    about = next((each.lstrip("*") for each in rest if each != file), "")
-    if verb == "names":
-        about = as_glob(about)
-    elif ":" in about:
-        verb = "locate"
-    return shlex.join(["symd", verb, file, about or "PLACE"])
-
-
-def as_glob(expression: str) -> str:
-    """The pattern of a shell that a simple regular expression means, which may be anywhere in a name unless it is
-    tied."""
-    plain = expression.strip("/")
-    bare = plain.strip("^$").replace(".*", "*").replace(".+", "?*")
-    if not bare:
-        return "*"
-    begin, end = "" if plain.startswith("^") else "*", "" if plain.endswith("$") else "*"
-    return f"{begin}{bare}{end}".replace("**", "*")
+    return calls_for(files[0], files[1:]) if files else []

@@ -62,17 +62,6 @@ OPTIONS = {
         ("hot", "--kernels", "-m", SHADE, PPROF),
         f"write symd hot --by=kernel -m {SHADE} {PPROF} (see",
     ),
-    "gdb's scope": (
-        ("info", "scope", "*0x1978", SHADE),
-        f"'scope'; for gdb's info scope write symd variables {SHADE} 0x1978 (see",
-    ),
-    "gdb's functions": (("info", "functions", "^sha", SHADE), f"info functions write symd names {SHADE} 'sha*' (see"),
-    "gdb's line": (("info", "line", "*0x1978", SHADE), f"info line write symd symbolize {SHADE} 0x1978 (see"),
-    "gdb's line of a file": (
-        ("info", "line", "shade.cl:13", SHADE),
-        f"info line write symd locate {SHADE} shade.cl:13 (see",
-    ),
-    "gdb's locals": (("info", "locals"), "info locals write symd variables FILE PLACE (see"),
     "a pattern alone": (
         ("functions", "sha*"),
         "there is no file 'sha*'; FILE comes first: symd names FILE 'sha*' (see",
@@ -284,10 +273,6 @@ OPTIONS = {
     "a variable to print": (
         ("print", SHADE, "0x1978", "a"),
         f"did you mean variables? Write symd variables {SHADE} 0x1978 (see",
-    ),
-    "gdb's scope of a line": (
-        ("info", "scope", "shade.cl:13", SHADE),
-        f"info scope write symd locate {SHADE} shade.cl:13 (see",
     ),
     "gdb's print": (
         ("print", "x", SHADE, "0x1978"),
@@ -614,6 +599,11 @@ AT_ONCE = {
     "FILE behind a pattern": (("grep", "sha*", SHADE), ("names", SHADE, "sha*")),
     "FILE behind a line": (("break", "shade.cl:13", SHADE), ("locate", SHADE, "shade.cl:13")),
     "a lookup": (("llvm-dwarfdump", "--lookup=0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "gdb's scope": (("info", "scope", "*0x1978", SHADE), ("variables", SHADE, "0x1978")),
+    "gdb's locals": (("info", "locals", SHADE, "shade+0x80"), ("variables", SHADE, "shade+0x80")),
+    "gdb's functions": (("info", "functions", "sha*", SHADE), ("names", SHADE, "sha*")),
+    "gdb's line": (("info", "line", "*0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "gdb's line of a file": (("info", "line", "shade.cl:13", SHADE), ("locate", SHADE, "shade.cl:13")),
     "gdb's break": (("b", SHADE, "shade.cl:13"), ("locate", SHADE, "shade.cl:13")),
     "gdb's memory": (("x/10i", SHADE, "0x1978"), ("listing", SHADE, "0x1978")),
     "gdb's list": (("list", SHADE, "shade"), ("listing", SHADE, "shade")),
