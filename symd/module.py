@@ -49,7 +49,6 @@ from symd.model.arguments import (
 from symd.model.breakpoints import BreakpointLocation, Located
 from symd.model.contexts import Origin
 from symd.model.cores import CoreDump
-from symd.model.data_frames import table
 from symd.model.frame_text import printable
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import CodePart, LineLevel, LineTable, Listing, ListingPart
@@ -388,22 +387,6 @@ class Module:
         summary = self.summary
         objects, kernels = len(summary.objects), sum(len(each.kernels) for each in summary.objects)
         return f"<symd.Module {self.name!r}: {summary.format}, code objects: {objects}, kernels: {kernels}>"
-
-    def _repr_html_(self) -> str:
-        summary = self.summary
-        rows = [
-            (
-                each.path or "(the file itself)",
-                each.format,
-                each.target,
-                each.debug,
-                ", ".join(k.name for k in each.kernels[:8]),
-            )
-            for each in summary.objects
-        ]
-        return table(
-            f"{self.name}: {summary.format}", ("code object", "format", "target", "debug data", "kernels"), rows
-        )
 
 
 class _FirstAnswers:

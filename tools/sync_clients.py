@@ -26,7 +26,6 @@ RULES = (
     (r"\[(\w+) async for \1 in (\w+)\]", r"list(\2)"),
     (r"for (\w+) in (.+):\n +yield \1\n", r"yield from \2\n"),
     (r"\basync (def|for|with) ", r"\1 "),
-    (r"\bawait asyncio\.to_thread\((\w+), ", r"\1("),
     (r"\bawait ", ""),
     (r"\basyncio\.sleep\(", "time.sleep("),
     (r"^import asyncio\nimport copy$", r"import copy\nimport time"),

@@ -35,6 +35,7 @@ from typing import Final, NamedTuple
 from symd.capture import Sink
 from symd.capture.others_files import UNKNOWN_USER, is_trusted, opened_for
 from symd.capture.process import image_number
+from symd.capture.program_files import is_device_code, opened, read_part
 from symd.capture.records import Record, RecordEvents, RecordKind, parse_record, time_of
 from symd.capture.run_folder import RunFolder, listen, written_at
 from symd.config import Limits
@@ -390,8 +391,6 @@ class Receiver:
     def _part_of_file(self, source: str, user: int) -> bytes:
         """Device code that a program of ``user`` brought along in a file, which that user may read. Raises what parsing
         the URI and reading raise, Malformed for other bytes."""
-        from symd.capture.program_files import is_device_code, opened, read_part  # noqa: PLC0415 - 1.4 of the 100 ms that a program waits for symd run
-
         data = read_part(
             file_part.parse_uri(source), self._limits, opened if is_trusted(user) else partial(opened_for, user)
         )

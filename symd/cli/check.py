@@ -71,7 +71,8 @@ def _check_kind(data: bytes, file: str) -> None:
     """Raises InvalidInput for what is plainly something else."""
     found = identify(data)
     if found is not None and found.NAME != spirv.NAME:
-        hint = f"symd verify {quote(file)} checks its debug data; symd extract FILE DIR writes SPIR-V that it holds"
+        shown = quote(file)
+        hint = f"write symd verify {shown}, which checks its debug data; symd extract {shown} DIR writes SPIR-V that it holds"
         raise InvalidInput(f"it is of the format {found.NAME}, not SPIR-V", where=file, hint=hint)
     if found is None and (known := recognized(data)) is not None:
         raise InvalidInput(f"this is {known[0]}, not SPIR-V", where=file, hint=_COMPILE_HINT)

@@ -17,6 +17,7 @@ from symd.errors import InvalidInput
 from symd.model.code import CodeKind
 from symd.model.summaries import ObjectSummary
 from symd.system.atomic_output import output_folder, write_file, writing
+from symd.system.messages import complain
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 STEM_CHARACTERS = 150
@@ -34,12 +35,15 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, folder
     part of a file.
     """
     name_of = FileNames(Path(file).name)
-    place: Path | None = None
+    place, is_whole = None, False
     for item, data in _objects(file, server, limits):
+        is_whole = not item.path
         name = name_of(item)
         place = place or output_folder(folder, hint="choose another DIR")
         _write(place / name, data, file, force=force)
         _report(item, folder / name, as_json)
+    if place is not None and is_whole:
+        complain(f"{file} is one code object, with no others inside: it was copied")
 
 
 def _objects(file: str, server: str | None, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:

@@ -236,9 +236,22 @@ class _ProfileToOut(ProfileAndModules):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Called by click with the words behind the verb."""
         rest = super().parse_args(ctx, args)
+        given = ctx.params
+        if given.get("to") and not (given.get("target") or given.get("output")):
+            given["output"] = _out_of(given["source"], given["to"])
         if not ctx.resilient_parsing and (wrong := _wrong_call(ctx)) is not None:
             raise wrong
         return rest
+
+
+def _out_of(source: str, to: str) -> str | None:
+    """Where a profile goes that is converted without an OUT: text to standard output, else into a new file of the
+    working directory; None where there is a file of that name."""
+    if to == "folded":
+        return "-"
+    name = Path("profile" if source == "-" else source).name.partition(".")[0]
+    out = Path(name + next(ending for ending, written in _ENDINGS.items() if written == to))
+    return None if out.is_symlink() or out.exists() else str(out)
 
 
 def _wrong_call(context: click.Context) -> click.UsageError | None:
@@ -306,12 +319,16 @@ def command(
     other input. Exit code 1: IN has addresses, but none could be resolved; an existing OUT is left unchanged.
 
     With --to, OUT is a new profile for another tool, with the same values and one frame per inlined call. It is written
-    even if nothing could be resolved, and gzipped if its name ends in .gz. Without --to, an OUT whose name ends in
+    even if nothing could be resolved, and gzipped if its name ends in .gz. If you name none, folded stacks go to
+    standard output, and other formats to a new file named after IN. Without --to, an OUT whose name ends in
     .speedscope.json, .firefox.json, .folded, .collapsed, .pftrace, .perfetto-trace, .pprof or .pb.gz is written in that
     format.
     """
     if target is None and output is None and Path(source).is_file():
         check_no_module(read_input(source, limits, expand=False), source)
+    is_named_here = (
+        target is None and output not in (None, "-") and output not in typed_words(click.get_current_context())
+    )
     target = _named_out(target, output)
     if as_json and target == "-":
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
@@ -344,6 +361,8 @@ def command(
         zipped = to is not None and target.endswith(".gz")
         written = profile_format.compress(done.data) if zipped else done.data
         write_file_or_stdout(target, written, hint="choose another OUT")
+        if is_named_here:
+            complain(f"written to {target}")
     if nothing and server is None and not as_json and is_matched:
         say_nothing_resolved(modules, resolver)
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
@@ -399,7 +418,8 @@ def _format_to_write(to: str | None, value: str | None, target: str, source: str
         complain(f"{target} is written as {by_name}, as its name says")
     found = to or by_name
     if value is not None and found is None:
-        raise click.UsageError("--value chooses what --to writes: name a format with --to")
+        context = click.get_current_context()
+        raise Meant("--value chooses what --to writes", context, [*typed_words(context), "--to", "pprof"])
     if found is not None:
         check_output_is_not_input((target,), (source,))
     return found

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import click
 
-from symd.cli.advice import corrected_call, file_first
+from symd.cli.advice import corrected_call
 from symd.cli.answer_lines import answer_text
 from symd.cli.call_files import instead_of_a_query
 from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, shown_anyway
@@ -94,12 +94,12 @@ def command(
 
 
 def _asked(file: str, text: str) -> Query:
-    """Raises BadQuery, whose hint is the call in the right order where FILE is behind the query."""
+    """Raises BadQuery, whose hint is the call that is meant where the query is a file."""
     try:
         with hints_name(file):
             return parse_query(text)
     except BadQuery as error:
-        error.hint = file_first("variables", file, [text]) or instead_of_a_query(file, [text]) or error.hint
+        error.hint = instead_of_a_query(file, [text]) or error.hint
         raise
 
 
@@ -110,7 +110,11 @@ def _refuse(file: str, query: str, found: InScope, objects: Sequence[ObjectSumma
     else:
         click.echo(answer_text(query, found.at), nl=False)
         _complain(found.visible)
+        if next_step := _next_step(file, found):
+            complain(next_step)
         item = next((each for each in objects if each.path == found.at.path), None)
+        if item is not None and item.debug == DebugScheme.SPIRV:
+            complain(f"symd grab {quote(file)} --simulate dg2 -o OUT builds it for a device: ask OUT")
         if item is not None and item.debug == DebugScheme.LINE_ONLY:
             is_nvidia = (item.target or "").startswith("sm_")
             complain(f"to have variables, compile with {_NVIDIA_VARIABLES if is_nvidia else '-g'}")
@@ -123,6 +127,18 @@ def _refuse(file: str, query: str, found: InScope, objects: Sequence[ObjectSumma
                 complain(f"write {corrected_call(asked.kernel, like)}")
         elif found.at.reason is Reason.UNKNOWN_KERNEL:
             complain(f"QUERY is a place in the code, not a variable; symd names {quote(file)} '*' shows the functions")
+
+
+def _next_step(file: str, found: InScope) -> str:
+    """What to type where the code, and not the debug data, is why there are no variables; "" elsewhere."""
+    shown, first = quote(file), next(iter(found.at.candidates), None)
+    if found.at.reason is Reason.CONTRADICTORY:
+        return f"symd info {shown} says what contradicts itself"
+    if found.at.reason in (Reason.OUTSIDE_TEXT, Reason.GAP):
+        return f"symd info {shown} shows where its code lies"
+    if found.at.reason is Reason.AMBIGUOUS and first is not None and first.section and not first.path:
+        return f"write symd variables {shown} {quote(f'({first.section})+{first.section_offset:#x}')} for the first"
+    return ""
 
 
 def _complain(visible: Visible) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from symd.index.compressed_columns import CompressedColumn, Differences, Keeper, Opened
+from symd.index.compressed_columns import CompressedColumn, Differences, Keeper
 from symd.index.distinct import grouped
 from symd.index.format import Column, narrow
 from symd.index.locations import NO_LINE, base_lines
@@ -146,7 +146,7 @@ def _ranges(ranges: KeptRanges, numbers: _Numbers, lift: U32, keeper: Keeper) ->
         lines += np.repeat(lift[frame], np.diff(ranges.run.values(), append=above.entries)) * (lines > 0)
         above = keeper.keep(narrow(lines))
     return ranges._replace(
-        start=Opened(np.dtype(np.uint64), start.entries, lambda: start.values().astype(np.uint64) + text),
+        start=CompressedColumn(np.dtype(np.uint64), start.entries, lambda: start.values().astype(np.uint64) + text),
         frame=keeper.keep(narrow(numbers.frame[frame])),
         above=above,
     )

@@ -22,7 +22,7 @@ from symd.model.reasons import Reason as Reason  # noqa: PLC0414 - as everybody 
 from symd.model.texts import counted
 
 if TYPE_CHECKING:
-    from symd.model.data_frames import ArrowTable, DataFrame, DataTable
+    from symd.model.data_frames import ArrowTable, DataColumns, DataFrame
     from symd.model.line_tables import LineTable, Listing
 
 
@@ -45,9 +45,6 @@ class Frame(NamedTuple):
     def __repr__(self) -> str:
         linkage = f" [{self.linkage_name}]" if self.linkage_name else ""
         return f"<Frame {self}{linkage}{' (inlined)' if self.inlined else ''}>"
-
-    def _repr_html_(self) -> str:
-        return as_table(self).html()
 
 
 class Candidate(NamedTuple):
@@ -106,15 +103,12 @@ class Answer(NamedTuple):
         alternatives = f", {counted(len(self.candidates), 'candidate')}" if self.candidates else ""
         return f"<Answer {' '.join(filter(None, (self.reason.name, self.place)))}: {frames}{alternatives}>"
 
-    def _repr_html_(self) -> str:
-        return as_table(self).html()
 
+def data_columns(value: Answers | LineTable | Listing, *, frames: bool = False) -> DataColumns:
+    """The value as columns of a table of pandas or Apache Arrow; ``frames``: with a frame a row, of answers."""
+    from symd.model.data_frames import columns_of  # noqa: PLC0415 - 10 ms: few make tables, and it imports this
 
-def as_table(value: Frame | Answer | Answers | LineTable | Listing, *, frames: bool = False) -> DataTable:
-    """The value as a table of pandas, of Apache Arrow or in HTML; ``frames``: a frame a row, of answers."""
-    from symd.model.data_frames import DataTable  # noqa: PLC0415 - 10 ms: few make tables, and it imports this
-
-    return DataTable(value, frames=frames)
+    return columns_of(value, frames=frames)
 
 
 class TextSection(NamedTuple):
@@ -262,18 +256,15 @@ class Answers(Sequence[Answer]):
     def to_pandas(self, *, frames: bool = False) -> DataFrame:
         """A table with an answer a row, or with ``frames`` a frame a row (``symd.model.data_frames``). Raises
         ToolMissing where pandas is not installed."""
-        return as_table(self, frames=frames).to_pandas()
+        return data_columns(self, frames=frames).to_pandas()
 
     def to_arrow(self, *, frames: bool = False) -> ArrowTable:
         """The answers as a table of Apache Arrow: a row for each answer, or with ``frames`` for each frame
         (``symd.model.data_frames``). Raises ToolMissing where pyarrow is not installed."""
-        return as_table(self, frames=frames).to_arrow()
+        return data_columns(self, frames=frames).to_arrow()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self):,}{self.shares()}>"
-
-    def _repr_html_(self) -> str:
-        return as_table(self).html()
 
     def shares(self) -> str:
         """How many have which reason, most first."""

@@ -1,70 +1,19 @@
-"""Answers, line tables and listings as tables: of pandas and Apache Arrow, with columns that have the names of the
-published JSON, and small ones in HTML, for notebooks, in which every cell is escaped, because what they show comes from
-strangers' files. The only module that imports pandas or pyarrow here, and not before somebody asks for a table."""
+"""Answers, line tables and listings as tables of pandas and Apache Arrow, with columns that have the names of the
+published JSON. The only module that imports pandas or pyarrow here, and not before somebody asks for a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from html import escape
-from itertools import islice
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import ToolMissing, extra_hint
-from symd.model.answers import Answer, Answers, Frame, Locations, Reason, TextSection
+from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.columns import U32
 from symd.model.debug_info import RowFlag
 from symd.model.line_tables import LineTable, Listing
-
-ROWS = 50
-"""Rows that are shown of a table."""
-
-
-def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]], total: int | None = None) -> str:
-    """A caption and the first rows; None is an empty cell. ``total`` is how many rows there are, where ``rows`` may
-    have fewer."""
-    shown = list(islice(rows, ROWS + 1))
-    count = total if total is not None else len(shown)
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown[:ROWS])
-    more = count - len(shown[:ROWS])
-    rest = "" if more <= 0 else f"<p>and {f'{more:,}' if total is not None else 'more'}</p>"
-    return (
-        f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
-    )
-
-
-def _frame_table(caption: str, frames: Sequence[Frame]) -> str:
-    rows = (
-        (
-            number,
-            each.function or each.linkage_name,
-            each.file,
-            each.line or None,
-            each.column or None,
-            "yes" if each.inlined else "",
-        )
-        for number, each in enumerate(frames)
-    )
-    return table(caption, ("", "function", "file", "line", "column", "inlined"), rows)
-
-
-def _spelled(frames: Sequence[Frame]) -> tuple[str, str]:
-    return (str(frames[0]) if frames else "", "; ".join(map(str, frames[1:])))
-
-
-def _line_rows(lines: LineTable) -> Iterator[tuple[object, ...]]:
-    for at in range(min(len(lines), ROWS + 1)):
-        address = lines.text_sections[int(lines.text_section[at])].address + int(lines.offset[at])
-        names = lines.strings[lines.kernel[at]], lines.strings[lines.file[at]]
-        yield (f"{address:#x}", *names, lines.line[at], lines.column[at])
-
-
-def _cell(value: object) -> str:
-    return f"<td>{'' if value is None else escape(str(value))}</td>"
-
 
 if TYPE_CHECKING:
     from pandas import DataFrame as DataFrame  # noqa: PLC0414 - for those who return one
@@ -119,50 +68,14 @@ class DataColumns(dict[str, DataColumn]):
         return pa.table(found)
 
 
-class DataTable:
-    """A value as a table; ``frames``: with a frame a row, of answers."""
-
-    def __init__(self, value: Frame | Answer | Answers | LineTable | Listing, *, frames: bool) -> None:
-        self._value, self._frames = value, frames
-
-    def to_pandas(self) -> DataFrame:
-        """The answers, rows or instructions, all of them. Raises ToolMissing without pandas."""
-        return self._columns().to_pandas()
-
-    def to_arrow(self) -> ArrowTable:
-        """The answers, rows or instructions, all of them. Raises ToolMissing without pyarrow."""
-        return self._columns().to_arrow()
-
-    def _columns(self) -> DataColumns:
-        match self._value:
-            case Answers():
-                return _of_answers(self._value, frames=self._frames)
-            case LineTable():
-                return _of_line_table(self._value)
-            case Listing():
-                return _of_listing(self._value)
-        raise TypeError(type(self._value).__name__)
-
-    def html(self) -> str:
-        """A table of the frames of an answer, or of the first answers, rows or instructions."""
-        value = self._value
-        if isinstance(value, Frame):
-            return _frame_table("", (value,))
-        if isinstance(value, Answer):
-            return _frame_table(f"{value.reason.name} {value.place}".strip(), value.frames)
-        if isinstance(value, Answers):
-            rows = (
-                (at, each.reason.name, each.place, *_spelled(each.frames)) for at, each in enumerate(value[: ROWS + 1])
-            )
-            caption = f"{len(value):,} answers{value.shares()}"
-            return table(caption, ("", "reason", "place", "innermost", "inlined into"), rows, len(value))
-        if isinstance(value, LineTable):
-            caption = f"{value.path or 'line table'} for {value.target}"
-            return table(caption, ("address", "kernel", "file", "line", "column"), _line_rows(value), len(value))
-        shown = zip(value.answers[: ROWS + 1], value.text, strict=False)
-        listed = ((each.kernel, each.place, text, each.frames[0] if each.frames else None) for each, text in shown)
-        caption = value.problem or f"{value.path or 'listing'} for {value.target}, by {value.disassembler}"
-        return table(caption, ("kernel", "place", "instruction", "line"), listed, len(value))
+def columns_of(value: Answers | LineTable | Listing, *, frames: bool) -> DataColumns:
+    """The answers, rows or instructions, all of them, a row each; ``frames``: a frame a row, of answers."""
+    match value:
+        case Answers():
+            return _of_answers(value, frames=frames)
+        case LineTable():
+            return _of_line_table(value)
+    return _of_listing(value)
 
 
 def _of_answers(answers: Answers, *, frames: bool = False) -> DataColumns:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.model.addresses import ByDevice, Query, SectionRange
-from symd.model.answers import Answers, TextSection, as_table
+from symd.model.answers import Answers, TextSection, data_columns
 from symd.model.columns import U8, U32, U64
 from symd.model.identities import Digest, ObjectPath
 from symd.model.texts import counted
@@ -107,19 +107,16 @@ class LineTable:
 
     def to_pandas(self) -> DataFrame:
         """A table with a row a row (``symd.model.data_frames``). Raises ToolMissing where pandas is not installed."""
-        return as_table(self).to_pandas()
+        return data_columns(self).to_pandas()
 
     def to_arrow(self) -> ArrowTable:
         """The line table as a table of Apache Arrow, row by row (``symd.model.data_frames``). Raises ToolMissing
         where pyarrow is not installed."""
-        return as_table(self).to_arrow()
+        return data_columns(self).to_arrow()
 
     def __repr__(self) -> str:
         files = len(set(self.file.tolist()) - {0})
         return f"<LineTable {self.path!r} for {self.target}: {counted(len(self), 'row')}, {counted(files, 'file')}>"
-
-    def _repr_html_(self) -> str:
-        return as_table(self).html()
 
 
 class Flow(IntFlag):
@@ -234,16 +231,13 @@ class Listing:
     def to_pandas(self) -> DataFrame:
         """A table with an instruction a row (``symd.model.data_frames``). Raises ToolMissing where pandas is not
         installed."""
-        return as_table(self).to_pandas()
+        return data_columns(self).to_pandas()
 
     def to_arrow(self) -> ArrowTable:
         """The listing as a table of Apache Arrow with an instruction a row (``symd.model.data_frames``). Raises
         ToolMissing where pyarrow is not installed."""
-        return as_table(self).to_arrow()
+        return data_columns(self).to_arrow()
 
     def __repr__(self) -> str:
         what = f"{counted(len(self), 'instruction')} by {self.disassembler}" if not self.problem else self.problem
         return f"<Listing {self.path!r} for {self.target}: {what}>"
-
-    def _repr_html_(self) -> str:
-        return as_table(self).html()

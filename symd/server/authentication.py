@@ -13,10 +13,9 @@ one line.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -31,7 +30,7 @@ from symd.server.access_file import Access, read_access
 from symd.server.call import Call
 from symd.server.certificates import Certificates, certified_name
 from symd.server.config import ALL_RIGHTS, ListenConfig, Right, Rights, rights_text
-from symd.server.logs import QuietLog, quoted
+from symd.server.logs import quoted
 from symd.server.standard_services import REFLECTION
 from symd.server.watched_files import WatchedFiles
 from symd.store import Eviction
@@ -96,33 +95,22 @@ STORE: Final = "store"
 OK: Final = "OK"
 CANCELLED: Final = "CANCELLED"
 """The client went away before it had its answer; what it asked for may have been done."""
-STRANGERS: Final = 20
-"""Lines a second, at most, about calls of those who did not say who they are. Further ones are counted."""
 _LONGEST: Final = 200
 _AUDITED: Final = frozenset(method for method, right in RIGHTS.items() if right is not Right.READ)
 
 
-class AuditLog:
-    """Writes the lines of the audit log, with a bound on lines about strangers for each second. Safe to use from
-    several threads."""
+def audit(call: Call, outcome: str) -> None:
+    """Write the line of a call that has ended, unless it only asked. ``outcome`` is ``OK``, ``CANCELLED`` or the reason
+    of an error."""
+    if call.method in _AUDITED:
+        audit_change(call, outcome)
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._second = 0
-        self._written = self._left_out = 0
 
-    def write(self, call: Call, outcome: str) -> None:
-        """Write the line of a call that has ended, unless it only asked. ``outcome`` is ``OK``, ``CANCELLED`` or the
-        reason of an error."""
-        if call.method in _AUDITED:
-            self.tell(call, outcome)
-
-    def tell(self, call: Call, outcome: str) -> None:
-        """Write the line of a call that is known to change something. ``outcome`` is ``OK``, ``CANCELLED`` or the
-        reason of an error."""
-        if not call.caller and outcome == Unauthenticated.reason and not self._room():
-            return
-        facts: dict[str, Any] = {
+def audit_change(call: Call, outcome: str) -> None:
+    """Write the line of a call that is known to change something. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of
+    an error."""
+    _write(
+        {
             "who": call.caller[:_LONGEST],
             "from": call.peer[:_LONGEST],
             "what": call.method.rpartition(".")[2],
@@ -131,26 +119,7 @@ class AuditLog:
             "seconds": round(time.monotonic() - call.begun, 3),
             "id": call.number,
         }
-        if left_out := self._take_left_out():
-            facts["left_out"] = left_out
-        _write(facts)
-
-    def _room(self) -> bool:
-        """Whether another line about a stranger may be written in this second."""
-        with self._lock:
-            second = int(time.monotonic())
-            if second != self._second:
-                self._second, self._written = second, 0
-            self._written += 1
-            if self._written > STRANGERS:
-                self._left_out += 1
-            return self._written <= STRANGERS
-
-    def _take_left_out(self) -> int:
-        """How many lines were left out since this was asked last."""
-        with self._lock:
-            left_out, self._left_out = self._left_out, 0
-            return left_out
+    )
 
 
 def audit_eviction(eviction: Eviction) -> None:
@@ -196,8 +165,6 @@ class Authenticator:
     listen: ListenConfig
     access: WatchedFiles[Access] | None
     certificates: Certificates | None
-    refusals: QuietLog
-    audit: AuditLog = field(default_factory=AuditLog)
 
     def admit(self, call: Call, context: Any) -> None:
         """Note who makes the call, by what gRPC's ``context`` knows of it.
@@ -223,7 +190,7 @@ class Authenticator:
             call.client = principal.name
         right = RIGHTS[call.method]
         if right not in principal.rights:
-            self.refusals.warn(f"{principal.name} at {peer} has no right to {right.value}")
+            log.warning("refused a call: %s at %s has no right to %s", principal.name, peer, right.value)
             raise PermissionDenied(
                 f"{principal.name} may not do that: it needs the right {right.value!r}",
                 hint=f"{principal.name} has {_having(principal.rights)}; the operator of the daemon gives rights",
@@ -246,7 +213,7 @@ class Authenticator:
         try:
             return self._client(shown)
         except Unauthenticated as error:
-            self.refusals.warn(f"{shown.peer}: {error.message}")
+            log.warning("refused a call: %s: %s", shown.peer, error.message)
             raise
 
     def _client(self, shown: ShownCredentials) -> Principal:
@@ -281,7 +248,6 @@ class Authenticator:
 def build_authenticator(listen: ListenConfig) -> Authenticator:
     """The authenticator that the operator's options ask for. Raises FailedPrecondition or InvalidInput for files that
     will not do."""
-    refusals = QuietLog(log, "refused a call")
     access = None
     if (path := listen.access) is not None:
         access = WatchedFiles([path], lambda: _read_access(path))
@@ -291,8 +257,8 @@ def build_authenticator(listen: ListenConfig) -> Authenticator:
                 "--tls-client-ca: clients show certificates over TLS only",
                 hint="give the daemon's own certificate too: --tls-cert and --tls-key",
             )
-        return Authenticator(listen, access, None, refusals)
-    return Authenticator(listen, access, Certificates(listen), refusals)
+        return Authenticator(listen, access, None)
+    return Authenticator(listen, access, Certificates(listen))
 
 
 def _read_access(path: Path) -> Access:

@@ -18,7 +18,7 @@ from symd.config import Limits
 from symd.errors import DeadlineExceeded, SymdError
 from symd.model.waiting import waited_for
 from symd.rpc.wire.failures import to_status
-from symd.server.authentication import CANCELLED, OK, Authenticator
+from symd.server.authentication import CANCELLED, OK, Authenticator, audit
 from symd.server.call import Call, CallEnded, next_number
 from symd.server.logs import defect, log_request
 from symd.server.metrics import Metrics
@@ -74,7 +74,7 @@ def guard(
         finally:
             call.end()
             outcome, metadata = call.ending or (outcome, metadata)
-            authenticator.audit.write(call, outcome)
+            audit(call, outcome)
             _tell(call, outcome, metadata, metrics, spans)
 
     return guarded

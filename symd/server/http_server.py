@@ -22,7 +22,7 @@ from symd.engine.debuginfod_client import Upstream
 from symd.errors import FailedPrecondition, SymdError, Unauthenticated, Unavailable
 from symd.model.sources import SourceText
 from symd.rpc.addresses import BACKLOG, bound, is_loopback, parsed
-from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredentials
+from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredentials, audit_change
 from symd.server.build_ids import ModuleFetcher
 from symd.server.call import Call, next_number
 from symd.server.certificates import certified_name
@@ -86,7 +86,7 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
         site = Site(daemon.engine, sources, config.limits, contents=daemon.engine, fetch=fetch, colour=colour)
         names = KnownHosts((host, socket.gethostname(), *config.http_names))
         app = build_app(
-            site, ROUTES, http_authenticator, names, _DaemonWorkQueue(daemon), ended=partial(_ended, daemon, counted)
+            site, ROUTES, http_authenticator, names, _DaemonWorkQueue(daemon), ended=partial(_ended, counted)
         )
         tls = authenticator.certificates.context if authenticator.certificates is not None else None
         connections = stack.enter_context(serving(app, listener, tls))
@@ -254,7 +254,7 @@ def _sources(daemon: Daemon, config: Config, digest: str, files: tuple[str, ...]
     return [on_disk.completed(source) for source in daemon.engine.sources(digest, files, path)]
 
 
-def _ended(daemon: Daemon, counted: HttpMetrics | None, exchange: Exchange) -> None:
+def _ended(counted: HttpMetrics | None, exchange: Exchange) -> None:
     route, visitor = exchange.route, exchange.visitor
     what = f"{route.method} {route.path}" if route is not None else "HTTP"
     call = Call(f"symd.http.{what}", _peer(exchange.connection), None, next_number())
@@ -264,7 +264,7 @@ def _ended(daemon: Daemon, counted: HttpMetrics | None, exchange: Exchange) -> N
     call.subject = exchange.connection.scope["path"] if visitor is not None else ""
     call.end()
     if route is not None and route.right is not Right.READ:
-        daemon.authenticator.audit.tell(call, exchange.outcome)
+        audit_change(call, exchange.outcome)
     log_request(call, exchange.outcome)
     if counted is not None:
         seconds = time.monotonic() - exchange.begun

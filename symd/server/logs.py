@@ -1,16 +1,14 @@
 """The daemon's log: its lines as text for a person or JSON for a program, and a line of the log ``symd.requests`` for
 each call that has ended, if asked for (``symd serve -v``).
 
-Two kinds of lines are held back: gRPC's traceback for each client that goes away while its response is being sent,
-which the ``outcome`` of a request shows; and warnings that strangers cause, of which one a second is written, each with
-how many there have been.
+gRPC's traceback for each client that goes away while its response is being sent is held back: the ``outcome`` of a
+request shows it.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
 import uuid
 from collections.abc import Mapping
@@ -144,31 +142,6 @@ def leave_out_vanished_clients() -> None:
     logger = logging.getLogger(LOGGER)
     if not any(isinstance(each, NoVanishedClients) for each in logger.filters):
         logger.addFilter(NoVanishedClients())
-
-
-QUIET_SECONDS: Final = 1.0
-"""The least time between two lines of a ``QuietLog``."""
-
-
-class QuietLog:
-    """A log for something that may happen very often: it says the first, then at most one in ``QUIET_SECONDS``, with
-    how many there were. Safe to use from several threads."""
-
-    def __init__(self, log: logging.Logger, what: str) -> None:
-        self._log, self._what = log, what
-        self._count, self._last_line = 0, float("-inf")
-        self._lock = threading.Lock()
-
-    def warn(self, reason: str) -> None:
-        """Say ``what`` and the reason, or only count it."""
-        with self._lock:
-            self._count += 1
-            now = time.monotonic()
-            if now - self._last_line < QUIET_SECONDS:
-                return
-            self._last_line = now
-            count = self._count
-        self._log.warning("%s: %s (%d so far)", self._what, reason, count)
 
 
 def defect(error: Exception, log: logging.Logger) -> SymdError:

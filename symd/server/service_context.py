@@ -1,13 +1,10 @@
 """What every handler works with: the engine, the queues, the limits, the disassemblers of this machine, and the source
-texts that the operator allows to be read (``symd serve --source-root``). Disassemblers are looked for at most every 30
-seconds, because walking PATH takes longer than a batch of addresses, and clients ask before each large batch what the
-daemon takes.
-"""
+texts that the operator allows to be read (``symd serve --source-root``)."""
 
 from __future__ import annotations
 
 import threading
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,23 +21,10 @@ from symd.server.waiting import WaitingCalls
 from symd.server.work_queues import WeightedSemaphore, WorkQueues
 from symd.system.symlinks import read_below
 
-REMEMBERED_SECONDS = 30.0
-"""How long an installation, or a removal, may go unnoticed."""
 
-
-class InstalledDisassemblers:
-    """Looked up when they are asked for, at most every 30 seconds. Safe to use from several threads."""
-
-    def __init__(self) -> None:
-        self._found: tuple[float, dict[str, bool]] | None = None
-
-    def by_name(self) -> dict[str, bool]:
-        """For each disassembler that symd knows whether it is here."""
-        now = time.monotonic()
-        found = self._found
-        if found is None or now - found[0] > REMEMBERED_SECONDS:
-            found = self._found = now, {each.NAME: each.installed() for each in DISASSEMBLERS}
-        return found[1]
+def installed_disassemblers() -> dict[str, bool]:
+    """For each disassembler that symd knows whether it is here."""
+    return {each.NAME: each.installed() for each in DISASSEMBLERS}
 
 
 class DiskSources:
@@ -74,7 +58,9 @@ class ServiceContext:
     services: tuple[str, ...]
     """The full names of the services that are served."""
     tables: NamedTables = field(default_factory=NamedTables)
-    disassemblers: InstalledDisassemblers = field(default_factory=InstalledDisassemblers)
+    disassemblers: Mapping[str, bool] = field(default_factory=installed_disassemblers)
+    """Whether each disassembler was here when the daemon was started: walking PATH takes longer than a batch of
+    addresses, and clients ask before each large batch what the daemon takes."""
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the daemon is asked to end: streams end after the batch at hand."""
 

@@ -36,6 +36,13 @@ def test_no_debug_data_is_decoded_to_write_the_objects_of_a_file(
     assert (outcome.code, len(outcome.json)) == (0, 1)
 
 
+def test_a_file_that_is_one_object_is_said_to_be_copied(run: Run, tmp_path: Path):
+    code = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    done = run("extract", code, tmp_path)
+    assert Path(done.out.strip()).read_bytes() == code.read_bytes()
+    assert done.err == f"symd: {code} is one code object, with no others inside: it was copied\n"
+
+
 def test_names_are_harmless_different_and_tell_the_kind():
     paths = ["", "a/b", "a_b", "A/B", "../../etc/passwd", "/", "x\0\n\x1b[2J", "..", "k.elf", "m", "é" * 500, "a" * 500]
     targets = {"m": "spirv1.2"}

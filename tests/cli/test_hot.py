@@ -264,6 +264,12 @@ def test_a_value_that_is_not_there_names_those_that_are(run: Run) -> None:
     assert "SbidStall" in outcome.err
 
 
+def test_a_value_that_is_not_there_is_answered_with_whole_calls(run: Run) -> None:
+    profile = SAMPLES / "kernels.pb.gz"
+    said = run("hot", profile, "--value", "none").err
+    assert f"it has samples, gpu: write symd hot {profile} --value samples or symd hot {profile} --value gpu)" in said
+
+
 def test_one_value_counts_alone(run: Run) -> None:
     outcome = run("hot", "--value", "SbidStall", "-m", ZEBIN, "--json", "-n", "1", SAMPLES / "stalls.csv")
     row = json.loads(outcome.out)

@@ -27,6 +27,13 @@ IN_THE_BACKGROUND = (
     "symd serve & starts a daemon in the background, symd daemon status shows how it is doing, symd daemon stop ends it"
 )
 
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a call writes, and names no folder for, is written into one that is nobody's."""
+    monkeypatch.chdir(tmp_path)
+
+
 OPTIONS = {
     "two sums of a profile": (
         ("top", "--lines", "--stalls", STALLS),
@@ -44,9 +51,9 @@ OPTIONS = {
     "addr2line without its name": (("-e", SHADE, "0x1978"), f"after the verb: symd symbolize -e {SHADE} 0x1978 (see"),
     "objdump's disassembly of everything": (
         ("listing", "-D", "-S", SHADE),
-        f"are always shown: write symd listing -S {SHADE} (see",
+        f"'-D'; without it: symd listing -S {SHADE} (see",
     ),
-    "several letters": (("listing", "-Dr", SHADE), f"are always shown: write symd listing {SHADE} (see"),
+    "several letters": (("listing", "-Dr", SHADE), f"'-Dr'; without it: symd listing {SHADE} (see"),
     "objdump's range around a place": (
         ("listing", "--start-address=0x1978", "--around", "0x1978", SHADE),
         "--start-address and --stop-address cannot be used with --function or --around (see",
@@ -55,23 +62,11 @@ OPTIONS = {
         ("hot", "--kernels", "-m", SHADE, PPROF),
         f"write symd hot --by=kernel -m {SHADE} {PPROF} (see",
     ),
-    "gdb's scope": (
-        ("info", "scope", "*0x1978", SHADE),
-        f"'scope'; for gdb's info scope write symd variables {SHADE} 0x1978 (see",
-    ),
-    "gdb's functions": (("info", "functions", "^sha", SHADE), f"info functions write symd names {SHADE} 'sha*' (see"),
-    "gdb's line": (("info", "line", "*0x1978", SHADE), f"info line write symd symbolize {SHADE} 0x1978 (see"),
-    "gdb's line of a file": (
-        ("info", "line", "shade.cl:13", SHADE),
-        f"info line write symd locate {SHADE} shade.cl:13 (see",
-    ),
-    "gdb's locals": (("info", "locals"), "info locals write symd variables FILE PLACE (see"),
     "a pattern alone": (
         ("functions", "sha*"),
         "there is no file 'sha*'; FILE comes first: symd names FILE 'sha*' (see",
     ),
     "a name alone": (("functions", "shade"), "there is no file 'shade'; FILE comes first: symd names FILE shade (see"),
-    "a pattern before FILE": (("nm", "^sha", SHADE), f"FILE comes first: symd names {SHADE} 'sha*' (see"),
     "a profile to symbolize": (
         ("symbolize", PPROF, "-o", "out.pb.gz"),
         f"; it is a profile: symd profile -m FOLDER {PPROF} out.pb.gz writes it with source lines, symd hot -m FOLDER {PPROF} prints its hottest lines (see",
@@ -114,21 +109,22 @@ OPTIONS = {
         ("daemon", "status", "--socket", "/tmp/s"),
         "write symd daemon status --server unix:/tmp/s (see",
     ),
-    "pprof's callees": (
-        ("hot", "--cum", PPROF),
-        "No such option '--cum'; a sample counts where it was taken; symd profile",
-    ),
+    "pprof's callees": (("hot", "--cum", PPROF), f"'--cum'; without it: symd hot -m FOLDER {PPROF} (see"),
     "pprof's focus": (
         ("hot", "--focus", "x", PPROF),
         f"'--focus'; write symd listing --function x --profile {PPROF} FILE (see",
     ),
     "pprof's page": (("hot", "--http", ":80", PPROF), f"'--http'; write symd view FILE --profile {PPROF} (see"),
-    "a sum": (
-        ("hot", "--sum", PPROF),
-        "'--sum'; values are summed by place, and the first line has their total: write",
-    ),
     "a table": (("hot", "--csv", PPROF), f"No such option '--csv'; write symd hot -m FOLDER --json {PPROF} (see"),
-    "an option that is like none": (("hot", "--gpu", PPROF), "No such option '--gpu' (see"),
+    "an option that is like none": (("hot", "--gpu", PPROF), f"'--gpu'; without it: symd hot -m FOLDER {PPROF} (see"),
+    "an option and its value": (
+        ("nvdisasm", "-lrm", "count", SHADE),
+        f"'-lrm'; without it: symd nvdisasm {SHADE} (see",
+    ),
+    "a file in an option": (("info", "--type=o", f"--in={SHADE}"), f"'--type'; without it: symd info {SHADE} (see"),
+    "what a tool says of a file": (("ocloc", "query", ZEBIN), f"did you mean grab? Write symd info {ZEBIN} or"),
+    "a profiler that is to run": (("rocprofv3", "--", "./app"), "did you mean run? Write symd run -- ./app (see"),
+    "a token that is made": (("token", "create", "ci"), "; NAME is all that it takes: symd token ci (see"),
     "an option that is misspelled": (
         ("hot", "--modul", SHADE, PPROF),
         f"'--modul'. Did you mean '--module'? Write symd hot --module {SHADE} {PPROF} (see",
@@ -174,14 +170,6 @@ OPTIONS = {
         f"; write symd hot -m FILE --by line -n 10 --json {STALLS} (see",
     ),
     "an option without the file": (("hot", "--sort=line"), "; write symd hot -m FILE --by line PROFILE (see"),
-    "a conversion without OUT": (
-        ("convert", STALLS, "--to", "firefox"),
-        f"did you mean profile? Write symd profile -m FILE {STALLS} --to firefox -o OUT (see",
-    ),
-    "a conversion": (
-        ("convert", STALLS, "--to", "firefox", "-o", "x"),
-        f"? Write symd profile -m FILE {STALLS} --to firefox -o x (see",
-    ),
     "a file for a daemon": (("add", SHADE), f"no verb 'add'; write symd info --server default {SHADE} (see"),
     "a daemon's modules": (("list",), "no verb 'list'; did you mean daemon modules? Write symd daemon modules (see"),
     "samples of the tool": (
@@ -197,10 +185,6 @@ OPTIONS = {
         f"no verb 'daemon start'; {IN_THE_BACKGROUND} (see",
     ),
     "pprof's addresses": (("hot", "-addresses", STALLS), f"write symd hot -m FILE --by=instruction {STALLS} (see"),
-    "gdb's list": (
-        ("list", SHADE, "shade"),
-        f"no verb 'list'; did you mean listing? Write symd listing {SHADE} shade (see",
-    ),
     "a verb that is like two": (
         ("symbolise", SHADE, "0x1978"),
         f"? Write symd symbolize {SHADE} 0x1978 or symd llvm-symbolizer {SHADE} 0x1978 (see",
@@ -217,17 +201,13 @@ OPTIONS = {
     "a file of the hottest lines": (("hot", "-o", "out", STALLS), "add > OUT to write it to a file (see"),
     "a flame graph": (("profile", STALLS, "--to", "svg", "-o", "x"), f"{FORMATS}; --to folded for flamegraph.pl"),
     "Chrome's traces": (("profile", STALLS, "--to", "chrome", "-o", "x"), "; --to perfetto opens in ui.perfetto.dev"),
-    "a converted profile without OUT": (
-        ("profile", "-m", ZEBIN, STALLS, "--to", "speedscope"),
-        f"write, for example: symd profile -m {ZEBIN} {STALLS} --to speedscope -o OUT (see",
-    ),
     "a host": (("symbolize", "--host", "gpu", SHADE, "1"), "No such option '--host'; write --server HOST:PORT or"),
     "a daemon's port": (("status", "--port", "8080"), "; write --server HOST:PORT or --server unix:PATH (see"),
     "a page's port": (("view", "--port", "8080", SHADE), "; write --address 127.0.0.1:PORT (see symd view"),
     "a profile for the page": (("view", SHADE, "-p", STALLS), f"write symd view {SHADE} --profile {STALLS} (see"),
     "a daemon in the background": (("serve", "-d"), "; symd serve & runs it in the background; docs/operations.md has"),
     "the end of a daemon": (("serve", "--stop"), "'--stop'; write symd daemon stop, or symd daemon status (see"),
-    "a debugger's process": (("attach", "-p", "4711"), "PID needs no option: write symd attach 4711 (see"),
+    "a debugger's process": (("attach", "-p", "4711"), "'-p'; without it: symd attach 4711 (see"),
     "a product to build for": (("grab", "--device", "dg2", SOURCE), "; --simulate PRODUCT builds for a device that is"),
     "a kernel beside an offset": (
         ("symbolize", "--kernel", "shade", SHADE, "0x80"),
@@ -248,7 +228,7 @@ OPTIONS = {
     ),
     "a share that perf leaves out": (
         ("hot", "--percent-limit", "1", STALLS, "-m", ZEBIN),
-        f"; -n N shows N places: write symd hot {STALLS} -m {ZEBIN} (see",
+        f"; without it: symd hot {STALLS} -m {ZEBIN} (see",
     ),
     "stalls": (("hot", "--stalls", STALLS), f"; write symd hot --by=stall {STALLS} (see"),
     "a conversion by the format that is read": (
@@ -262,10 +242,6 @@ OPTIONS = {
     "a format that is read and written": (
         ("profile", "-m", SHADE, PPROF, "--format", "perfetto"),
         f"; write symd profile -m {SHADE} {PPROF} --to perfetto -o OUT (see",
-    ),
-    "a flame graph by its name": (
-        ("flamegraph", "-m", ZEBIN, STALLS, "-o", "x"),
-        f"? Write symd profile --to speedscope -m {ZEBIN} {STALLS} -o x (see",
     ),
     "a tool before its verb": (
         ("perf", "report", "-i", PPROF),
@@ -287,33 +263,22 @@ OPTIONS = {
         ("compile", SOURCE, "-device", "dg2", "-g"),
         f"did you mean grab? Write symd grab {SOURCE} --simulate dg2 (see",
     ),
-    "a dump's stack": (("bt", DUMP), f"did you mean core? Write symd core {DUMP} (see"),
-    "a file that is listed": (("ls", SHADE), f"did you mean info? Write symd info {SHADE} (see"),
-    "SPIR-V's rules": (("validate", SPIRV), f"Write symd check {SPIRV} or symd verify {SPIRV} (see"),
     "debug data of its own": (
         ("objcopy", "--only-keep-debug", SHADE, "x.debug"),
         f"Write symd slim {SHADE} OUT --debug-out x.debug (see",
     ),
-    "all of a file": (
-        ("info", "--sections", SHADE),
-        f"; everything in it is always shown: write symd info {SHADE} (see",
-    ),
+    "all of a file": (("info", "--sections", SHADE), f"'--sections'; without it: symd info {SHADE} (see"),
     "a kernel of a file": (("info", "--kernel", "shade", SHADE), f"; write symd names {SHADE} shade (see"),
-    "a section of objdump": (
-        ("objdump", "-d", "-j", ".text", SHADE),
-        f"; the code of all sections is shown: write symd objdump -d {SHADE} (see",
-    ),
+    "a section of objdump": (("objdump", "-d", "-j", ".text", SHADE), f"; without it: symd objdump -d {SHADE} (see"),
     "a variable to print": (
         ("print", SHADE, "0x1978", "a"),
         f"did you mean variables? Write symd variables {SHADE} 0x1978 (see",
     ),
-    "gdb's break": (("b", SHADE, "shade.cl:13"), f"did you mean locate? Write symd locate {SHADE} shade.cl:13 (see"),
-    "gdb's scope of a line": (
-        ("info", "scope", "shade.cl:13", SHADE),
-        f"info scope write symd locate {SHADE} shade.cl:13 (see",
+    "gdb's print": (
+        ("print", "x", SHADE, "0x1978"),
+        f"did you mean variables? Write symd variables {SHADE} 0x1978 (see",
     ),
-    "gdb's memory": (("x/10i", SHADE, "0x1978"), f"did you mean listing? Write symd listing {SHADE} 0x1978 (see"),
-    "a token's name": (("token", "--name", "ci"), "; NAME needs no option: write symd token ci (see"),
+    "a token's name": (("token", "--name", "ci"), "; without it: symd token ci (see"),
     "samples in a table": (
         ("symbolize", "s.parquet", "-o", "f.parquet"),
         "; samples in a Parquet file: symd batch -m FILE s.parquet f.parquet (see",
@@ -322,7 +287,7 @@ OPTIONS = {
         ("--server", "default", "modules"),
         "after the verb: symd modules --server default (see",
     ),
-    "a verbose call": (("verify", "-v", SHADE), f"No such option '-v'; write symd verify {SHADE} (see"),
+    "a verbose call": (("verify", "-v", SHADE), f"No such option '-v'; without it: symd verify {SHADE} (see"),
     "an environment of rules": (("spirv-val", "--target-env", "opencl2.0", SPIRV), f"Write symd check {SPIRV} (see"),
     "a shell": (("setup", "zsh"), "Write symd setup completion zsh (see"),
     "an import of nothing": (("import",), "did you mean collect? Write symd collect FOLDER (see"),
@@ -348,8 +313,6 @@ OPTIONS = {
         ("disasm", SHADE, "shade+0x78", "-C", "5"),
         f"symd listing {SHADE} --around shade+0x78 --before 5 --after 5 (see",
     ),
-    "stalls by a verb": (("stalls", STALLS), f"did you mean hot --by stall? Write symd hot --by stall {STALLS} (see"),
-    "stall reasons by a verb": (("reasons", ZEBIN, STALLS), f"Write symd hot --by stall {ZEBIN} {STALLS} (see"),
     "an export": (
         ("export", "--format", "speedscope", "-o", "x", PPROF),
         f"Write symd profile -m FOLDER --to speedscope -o x {PPROF} (see",
@@ -364,18 +327,14 @@ OPTIONS = {
     ),
     "folded stacks": (
         ("folded", "--lines", PPROF),
-        f"did you mean profile --to folded? Write symd profile -m FOLDER --to folded {PPROF} - (see",
-    ),
-    "folded stacks by another word": (
-        ("collapse", "-m", ZEBIN, STALLS),
-        f"Write symd profile --to folded -m {ZEBIN} {STALLS} - (see",
+        f"did you mean profile --to folded? Write symd profile -m FOLDER --to folded {PPROF} (see",
     ),
     "perf's source": (
         ("hot", "-S", "-m", SHADE, PPROF),
         f"; for samples beside the source write symd listing --profile {PPROF} {SHADE} (see",
     ),
     "a letter of one option": (("lines", "-k", "shade", SHADE), f"'-k'; write symd lines --kernel shade {SHADE} (see"),
-    "a letter of several options": (("lines", "-s", SHADE), "No such option '-s' (see"),
+    "a letter of several options": (("lines", "-s", SHADE), f"'-s'; without it: symd lines {SHADE} (see"),
     "a folder for a program's modules": (
         ("record", "-o", "mods", "./app", "a b"),
         "No such option '-o'; write symd run --out mods -- ./app 'a b' (see",
@@ -383,13 +342,7 @@ OPTIONS = {
     "versions": (("-v",), "symd itself has no option -v; write symd --version (see"),
 }
 ORDERS = {
-    "an address before FILE": (("symbolize", "0x1978", SHADE), f"(FILE comes first: symd symbolize {SHADE} 0x1978)"),
-    "a name before FILE": (("symbolize", "shade", SHADE), f"(FILE comes first: symd symbolize {SHADE} shade)"),
-    "variables before FILE": (("variables", "0x1978", SHADE), f"(FILE comes first: symd variables {SHADE} 0x1978)"),
-    "a listing's name before FILE": (
-        ("listing", "shade", SHADE),
-        f"; FILE comes first: symd listing {SHADE} --function shade (see",
-    ),
+    "a listing's name before FILE": (("listing", "shade", SHADE, "x"), "Got unexpected extra argument (x)"),
     "perf's annotate": (("annotate", SHADE, "shade"), f"write symd listing --profile PROFILE --function shade {SHADE} (see"),
     "a line to list": (("listing", SHADE, "shade.cl:13"), f"; for the ADDRESS that --around takes, write symd locate {SHADE} shade.cl:13 (see"),
     "an address to look up": (("lines", SHADE, "0x1978"), f"; write symd symbolize {SHADE} 0x1978 (see"),
@@ -633,6 +586,67 @@ def _parses(words: list[str]) -> None:
         context = click.Context(command, context, name) if is_group else command.make_context(name, rest, context)
 
 
+AT_ONCE = {
+    "a dump's stack": (("bt", DUMP), ("core", DUMP)),
+    "an address's stack": (("bt", SHADE, "0x1978"), ("symbolize", SHADE, "0x1978")),
+    "a log's stack": (("bt", SHADE, SOURCE), ("annotate", "-m", SHADE, SOURCE)),
+    "a file that is listed": (("ls", SHADE), ("info", SHADE)),
+    "SPIR-V's rules": (("validate", SPIRV), ("check", SPIRV)),
+    "other code's rules": (("validate", SHADE), ("verify", SHADE)),
+    "FILE behind an address": (("symbolize", "0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "FILE behind a name": (("symbolize", "shade", "-C", SHADE), ("symbolize", SHADE, "shade", "-C")),
+    "FILE behind a place": (("vars", "0x1978", SHADE), ("variables", SHADE, "0x1978")),
+    "FILE behind a pattern": (("grep", "sha*", SHADE), ("names", SHADE, "sha*")),
+    "FILE behind a line": (("break", "shade.cl:13", SHADE), ("locate", SHADE, "shade.cl:13")),
+    "a lookup": (("llvm-dwarfdump", "--lookup=0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "gdb's scope": (("info", "scope", "*0x1978", SHADE), ("variables", SHADE, "0x1978")),
+    "gdb's locals": (("info", "locals", SHADE, "shade+0x80"), ("variables", SHADE, "shade+0x80")),
+    "gdb's functions": (("info", "functions", "sha*", SHADE), ("names", SHADE, "sha*")),
+    "gdb's line": (("info", "line", "*0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "gdb's line of a file": (("info", "line", "shade.cl:13", SHADE), ("locate", SHADE, "shade.cl:13")),
+    "gdb's break": (("b", SHADE, "shade.cl:13"), ("locate", SHADE, "shade.cl:13")),
+    "gdb's memory": (("x/10i", SHADE, "0x1978"), ("listing", SHADE, "0x1978")),
+    "gdb's list": (("list", SHADE, "shade"), ("listing", SHADE, "shade")),
+    "stalls": (("reasons", ZEBIN, STALLS), ("hot", "--by", "stall", ZEBIN, STALLS)),
+    "perf's report": (("perf", "report", ZEBIN, STALLS), ("hot", "--by", "function", ZEBIN, STALLS)),
+    "perf's stacks": (("perf", "script", ZEBIN, STALLS), ("profile", ZEBIN, STALLS, "--to", "folded", "-")),
+    "pprof's report": (("pprof", "-top", ZEBIN, STALLS), ("top", ZEBIN, STALLS)),
+    "folded stacks": (("collapse", "-m", ZEBIN, STALLS), ("profile", "-m", ZEBIN, STALLS, "--to", "folded", "-")),
+    "cuobjdump's resources": (("cuobjdump", "-res-usage", RAYCAST), ("info", RAYCAST)),
+}
+
+
+@pytest.mark.parametrize(("typed", "meant"), AT_ONCE.values(), ids=AT_ONCE)
+def test_a_word_that_means_one_verb_does_what_it_means(
+    run: Run, typed: tuple[object, ...], meant: tuple[object, ...]
+) -> None:
+    assert run(*typed) == run(*meant)
+
+
+@pytest.mark.parametrize(
+    ("call", "out"),
+    [
+        (("convert", "-m", ZEBIN, STALLS, "--to", "firefox"), "stalls.firefox.json"),
+        (("flamegraph", "-m", ZEBIN, STALLS), "stalls.speedscope.json"),
+        (("profile", "--to", "pprof", "-m", ZEBIN, STALLS), "stalls.pprof"),
+    ],
+)
+def test_a_conversion_without_out_writes_a_new_file(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: tuple[object, ...], out: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*call)
+    assert (done.code, f"symd: written to {out}\n" in done.err) == (0, True), done.err
+    written = Path(out).read_bytes()
+    again = run(*call)  # which would replace it
+    assert (again.code, "-o OUT" in again.err, Path(out).read_bytes() == written) == (2, True, True)
+
+
+def test_a_page_is_not_opened_unasked(run: Run) -> None:
+    said = run("report", SHADE)
+    assert (said.code, f"did you mean view? Write symd view {SHADE} (see" in said.err) == (2, True)
+
+
 @pytest.mark.parametrize("call", [call for call, _ in (*OPTIONS.values(), *ORDERS.values())], ids=[*OPTIONS, *ORDERS])
 def test_the_call_that_is_written_out_is_not_refused(run: Run, call: tuple[object, ...]) -> None:
     said = run(*call).err
@@ -786,7 +800,9 @@ def test_a_log_of_which_nothing_is_known_is_told_so(run: Run, tmp_path: Path) ->
     log.write_text("nothing happened\n")
     done = run("annotate", log)
     assert (done.code, done.out) == (0, "nothing happened\n")
-    assert done.err.startswith(f"symd: {log}: 0 lines annotated: none names a place in a module that is known; -m FILE")
+    assert done.err.startswith(
+        f"symd: {log}: 0 lines annotated: none names a place in a module that is known; write symd annotate -m FILE"
+    )
 
 
 def test_a_bare_program_counter_is_annotated(run: Run, tmp_path: Path) -> None:
@@ -875,13 +891,6 @@ def test_a_source_file_in_the_place_of_its_folder_is_found(
         if called:
             done = run(*shlex.split(called[1]))
             assert (done.code, "not in the page" in done.err, "no allowed" in done.out) == (0, False, False)
-
-
-def test_folded_stacks_are_written_as_the_call_says(run: Run) -> None:
-    said = run("collapse", "-m", ZEBIN, STALLS).err
-    called = re.search(r"Write symd (.*) \(see", said)
-    assert called
-    assert run(*shlex.split(called[1])).out.startswith("smooth (")
 
 
 def test_a_section_in_the_place_of_a_function_is_not_address_0(run: Run) -> None:

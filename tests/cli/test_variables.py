@@ -209,6 +209,25 @@ def test_lines_alone_are_told_apart_from_no_debug_info_and_names_are_readable_in
     assert "there is no debug info" not in outcome.err
 
 
+@pytest.mark.parametrize(
+    ("file", "query", "says"),
+    [
+        ("kernels/bin/raycast/dg2-opt-zebin.raycast.elf", "0x100", "symd info {} says what contradicts itself"),
+        ("amdgpu/bin/v4-gfx900.co", "0x1", "symd info {} shows where its code lies"),
+        ("kernels/bin/vadd/opt.spv", "0x10", "symd grab {} --simulate dg2 -o OUT builds it for a device: ask OUT"),
+        (
+            "cuda/bin/raycast.sm_90.lines.cubin",
+            "0x100",
+            "write symd variables {} '(.text._Z5probePfPK6float3)+0x100' for the first",
+        ),
+    ],
+)
+def test_a_refusal_says_what_to_type_next(run: Run, file: str, query: str, says: str) -> None:
+    module = ROOT / "samples" / file
+    done = run("variables", module, query)
+    assert (done.code, f"symd: {says.format(module)}\n" in done.err) == (1, True), done.err
+
+
 def test_a_place_where_a_variable_is_live_is_a_query(run: Run) -> None:
     """Two kernels share the section: an offset in it alone would be one of the other kernel."""
     module = ROOT / "samples" / "amdgpu" / "bin" / "v5-gfx90a.co"

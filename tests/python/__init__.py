@@ -1,1 +1,1 @@
-"""symd as Python programs have it: ``symd.open``, its values as tables, in HTML and pickled, and its types."""
+"""symd as Python programs have it: ``symd.open``, its values as tables and pickled, and its types."""

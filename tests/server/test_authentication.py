@@ -40,8 +40,7 @@ from symd.errors import (
 from symd.model.grabs import GrabRequest
 from symd.rpc.channel import Credentials
 from symd.server.access_file import new_token, token_line
-from symd.server.authentication import STRANGERS, AuditLog, build_authenticator
-from symd.server.call import Call
+from symd.server.authentication import build_authenticator
 from symd.server.config import ALL_RIGHTS, NO_RIGHTS, Config, ListenConfig, Right, Rights, parse_rights
 from symd.server.listening import listening
 from symd.server.server import _said, build_daemon
@@ -883,27 +882,6 @@ def parsed_line(line: str) -> list[tuple[str, str]]:
     fields = FIELD.findall(line)
     assert FIELD.sub("", line) == ""
     return [(name, json.loads(value) if value.startswith('"') else value) for name, value in fields]
-
-
-def test_strangers_do_not_flood_the_audit_log(access, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "symd.audit")
-    calls, log = 500, AuditLog()
-    for _ in range(calls):
-        log.write(Call("symd.v1.ModuleService.DeleteModule", "peer", None), "UNAUTHENTICATED")
-    log.write(Call("symd.v1.ModuleService.DeleteModule", "peer", None), "OK")
-    told = [dict(parsed_line(line)) for line in lines(caplog)]
-    assert STRANGERS < len(told) < calls
-    assert len(told) + sum(int(each.get("left_out", 0)) for each in told) == calls + 1
-
-
-def test_strangers_do_not_flood_the_log(access, caplog: pytest.LogCaptureFixture) -> None:
-    with served("127.0.0.1:0", access=access("read")) as address, client(address) as it:
-        for _ in range(50):
-            with pytest.raises(Unauthenticated):
-                it.server_info()
-    told = [record for record in caplog.records if "refused a call" in record.getMessage()]
-    assert 1 <= len(told) < 25
-    assert "this daemon asks who you are (1 so far)" in told[0].getMessage()
 
 
 def test_drivers_that_cannot_be_confined_are_the_owners_unless_it_is_said(

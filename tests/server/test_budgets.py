@@ -651,43 +651,12 @@ def test_half_sent_messages_that_take_memory_are_ended(tmp_path, monkeypatch):
         assert SymbolServiceStub(channel).Symbolize(ONE, timeout=60)
 
 
-def test_memory_that_was_given_back_is_room_for_no_further_messages(tmp_path, monkeypatch):
-    memory, looks = [300 << 20], []
-    monkeypatch.setattr(waiting, "own_bytes", lambda: looks.append(memory[-1]) or memory[-1])
-
-    def seen():
-        return eventually(lambda: looks.count(memory[-1]) > 3)
-
-    with served(tmp_path, message_seconds=600.0, daemon_memory=1) as (address, _), Connection(address) as connection:
-        stream = connection.call(SYMBOLIZE)
-        assert seen()
-        for own in (100 << 20, 150 << 20):
-            memory.append(own)
-            assert seen()
-        memory.append(170 << 20)
-        assert b"daemon_memory" in connection.endings(1, ANSWERED_WITHIN)[stream]
-
-
 def test_memory_that_something_else_keeps_ends_no_message(tmp_path):
     with served(tmp_path, daemon_memory=1) as (address, _), Connection(address) as connection:
         stream = connection.call(SYMBOLIZE)
         time.sleep(1)
         connection.send(stream, message(ONE.SerializeToString()), end=True)
         assert b"daemon_memory" not in connection.endings(1)[stream]
-
-
-def test_half_sent_messages_are_ended_before_the_memory_that_they_still_take_is_too_much(tmp_path, monkeypatch):
-    memory, looks = [100 << 20], []
-    monkeypatch.setattr(waiting, "own_bytes", lambda: looks.append(memory[-1]) or memory[-1])
-    limits = {"message_seconds": 600.0, "daemon_memory": 300 << 20}
-    with served(tmp_path, **limits) as (address, _), Connection(address) as connection:
-        stream = connection.call(SYMBOLIZE)
-        for own in (100 << 20, 199 << 20):
-            memory.append(own)
-            assert eventually(lambda: looks.count(memory[-1]) > 3)
-        assert not connection.ending
-        memory.append(250 << 20)  # 301 at the next look
-        assert b"daemon_memory" in connection.endings(1, ANSWERED_WITHIN)[stream]
 
 
 def test_what_is_free_in_the_heap_ends_no_message(tmp_path, monkeypatch):

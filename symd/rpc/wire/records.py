@@ -33,14 +33,14 @@ class Conversion(NamedTuple):
 
 
 class Record(NamedTuple, Generic[Model]):
-    """Both ways of a record."""
+    """How one kind of record becomes its message, and is read from it."""
 
     to_message: Callable[[Model], Any]
     from_message: Callable[[Any], Model]
 
     @property
     def conversion(self) -> Conversion:
-        """That of a field which has such a record, or several."""
+        """How a field that has such a record, or several, is converted."""
         return Conversion(self.to_message, self.from_message)
 
 

@@ -36,6 +36,7 @@ def _to_limit(name: str, value: float) -> pb.Limit:
 
 
 def get_server_info(service: ServiceContext, _request: GetServerInfoRequest, call: Call) -> GetServerInfoResponse:
+    """Tell what this daemon is, what it can do, and the limits that it was started with."""
     config, limits = service.config, service.config.limits
     info = ServerInfo(
         version=__version__,
@@ -45,9 +46,7 @@ def get_server_info(service: ServiceContext, _request: GetServerInfoRequest, cal
         apis=APIS.values(),
         drivers=sorted(config.drivers),
         simulated_products=SIMULATED_PRODUCTS,
-        disassemblers=[
-            DisassemblerInfo(name=name, installed=here) for name, here in service.disassemblers.by_name().items()
-        ],
+        disassemblers=[DisassemblerInfo(name=name, installed=here) for name, here in service.disassemblers.items()],
         reads_source_files=bool(config.source_roots),
         max_module_bytes=limits.module_size,
         max_chunk_bytes=UPLOAD_CHUNK,
