@@ -15,7 +15,7 @@ import click
 
 from symd.api import Symbolizer
 from symd.cli.answer_lines import answer_text
-from symd.cli.call_files import LogAndModules, call_text, hottest_lines, profile_kind
+from symd.cli.call_files import LogAndModules, call_text, call_with, hottest_lines, profile_kind
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
 from symd.cli.output import printable
 from symd.config import Limits
@@ -23,7 +23,7 @@ from symd.cores.fault_text import Annotator, FoundAddress, GivenModule
 from symd.engine.files.added_module import add_module
 from symd.engine.files.input import is_regular_file
 from symd.engine.files.module import open_symbolizer
-from symd.engine.files.opened_file import LocalModule
+from symd.engine.files.opened_file import OpenedFile
 from symd.errors import InvalidInput, SymdError
 from symd.formats.containers import identify
 from symd.formats.containers.file_part import parse_uri
@@ -155,7 +155,7 @@ def _say_nothing_is_known(log: str, given: Sequence[GivenModule], source: _Modul
         return
     said = f"{name}: 0 lines annotated: none names a place in a module that is known"
     if not given:
-        said += "; -m FILE names a module that it is about"
+        said += f"; write {call_with(['-m', 'FILE'])}, where FILE is what ran"
     elif numbers:
         asked = [(each, source.symbolize(given[0].digest, ByAddress(ObjectAddress(each)))) for each in numbers]
         inside = next((each for each, answer in asked if answer.reason is not Reason.OUTSIDE_TEXT), None)
@@ -202,12 +202,12 @@ class _Here:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._files: dict[str, LocalModule] = {}
+        self._files: dict[str, OpenedFile] = {}
 
     def add(self, file: str) -> str:
         name = file if file == "-" else _real(file)
         if name not in self._files:
-            self._files[name] = LocalModule(file, self._limits)
+            self._files[name] = OpenedFile(file, self._limits)
         return name
 
     def symbolize(self, name: str, queries: Sequence[Query], path: str | None) -> Sequence[Answer]:

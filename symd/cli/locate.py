@@ -176,8 +176,6 @@ def _in_order(words: Sequence[str]) -> str:
     if len(numbers) == 1 and not lines and len(names) > 1:
         source = names.pop(0 if _is_text(names[0]) else -1)
         lines = [f"{source}:{numbers.pop()}"]
-    if [*numbers, *names] == list(words) and len(numbers) == len(names) == 1:
-        return f"FILE comes first: symd locate {quote(names[0])} {numbers[0]}"
     if len(lines) != 1 or numbers or len(names) != 1 or [*names, *lines] == list(words):
         return ""
     return f"FILE comes first, then SOURCE:LINE: symd locate {quote(names[0])} {quote(lines[0])}"
