@@ -250,7 +250,13 @@ def with_file_first(command: click.Command, context: click.Context, words: list[
     typed = [_Word(each) for each in words]
     _, arguments = _parsed(command, click.Context(command, context), typed)
     files = [each for each in arguments if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
-    if len(files) != 1 or arguments[0] == "-" or os.path.exists(arguments[0]):  # noqa: PTH110 - as above
+    if not arguments:
+        return words
+    if len(files) > 1:
+        files = [each for each in files if file_kind(each) in ("module", "core")]
+    elif arguments[0] == "-" or os.path.exists(arguments[0]):  # noqa: PTH110 - as above
+        return words
+    if len(files) != 1 or files[0] is arguments[0]:
         return words
     return [str(files[0]), *(str(each) for each in typed if each is not files[0])]
 
