@@ -13,7 +13,6 @@ from typing import Final
 import click
 
 from symd.cli.call_files import (
-    call_about_profile,
     call_text,
     file_kind,
     files_among,
@@ -69,12 +68,6 @@ def usage_text(error: click.ClickException) -> str:
     verb = context.command_path
     said = error.format_message().rstrip(".")
     advice = _advice(error, said, context)
-    _, profile, modules = profile_among(typed_words(context))
-    if advice == NOTHING and profile and context.info_name == "symbolize":
-        called = call_text(call_about_profile("profile", modules, profile, "OUT"))
-        return (
-            f"{said.split('. ')[0]}; {profile} is a profile: {called} writes it with source lines (see {verb} --help)"
-        )
     if advice == NOTHING and (respelled := _respelled(error, context)):
         called = whole_call(respelled, context)
         return f"{said} Write {called} (see {verb} --help)" if called else f"{said} (see {verb} --help)"
