@@ -24,7 +24,7 @@ from symd.engine.files.added_module import add_bytes
 from symd.engine.files.input import check_no_module_name, read_input
 from symd.engine.files.listing_sources import with_python_names
 from symd.engine.files.module import add_with_debug, joined_with, kernel_names, open_symbolizer
-from symd.engine.files.opened_file import opened_file
+from symd.engine.files.opened_file import opened_by_size
 from symd.errors import BadQuery, FailedPrecondition, HashMismatch, InvalidInput, SymdError
 from symd.formats.containers import unpack
 from symd.formats.containers.file_part import forget, sha256_of
@@ -397,10 +397,10 @@ class _FirstAnswers:
         with self._reading():
             if isinstance(source, bytes | bytearray | memoryview):
                 check_size(memoryview(source).nbytes, limits)
-                self._file = opened_file(bytes(source), limits)
+                self._file = opened_by_size(bytes(source), limits)
             else:
                 check_no_module_name(called)
-                self._file = opened_file(called, limits)
+                self._file = opened_by_size(called, limits)
         self._status = self._status_now()
 
     def answer(self, query: Query, path: str | None, *, as_written: bool) -> Answer | None:

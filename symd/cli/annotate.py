@@ -23,7 +23,7 @@ from symd.cores.fault_text import Annotator, FoundAddress, GivenModule
 from symd.engine.files.added_module import add_module
 from symd.engine.files.input import is_regular_file
 from symd.engine.files.module import open_symbolizer
-from symd.engine.files.opened_file import LocalModule
+from symd.engine.files.opened_file import OpenedFile
 from symd.errors import InvalidInput, SymdError
 from symd.formats.containers import identify
 from symd.formats.containers.file_part import parse_uri
@@ -202,12 +202,12 @@ class _Here:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._files: dict[str, LocalModule] = {}
+        self._files: dict[str, OpenedFile] = {}
 
     def add(self, file: str) -> str:
         name = file if file == "-" else _real(file)
         if name not in self._files:
-            self._files[name] = LocalModule(file, self._limits)
+            self._files[name] = OpenedFile(file, self._limits)
         return name
 
     def symbolize(self, name: str, queries: Sequence[Query], path: str | None) -> Sequence[Answer]:

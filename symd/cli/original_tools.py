@@ -10,7 +10,7 @@ from typing import NoReturn, cast
 
 from symd.cli.output import SHIM_MARK
 from symd.config import Limits
-from symd.engine.files.opened_file import LargeFile, SmallFile, opened_file
+from symd.engine.files.opened_file import LargeFile, SmallFile, opened_by_size
 from symd.errors import ToolMissing, UnknownFormat, Unsupported
 from symd.formats.containers import host_elf
 from symd.model.answers import Answer
@@ -29,7 +29,7 @@ def gpu_module(file: str, limits: Limits) -> GpuModule | None:
     if _is_host_program(file):
         return None
     try:
-        return opened_file(file, limits)
+        return opened_by_size(file, limits)
     except (Unsupported, UnknownFormat):
         return None
 

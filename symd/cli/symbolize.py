@@ -32,7 +32,7 @@ from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
 from symd.engine.files import gc_frozen, hints_name
 from symd.engine.files.input import module_digest
-from symd.engine.files.opened_file import LocalModule
+from symd.engine.files.opened_file import OpenedFile
 from symd.errors import BadQuery
 from symd.model.addresses import LATEST_TIME, Query, is_number, parse_query
 from symd.model.answers import Answer
@@ -177,7 +177,7 @@ def _is_query(file: str) -> bool:
 
 
 class _OpenedModule:
-    """A module in an engine of this process or in a daemon, asked as a ``LocalModule`` is."""
+    """A module in an engine of this process or in a daemon, asked as a ``OpenedFile`` is."""
 
     def __init__(self, module: OpenModule) -> None:
         self._module = module
@@ -199,12 +199,12 @@ def _asked_module(
     debug: str | None,
     store: str | None,
     sources: tuple[Sequence[Path], Sequence[PathRule]],
-) -> Iterator[LocalModule | _OpenedModule]:
-    """What answers: a ``LocalModule``, which decodes no more than the queries need, if one file that is here is asked;
+) -> Iterator[OpenedFile | _OpenedModule]:
+    """What answers: a ``OpenedFile``, which decodes no more than the queries need, if one file that is here is asked;
     else an engine that joins ``debug`` to the file, or the daemon at ``server``."""
     if server is None and debug is None and module_digest(file) is None:
         with hints_name(file):
-            yield LocalModule(file, limits, store, sources)
+            yield OpenedFile(file, limits, store, sources)
         return
 
     from symd.engine.files.module import open_module, with_source_names  # noqa: PLC0415 - 120 ms: the engine is slow to import and not needed for one file

@@ -221,11 +221,11 @@ def default_credentials() -> Credentials:
     return Credentials(token or None, ca, certificate, key, origin if token else None)
 
 
-def connect(address: str, credentials: Credentials) -> tuple[grpc.Channel, Metadata]:
+def connect(address: str, credentials: Credentials, kind: Any = grpc) -> tuple[Any, Metadata]:
     """A channel to ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT``, or to several daemons: ``dns:///HOST:PORT``,
     ``ipv4:HOST:PORT,HOST:PORT`` and ``ipv6:``, also behind ``tls:``, are answered by each in turn; and what every call
     sends with it. Of a list behind ``tls:`` each daemon's certificate is for the first host. It connects when it is
-    first used.
+    first used. ``kind`` is grpc, or grpc.aio for the event loop that runs.
 
     Raises InvalidInput for an address of another form, for files that cannot be read, and for a token that would travel
     readable.
@@ -233,17 +233,8 @@ def connect(address: str, credentials: Credentials) -> tuple[grpc.Channel, Metad
     metadata = _checked_metadata(address, credentials)
     if address.startswith(TLS):
         target = address.removeprefix(TLS)
-        return grpc.secure_channel(target, _tls(credentials), options=_options(address)), metadata
-    return grpc.insecure_channel(address, options=_options(address)), metadata
-
-
-def connect_async(address: str, credentials: Credentials) -> tuple[grpc.aio.Channel, Metadata]:
-    """A channel as ``connect`` makes it, for the event loop that runs."""
-    metadata = _checked_metadata(address, credentials)
-    if address.startswith(TLS):
-        target = address.removeprefix(TLS)
-        return grpc.aio.secure_channel(target, _tls(credentials), options=_options(address)), metadata
-    return grpc.aio.insecure_channel(address, options=_options(address)), metadata
+        return kind.secure_channel(target, _tls(credentials), options=_options(address)), metadata
+    return kind.insecure_channel(address, options=_options(address)), metadata
 
 
 def _options(address: str) -> tuple[tuple[str, Any], ...]:
@@ -368,7 +359,7 @@ class AsyncConnection:
 
     @cached_property
     def stubs(self) -> Stubs:
-        self._channel, self.metadata = connect_async(self._address, self._credentials)
+        self._channel, self.metadata = connect(self._address, self._credentials, grpc.aio)
         return Stubs(self._channel)
 
     async def close(self) -> None:

@@ -211,34 +211,24 @@ async def serve_stream(method: Method, service: ServiceContext, context: Any, ca
         service.flight.keep(call, len(first))
     call.loop = asyncio.get_running_loop()
 
-    requests = Requests(first, service.flight, call.client) if method.many_requests else None
-    responses = Responses(service.flight, call.client) if method.many_responses else None
+    requests = (
+        Requests(first, context.read, service.flight, call, service.config.limits) if method.many_requests else None
+    )
+    responses = Responses(context.write, service.flight, call) if method.many_responses else None
     asked = requests or [first]
     del first  # as in ``serve_unary``
     work = _below_span(call, partial(_run_streaming_handler, method, service, asked, responses, call))
-    service.waiting.open(call, context, requests, responses)
+    service.waiting.open(call, context)
     job = call.loop.create_task(service.work_queues[method.work].run(call.client, work))
     job.add_done_callback(_retrieve_error)
-    receiving = _receive(requests, context, call)  # held until the end: the loop itself holds no task
     try:
+        answer = await job
         if responses is not None:
-            if not call.add_callback(responses.end):
-                responses.end()
-            job.add_done_callback(lambda _: responses.close())
-            await responses.send(context.write)
-        return await job
+            await responses.last_taken()
+        return answer
     finally:
         service.waiting.close(call)
         job.cancel()
-        del receiving
-
-
-def _receive(requests: Requests | None, context: Any, call: Call) -> asyncio.Task[None] | None:
-    if requests is None:
-        return None
-    if not call.add_callback(requests.end):
-        requests.end()
-    return asyncio.get_running_loop().create_task(requests.receive(context.read))
 
 
 def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:

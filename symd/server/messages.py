@@ -2,27 +2,26 @@
 
 Requests are parsed here: if gRPC parsed them, invalid bytes would be a traceback in the log and the status INTERNAL.
 Bytes of large messages that the daemon holds for its clients are counted: requests until they are answered, responses
-until they are taken, and what responses are still to be made of; small ones are bounded by the number of calls. A
-stream's messages pass between the loop and a handler's thread a few at a time, and the faster side waits: the handler
-iterates over plain requests and yields responses; the loop reads one message ahead and no further.
+until they are taken, and what responses are still to be made of; small ones are bounded by the number of calls. Of a
+stream's messages one is read ahead, and one is sent while the next is made.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from functools import partial
-from queue import SimpleQueue
-from typing import Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from grpc.aio import EOF, BaseError
 
 from symd.config import Limits
-from symd.errors import Busy, LimitExceeded, Malformed
+from symd.errors import Busy, DeadlineExceeded, LimitExceeded, Malformed
 from symd.server.call import Call, CallEnded
 
 
@@ -46,6 +45,7 @@ def module_too_large(message: str, most: int) -> LimitExceeded:
 
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 MAX_REQUEST = 64 << 20
 """The largest request message, bytes."""
@@ -146,178 +146,149 @@ class BytesInFlight:
             )
 
 
-MAX_UNSENT = 2
-"""Responses that may be made before the first of them is sent."""
-RETRY_SECONDS = 0.01
-"""Seconds between two checks whether a stream that was not allowed to read ahead is by now."""
+WRITE_SECONDS = 60.0
+"""The longest a client may take to take a message of a stream."""
 
 
 class Requests:
-    """The messages of a stream, ``first`` the one that came already (``EOF``: none will). An iterator for a handler's
-    thread, which raises ``Busy`` where too many bytes of the ``client`` are in flight. A message is held until the next
-    one is taken."""
+    """The messages of a stream, ``first`` the one that came already (``EOF``: none will): an iterator for a handler's
+    thread, which raises ``Busy`` where too many bytes of the client are in flight, and ``DeadlineExceeded`` where none
+    comes for ``idle_seconds``. A message is held until the next one is taken, which is read ahead where there is room
+    for a second one as large."""
 
-    def __init__(self, first: object, flight: BytesInFlight, client: str) -> None:
-        self._flight = flight
-        self._client = client
-        self._held: deque[int] = deque()
+    def __init__(
+        self, first: object, read: Callable[[], Awaitable[object]], flight: BytesInFlight, call: Call, limits: Limits
+    ) -> None:
+        self._read, self._flight, self._call = read, flight, call
+        self._idle_seconds = limits.idle_seconds
         self._loop = asyncio.get_running_loop()
-        self._arrived: SimpleQueue[object] = SimpleQueue()
-        self._taken = asyncio.Event()
-        self._ended = False
-        self._last = first is EOF
-        self.awaited_since: float | None = None
-        """When the handler began to wait for the client, by the loop's clock; None while it works."""
+        self._held = 0
+        self._next: Future[object] | None = Future()
+        self._next.set_result(first)
         self.notify: Callable[[], None] = lambda: None
-        """Called on the loop whenever something has arrived: it must not wait."""
-        self._arrive(first)
+        """Called whenever a message has come, or none will: it must not wait."""
+        if not call.add_callback(self.end):
+            self.end()
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> bytes:
-        if self._arrived.empty():
-            self.awaited_since = self._loop.time()
-        message = self._take_message(self._arrived.get())
+        message = self._take_message(self._idle_seconds)
         if message is None:
             raise StopIteration
         return message
 
     def poll(self) -> bytes | None:
         """The next message where one has come; None where none has, or will."""
-        return None if self._arrived.empty() else self._take_message(self._arrived.get())
-
-    def _take_message(self, message: object) -> bytes | None:
-        """What has arrived, None where there is nothing more. Raises ``CallEnded`` and ``Busy``."""
-        self.awaited_since = None
-        if message is _ENDED:
-            self._arrived.put(message)
-            raise CallEnded
-        if message is EOF:
-            self._arrived.put(message)
-            return None
-        if isinstance(message, Busy):
-            raise message
-        self._loop.call_soon_threadsafe(self._taken.set)
-        assert isinstance(message, bytes)  # noqa: S101 - what gRPC gives
-        return message
-
-    async def receive(self, read: Callable[[], Awaitable[object]]) -> None:
-        """Put messages where the handler takes them until there are no more, or the call has ended."""
-        while not (self._last or self._ended):
-            await self._taken.wait()
-            self._taken.clear()
-            self._release(1)
-            await self._wait_for_room()
-            try:
-                message = await read()
-            except BaseError:
-                return self.end()  # gRPC says that the call has ended
-            self._last = message is EOF
-            self._arrive(message)
-        return None
-
-    async def _wait_for_room(self) -> None:
-        """Wait, before the next message is read, until the handler has asked for it, or there is room in memory for a
-        second message as large as the one that the handler works at."""
-        while (  # noqa: ASYNC110 - what is waited for happens in other threads, and on other calls
-            self._held
-            and not self._ended
-            and self.awaited_since is None
-            and not self._flight.has_room(self._client, self._held[-1])
-        ):
-            await asyncio.sleep(RETRY_SECONDS)
-        if self.awaited_since is not None:
-            self._release(0)
+        return self._take_message(None) if self._begun().done() else None
 
     def end(self) -> None:
         """Let the handler's thread end when it asks for the next message."""
-        self._ended = True
-        self._release(0)
-        self._arrived.put(_ENDED)
-        self._taken.set()
+        self._release()
+        if self._next is not None:
+            self._next.cancel()
 
-    def _arrive(self, message: object) -> None:
-        self.awaited_since = None  # from here on it is the handler that is waited for, however late its thread wakes
-        if isinstance(message, bytes):
-            try:
-                self._held.append(self._flight.hold(self._client, len(message)))
-            except Busy as error:
-                self._last = True
-                self._arrived.put(error)
-                self.notify()
-                return
-        self._arrived.put(message)
-        self.notify()
+    def _begun(self) -> Future[object]:
+        """The next message, whose reading has begun."""
+        if self._next is None:
+            self._next = _on_loop(self._reading(), self._loop, self._call)
+            self._next.add_done_callback(lambda _: self.notify())
+        return self._next
 
-    def _release(self, kept: int) -> None:
-        """Give back what all messages but the last ``kept`` hold."""
-        while len(self._held) > kept:
-            self._flight.release(self._client, self._held.popleft())
+    async def _reading(self) -> object:
+        return await self._read()
+
+    def _take_message(self, seconds: float | None) -> bytes | None:
+        """The next message, None where there is none. Raises ``CallEnded``, ``Busy`` and ``DeadlineExceeded``."""
+        try:
+            message = self._begun().result(seconds)
+        except TimeoutError:
+            raise late(
+                "the stream was idle",
+                "idle_seconds",
+                self._idle_seconds,
+                "; idle_seconds may be raised where the daemon is started",
+            ) from None
+        except (BaseError, CancelledError):
+            raise CallEnded from None
+        self._release()
+        if message is EOF:
+            return None
+        assert isinstance(message, bytes)  # noqa: S101 - what gRPC gives
+        self._held = self._flight.hold(self._call.client, len(message))
+        self._next = None
+        if self._flight.has_room(self._call.client, len(message)):
+            self._begun()
+        return message
+
+    def _release(self) -> None:
+        held, self._held = self._held, 0
+        self._flight.release(self._call.client, held)
 
 
 class Responses:
-    """The messages that a handler's thread makes, to be sent on the event loop. They are counted as bytes in flight of
-    the ``client``; while there are too many of those, each is made when the one before has been taken."""
+    """The messages that a handler's thread makes: each is sent while the next one is made, and held until the client
+    has taken it."""
 
-    def __init__(self, flight: BytesInFlight, client: str) -> None:
-        self._flight = flight
-        self._client = client
-        self._held: deque[int] = deque()
+    def __init__(self, write: Callable[[bytes], Awaitable[None]], flight: BytesInFlight, call: Call) -> None:
+        self._write, self._flight, self._call = write, flight, call
         self._loop = asyncio.get_running_loop()
-        self._unsent = threading.Semaphore(MAX_UNSENT)
-        self._made: deque[tuple[bytes, int]] = deque()
-        self._changed = asyncio.Event()
-        self._closed = False
-        self._ended = False
-        self.stalled_since: float | None = None
-        """When the message at hand was given to gRPC, by the loop's clock; None while there is none."""
+        self._sending: Future[None] | None = None
+        if not call.add_callback(self.end):
+            self.end()
 
     def put(self, message: bytes) -> None:
-        """Send a message, when there is room. Raises ``CallEnded``. For the handler's thread."""
-        slots = 1 if self._flight.has_room(self._client, len(message)) else MAX_UNSENT
-        for _ in range(slots):
-            self._unsent.acquire()
-        if self._ended:
-            raise CallEnded
-        self._loop.call_soon_threadsafe(self._append, message, slots)
+        """Begin to send a message, once the one before was taken. Raises ``CallEnded``, and ``DeadlineExceeded`` where
+        that takes longer than ``WRITE_SECONDS``. For the handler's thread."""
+        try:
+            if self._sending is not None:
+                self._sending.result(WRITE_SECONDS)
+        except TimeoutError:
+            raise _not_taken() from None
+        except (BaseError, CancelledError):
+            raise CallEnded from None
+        self._sending = _on_loop(self._send(message), self._loop, self._call)
 
-    async def send(self, write: Callable[[bytes], Awaitable[None]]) -> None:
-        """Send what is made until ``close``."""
-        while await self._wait_for_message():
-            self.stalled_since = self._loop.time()
-            message, slots = self._made.popleft()
-            await write(message)
-            del message
-            self.stalled_since = None
-            if self._held:
-                self._flight.release(self._client, self._held.popleft())
-            self._unsent.release(slots)
-
-    def close(self) -> None:
-        """Say that nothing more is made."""
-        self._closed = True
-        self._changed.set()
+    async def last_taken(self) -> None:
+        """Wait, on the event loop, until the client has taken the last message. Raises ``DeadlineExceeded`` as
+        ``put``."""
+        try:
+            if self._sending is not None:
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await asyncio.wrap_future(self._sending)
+        except TimeoutError:
+            raise _not_taken() from None
 
     def end(self) -> None:
         """Let the handler's thread end when it makes the next message."""
-        self._ended = True
-        while self._held:
-            self._flight.release(self._client, self._held.popleft())
-        self._unsent.release(MAX_UNSENT)
+        if self._sending is not None:
+            self._sending.cancel()
 
-    async def _wait_for_message(self) -> bool:
-        """Whether there is another; False when nothing more is made."""
-        while not (self._made or self._closed):
-            self._changed.clear()
-            await self._changed.wait()
-        return bool(self._made)
-
-    def _append(self, message: bytes, slots: int) -> None:
-        if not self._ended:
-            self._held.append(self._flight.hold_anyway(self._client, len(message)))
-        self._made.append((message, slots))
-        self._changed.set()
+    async def _send(self, message: bytes) -> None:
+        held = self._flight.hold_anyway(self._call.client, len(message))
+        try:
+            await self._write(message)
+        finally:
+            self._flight.release(self._call.client, held)
 
 
-_ENDED: Final = object()
+def _on_loop(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, call: Call) -> Future[T]:
+    """What a coroutine gives that runs on the loop; it is cancelled where the call has ended already."""
+    future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    if not call.is_active():
+        future.cancel()
+    return future
+
+
+def _not_taken() -> DeadlineExceeded:
+    return late("the client did not take a response", "write_seconds", WRITE_SECONDS)
+
+
+def late(what: str, limit: str, seconds: float, more: str = "") -> DeadlineExceeded:
+    """The error for a client that was waited for ``seconds``."""
+    return DeadlineExceeded(
+        f"{what} for {seconds:g} s",
+        hint=f"begin again{more}",
+        metadata={"limit": limit, "value": f"{seconds:g}"},
+    )

@@ -9,9 +9,8 @@ routes.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -102,9 +101,6 @@ class HttpMetrics:
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """The upper bounds of the histograms' buckets."""
-NOTED_CALLS: Final = 64
-"""Calls that have ended are noted, and counted so many at a time: counting one takes several locks and tables, for
-which every single question would wait."""
 
 
 class Metrics:
@@ -128,27 +124,16 @@ class Metrics:
             "symd_module_read_seconds", "Seconds that a process took to index or to read a module.", ("work", "outcome"),
             buckets=_BUCKETS, registry=self._registry,
         )  # fmt: skip
-        self._noted: deque[tuple[str, str, str, float, bool | None]] = deque()
 
     def ended(self, call: Call, outcome: str, limit: str = "") -> None:
         """Count a call. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an error, ``limit`` the limit that it
         names."""
-        self._noted.append((call.method, outcome, limit, time.monotonic() - call.begun, call.index_was_open))
-        if len(self._noted) >= NOTED_CALLS:
-            self._count_noted()
-
-    def _count_noted(self) -> None:
-        while self._noted:
-            try:
-                method, outcome, limit, seconds, was_open = self._noted.popleft()
-            except IndexError:
-                return  # another thread counts them too
-            self._seconds.labels(method).observe(seconds)
-            self._calls.labels(method, outcome).inc()
-            if outcome != OK:
-                self._refusals.labels(outcome, limit).inc()
-            if was_open is not None:
-                self._at_once.labels("yes" if was_open else "no").inc()
+        self._seconds.labels(call.method).observe(time.monotonic() - call.begun)
+        self._calls.labels(call.method, outcome).inc()
+        if outcome != OK:
+            self._refusals.labels(outcome, limit).inc()
+        if call.index_was_open is not None:
+            self._at_once.labels("yes" if call.index_was_open else "no").inc()
 
     def read(self, work: str, outcome: str, seconds: float) -> None:
         """Count a module's index (``work`` is "index") or a question that its bytes answer ("question"). ``outcome`` is
@@ -169,7 +154,6 @@ class Metrics:
 
     def page(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        self._count_noted()
         return generate_latest(self._registry)
 
 

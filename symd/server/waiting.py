@@ -1,6 +1,5 @@
-"""Calls that wait for a client: for the first message, for the next one, for a response to be taken, for something to
-report. Each wait is bounded in time, and calls without a message, which cost nothing to send, are bounded in number; a
-stream with nothing to report stays open as long as its client has access.
+"""Calls that wait for their first message, and streams, which stay open as long as their client has access. The wait is
+bounded in time, and calls without a message, which cost nothing to send, are bounded in number.
 
 A call that waits for a message takes a coroutine, no thread. When there are too many, the client with the most loses
 the call that has waited longest. A call whose headers and message come together is never ended, so silent clients do
@@ -13,24 +12,21 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grpc.aio import BaseError
 from grpc_status import rpc_status
 
 from symd.config import Limits
-from symd.errors import Busy, DeadlineExceeded, LimitExceeded, SymdError
+from symd.errors import Busy, LimitExceeded, SymdError
 from symd.rpc.wire.failures import to_status
 from symd.server.call import Call
-from symd.server.messages import MAX_REQUEST, Requests, Responses
+from symd.server.messages import MAX_REQUEST, late
 from symd.server.own_process import own_bytes
 from symd.system.process.resources import trim_heap
 
 MESSAGE_SECONDS = 30.0
 """The longest a call may take to send its message after its headers, or the first message of a stream."""
-WRITE_SECONDS = 60.0
-"""The longest a client may take to take a message of a stream."""
 
 
 def waited_for_at_most(limits: Limits, check_is_there: Callable[[], None]) -> Callable[[], None]:
@@ -56,7 +52,6 @@ if TYPE_CHECKING:
 
 WAITING_CALLS = 1024
 """Calls that may wait for their message at a time. Beyond, the one that has waited longest is ended."""
-_RAISE_IDLE = "; idle_seconds may be raised where the daemon is started"
 SWEEP_FRACTION = 0.25
 """Calls whose time is over are looked for at intervals of this fraction of the shortest time allowed."""
 LONGEST_SWEEP_PERIOD = 0.05
@@ -69,30 +64,21 @@ MESSAGE_GROWTH = MAX_REQUEST
 keeps for good does not shut out every message that takes long."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Stream:
-    context: Context
-    requests: Requests | None
-    responses: Responses | None
-
-
 class WaitingCalls:
-    """The calls that wait for a client, each for a bounded time. To be used on one event loop."""
+    """The calls that wait for their first message, each for a bounded time, and the open streams. To be used on one
+    event loop."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._first: dict[str, dict[Call, tuple[Context, float]]] = {}
         """The calls that wait for their first message, by client, in the order in which they came."""
         self._count = 0
-        self._streams: dict[Call, _Stream] = {}
+        self._streams: dict[Call, Context] = {}
         self._sweeping = False
         self._next_rights_check = 0.0
         self._before = own_bytes()
         """The daemon's memory when no call had waited for long, bytes."""
-        self._period = min(
-            LONGEST_SWEEP_PERIOD,
-            SWEEP_FRACTION * min(MESSAGE_SECONDS, limits.idle_seconds, WRITE_SECONDS),
-        )
+        self._period = min(LONGEST_SWEEP_PERIOD, SWEEP_FRACTION * MESSAGE_SECONDS)
         self._ending: set[asyncio.Task[None]] = set()
 
     @property
@@ -118,11 +104,9 @@ class WaitingCalls:
         finally:
             self._forget(call)
 
-    def open(
-        self, call: Call, context: Context, requests: Requests | None = None, responses: Responses | None = None
-    ) -> None:
-        """Bound the waits of a stream until ``close``, and end it when who made it may not have it any more."""
-        self._streams[call] = _Stream(context, requests, responses)
+    def open(self, call: Call, context: Context) -> None:
+        """Know a stream until it is closed, and end it when who made it may not have it any more."""
+        self._streams[call] = context
         if not self._sweeping:
             self._sweep_later(asyncio.get_running_loop())
 
@@ -185,7 +169,6 @@ class WaitingCalls:
         now = loop.time()
         self._end_silent(planned)
         self._bound_unfinished(planned)
-        self._end_stalled(planned)
         if now >= self._next_rights_check:
             self._next_rights_check = now + RIGHTS_PERIOD
             self._end_unauthorized()
@@ -200,27 +183,15 @@ class WaitingCalls:
             for call, (context, since) in tuple(waiting.items()):
                 if now - since <= seconds:
                     break
-                self._abort(call, context, _late("no message came", "message_seconds", seconds))
-
-    def _end_stalled(self, now: float) -> None:
-        """End the streams whose client takes no response, or sends no further request."""
-        written, idle = WRITE_SECONDS, self._limits.idle_seconds
-        for call, stream in tuple(self._streams.items()):
-            requests, responses = stream.requests, stream.responses
-            if responses is not None and _passed(responses.stalled_since, now, written):
-                error = _late("the client did not take a response", "write_seconds", written)
-                self._abort(call, stream.context, error)
-            elif requests is not None and _passed(requests.awaited_since, now, idle):
-                error = _late("the stream was idle", "idle_seconds", idle, _RAISE_IDLE)
-                self._abort(call, stream.context, error)
+                self._abort(call, context, late("no message came", "message_seconds", seconds))
 
     def _end_unauthorized(self) -> None:
         """End the streams of those whose token was revoked or has expired, or who lost the right."""
-        for call, stream in tuple(self._streams.items()):
+        for call, context in tuple(self._streams.items()):
             try:
                 call.check_let_in()
             except SymdError as error:
-                self._abort(call, stream.context, error)
+                self._abort(call, context, error)
 
     def _abort(self, call: Call, context: Context, error: SymdError) -> None:
         """End a call whose coroutine waits for its client."""
@@ -236,15 +207,3 @@ class WaitingCalls:
 async def _aborted(context: Context, error: SymdError) -> None:
     with suppress(BaseError):  # the abort itself, or the call has ended meanwhile
         await context.abort_with_status(rpc_status.to_status(to_status(error)))
-
-
-def _passed(since: float | None, now: float, seconds: float) -> bool:
-    return since is not None and now - since > seconds
-
-
-def _late(what: str, limit: str, seconds: float, more: str = "") -> DeadlineExceeded:
-    return DeadlineExceeded(
-        f"{what} for {seconds:g} s",
-        hint=f"begin again{more}",
-        metadata={"limit": limit, "value": f"{seconds:g}"},
-    )

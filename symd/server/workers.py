@@ -13,7 +13,6 @@ at most ``Limits.index_size`` bytes. What comes back can run no code here (``eng
 from __future__ import annotations
 
 import logging
-import math
 import os
 import time
 import uuid
@@ -135,7 +134,6 @@ class Workers:
             seconds,
             limits.build_memory,
             ANSWER_SIZE,
-            cpu_seconds=math.ceil(seconds),
             file_size=limits.index_size,
         )
 
@@ -161,18 +159,17 @@ def _open_descriptors(module: ModuleFile, question: WorkerRequest[T]) -> Iterato
 
 
 def _late(answer: bytes | ChildException | ExitStatus) -> bool:
-    return isinstance(answer, ExitStatus) and answer.limit in (Limit.SECONDS, Limit.CPU_SECONDS)
+    return isinstance(answer, ExitStatus) and answer.limit is Limit.SECONDS
 
 
 def _death(ending: ExitStatus, limits: Limits, *, building: bool) -> SymdError:
     """What it means that a process ended in place of answering."""
     doing = "indexing" if building else "reading the module"
     match ending.limit:
-        case Limit.SECONDS | Limit.CPU_SECONDS:
+        case Limit.SECONDS:
             name = "build_seconds" if building else "question_seconds"
             value = getattr(limits, name)
-            what = "of processor time" if ending.limit is Limit.CPU_SECONDS else ""
-            return DeadlineExceeded(f"{doing} took longer than {value:g} s {what}".rstrip(), **_raise(name, value))
+            return DeadlineExceeded(f"{doing} took longer than {value:g} s", **_raise(name, value))
         case Limit.MEMORY:
             value = limits.build_memory
             return LimitExceeded(f"{doing} takes more than {value} bytes of memory", **_raise("build_memory", value))

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NoReturn
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
@@ -365,6 +365,23 @@ class Catalogue(CatalogueQueries):
             return dict(connection.execute(_SIZES, (json.dumps(list(digests)),)))
 
 
+class CatalogueToRead(Catalogue):
+    """A copy of the catalogue of the store ``root``, which could not be opened to be written because of ``refusal``.
+    Each write raises ``StoreUnavailable``."""
+
+    def __init__(self, copy: Path, root: Path, refusal: StoreUnavailable) -> None:
+        super().__init__(copy, durable=False, may_be_new=False)
+        self._root, self._refusal = root, refusal
+
+    def writing(self, **_: object) -> NoReturn:
+        raise StoreUnavailable(
+            f"the store is read-only: {self._refusal.message}",
+            where=str(self._root),
+            hint="make room, or let the store's folder be written, and start the daemon again",
+            metadata=self._refusal.metadata,
+        )
+
+
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """What SQLite refuses inside becomes ``DataLoss`` or ``StoreUnavailable``."""
@@ -425,13 +442,18 @@ def copy_of_catalogue(path: Path, to: Path) -> None:
     """Copy a catalogue as it is at one moment, with what its log of writes has. Where nothing may be written beside it,
     where SQLite cannot read it, its files are copied. Raises ``DataLoss``, ``StoreUnavailable`` and OSError."""
     if not os.access(path.parent, os.W_OK):
-        for ending in ("-wal", ""):
-            with suppress(FileNotFoundError), Path(f"{path}{ending}").open("rb") as file:
-                write_bytes(Path(f"{to}{ending}"), file.read())
+        copy_files(path, to)
         return
     os.close(open_private(to, os.O_RDWR))
     with translated(path), closing(existing(path)) as source, closing(existing(to)) as target:
         source.backup(target)
+
+
+def copy_files(path: Path, to: Path) -> None:
+    """Copy a catalogue and its log of writes byte by byte. Raises OSError."""
+    for ending in ("-wal", ""):
+        with suppress(FileNotFoundError), Path(f"{path}{ending}").open("rb") as file:
+            write_bytes(Path(f"{to}{ending}"), file.read())
 
 
 def damage(path: Path, name: str, fault: str) -> DataLoss:

@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded, ModuleNotFound, SymdError, Unsupported, described, from_description
@@ -29,7 +29,6 @@ from symd.store.upload import Arrival, Upload
 LASTING = (InvalidInput, Unsupported, LimitExceeded)
 """Errors that are remembered, because the same bytes meet the same end every time. What time, a driver or a disk
 caused is not among them."""
-_TEXTS = ("reason", "message", "where", "hint")
 
 
 def lasts(error: SymdError) -> bool:
@@ -42,20 +41,12 @@ def encode(error: SymdError) -> str:
 
 
 def decode(text: str) -> SymdError | None:
-    """The error again; None when its class is one that this version does not know, or the text is damaged: then it is
-    found out anew."""
+    """The error again; None when its class, or a field, is one that this version does not know: then it is found out
+    anew."""
     try:
-        fields = json.loads(text)
-        return from_description(fields) if isinstance(fields, dict) and _can_be_told(fields) else None
-    except (ValueError, RecursionError, KeyError, TypeError):  # perhaps a field that this version does not know
+        return from_description(json.loads(text))
+    except (ValueError, KeyError, TypeError):
         return None
-
-
-def _can_be_told(fields: Mapping[str, Any]) -> bool:
-    """Whether texts are texts: who is told the error sends them on."""
-    metadata = fields.get("metadata")
-    texts = [fields.get(name) for name in _TEXTS]
-    return isinstance(metadata, dict) and all(isinstance(each, str) for each in (*texts, *metadata.values()))
 
 
 log = logging.getLogger("symd.store")

@@ -174,15 +174,11 @@ def sweep(folder: Path) -> int:
 
 
 @contextmanager
-def turn(
-    folder: Path, name: str, seconds: float | None = None, late: Callable[[], SymdError] | None = None
-) -> Iterator[bool]:
+def turn(folder: Path, name: str, seconds: float, late: Callable[[], SymdError]) -> Iterator[bool]:
     """Hold a turn at something, which has this name, against every other process and thread; whether others had to be
-    waited for. Its file is there as long as somebody holds it or waits; ``sweep`` removes what the dead leave.
-
-    Who gives ``seconds`` waits no longer. It goes on without the turn then, or raises the error that ``late`` makes."""
-    path, waited = folder / f"{_PREFIX}{name}", False
-    until = None if seconds is None else time.monotonic() + seconds
+    waited for. Its file is there as long as somebody holds it or waits; ``sweep`` removes what the dead leave. Raises
+    the error that ``late`` makes where it was not had for so many seconds."""
+    path, waited, until = folder / f"{_PREFIX}{name}", False, time.monotonic() + seconds
     while True:
         handle = private_files.open_private(path, os.O_RDWR)
         try:
@@ -191,10 +187,7 @@ def turn(
             except BlockingIOError:
                 waited = True
                 if not _locked_until(handle, fcntl.LOCK_EX, until):
-                    if late is not None:
-                        raise late() from None
-                    yield waited
-                    return
+                    raise late() from None
             if os.fstat(handle).st_nlink:  # who held it before has not removed it
                 try:
                     yield waited

@@ -229,10 +229,12 @@ class Writability(ABC):
 
 
 class FolderWritability(Writability):
-    """Free bytes of the disk that has a store, beside ``Limits.free_disk``, and whether it may be written."""
+    """Free bytes of the disk that has a store, beside ``Limits.free_disk``, and whether it may be written; never where
+    it was opened to be read alone, because of ``refusal``."""
 
-    def __init__(self, paths: StorePaths, limits: Limits) -> None:
+    def __init__(self, paths: StorePaths, limits: Limits, refusal: str = "") -> None:
         super().__init__()
+        self._refusal = refusal
         self._root = paths.root
         self._least = limits.free_disk
 
@@ -247,6 +249,8 @@ class FolderWritability(Writability):
 
     def _problem(self) -> str:
         """Why writes may fail, "" where they may not."""
+        if self._refusal:
+            return self._refusal
         try:
             with disk(self._root):
                 if os.statvfs(self._root).f_flag & os.ST_RDONLY:

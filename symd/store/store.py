@@ -17,10 +17,10 @@ from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
 from symd.store.budgets import Evicted, bytes_of_index, bytes_of_module, make_room, remove_indexes, remove_modules
-from symd.store.catalogue import Catalogue
+from symd.store.catalogue import Catalogue, CatalogueToRead, copy_files, is_locked
 from symd.store.catalogued import Attempt, Figures, ModuleStore
 from symd.store.files import LOCK_SECONDS, IncomingFile, disk, mapped, set_aside, sha256_of, size_of, sweep, turn
-from symd.store.folder import StorePaths, check_private
+from symd.store.folder import StorePaths, check_links, check_private
 from symd.store.housekeeping import FolderWritability, Housekeeping
 from symd.store.recovery import Recovery, adopt, check, prepared, recover, replace_catalogue
 from symd.store.rows import Connection
@@ -36,6 +36,9 @@ class Store(ModuleStore):
     ``durable`` off gives up safety against power cuts for speed. Every method raises ``StoreUnavailable`` when the
     disk refuses, ``BadQuery`` for an invalid digest, and ``DataLoss`` when the catalogue cannot be read.
 
+    Where the folder may not be written, or has no room for SQLite's files, the store answers from what is there, and
+    refuses writes until it is opened again.
+
     A file without a row is hashed and given one as the store is opened; with ``adopt_later`` not before ``adopt`` is
     called.
     """
@@ -47,19 +50,44 @@ class Store(ModuleStore):
         self._durable = durable
         self._paths = StorePaths(root)
         self._incoming_folder = self._paths.incoming
+        self._housekeeping: Housekeeping | None = None
         with disk(root):
             check_private(root)
-            self._tree = prepared(self._paths, durable=durable)
-            leftovers = sweep(self._incoming_folder)  # which may be the room that the catalogue lacks
-        self._catalogue, recovery = self._open_or_replace_catalogue()
-        self.recovery = replace(recovery, leftovers=leftovers)
+        refusal: StoreUnavailable | None = None
+        try:
+            with disk(root):
+                self._tree = prepared(self._paths, durable=durable)
+                leftovers = sweep(self._incoming_folder)  # which may be the room that the catalogue lacks
+            self._catalogue, recovery = self._open_or_replace_catalogue()
+            self.recovery = replace(recovery, leftovers=leftovers)
+        except StoreUnavailable as error:
+            if is_locked(error) or not self._paths.catalogue.is_file():
+                raise
+            refusal = error
+            try:
+                self._open_to_read(refusal)
+            except DataLoss:  # there is nothing whole to read, and no room to put another in its place
+                raise refusal from None
         if not adopt_later:
             self.adopt()
         self._make_parts()
-        self.writability = FolderWritability(self._paths, self._limits)
-        self._housekeeping: Housekeeping | None = None
-        if durable:
+        self.writability = FolderWritability(self._paths, self._limits, "" if refusal is None else refusal.message)
+        if durable and refusal is None:
             self._keep_house()
+
+    def _open_to_read(self, refusal: StoreUnavailable) -> None:
+        """Answer from a copy of the catalogue, as it is: SQLite makes files beside one that it only reads."""
+        folder = make_temporary_folder(temp_dir(), "symd-catalogue-")
+        self._remove = weakref.finalize(self, folder.remove)
+        copy = folder.path / self._paths.catalogue.name
+        with disk(self._paths.catalogue):
+            check_links(self._paths)
+            copy_files(self._paths.catalogue, copy)
+        self._catalogue = CatalogueToRead(copy, self.root, refusal)
+        with self._catalogue.reading() as connection:
+            check(connection, self._paths.catalogue)
+        self.recovery = Recovery()
+        log.warning("the store is read-only: %s", refusal.message)
 
     @classmethod
     def temporary(cls, limits: Limits | None = None) -> Store:

@@ -331,7 +331,7 @@ class TemporaryFolder:
 
 def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
     """A new one in ``parent``; this user's with that prefix whose makers are dead go. Raises OSError."""
-    name = re.compile(rf"{re.escape(prefix)}[a-z0-9_]{{8}}(?:[0-9a-f]{{8}})?")  # up to symd 0.1: 16 digits
+    name = re.compile(rf"{re.escape(prefix)}[a-z0-9_]{{8}}")
     remove_stale_files(parent, name, stat.S_ISDIR, _remove)
     return _make_locked(prefix, parent)
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import grpc.aio
 import numpy as np
 import pytest
 
@@ -27,7 +28,7 @@ from symd.errors import (
 from symd.model.breakpoints import Breakpoint, SourceLine
 from symd.model.contexts import Alias, Context, Load, Unload
 from symd.model.watches import ModuleAdded, ModuleRemoved, Resolved, Watching
-from symd.rpc.channel import Credentials, connect_async
+from symd.rpc.channel import Credentials, connect
 from symd.server.config import Config
 from symd.server.listening import listening
 from symd.server.server import build_daemon
@@ -284,7 +285,7 @@ def test_calls_of_many_tasks_run_together_and_one_may_be_cancelled(address: str)
 
 def test_a_token_goes_with_every_call_and_only_where_nobody_reads_it(tmp_path: Path) -> None:
     async def connected(address: str) -> object:
-        channel, metadata = connect_async(address, Credentials(token="secret"))  # noqa: S106 - a made one
+        channel, metadata = connect(address, Credentials(token="secret"), grpc.aio)  # noqa: S106 - a made one
         await channel.close()
         return metadata
 

@@ -32,7 +32,6 @@ ALLOWED = {
     ("server/access_file.py", "os.fchmod"): f"the mode of the access file that is replaced; {NAMED}",
     ("server/listening.py", "given.chmod"): "0660, for --socket-group",
     ("rpc/addresses.py", "listener.bind"): NOT_A_PATH,
-    ("store/shared/cached_files.py", "os.link"): "another name of a private file",
     ("store/catalogue.py", "sqlite3.connect"): NONE,
     ("store/recovery.py", "sqlite3.connect"): "in memory",
     ("store/folder.py", "folder.chmod"): "it takes rights away",

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from symd.config import Limits
-from symd.server import answering, batches, server, standard_services, waiting, work_queues
+from symd.server import answering, batches, messages, server, standard_services, waiting, work_queues
 
-MODULES = (answering, batches, waiting, standard_services, server, work_queues)
+MODULES = (answering, batches, messages, waiting, standard_services, server, work_queues)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from grpc.aio import AbortError
 
 from symd.config import Limits
 from symd.server.call import Call
-from symd.server.messages import BytesInFlight, Requests
 from symd.server.waiting import MESSAGE_SECONDS, WaitingCalls
 
 LIMITS = Limits()
@@ -38,7 +37,7 @@ class Context:
 def stand_still() -> None:
     """The loop's clock goes on, past the time of every call, and nothing else does."""
     loop = asyncio.get_running_loop()
-    now, passed = loop.time, 2 * max(MESSAGE_SECONDS, LIMITS.idle_seconds)
+    now, passed = loop.time, 2 * MESSAGE_SECONDS
     loop.time = lambda: now() + passed  # type: ignore[method-assign]
 
 
@@ -54,26 +53,6 @@ def test_a_first_message_that_came_while_the_daemon_stood_still_is_taken() -> No
         return message
 
     assert asyncio.run(main()) == b"message"
-
-
-def test_so_is_the_next_message_of_a_stream() -> None:
-    async def main() -> None:
-        context, calls, call = Context(), WaitingCalls(LIMITS), Call("x", "p", None)
-        requests = Requests(b"first", BytesInFlight(LIMITS), "p")
-        receiving = asyncio.create_task(requests.receive(context.read))
-        assert next(requests) == b"first"
-        calls.open(call, context, requests)
-        asking = asyncio.create_task(asyncio.to_thread(next, requests))
-        while requests.awaited_since is None:  # noqa: ASYNC110 - another thread sets it
-            await asyncio.sleep(0)
-        asyncio.get_running_loop().call_soon(context.came.set_result, b"message")
-        stand_still()
-        assert await asyncio.wait_for(asking, HANGING_SECONDS) == b"message"
-        assert context.status is None
-        calls.close(call)
-        receiving.cancel()
-
-    asyncio.run(main())
 
 
 def test_a_call_whose_message_does_not_come_is_ended_all_the_same() -> None:

@@ -1,40 +1,36 @@
-"""What a watch's breakpoints take counts among the bytes of its client, also where a change of them is refused."""
+"""What a watch's breakpoints take counts among the bytes of its client until the watch ends."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from symd.config import Limits
 from symd.errors import Busy
 from symd.model.breakpoints import Breakpoint, FunctionName
-from symd.model.watches import BreakpointChange
+from symd.server.call import Call
 from symd.server.messages import BytesInFlight
-from symd.server.rpc.breakpoint_service import _Held
+from symd.server.rpc.breakpoint_service import keep_breakpoints
 
 
 def named(letter: str, size: int) -> Breakpoint:
     return Breakpoint(letter * size, FunctionName("vadd"))
 
 
-def test_a_refused_change_counts_nothing():
-    flight = BytesInFlight(Limits(client_bytes_in_flight=300_000))
-    service, call = SimpleNamespace(flight=flight), SimpleNamespace(client="somebody")
-    with _Held(service, call, [named("a", 100_000)]) as held:
-        before = flight.total
-        assert 100_000 < before < 110_000
-        with pytest.raises(Busy):
-            held.change(BreakpointChange(add=(named("b", 250_000),)))
-        held.acknowledge(is_made=False)
-        assert flight.total == before
-        held.change(BreakpointChange(add=(named("b", 250_000),), remove=("a" * 100_000,)))
-        assert 250_000 < flight.total < 260_000
-        held.acknowledge(is_made=False)  # the watch refused it, which has it already
-        assert flight.total == before
-        held.change(BreakpointChange(add=(named("c", 100_000),)))
-        held.acknowledge(is_made=True)
-        held.change(BreakpointChange(remove=("a" * 100_000,)))
-        held.acknowledge(is_made=True)
-        assert 100_000 < flight.total < 110_000
+def test_breakpoints_count_until_the_call_ends():
+    flight, call = BytesInFlight(Limits(client_bytes_in_flight=300_000)), Call("Watch", "somebody", None)
+    service: Any = SimpleNamespace(flight=flight)
+    assert keep_breakpoints(service, call, [named("a", 100_000)]) == 0
+    before = flight.total
+    assert 100_000 < before < 110_000
+    with pytest.raises(Busy):
+        keep_breakpoints(service, call, [named("b", 250_000)])
+    assert flight.total == before
+    few = keep_breakpoints(service, call, [named("c", 40_000)])
+    assert flight.total == before
+    assert keep_breakpoints(service, call, [named("d", 40_000)], few) == 0
+    assert 80_000 < flight.total - before < 90_000
+    call.end()
     assert flight.total == 0

@@ -27,13 +27,13 @@ def test_a_sweep_leaves_a_turn_that_began_after_the_sweep_had_opened_the_one_bef
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, after = ExitStack(), ExitStack()
-    before.enter_context(turn(tmp_path, "index"))
+    before.enter_context(turn(tmp_path, "index", 10.0, lambda: StoreUnavailable("held")))
     real = fcntl.flock
 
     def hand_over(handle: int, how: int) -> None:
         monkeypatch.setattr(fcntl, "flock", real)
         before.close()
-        after.enter_context(turn(tmp_path, "index"))
+        after.enter_context(turn(tmp_path, "index", 10.0, lambda: StoreUnavailable("held")))
         real(handle, how)
 
     monkeypatch.setattr(fcntl, "flock", hand_over)

@@ -305,7 +305,7 @@ if TYPE_CHECKING:
     from symd.model.sources import PathRule
 
 
-def opened_file(file: str | bytes, limits: Limits, store: str | None = None) -> LargeFile | SmallFile:
+def opened_by_size(file: str | bytes, limits: Limits, store: str | None = None) -> LargeFile | SmallFile:
     """What answers questions about one file, or about the bytes of one, by its size. Raises what opening it raises.
     ``store``: the folder of a store where an index of it may be, "default" for that of the daemon that runs here."""
     find_index = None
@@ -357,10 +357,10 @@ def _size(file: str) -> int:
     return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
-class LocalModule:
-    """What answers questions about ``file``. ``store``: as for ``opened_file``, whose errors it raises. ``sources`` are
-    the folders and rules by which sources are found that have the names of Python functions: those of the working
-    directory, where nothing is said."""
+class OpenedFile:
+    """What answers questions about ``file``, with the names of Python functions that sources tell. ``store``: as for
+    ``opened_by_size``, whose errors it raises. ``sources`` are the folders and rules by which sources are found: those
+    of the working directory, where nothing is said."""
 
     def __init__(
         self,
@@ -373,7 +373,7 @@ class LocalModule:
         self._names = PythonNames(self._texts)
         self._working = f"reading {printable(file)}"
         with working(self._working), gc_frozen():
-            self._opened = opened_file(file, limits, store)
+            self._opened = opened_by_size(file, limits, store)
 
     def symbolize(
         self, queries: Sequence[Query] | U64, path: str | None = None, *, as_written: bool = False

@@ -13,12 +13,12 @@ from __future__ import annotations
 import hashlib
 import struct
 import threading
-import weakref
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +134,7 @@ ENTRIES_PER_ADDRESS = 8
 NAME_BYTES = 16
 """Bytes of a table's name: a BLAKE2b digest of the table's message."""
 BUDGET_BYTES = 256 << 20
-"""Bytes of tables that one side keeps."""
+"""Bytes of tables that a client keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,30 +155,13 @@ class NamedTable:
         return cls(name, content + name_only, name_only)  # messages one after another are read as their union
 
 
-@dataclass(slots=True)
-class _KnownTable:
-    """A table that answers pointed into, and its name, once it has one."""
-
-    table: weakref.ref[Locations]
-    named: NamedTable | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def with_name(self, locations: Locations) -> NamedTable:
-        with self.lock:
-            if self.named is None:
-                self.named = NamedTable.of(locations)
-            return self.named
-
-
 class NamedTables:
-    """The daemon's names. What is shared, or met a second time, is not the table of one answer; its message is kept
-    as long as the index stays open and ``budget`` bytes last. Safe to use from several threads."""
+    """The daemon's names. What is shared, or met a second time, is not the table of one answer; its message is kept as
+    long as the table, which is that of an open index. Safe to use from several threads."""
 
-    def __init__(self, budget: int = BUDGET_BYTES) -> None:
-        self._budget = budget
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._met: OrderedDict[int, _KnownTable] = OrderedDict()
-        self._gone: deque[int] = deque()
+        self._met: WeakKeyDictionary[Locations, NamedTable | None] = WeakKeyDictionary()
 
     def message(self, locations: Locations, count: int, known: Collection[bytes], sent: set[bytes]) -> bytes | None:
         """How ``count`` answers that point into the table bring it: by name to one who knows it, whole (and from then
@@ -197,39 +180,14 @@ class NamedTables:
     def _named(self, locations: Locations, wanted: bool) -> NamedTable | None:
         """The table with its name. It gets one when that is ``wanted``: the batch is large, or the client may have the
         table from elsewhere. Otherwise nobody would send what is written for it."""
-        key = id(locations)
         with self._lock:
-            self._forget_gone()
-            met = self._met.get(key)
-            if met is None or met.table() is not locations:
-                met = self._met[key] = _KnownTable(weakref.ref(locations, lambda _table: self._gone.append(key)))
-                if not locations.shared:
-                    return None
-            self._met.move_to_end(key)
-        if not wanted and met.named is None:
-            return None
-        named = met.with_name(locations)
-        with self._lock:
-            self._shrink()
+            is_new = locations not in self._met
+            named = self._met.setdefault(locations)
+        if named is None and wanted and (locations.shared or not is_new):
+            named = NamedTable.of(locations)
+            with self._lock:
+                self._met[locations] = named
         return named
-
-    def _forget_gone(self) -> None:
-        """A table can go at any moment, in any thread: that is noted then, and dealt with here."""
-        while self._gone:
-            key = self._gone.popleft()
-            met = self._met.get(key)
-            if met is not None and met.table() is None:
-                del self._met[key]
-
-    def _shrink(self) -> None:
-        """Forget the tables that were asked for longest ago, never the last."""
-        sizes = {key: len(met.named.whole) for key, met in self._met.items() if met.named is not None}
-        excess = sum(sizes.values()) - self._budget
-        for key in list(sizes)[:-1]:
-            if excess <= 0:
-                return
-            self._met.pop(key, None)
-            excess -= sizes[key]
 
 
 class TableCache:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,9 +21,9 @@ from symd.model.addresses import (
     SectionOffset,
     wrong_query,
 )
-from symd.model.answers import Answer, Answers, Candidate, CodeRanges, Frame, Locations, TextSection
+from symd.model.answers import Answer, Answers, Frame, Locations, TextSection
 from symd.model.arguments import ColumnQuestion
-from symd.model.columns import U32, U64
+from symd.model.columns import U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Origin, Times
 from symd.model.identities import Digest, ObjectPath, checked_digest
 from symd.rpc.wire.columns import KINDS, WIDTHS, column_width, pack
@@ -236,10 +236,11 @@ class RowAnswers(Answers):
 
     __slots__ = ("_answers", "_columns")
     _answers: Sequence[Answer]
-    _columns: Answers
+    _columns: Answers | None
 
     def __init__(self, answers: Sequence[Answer]) -> None:
         object.__setattr__(self, "_answers", answers)
+        object.__setattr__(self, "_columns", None)
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -253,39 +254,12 @@ class RowAnswers(Answers):
     def __reduce__(self) -> tuple[type[RowAnswers], tuple[Sequence[Answer]]]:
         return RowAnswers, (self._answers,)
 
-    @property
-    def columns(self) -> Answers:
-        if not hasattr(self, "_columns"):
+    def __getattr__(self, name: str) -> Any:
+        """A field of ``Answers``, none of which is set here, of the columns that are made when the first is asked
+        for."""
+        if self._columns is None:
             object.__setattr__(self, "_columns", as_columns(self._answers))
-        return self._columns
-
-    @property
-    def location(self) -> U32:
-        return self.columns.location
-
-    @property
-    def text_section(self) -> U32:
-        return self.columns.text_section
-
-    @property
-    def offset(self) -> U64:
-        return self.columns.offset
-
-    @property
-    def locations(self) -> Locations:
-        return self.columns.locations
-
-    @property
-    def text_sections(self) -> Sequence[TextSection]:
-        return self.columns.text_sections
-
-    @property
-    def candidates(self) -> Mapping[int, tuple[Candidate, ...]]:
-        return self.columns.candidates
-
-    @property
-    def ranges(self) -> Mapping[int, CodeRanges]:
-        return self.columns.ranges
+        return getattr(self._columns, name)
 
 
 def as_columns(answers: Sequence[Answer]) -> Answers:

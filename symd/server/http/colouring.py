@@ -160,7 +160,7 @@ log = logging.getLogger("symd.server.http")
 
 FUNCTION: Final = "symd.server.http.colouring:answer"
 PROCESSES: Final = 2
-PROCESS_LIMITS: Final = ProcessLimits(4.0, 1 << 30, 64 << 20, cpu_seconds=4)
+PROCESS_LIMITS: Final = ProcessLimits(4.0, 1 << 30, 64 << 20)
 """What the process may take for one text, its start included."""
 REMEMBERED: Final = 4096
 """Texts that are remembered as not to be coloured."""

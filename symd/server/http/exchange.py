@@ -26,7 +26,7 @@ from starlette.types import Receive, Scope, Send
 
 from symd.errors import DeadlineExceeded, LimitExceeded, PermissionDenied, SymdError, Unavailable
 from symd.model.waiting import waited_for
-from symd.server import waiting
+from symd.server import messages, waiting
 from symd.server.http.principals import HttpPrincipal
 from symd.server.http.site import CostClass, HttpRequest, HttpWorkQueue, Lacking, Reply, Site, WebRoute, json_reply
 from symd.server.logs import defect
@@ -308,7 +308,7 @@ def _check_is_there(left: threading.Event) -> None:
 
 
 def _whole(reply: Reply, body: bytes, more: Mapping[str, str]) -> Response:
-    seconds = waiting.WRITE_SECONDS + len(body) / SLOWEST
+    seconds = messages.WRITE_SECONDS + len(body) / SLOWEST
     return _WholeResponse(body, reply.status, {**reply.headers, **more}, reply.content_type, seconds)
 
 

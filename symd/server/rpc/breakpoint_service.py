@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from typing import Self
 
-from symd.errors import Busy, InvalidInput, SymdError
+from symd.errors import InvalidInput, SymdError
 from symd.model.breakpoints import Breakpoint
 from symd.model.watches import BreakpointChange, ChangeAcknowledged
 from symd.rpc.wire.breakpoints import from_resolve_request, size_of, to_location, to_refusal
@@ -15,6 +14,7 @@ from symd.rpc.wire.watches import check_is_change, from_change, from_start, to_r
 from symd.server.answering import Asked, method
 from symd.server.call import Call
 from symd.server.guard import while_waited_for
+from symd.server.messages import COUNTED_BYTES
 from symd.server.paging import slice_page
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
@@ -24,6 +24,7 @@ from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest, ResolveBrea
 def resolve_breakpoint(
     service: ServiceContext, request: ResolveBreakpointRequest, call: Call
 ) -> ResolveBreakpointResponse:
+    """Answer where a breakpoint can go in one module, page by page, or why it cannot."""
     digest, asked, context = from_resolve_request(request)
     with while_waited_for(call, service.config.limits):
         answer = service.engine.locate(
@@ -49,21 +50,21 @@ def watch(service: ServiceContext, requests: Asked, call: Call) -> Iterator[Watc
         raise InvalidInput("the watch has no message", hint="send start, and close your side after it or later")
     start = from_start(first)
     del first  # else as long as the watch
-    held = _Held(service, call, start.breakpoints)
+    uncounted = keep_breakpoints(service, call, start.breakpoints)
 
     def changes() -> Iterator[BreakpointChange]:
+        nonlocal uncounted
         while (message := requests.poll()) is not None:
             check_is_change(message)
             try:
                 change = from_change(message)
-                held.change(change)
+                uncounted = keep_breakpoints(service, call, change.add, uncounted)
             except SymdError as error:
                 change = BreakpointChange(failure=error)
             del message
             yield change
 
     with (
-        held,
         service.engine.watch(
             start.breakpoints,
             contexts=start.contexts,
@@ -82,48 +83,15 @@ def watch(service: ServiceContext, requests: Asked, call: Call) -> Iterator[Watc
             for event in watching:
                 if isinstance(event, ChangeAcknowledged):
                     acknowledged += 1
-                    held.acknowledge(is_made=event.failure is None)
                 yield from to_responses(event, acknowledged)
         service.check_running()
 
 
-class _Held:
-    """Counts the bytes of a watch's breakpoints among those that the daemon holds for its client, until it is left."""
-
-    def __init__(self, service: ServiceContext, call: Call, breakpoints: Iterable[Breakpoint]) -> None:
-        self._flight, self._client = service.flight, call.client
-        self._sizes = {each.id: size_of(each) for each in breakpoints}
-        self._before = self._sizes
-        self._held = self._flight.hold(self._client, sum(self._sizes.values()))
-
-    def change(self, change: BreakpointChange) -> None:
-        """Count what comes, and no longer what goes, until it is acknowledged. Raises ``Busy``, and counts as
-        before."""
-        removed = set(change.remove)
-        kept = {name: size for name, size in self._sizes.items() if name not in removed}
-        self._release()
-        try:
-            self._held = self._flight.hold(self._client, sum(kept.values()) + sum(map(size_of, change.add)))
-        except Busy:
-            self._held = self._flight.hold_anyway(self._client, sum(self._sizes.values()))
-            raise
-        self._sizes = kept | {each.id: size_of(each) for each in change.add}
-
-    def acknowledge(self, *, is_made: bool) -> None:
-        """Count as before the change that was not made."""
-        if is_made:
-            self._before = self._sizes
-        elif self._sizes is not self._before:
-            self._release()
-            self._sizes = self._before
-            self._held = self._flight.hold_anyway(self._client, sum(self._sizes.values()))
-
-    def _release(self) -> None:
-        held, self._held = self._held, 0
-        self._flight.release(self._client, held)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._release()
+def keep_breakpoints(service: ServiceContext, call: Call, breakpoints: Iterable[Breakpoint], uncounted: int = 0) -> int:
+    """Count what breakpoints take, and ``uncounted`` bytes before, among those that the daemon holds for the client
+    until the watch ends; the bytes that are still too few to be counted. Raises ``Busy``."""
+    size = uncounted + sum(map(size_of, breakpoints))
+    if size < COUNTED_BYTES:
+        return size
+    service.flight.keep(call, size)
+    return 0

@@ -53,12 +53,14 @@ from symd.v1.context_service_pb2 import (
 
 @method(work=Work.WRITE)
 def create_context(service: ServiceContext, request: CreateContextRequest, call: Call) -> CreateContextResponse:
+    """Make a context known and give its record; adding it again changes nothing."""
     name = service.engine.contexts.add(from_context(request.context))
     call.subject = context_name(name)
     return CreateContextResponse(context=to_context_record(service.engine.contexts.get(name)))
 
 
 def get_context(service: ServiceContext, request: GetContextRequest, _call: Call) -> GetContextResponse:
+    """Give the record of one context. Raises ``ContextNotFound``."""
     return GetContextResponse(context=to_context_record(service.engine.contexts.get(context_id(request.context))))
 
 
@@ -90,6 +92,7 @@ def _contexts_after(service: ServiceContext, position: list[str | float]) -> Ite
 
 @method(work=Work.WRITE)
 def delete_context(service: ServiceContext, request: DeleteContextRequest, call: Call) -> DeleteContextResponse:
+    """Forget a context with its loads, unloads and aliases. Raises ``ContextNotFound``."""
     call.subject = request.context
     service.engine.contexts.remove(context_id(request.context))
     return DeleteContextResponse()
@@ -97,6 +100,7 @@ def delete_context(service: ServiceContext, request: DeleteContextRequest, call:
 
 @method(work=Work.WRITE)
 def record_events(service: ServiceContext, request: RecordEventsRequest, call: Call) -> RecordEventsResponse:
+    """Keep what happened in a context, all of it or nothing, and give the key of each event."""
     call.subject = request.context
     keys = service.engine.contexts.record(*from_record_request(request))
     return RecordEventsResponse(keys=keys)
@@ -121,6 +125,7 @@ def list_loads(service: ServiceContext, request: ListLoadsRequest, _call: Call) 
 
 @method(work=Work.WRITE)
 def create_aliases(service: ServiceContext, request: CreateAliasesRequest, call: Call) -> CreateAliasesResponse:
+    """Make other names of modules known, all of them or none."""
     aliases = from_create_request(request)
     call.subject = f"{len(aliases)} {plural(len(aliases), 'alias', 'aliases')}"
     service.engine.aliases.add(aliases)
@@ -128,6 +133,7 @@ def create_aliases(service: ServiceContext, request: CreateAliasesRequest, call:
 
 
 def get_alias(service: ServiceContext, request: GetAliasRequest, _call: Call) -> GetAliasResponse:
+    """Give what a name means in a context, or else everywhere. Raises ``AliasNotFound``."""
     kind, key, context = from_key(request)
     found = service.engine.aliases.resolve(kind, key, context)
     if found is None:
@@ -156,6 +162,7 @@ def _aliases_after(digest: Digest, position: list[str]) -> Alias | None:
 
 @method(work=Work.WRITE)
 def delete_alias(service: ServiceContext, request: DeleteAliasRequest, call: Call) -> DeleteAliasResponse:
+    """Forget what a name means. Raises ``AliasNotFound``."""
     call.subject = f"{request.kind} {request.key}"
     service.engine.aliases.remove(*from_key(request))
     return DeleteAliasResponse()

@@ -48,6 +48,7 @@ from symd.v1 import module_service_pb2 as pb
 def find_missing_modules(
     service: ServiceContext, request: pb.FindMissingModulesRequest, _call: Call
 ) -> pb.FindMissingModulesResponse:
+    """Give those of the named modules that the store does not have, in the order asked."""
     digests = [module_digest(name, "modules") for name in request.modules]
     missing = service.engine.missing(digests)
     return pb.FindMissingModulesResponse(missing_modules=map(module_name, missing))
@@ -189,6 +190,7 @@ def get_module(service: ServiceContext, request: pb.GetModuleRequest, _call: Cal
 
 @method(work=Work.WRITE)
 def update_module(service: ServiceContext, request: pb.UpdateModuleRequest, call: Call) -> pb.UpdateModuleResponse:
+    """Give a module another label, and return its record as it is then."""
     digest, label = from_update_request(request)
     call.subject = module_name(digest)
     return pb.UpdateModuleResponse(module=to_module(service.engine.relabel(digest, label)))
@@ -196,12 +198,14 @@ def update_module(service: ServiceContext, request: pb.UpdateModuleRequest, call
 
 @method(work=Work.WRITE)
 def delete_module(service: ServiceContext, request: pb.DeleteModuleRequest, call: Call) -> pb.DeleteModuleResponse:
+    """Forget a module with its index and its aliases. Raises ``ModuleNotFound``."""
     call.subject = request.module
     service.engine.remove(module_digest(request.module))
     return pb.DeleteModuleResponse()
 
 
 def list_code_objects(service: ServiceContext, request: pb.ListCodeObjectsRequest, _call: Call) -> bytes:
+    """List the code objects of a module, in its order, page by page."""
     found = service.engine.module(module_digest(request.module)).objects
     of = f"{request.module}/objects"
     return written_page(found, of, request.page_size, request.page_token, _respond)
@@ -212,6 +216,7 @@ def _respond(items: Sequence[ObjectSummary], token: str) -> pb.ListCodeObjectsRe
 
 
 def list_containers(service: ServiceContext, request: pb.ListContainersRequest, _call: Call) -> bytes:
+    """List the containers that were opened on the way to a module's code objects, page by page."""
     found = service.engine.module(module_digest(request.module)).containers
     of = f"{request.module}/containers"
     return written_page(found, of, request.page_size, request.page_token, _containers_page)
@@ -222,6 +227,7 @@ def _containers_page(items: Sequence[ContainerSummary], token: str) -> pb.ListCo
 
 
 def list_kernels(service: ServiceContext, request: pb.ListKernelsRequest, _call: Call) -> bytes:
+    """List the kernels of all code objects of a module, or of one, page by page."""
     module = service.engine.module(module_digest(request.module))
     path = optional_path(request)
     as_json = request.facts_as_json
@@ -267,6 +273,7 @@ class _Kernels(Sequence[tuple[str, KernelSummary]]):
 def read_code_object(
     service: ServiceContext, request: pb.ReadCodeObjectRequest, call: Call
 ) -> Iterator[pb.ReadCodeObjectResponse]:
+    """Stream the bytes of a code object in chunks. Raises ``ObjectNotFound``."""
     asking = partial(service.engine.object_pieces, module_digest(request.module), request.code_object, UPLOAD_CHUNK)
     for chunk in while_wanted(service.work_queues[Work.LARGE].run_for(call, asking), call):
         yield pb.ReadCodeObjectResponse(chunk=chunk)

@@ -74,6 +74,7 @@ _ROW_BYTES = 40
 
 
 def get_line_table(service: ServiceContext, request: GetLineTableRequest, call: Call) -> Iterator[GetLineTableResponse]:
+    """Stream the line tables of a module: those of its source, or of the PTX that it was compiled through."""
     digest, path, level, within = line_tables.from_request(request)
     if level is LineLevel.PTX:
         chunks = _table_chunks(_ptx(service, digest, path, within, call))
@@ -100,6 +101,7 @@ def _ptx(
 
 
 def find_names(service: ServiceContext, request: FindNamesRequest, call: Call) -> FindNamesResponse:
+    """Find kernels, functions and source files by name, page by page."""
     digest, wanted, path = modules.from_names_request(request)
     with while_waited_for(call, service.config.limits):
         found = service.engine.names(digest, wanted, path)
@@ -113,6 +115,7 @@ AT_ONCE = 16
 
 
 def get_variables(service: ServiceContext, request: GetVariablesRequest, call: Call) -> GetVariablesResponse:
+    """Give what is in scope at each of the addresses, with types and locations."""
     digest, queries, path = variables.from_request(request)
     room, response = ResponseSizeLimit(service.config.limits), GetVariablesResponse()
     for start in range(0, len(queries), AT_ONCE):
@@ -131,6 +134,7 @@ Chunk = TypeVar("Chunk", GetListingResponse, ReadSourcesResponse)
 
 
 def get_listing(service: ServiceContext, request: GetListingRequest, call: Call) -> Iterator[GetListingResponse]:
+    """Stream the instructions of a module's code, each with the frames that it comes from."""
     found = service.work_queues[Work.LARGE].run_for(call, partial(_made, service, request, call))
     service.flight.keep(call, sum(listings.size_of(each) for each in found))
     for listing in found:
@@ -166,6 +170,7 @@ def _in_turn(service: ServiceContext, call: Call, size: int, chunks: Iterator[Ch
 
 
 def read_core(service: ServiceContext, request: ReadCoreRequest, call: Call) -> Iterator[ReadCoreResponse]:
+    """Stream what every warp or wave of a GPU core dump was doing: the dump first, then each stack."""
     asked = cores.from_request(request)
     dump = service.work_queues[Work.LARGE].run_for(call, lambda: _read_dump(service, *asked))
     service.flight.keep(call, cores.size_of(dump))

@@ -36,6 +36,7 @@ def _to_limit(name: str, value: float) -> pb.Limit:
 
 
 def get_server_info(service: ServiceContext, _request: GetServerInfoRequest, call: Call) -> GetServerInfoResponse:
+    """Tell what this daemon is, what it can do, and the limits that it was started with."""
     config, limits = service.config, service.config.limits
     info = ServerInfo(
         version=__version__,

@@ -87,13 +87,6 @@ class CacheEviction:
             self._bytes += size
             self._since += size
 
-    def evict_half(self) -> bool:
-        """Remove half of the bytes that are there, for a disk that is full; whether anything went. Raises OSError."""
-        with self._lock:
-            before = sum(each.size for each in _cached(self._folder))
-            self._bytes = self._evict(0, (before + 1) // 2)
-            return self._bytes < before
-
     def _missing(self) -> int:
         """Bytes of the disk that should be free and are not."""
         found = os.statvfs(self._folder)

@@ -2,7 +2,7 @@
 
 The folder may be shared by threads, processes and daemons. What keeps them from harm are locks on files (``flock``):
 
-* a file being fetched is locked by its fetcher, so that two who ask fetch once;
+* a file being fetched is locked by its fetcher, so that nobody takes it for a leftover;
 * whoever uses a file holds a shared lock on it, and what goes is locked for that alone: what is open stays.
 
 When a file was used is its time of change. Nothing is synced: what a power cut spoils has not the bytes that it should,
@@ -12,33 +12,29 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import logging
 import mmap
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
 from symd.config import MIB, Limits
 from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError, described, from_description
-from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, remove, size_of, sweep, turn
+from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, remove, sweep
 from symd.store.folder import check_private, keep_from_others
 from symd.store.shared.cache_eviction import CacheEviction, check_no_others
 from symd.store.shared.object_storage import ObjectStorage, checked_name, keeps_promise, promised_digest, sizes
-from symd.system.messages import os_error_text
 
 log = logging.getLogger("symd.store")
 
 _LOOKS: Final = 8
 """How often a file is looked for that others remove as soon as it is here."""
-_FULL: Final = frozenset({errno.errorcode[errno.ENOSPC], errno.errorcode[errno.EDQUOT]})
 _SEEN: Final = 100_000
 """Files of which this process remembers that it has compared their bytes, or when the storage had them."""
 
@@ -64,13 +60,6 @@ class _Fetched(NamedTuple):
     handle: int | None = None
 
 
-class _Used(NamedTuple):
-    """A file that somebody uses by its path; ``handle`` holds its lock."""
-
-    path: Path
-    handle: int
-
-
 class CachedFiles:
     """Whole files of ``storage`` in ``folder``, which is made where it is not there, and refused where it has files of
     others. Safe to use from several threads, and by several processes that share the folder. Raises as
@@ -85,7 +74,6 @@ class CachedFiles:
 
     def __init__(self, folder: Path, storage: ObjectStorage, limits: Limits) -> None:
         self._storage = storage
-        self._seconds = limits.storage_seconds
         self._sizes = {"index_size": limits.index_size, "module_size": limits.module_size}
         self._files = folder / "files"
         self._incoming = folder / "incoming"
@@ -111,16 +99,15 @@ class CachedFiles:
 
     @contextmanager
     def file(self, name: str) -> Iterator[Path | None]:
-        """The path of a file, fetched when it is not here; None where nothing has the name. The path is a name of
-        its own for the same file, which stays until the context ends though another process drops the file."""
-        used = self._linked(name)
-        if used is None:
-            yield None
-            return
+        """The path of a file, fetched when it is not here; None where nothing has the name. The path is this process's
+        own, by a descriptor that holds the file's lock: it leads there until the context ends, though another process
+        drops the file."""
+        handle = self._opened(name)
         try:
-            yield used.path
+            yield None if handle is None else Path(f"/proc/self/fd/{handle}")
         finally:
-            _let_go(used)
+            if handle is not None:
+                os.close(handle)
 
     def mapped(self, name: str) -> memoryview | None:
         """The bytes of a file, mapped read-only, fetched when they are not here; None where nothing has the name.
@@ -148,7 +135,7 @@ class CachedFiles:
                     with os.fdopen(open_file(path), "rb") as source:
                         shutil.copyfileobj(source, file, MIB)
                     self._eviction.make_room(file.size)
-                    self._publish(file, name)
+                    file.publish(self._path(name))
                 finally:
                     file.discard()
         except StoreUnavailable as error:
@@ -207,23 +194,6 @@ class CachedFiles:
             metadata={"file": str(path), "limit": "cache_size"},
         )
 
-    def _linked(self, name: str) -> _Used | None:
-        """A file with its lock, under a name of its own beside those that are being written: ``sweep`` leaves it while
-        the lock is held."""
-        while (handle := self._opened(name)) is not None:
-            path = self._incoming / f"incoming-used-{secrets.token_hex(8)}"
-            try:
-                with disk(path):
-                    self._make_folders()
-                with disk(path), suppress(FileNotFoundError):  # it was dropped at this moment
-                    os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)  # which makes it follow the link there
-                    return _Used(path, handle)
-            except BaseException:
-                os.close(handle)
-                raise
-            os.close(handle)
-        return None
-
     def _is_right(self, name: str, path: Path, handle: int) -> bool:
         """Whether the bytes are those that the name promises, as far as this process has not seen it already; its use
         is noted."""
@@ -253,7 +223,7 @@ class CachedFiles:
         if under_way is not None:
             return _Fetched(_outcome(under_way))
         try:
-            fetched = self._fetched_alone(name)
+            fetched = self._fetch(name)
         except BaseException as error:
             mine.set_exception(error)
             raise
@@ -264,24 +234,11 @@ class CachedFiles:
             with self._lock:
                 del self._fetches[name]
 
-    def _fetched_alone(self, name: str) -> _Fetched:
-        """Fetch a file, unless another process has done so meanwhile."""
-        path = self._path(name)
-        turn_name = f"turn-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    def _fetch(self, name: str) -> _Fetched:
         with disk(self._incoming):
             self._make_folders()
-        with disk(self._incoming), turn(self._incoming, turn_name, self._seconds):
-            if size_of(path) is not None:
-                return _Fetched(found=True)
-            try:
-                return self._fetch(name)
-            except StoreUnavailable as error:
-                if error.metadata.get("errno") not in _FULL or not self._eviction.evict_half():
-                    raise
-            return self._fetch(name)
-
-    def _fetch(self, name: str) -> _Fetched:
-        file = IncomingFile(self._incoming, durable=False)
+            self._eviction.make_room(0)  # where others have filled the disk
+            file = IncomingFile(self._incoming, durable=False)
         try:
             if not self._downloaded(name, file.path):
                 return _Fetched(found=False)
@@ -290,7 +247,7 @@ class CachedFiles:
             self._eviction.make_room(file.size)
             handle = file.shared()
             try:
-                self._publish(file, name)
+                file.publish(self._path(name))
             except BaseException:
                 os.close(handle)
                 raise
@@ -299,15 +256,6 @@ class CachedFiles:
         status = os.fstat(handle)
         self._note_compared(name, _Identity(status.st_ino, status.st_size))
         return _Fetched(found=True, handle=handle)
-
-    def _publish(self, file: IncomingFile, name: str) -> None:
-        """Give a file its name, also where a folder has it: what is in a cache is in the object storage too. Raises
-        OSError."""
-        path = self._path(name)
-        if path.is_dir() and not path.is_symlink():
-            log.warning("%s is a folder: a file takes its place", path)
-            remove(path)
-        file.publish(path)
 
     def _downloaded_again(self, name: str, path: Path) -> bool:
         """Whether another attempt brings the right bytes: what spoils some may sit on the way."""
@@ -328,16 +276,6 @@ class CachedFiles:
                 raise
             log.warning("an index of the object storage is left alone: %s", error)
             return False
-
-
-def _let_go(used: _Used) -> None:
-    """Remove the name that it was used by. Where the disk refuses, ``sweep`` removes it at the next start."""
-    try:
-        used.path.unlink(missing_ok=True)
-    except OSError as error:
-        log.warning("%s stays there: %s", used.path, os_error_text(error))
-    finally:
-        os.close(used.handle)
 
 
 def _note_use(handle: int) -> None:

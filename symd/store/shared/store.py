@@ -25,7 +25,8 @@ from symd.model.summaries import ModuleRecord
 from symd.store import rows
 from symd.store.budgets import Evicted, bytes_of_index, bytes_of_module, chosen, note_evictions
 from symd.store.catalogued import Attempt, Figures, ModuleStore
-from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sha256_of, sweep
+from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sweep
+from symd.store.folder import digest_of
 from symd.store.rows import Connection
 from symd.store.shared.cached_files import CachedFiles
 from symd.store.shared.catalogue import PostgresCatalogue
@@ -205,11 +206,11 @@ class SharedStore(ModuleStore):
     def _is_right(self, digest: Digest) -> bool:
         """Whether the storage has the bytes of a module, which is not here any more."""
         try:
-            with self._files.file(module_object(digest)) as path:
-                return path is not None and sha256_of(path) == digest
+            data = self._files.mapped(module_object(digest))
         except DataLoss:
             log.warning("the storage has other bytes than those of module %s", digest)
             return False
+        return data is not None and digest_of(data) == digest
 
     def index(self, digest: str, version: int) -> memoryview | None:
         if not self._catalogue.has_index(checked_digest(digest), version):

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 from symd.config import Limits
 from symd.errors import DataLoss, Unavailable, from_description
 from symd.system.process.frames import BYTES, DEFECT, ERROR, HEAD, JSON, LAST, MEMORY, read_frame
-from symd.system.process.process import ProcessLimits, allow_processor_time, interpreter_environment, kill, start
+from symd.system.process.process import ProcessLimits, interpreter_environment, kill, start
 from symd.system.process.resources import MORE_THREADS
 from symd.system.process.run import ChildException, ExitStatus, Limit, limit_of
 from symd.system.process.worker import CONFINED
@@ -94,7 +94,7 @@ class Pool:
             worker = self._take(process_limits, subject)
             used = bool(worker.subjects)
             answer = self._ask(worker, _Call(data, limits, process_limits, subject, descriptors))
-            if used and isinstance(answer, ExitStatus) and (answer.limit is Limit.MEMORY or worker.short):
+            if used and isinstance(answer, ExitStatus) and answer.limit is Limit.MEMORY:
                 worker = self._take(process_limits, subject, fresh=True)  # what it did before took that, perhaps
                 answer = self._ask(worker, _Call(data, limits, process_limits, subject, descriptors))
         if isinstance(answer, ExitStatus):
@@ -237,9 +237,8 @@ def _no_thread() -> Unavailable:
 
 
 def _at_start(limits: ProcessLimits) -> ProcessLimits:
-    """What a process is held to for all its life. Seconds, of the clock and of the processor, and the answer's size
-    belong to one call."""
-    return replace(limits, seconds=0.0, answer=0, cpu_seconds=None)
+    """What a process is held to for all its life. Seconds and the answer's size belong to one call."""
+    return replace(limits, seconds=0.0, answer=0)
 
 
 @lru_cache(4)
@@ -309,8 +308,6 @@ class _Worker:
     at_start: ProcessLimits
     subjects: deque[str] = field(default_factory=lambda: deque(maxlen=_SUBJECTS))
     leaving: bool = False
-    short: bool = False
-    """Whether the system left it less processor time than its last call might take."""
 
     def ask(self, call: _Call) -> tuple[bytes, bytes] | ExitStatus:
         """The frame that it answers with: BYTES, ERROR or DEFECT; how it ended where it did not. When time is up it is
@@ -326,7 +323,6 @@ class _Worker:
         assert self.process.stdout is not None  # noqa: S101 - asked for in _start
         answers = _ReadUntil(self.process.stdout.fileno(), call.process_limits.seconds)
         self.requests.settimeout(call.process_limits.seconds)
-        self.short = not allow_processor_time(self.process.pid, call.process_limits.cpu_seconds)
         fields = _serialized(call.limits)
         heads = HEAD.pack(JSON, len(fields)) + fields + HEAD.pack(BYTES, len(call.data))
         with contextlib.suppress(OSError):  # one that ended before it read all may have said why

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import math
 import os
 import resource
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +20,6 @@ from symd.system.process.launcher import BEGUN
 
 _LAUNCHER: Final = Path(__file__).resolve().with_name("launcher.py")
 _ANSWER_BYTES: Final = 1 << 12
-_CPU_CLOCK = 2
-"""CPUCLOCK_SCHED: with the complement of a pid above it the clock of that process's time (linux/posix-timers.h)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,24 +134,6 @@ def resource_limits(limits: ProcessLimits) -> list[tuple[int, int, int]]:
         unlimited = most == resource.RLIM_INFINITY
         allowed.append((kind, soft if unlimited else min(soft, most), hard if unlimited else min(hard, most)))
     return allowed
-
-
-def allow_processor_time(pid: int, seconds: int | None) -> bool:
-    """Let a process of ours have so much more time of a processor, whatever it used before; as much as it likes where
-    that is None. One that has ended needs none. False where its hard limit, which counts from its start, leaves it
-    less."""
-    try:
-        used = time.clock_gettime(~pid << 3 | _CPU_CLOCK)
-        _, most = resource.prlimit(pid, resource.RLIMIT_CPU)
-        wanted = most if seconds is None else math.ceil(used) + seconds
-        last = max(most - 1, 0)  # at the hard limit SIGKILL comes, not SIGXCPU
-        is_short = seconds is not None and most != resource.RLIM_INFINITY and wanted > last
-        resource.prlimit(pid, resource.RLIMIT_CPU, (last if is_short else wanted, most))
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ESRCH):
-            raise
-        return True
-    return not is_short
 
 
 def allow_open_files(wanted: int) -> int:

@@ -123,21 +123,10 @@ def test_a_table_that_is_gone_is_forgotten():
     daemon, given = Daemon(), answers(table())
     daemon.message(given)
     daemon.message(given)
+    assert len(daemon.tables._met) == 1
     del given
     gc.collect()
-    daemon.message(answers(table()))
-    assert len(daemon.tables._met) == 1
-
-
-def test_names_beyond_the_budget_are_forgotten_the_oldest_first():
-    daemon, givens = Daemon(), [answers(table(start=number)) for number in range(3)]
-    daemon.tables = NamedTables(budget=22 * MIN_NAMED_ENTRIES)  # an entry takes 9 bytes
-    names = []
-    for given in givens:
-        daemon.message(given)
-        names.append(daemon.message(given).locations.id)
-    assert [daemon.message(given, known=names).locations.count for given in (givens[2], givens[1])] == [0, 0]
-    assert daemon.message(givens[0], known=names).locations.id == b""
+    assert not daemon.tables._met
 
 
 def test_the_client_keeps_no_more_than_its_budget():

@@ -18,7 +18,7 @@ from symd.errors import LimitExceeded
 from symd.model.answers import Answer, Frame, Reason
 from symd.model.identities import ObjectPath
 from symd.model.names import NamedItem, NameKind
-from symd.server import waiting
+from symd.server import messages
 from symd.server.config import Config
 from symd.server.http import exchange
 from symd.server.http.connections import HEAD_BYTES
@@ -195,7 +195,7 @@ def test_answers_that_nobody_takes_count_as_held(tmp_path, large):
 
 
 def test_who_takes_nothing_of_an_answer_is_left(tmp_path, large, monkeypatch):
-    monkeypatch.setattr(waiting, "WRITE_SECONDS", 0.5)
+    monkeypatch.setattr(messages, "WRITE_SECONDS", 0.5)
     monkeypatch.setattr(exchange, "SLOWEST", 1 << 40)
     engine, body, size = large
     with (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import random
@@ -10,10 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,6 @@ from symd.index.format import VERSION
 from symd.store.shared.cached_files import CachedFiles
 from symd.store.shared.object_storage import FolderStorage
 from tests.builders.index_file import encode
-from tests.open_files import open_files
 from tests.small_disk import small_disk
 
 LIMITS = Limits(cache_size=10_000, free_disk=0, storage_seconds=5.0)
@@ -205,34 +203,6 @@ def test_a_damaged_module_is_fetched_anew_by_the_next_process(
     assert storage.fetches == [name, name]
 
 
-@pytest.mark.parametrize("is_empty", [True, False])
-def test_a_folder_in_place_of_a_file_goes(cache: CachedFiles, storage: Counted, folder: Path, is_empty: bool):
-    name = module(storage, b"module")
-    place = folder / "files" / name
-    place.mkdir(parents=True)
-    if not is_empty:
-        (place / "inside").mkdir()
-        (place / "inside" / "file").write_bytes(b"something")
-    for _ in range(2):
-        assert read(cache, name) == b"module"
-    assert storage.fetches == [name]
-    assert place.is_file()
-
-
-def test_a_folder_in_place_of_a_file_is_added_over_and_dropped(cache: CachedFiles, tmp_path: Path, folder: Path):
-    name = "index/1/ab/x.idx"
-    place = folder / "files" / name
-    place.mkdir(parents=True)
-    (tmp_path / "made").write_bytes(b"index")
-    cache.add(name, tmp_path / "made")
-    assert place.read_bytes() == b"index"
-    place.unlink()
-    place.mkdir()
-    cache.remove(name)
-    assert not place.exists()
-    assert read(cache, name) is None
-
-
 def test_a_file_of_another_size_is_seen_by_the_same_process(cache: CachedFiles, storage: Counted, folder: Path):
     name = module(storage, b"module")
     read(cache, name)
@@ -368,15 +338,6 @@ def test_threads_that_ask_at_once_fetch_once(cache: CachedFiles, storage: Counte
     assert storage.fetches == [name]
 
 
-def test_caches_of_one_folder_that_ask_at_once_fetch_once(storage: Counted, folder: Path):
-    caches = [CachedFiles(folder, storage, LIMITS) for _ in range(6)]
-    name = module(storage, b"module")
-    storage.seconds = 0.3
-    with ThreadPoolExecutor(6) as pool:
-        assert set(pool.map(lambda cache: read(cache, name), caches)) == {b"module"}
-    assert storage.fetches == [name]
-
-
 def test_who_waits_for_a_fetch_that_fails_is_told_too_and_the_next_may_succeed(cache: CachedFiles, storage: Counted):
     name = module(storage, b"module")
     storage.seconds, storage.error = 0.3, StoreUnavailable("gone", where="s3://b", hint="wait")
@@ -392,23 +353,6 @@ def test_who_waits_for_a_fetch_that_fails_is_told_too_and_the_next_may_succeed(c
     assert len(storage.fetches) == 1
     storage.error = None
     assert read(cache, name) == b"module"
-
-
-def test_a_fetcher_that_stands_still_is_not_waited_for_for_ever(storage: Counted, folder: Path):
-    """Another process may be stopped in the middle of a fetch."""
-    slow, name = Counted(storage._root), module(storage, b"module")
-    slow.seconds = 4.0
-    first = CachedFiles(folder, slow, LIMITS)
-    second = CachedFiles(folder, storage, Limits(cache_size=10_000, free_disk=0, storage_seconds=0.3))
-    thread = threading.Thread(target=read, args=(first, name))
-    thread.start()
-    while not slow.fetches:
-        time.sleep(0.01)
-    begun = time.monotonic()
-    assert read(second, name) == b"module"
-    assert time.monotonic() - begun < 3.0
-    thread.join()
-    assert read(first, name) == b"module"
 
 
 @pytest.fixture(name="small_disk")
@@ -433,12 +377,17 @@ def test_a_full_disk_is_told_and_everything_goes_on_once_there_is_room(storage: 
     assert len(read(cache, name) or b"") == 500_000
 
 
-def test_a_disk_that_the_cache_itself_filled_gives_back_what_was_used_longest_ago(storage: Counted, small_disk: Path):
-    cache = CachedFiles(small_disk / "cache", storage, Limits(cache_size=1 << 30, free_disk=0))
+def test_on_a_disk_that_is_full_a_file_takes_the_room_of_what_was_used_longest_ago(storage: Counted, small_disk: Path):
+    cache = CachedFiles(small_disk / "cache", storage, Limits(cache_size=1 << 30, free_disk=600_000))
     names = [module(storage, os.urandom(500_000)) for _ in range(10)]
-    for name in names:
+    for name in names[:3]:
         assert len(read(cache, name) or b"") == 500_000
-    assert names[-1] in kept(small_disk / "cache")
+    with suppress(OSError), (small_disk / "ballast").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    for name in names[3:5]:
+        assert len(read(cache, name) or b"") == 500_000
+    assert names[4] in kept(small_disk / "cache")
     assert names[0] not in kept(small_disk / "cache")
 
 
@@ -522,7 +471,7 @@ def test_a_cache_that_somebody_emptied_is_filled_anew(
     (tmp_path / "added").write_bytes(b"added")
     expect(cache, first, b"first")
     for use in uses:
-        shutil.rmtree(folder / gone)
+        shutil.rmtree(folder / gone, ignore_errors=True)
         use()
 
 
@@ -558,22 +507,3 @@ def test_what_is_larger_than_any_module_or_index_is_not_fetched(
     assert read(cache, stored(storage, index, bytes(501))) is None
     assert "an index of the object storage is left alone" in caplog.text
     assert kept(folder).keys() == {name}
-
-
-def test_a_disk_that_removes_nothing_any_more_costs_no_descriptor(
-    cache: CachedFiles, storage: Counted, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was used was read; the name that it was used by goes at the next start."""
-    name = module(storage, b"bytes")
-
-    def refuse(_path: Path, **_: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    before = open_files()
-    with monkeypatch.context() as patched, cache.file(name) as path:
-        assert path is not None
-        patched.setattr(Path, "unlink", refuse)
-    assert open_files() <= before
-    assert len(list((folder / "incoming").glob("incoming-used-*"))) == 1
-    CachedFiles(folder, storage, LIMITS)
-    assert not list((folder / "incoming").glob("incoming-used-*"))

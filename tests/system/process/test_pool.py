@@ -137,15 +137,6 @@ def test_a_process_has_its_limits_before_it_imports_anything(tmp_path: Path, mon
     assert mark.read_text() == repr((PROCESS_LIMITS.memory, PROCESS_LIMITS.memory))
 
 
-def test_processor_time_counts_from_call_to_call(pool: Pool) -> None:
-    one = replace(PROCESS_LIMITS, cpu_seconds=1)
-    first = ask(pool, b"pid", one)
-    for _ in range(4):
-        assert ask(pool, b"burn 0.6", one) == b"burnt"
-    assert ask(pool, b"pid", one) == first
-    assert ask(pool, b"burn 60", one) == ExitStatus(-signal.SIGXCPU, Limit.CPU_SECONDS)
-
-
 def test_a_process_is_not_ended_by_sigterm_however_early_it_comes(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service manager sends it to all processes of a service; one may just have been started."""
     begin = pool_module.start
@@ -236,31 +227,6 @@ def test_a_process_that_starts_while_all_are_ended_is_ended_too(pool: Pool, monk
     with pytest.raises(Unavailable):
         ask(pool, b"pid")
     assert started[0].process.returncode == -signal.SIGKILL
-
-
-BELOW_A_LIMIT = """
-import math, resource, time
-from dataclasses import replace
-from symd.system.process.pool import Pool
-from tests.system.process.test_pool import LIMITS, PROCESS_LIMITS
-first = Pool("tests.system.process.functions:work", 1)
-first.call(b"pid", LIMITS, PROCESS_LIMITS)
-first.close()
-start = max(time.process_time(), *resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
-most = 3 + 2 * math.ceil(start)  # on a slow machine to start takes most of a few seconds
-resource.setrlimit(resource.RLIMIT_CPU, (most, most))
-pool = Pool("tests.system.process.functions:work", 1)
-for seconds in (0.275 * most, 0.275 * most, 0.275 * most, 15 * most):
-    print(pool.call(b"burn %f" % seconds, LIMITS, replace(PROCESS_LIMITS, cpu_seconds=300)))
-pool.close()
-"""
-
-
-def test_below_a_lower_limit_of_processor_time_each_call_has_what_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as a shell's (ulimit -t). What earlier calls used is not the next one's fault."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
-    said = subprocess.run([sys.executable, "-c", BELOW_A_LIMIT], check=True, capture_output=True, text=True).stdout
-    assert said.splitlines() == ["b'burnt'"] * 3 + [str(ExitStatus(-signal.SIGXCPU, Limit.CPU_SECONDS))]
 
 
 HOLDER = """
