@@ -13,7 +13,6 @@ from typing import Final
 import click
 
 from symd.cli.call_files import (
-    call_about_profile,
     call_text,
     file_kind,
     files_among,
@@ -41,6 +40,8 @@ _NO_SAMPLES = (
 )
 _ONE_FILE = ("listing", "lines", "view")
 """Verbs that take FILE alone, and places in it by options."""
+_CHANGE = frozenset(("rm", "stop", "gc", "repair", "copy", "serve", "run", "collect", "record", "slim"))
+"""Verbs that change something, which an option may have been meant to prevent."""
 _ALIKE = 0.6000001
 """The least part of an option's name that is that of another which it may stand for: more than six letters of ten."""
 _SOURCE_LINE = re.compile(r"[^:]*\.\w+:[0-9]+(:[0-9]+)?", re.ASCII)
@@ -67,12 +68,6 @@ def usage_text(error: click.ClickException) -> str:
     verb = context.command_path
     said = error.format_message().rstrip(".")
     advice = _advice(error, said, context)
-    _, profile, modules = profile_among(typed_words(context))
-    if advice == NOTHING and profile and context.info_name == "symbolize":
-        called = call_text(call_about_profile("profile", modules, profile, "OUT"))
-        return (
-            f"{said.split('. ')[0]}; {profile} is a profile: {called} writes it with source lines (see {verb} --help)"
-        )
     if advice == NOTHING and (respelled := _respelled(error, context)):
         called = whole_call(respelled, context)
         return f"{said} Write {called} (see {verb} --help)" if called else f"{said} (see {verb} --help)"
@@ -165,12 +160,14 @@ def _of_letter(error: click.NoSuchOption, context: click.Context) -> Sequence[st
 
 
 def _of_unknown(error: click.NoSuchOption, context: click.Context) -> Advice:
-    """What to write instead of an option that no table has: the one that begins with its letter, or the call without
-    it; nothing where it is spelled nearly like another."""
+    """What to write instead of an option that no table has: the one that begins with its letter, or, of a verb that
+    changes nothing, the call without it; nothing where it is spelled nearly like another."""
     if by_letter := _of_letter(error, context):
         return Advice("write", by_letter)
-    if _near(error.option_name, error.possibilities or ()):
+    if context.info_name in _CHANGE or _near(error.option_name, error.possibilities or ()):
         return NOTHING
+    if words := _as_json(error.option_name, context):
+        return Advice("write", words)
     words = _left_out(error.option_name, context)
     return Advice("without it:", words) if words else NOTHING
 
@@ -189,6 +186,16 @@ def _has_value(typed: str, words: Sequence[str]) -> bool:
     return bool(behind) and not ("=" in typed or behind.startswith("-") or files_among([behind]) or is_place(behind))
 
 
+def _as_json(option: str, context: click.Context) -> Sequence[str]:
+    """The words of the call with --json for an option that chooses it as the form of the answer; () elsewhere."""
+    words, typed = typed_words(context), _word_with(option, typed_words(context))
+    if typed not in words or not any("--json" in each.opts for each in context.command.params):
+        return ()
+    at, is_apart = words.index(typed), "=" not in typed
+    value = "".join(words[at + 1 : at + 2]) if is_apart else typed.partition("=")[2]
+    return [*words[:at], "--json", *words[at + 1 + is_apart :]] if value.lower() == "json" else ()
+
+
 def _left_out(option: str, context: click.Context) -> Sequence[str]:
     """The words of the call without an option that no table has, and without what can only be its value."""
     words, typed = typed_words(context), _word_with(option, typed_words(context))
@@ -196,8 +203,9 @@ def _left_out(option: str, context: click.Context) -> Sequence[str]:
         return ()
     at = words.index(typed)
     kept = files_among([typed.partition("=")[2]])
-    is_value = files_among(words) and _has_value(typed, words)
-    calls = [[*words[:at], *kept, *words[at + 1 + more :]] for more in ((1, 0) if is_value else (0, 1))]
+    if files_among(words) and _has_value(typed, words):
+        return [*words[:at], *words[at + 2 :]]
+    calls = [[*words[:at], *kept, *words[at + 1 + more :]] for more in (0, 1)]
     return next((call for call in calls if not is_refused(call, context)), calls[0])
 
 
@@ -214,7 +222,7 @@ def corrected_call(wrong: str, meant: Sequence[str]) -> str:
 
 
 _FILE_AND_PLACE = re.compile(r"(.+?)[:,@](.+)", re.DOTALL)
-_MAY_BE_MEANT = re.compile(r"did you mean (.+)\?|it has (.+)", re.DOTALL)
+_MAY_BE_MEANT = re.compile(r"did you mean (.+)\?|(?:it has|write one of) (.+)", re.DOTALL)
 
 
 def with_call(error: SymdError, words: Sequence[str]) -> str:
@@ -224,7 +232,7 @@ def with_call(error: SymdError, words: Sequence[str]) -> str:
         parted = [part for word in words for part in (joined.groups() if word == error.where else (word,))]
         return f"write {call_text(parted)}"
     hint = _MAY_BE_MEANT.fullmatch(error.hint)
-    if hint is None or (hint[2] and error.where != "--value"):
+    if hint is None or (error.hint.startswith("it has") and error.where != "--value"):
         return error.hint
     try:
         meant = [

@@ -243,14 +243,17 @@ def _parsed(
 
 def with_file_first(command: click.Command, context: click.Context, words: list[str]) -> list[str]:
     """The words behind a verb about FILE with FILE in front of what is asked about it: the only argument that is a
-    file, where the first one is none."""
+    module, where the first one is none."""
     first = next((each for each in command.params if isinstance(each, click.Argument)), None)
     if first is None or first.name != "file" or "--" in words or not files_among(words):
         return words
     typed = [_Word(each) for each in words]
     _, arguments = _parsed(command, click.Context(command, context), typed)
     files = [each for each in arguments if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
-    if len(files) != 1 or arguments[0] == "-" or os.path.exists(arguments[0]):  # noqa: PTH110 - as above
+    if not files or arguments[0] == "-" or files == arguments[:1]:
+        return words
+    files = [each for each in files if file_kind(each) in ("module", "core")]
+    if len(files) != 1 or files[0] is arguments[0] or os.path.isdir(arguments[0]):  # noqa: PTH112 - as above
         return words
     return [str(files[0]), *(str(each) for each in typed if each is not files[0])]
 

@@ -41,8 +41,8 @@ _BY_OPTIONS: Final = {
 
 
 class _OptionOfOthers(NamedTuple):
-    """Options as other tools have them, what is typed instead, and why. What ``instead`` has after a space begins the
-    value."""
+    """Options as other tools have them, what is typed instead ("" where the value alone is), and why. What ``instead``
+    has after a space begins the value."""
 
     verbs: str
     options: str
@@ -62,6 +62,9 @@ _OPTIONS: Final = (
     _OptionOfOthers("profile", "-f -t -T --type --output-format --export-format --as --export", "--to"),
     _OptionOfOthers("info names lines listing symbolize hot", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
     _OptionOfOthers("listing", "--address --addr --pc", "--around"),
+    _OptionOfOthers("lines", "--function --func --symbol", "--kernel"),
+    _OptionOfOthers("names", "-r -e -E --regex --pattern --name --filter --match", ""),
+    _OptionOfOthers("locate", "--file --source --line --location", ""),
     _OptionOfOthers("listing", "--disassemble-symbols --symbol --kernels -fun --fun", "--function"),
     _OptionOfOthers("gc repair", "--dry-run -n", None, "symd store check looks, and changes nothing"),
     _OptionOfOthers("view listing", "-p", "--profile"),
@@ -111,7 +114,7 @@ def _translated(verb: str, typed: Sequence[str]) -> list[str]:
                 continue  # one sum is asked for, and lines have their stall reasons
             if begins:
                 equals, value = "=", prefix + (value if equals else next(rest, ""))
-            words += [meant, *([value] if equals else ())]
+            words += filter(None, (meant, value if equals else ""))
         else:
             words.append(word)
     return words

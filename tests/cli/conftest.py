@@ -66,7 +66,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSymbolizer:
     monkeypatch.setattr("symd.cli.info.file_summary", lambda *_, **__: (symbolizer.summary, {}))
     monkeypatch.setattr("symd.cli.extract.file_objects", lambda *_: symbolizer.objects())
     monkeypatch.setattr(
-        "symd.engine.files.opened_file.opened_file", lambda file, limits, store=None: FakeFile(symbolizer)
+        "symd.engine.files.opened_file.opened_by_size", lambda file, limits, store=None: FakeFile(symbolizer)
     )
     return symbolizer
 

@@ -51,9 +51,6 @@ HINTS = {
         "--kernel needs -o; in the browser, choose a kernel on the page",
     ),
     "an extract without a folder": (("extract", SHADE), f"; write, for example: symd extract {SHADE} objects/ (see"),
-    "a number before its source": (("locate", SHADE, "8:shade.cl"), f"symd locate {SHADE} shade.cl:8)"),
-    "a number behind its source": (("locate", SHADE, "shade.cl", "8"), f"symd locate {SHADE} shade.cl:8)"),
-    "a source before its module": (("locate", SOURCE, SHADE, "8"), f"symd locate {SHADE} {SOURCE}:8)"),
     "a source without a line": (
         ("locate", SHADE, "shade.cl"),
         "not a source line (write FILE:LINE, such as vadd.cl:8)",
