@@ -446,7 +446,10 @@ def copy_of_catalogue(path: Path, to: Path) -> None:
         return
     os.close(open_private(to, os.O_RDWR))
     with translated(path), closing(existing(path)) as source, closing(existing(to)) as target:
-        source.backup(target)
+        try:
+            source.backup(target)
+        except sqlite3.OperationalError as error:
+            raise catalogue_error(to if error.sqlite_errorname == "SQLITE_FULL" else path, error) from error
 
 
 def copy_files(path: Path, to: Path) -> None:
