@@ -11,6 +11,7 @@ import pytest
 from symd.config import Limits
 from symd.errors import DataLoss
 from symd.index import Index
+from symd.index.file_header import VERSION
 from symd.index.format import decode
 from symd.index.module import build_index
 from symd.index.schema import SCHEMA, FunctionTable, LocationTable, RowTable, check_names
@@ -30,6 +31,11 @@ SAMPLES = [
     )
 ]
 BYTES = {"u8": 1, "u16": 2, "u64": 8}
+
+
+def test_the_page_says_why_there_is_each_version() -> None:
+    table = PAGE[PAGE.index("\n## Versions") :]
+    assert [int(number) for number in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == [*range(1, VERSION + 1)]
 
 
 def built(path: Path) -> bytes:

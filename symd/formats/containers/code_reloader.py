@@ -36,17 +36,8 @@ def read_now(summary: ObjectSummary) -> ObjectSummary:
     """A description of a code object with all facts and notes read, so that nothing in it keeps the object's bytes."""
     kernels = tuple(
         [
-            make_kernel_summary(
-                (
-                    name,
-                    section,
-                    number,
-                    offset,
-                    size,
-                    facts.plain() if type(facts) is LazyMapping else settled(facts),  # most are that
-                )
-            )
-            for name, section, number, offset, size, facts in summary.kernels
+            make_kernel_summary((*place, facts.plain() if type(facts) is LazyMapping else settled(facts)))
+            for *place, facts in summary.kernels  # most facts are lazy
         ]
     )
     return summary._replace(kernels=kernels, facts=settled(summary.facts), notes=tuple(summary.notes))
