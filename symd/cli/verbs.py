@@ -86,7 +86,7 @@ _SYNONYMS = {
     "symbolize": "lookup resolve",
     "hot": "hotspots hottest",
     "info": "readelf cuobjdump inspect",
-    "names": "nm functions symbols",
+    "names": "nm functions symbols sources source-files",
     "lines": "line-table linetable dwarfdump",
     "locate": "break breakpoint",
     "variables": "vars locals",
@@ -95,6 +95,11 @@ _SYNONYMS = {
 }
 """Verb to words of other tools that do as it does."""
 SYNONYMS = {word: verb for verb, words in _SYNONYMS.items() for word in words.split()}
+_KINDS: Final[Mapping[str, Sequence[str]]] = {
+    "functions": ("--kind=kernel", "--kind=function", "--or-part"),
+    **dict.fromkeys(("sources", "source-files"), ("--kind=file", "--or-part")),
+}
+"""Synonyms of symd names that show names of some kinds alone."""
 _TOP: Final = ("hot", "--by=function")
 """The call that top stands for, as reports of pprof and perf rank functions; unless another sum is asked for."""
 _SUMS: Final = ("--by", "-lines", "--lines")
@@ -232,6 +237,8 @@ def understood(words: Sequence[str]) -> list[str]:
     if typed == "top":
         return [*(_TOP[:1] if any(word.startswith(_SUMS) for word in rest) else _TOP), *rest]
     verb = SYNONYMS.get(tool, tool if tool in known else typed)
+    if verb == "names" and not any(word.startswith("--kind") for word in rest):
+        rest = [*_KINDS.get(typed, ()), *rest]
     if verb == "listing":
         rest = [word for word in rest if not re.fullmatch(r"/[a-z]{1,2}", word) or os.path.exists(word)]  # noqa: PTH110 - pathlib is slow to load
     return [verb, *in_order(verb, rest)]
@@ -396,6 +403,8 @@ _GDBS_INFO: Final = {
     **dict.fromkeys(("scope", "locals", "args", "variables", "frame"), "variables"),
     **dict.fromkeys(("line", "symbol", "source"), "symbolize"),
     **dict.fromkeys(("functions", "types", "address"), "names"),
+    "sources": "sources",
+    **dict.fromkeys(("registers", "all-registers"), "info"),
 }
 """What gdb's info takes for its first word, and the verb that answers it."""
 
@@ -409,6 +418,8 @@ def call_for_gdbs_info(words: Sequence[str]) -> str:
     rest = list(words[1:])
     file = next(iter(files_among(rest)), "FILE")
     about = next((each.lstrip("*") for each in rest if each != file), "")
+    if verb in ("info", "sources"):
+        return shlex.join(["symd", verb, file, *([as_glob(about)] if about and verb == "sources" else [])])
     if verb == "names":
         about = as_glob(about)
     elif ":" in about:

@@ -72,6 +72,12 @@ OPTIONS = {
         ("info", "line", "shade.cl:13", SHADE),
         f"info line write symd locate {SHADE} shade.cl:13 (see",
     ),
+    "gdb's sources": (("info", "sources", SHADE), f"info sources write symd sources {SHADE} (see"),
+    "gdb's registers": (("info", "registers", SHADE), f"info registers write symd info {SHADE} (see"),
+    "nothing to describe": (
+        ("info",),
+        "; symd doctor says what is installed here, symd info FILE what is in a file (see",
+    ),
     "gdb's locals": (("info", "locals"), "info locals write symd variables FILE PLACE (see"),
     "a pattern alone": (
         ("functions", "sha*"),
@@ -867,8 +873,8 @@ def test_a_place_that_is_joined_to_its_file_is_parted(run: Run, joint: str) -> N
 
 
 def test_a_part_of_a_name_is_answered_with_its_pattern(run: Run) -> None:
-    said = run("functions", RAYCAST, "ycas")
-    assert (said.code, f"(it is a part of names: symd functions {RAYCAST} '*ycas*')" in said.err) == (1, True), said.err
+    said = run("names", RAYCAST, "ycas")
+    assert (said.code, f"(it is a part of names: symd names {RAYCAST} '*ycas*')" in said.err) == (1, True), said.err
     assert "raycast" in run("names", RAYCAST, "*ycas*").out
 
 
