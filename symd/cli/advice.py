@@ -13,7 +13,6 @@ from typing import Final
 import click
 
 from symd.cli.call_files import (
-    call_about_profile,
     call_text,
     file_kind,
     files_among,
@@ -21,6 +20,8 @@ from symd.cli.call_files import (
     profile_among,
     standard_input_file,
     typed_words,
+    with_option,
+    with_word,
     word_for_modules,
 )
 from symd.cli.options import first_example
@@ -39,6 +40,8 @@ _NO_SAMPLES = (
 )
 _ONE_FILE = ("listing", "lines", "view")
 """Verbs that take FILE alone, and places in it by options."""
+_CHANGE = frozenset(("rm", "stop", "gc", "repair", "copy", "serve", "run", "collect", "record", "slim"))
+"""Verbs that change something, which an option may have been meant to prevent."""
 _ALIKE = 0.6000001
 """The least part of an option's name that is that of another which it may stand for: more than six letters of ten."""
 _SOURCE_LINE = re.compile(r"[^:]*\.\w+:[0-9]+(:[0-9]+)?", re.ASCII)
@@ -65,18 +68,12 @@ def usage_text(error: click.ClickException) -> str:
     verb = context.command_path
     said = error.format_message().rstrip(".")
     advice = _advice(error, said, context)
-    _, profile, modules = profile_among(typed_words(context))
-    if advice == NOTHING and profile and context.info_name == "symbolize":
-        called = call_text(call_about_profile("profile", modules, profile, "OUT"))
-        return (
-            f"{said.split('. ')[0]}; {profile} is a profile: {called} writes it with source lines (see {verb} --help)"
-        )
     if advice == NOTHING and (respelled := _respelled(error, context)):
         called = whole_call(respelled, context)
         return f"{said} Write {called} (see {verb} --help)" if called else f"{said} (see {verb} --help)"
     shown = _shown(advice, context)
     if shown and isinstance(error, click.NoSuchOption):
-        said = f"No such option {error.option_name!r}"  # without the options that are spelled like it
+        said = f"No such option {_word_with(error.option_name, typed_words(context)).partition('=')[0]!r}"  # without the options that are spelled like it
     return f"{said}{f'; {shown}' if shown else ''} (see {verb} --help)"
 
 
@@ -148,32 +145,74 @@ def _respelled(error: click.UsageError, context: click.Context) -> Sequence[str]
     near = _near(error.option_name, error.possibilities or ()) if isinstance(error, click.NoSuchOption) else ()
     if not isinstance(error, click.NoSuchOption) or len(near) != 1:
         return ()
-    return _replaced(typed_words(context), error.option_name, near[0])
+    return with_word(typed_words(context), error.option_name, near[0])
 
 
 def _of_letter(error: click.NoSuchOption, context: click.Context) -> Sequence[str]:
     """The words of the call with the one long option, of those about the answer, that begins with the letter of an
     unknown short one; () where none does, or several."""
     letter = re.fullmatch(r"-([A-Za-z])", error.option_name)
-    options = {option for each in context.command.params for option in each.opts} - {"--server", "--limit"}
+    has_value = _has_value(error.option_name, typed_words(context))
+    takes = (each for each in context.command.params if not (has_value and getattr(each, "is_flag", False)))
+    options = {option for each in takes for option in each.opts} - {"--server", "--limit"}
     found = [each for each in options if letter and each.startswith(f"--{letter[1]}")]
-    return _replaced(typed_words(context), error.option_name, found[0]) if len(found) == 1 else ()
+    return with_word(typed_words(context), error.option_name, found[0]) if len(found) == 1 else ()
 
 
-def _replaced(words: Sequence[str], wrong: str, right: str) -> Sequence[str]:
-    """The words with ``right`` for ``wrong``, which may have an option in front of it, and an offset or a value behind
-    it; () where no word has it."""
-    parts = re.compile(rf"(|--?[\w-]+=)({re.escape(wrong)})([+=].*|)", re.DOTALL)
-    found = [parts.fullmatch(word) for word in words]
-    if not any(found):
+def _of_unknown(error: click.NoSuchOption, context: click.Context) -> Advice:
+    """What to write instead of an option that no table has: the one that begins with its letter, or, of a verb that
+    changes nothing, the call without it; nothing where it is spelled nearly like another."""
+    if by_letter := _of_letter(error, context):
+        return Advice("write", by_letter)
+    if context.info_name in _CHANGE or _near(error.option_name, error.possibilities or ()):
+        return NOTHING
+    if words := _as_json(error.option_name, context):
+        return Advice("write", words)
+    words = _left_out(error.option_name, context)
+    return Advice("without it:", words) if words else NOTHING
+
+
+def _word_with(option: str, words: Sequence[str]) -> str:
+    """The word in which an option was typed: of others' options of one dash and several letters click says the first
+    letter that it does not know."""
+    long = (each for each in words if each.partition("=")[0] == option)
+    clusters = (each for each in words if re.match(rf"-\w*{re.escape(option[1:])}", each) and len(option) == len("-x"))
+    return next(long, next(clusters, option))
+
+
+def _has_value(typed: str, words: Sequence[str]) -> bool:
+    """Whether what follows an option, which no table has, can only be its value."""
+    behind = "".join(words[words.index(typed) + 1 :][:1]) if typed in words else ""
+    return bool(behind) and not ("=" in typed or behind.startswith("-") or files_among([behind]) or is_place(behind))
+
+
+def _as_json(option: str, context: click.Context) -> Sequence[str]:
+    """The words of the call with --json for an option that chooses it as the form of the answer; () elsewhere."""
+    words, typed = typed_words(context), _word_with(option, typed_words(context))
+    if typed not in words or not any("--json" in each.opts for each in context.command.params):
         return ()
-    return [f"{each[1]}{right}{each[3]}" if each else word for word, each in zip(words, found, strict=True)]
+    at, is_apart = words.index(typed), "=" not in typed
+    value = "".join(words[at + 1 : at + 2]) if is_apart else typed.partition("=")[2]
+    return [*words[:at], "--json", *words[at + 1 + is_apart :]] if value.lower() == "json" else ()
+
+
+def _left_out(option: str, context: click.Context) -> Sequence[str]:
+    """The words of the call without an option that no table has, and without what can only be its value."""
+    words, typed = typed_words(context), _word_with(option, typed_words(context))
+    if typed not in words:
+        return ()
+    at = words.index(typed)
+    kept = files_among([typed.partition("=")[2]])
+    if files_among(words) and _has_value(typed, words):
+        return [*words[:at], *words[at + 2 :]]
+    calls = [[*words[:at], *kept, *words[at + 1 + more :]] for more in (0, 1)]
+    return next((call for call in calls if not is_refused(call, context)), calls[0])
 
 
 def corrected(words: Sequence[str], wrong: str, meant: Sequence[str]) -> str:
     """The whole call with what may be ``meant`` by ``wrong``, the first two of these; "" where no word of the call has
     it."""
-    calls = (_replaced(words, wrong, right) for right in [*dict.fromkeys(meant)][:2])
+    calls = (with_word(words, wrong, right) for right in [*dict.fromkeys(meant)][:2])
     return " or ".join(call_text(each) for each in calls if each)
 
 
@@ -184,7 +223,7 @@ def corrected_call(wrong: str, meant: Sequence[str]) -> str:
 
 _OTHER_VALUE = re.compile(r".*: (--[\w-]+) (\S+)", re.DOTALL)
 _FILE_AND_PLACE = re.compile(r"(.+?)[:,@](.+)", re.DOTALL)
-_MAY_BE_MEANT = re.compile(r"did you mean (.+)\?|it has (.+)", re.DOTALL)
+_MAY_BE_MEANT = re.compile(r"did you mean (.+)\?|(?:it has|write one of) (.+)", re.DOTALL)
 
 
 def with_call(error: SymdError, words: Sequence[str]) -> str:
@@ -197,7 +236,7 @@ def with_call(error: SymdError, words: Sequence[str]) -> str:
     if other := _OTHER_VALUE.fullmatch(error.hint):
         return _with_value(error.hint, other[1], other[2], words)
     hint = _MAY_BE_MEANT.fullmatch(error.hint)
-    if hint is None or (hint[2] and error.where != "--value"):
+    if hint is None or (error.hint.startswith("it has") and error.where != "--value"):
         return error.hint
     try:
         meant = [
@@ -239,11 +278,10 @@ def _advice(error: click.UsageError, said: str, context: click.Context) -> Advic
     if isinstance(error, Meant):
         return Advice(error.said, error.words)
     if isinstance(error, click.NoSuchOption):
-        advice = instead_of_option(error.option_name, verb, typed)
-        by_letter = _of_letter(error, context) if advice == NOTHING else ()
-        return Advice("write", by_letter) if by_letter else advice
+        advice = instead_of_option(_word_with(error.option_name, typed).partition("=")[0], verb, typed)
+        return _of_unknown(error, context) if advice == NOTHING else advice
     if isinstance(error, click.BadParameter) and error.param is not None and not said.startswith("Missing "):
-        return instead_of_value(verb, error.param.opts, error.message, typed, _replaced)
+        return instead_of_value(verb, error.param.opts, error.message, typed)
     if said.startswith("Missing "):
         shown = "" if verb == "info" else _example(context)
         return Advice(f"write, for example: {shown}") if shown else _MISSING.get(verb, NOTHING)
@@ -276,7 +314,7 @@ def _of_verb(verb: str, said: str, typed: Sequence[str]) -> Advice:
         return Advice(before, _run_of(typed), after)
     if said.startswith("Invalid value for '--source-root'"):
         return _with_rule_for_source(typed)
-    if verb == "annotate" and (words := _of_samples(typed)):
+    if verb == "annotate" and (words := _samples_on_code(typed)):
         return Advice("for samples write", words)
     if verb == "symbolize" and said.startswith("Missing argument 'FILE'") and (log := standard_input_file()):
         return Advice("if it is a log, write", ["annotate", "-m", "FILE", log])
@@ -286,7 +324,7 @@ def _of_verb(verb: str, said: str, typed: Sequence[str]) -> Advice:
     return NOTHING
 
 
-def _of_samples(typed: Sequence[str]) -> list[str]:
+def _samples_on_code(typed: Sequence[str]) -> list[str]:
     """The call that shows samples on a module's code, where a profile is among the files of one that annotates a log;
     [] elsewhere."""
     words = [part for word in typed[1:] for part in (word.split("=", 1) if word.startswith("--") else [word])]
@@ -308,6 +346,10 @@ _VERBS_OF_STORES: Final = {
 """Words of other stores for what symd store does, or a daemon."""
 
 
+_MAKES: Final = frozenset(("create", "new", "add", "make", "issue"))
+"""Words in front of the name of what is made."""
+
+
 def _run_of(typed: Sequence[str]) -> list[str]:
     """The call that captures the modules of a program which is to be sampled."""
     at = typed.index("--")
@@ -324,20 +366,6 @@ def _example(context: click.Context) -> str:
     return " ".join(words)
 
 
-def file_first(verb: str, file: str, words: Sequence[str]) -> str:
-    """The call in the right order, where FILE is not there and one of the words behind it is; "" elsewhere."""
-    turned = _file_first(verb, file, words)
-    return f"FILE comes first: {call_text(turned)}" if turned else ""
-
-
-def _file_first(verb: str, file: str, words: Sequence[str]) -> list[str]:
-    """The words of that call."""
-    meant = next((each for each in words if os.path.isfile(each)), None)  # noqa: PTH113 - pathlib is slow to load
-    if meant is None or os.path.exists(file):  # noqa: PTH110 - as above
-        return []
-    return _with_place(verb, meant, [file, *(each for each in words if each != meant)])
-
-
 def _with_place(verb: str, file: str, words: Sequence[str]) -> list[str]:
     """The words of the call about places in FILE, with the options that name them."""
     place = words[0]
@@ -348,11 +376,6 @@ def _with_place(verb: str, file: str, words: Sequence[str]) -> list[str]:
     if verb == "lines":
         return ["symbolize", file, place] if is_place(place) else [verb, "--kernel", place, file]
     return [verb, file, *words]
-
-
-def _with_option(option: str, value: str, context: click.Context) -> list[str]:
-    """The words of a call, with an option in front of one of them."""
-    return [part for word in typed_words(context) for part in ([option, word] if word == value else [word])]
 
 
 def _file_of(context: click.Context) -> str:
@@ -374,15 +397,13 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
     extra = re.fullmatch(r"Got unexpected extra arguments? \((.+)\)", message, re.DOTALL)
     if extra is None:
         return NOTHING
-    text = extra[1]
+    text, typed = extra[1], typed_words(context)
     first, second = (
         str(next((context.params[each] for each in names if context.params.get(each)), ""))
         for names in (("source", "file", "log"), ("target", "query"))
     )
     if verb == "serve" and os.path.isfile(text):  # noqa: PTH113 - pathlib is slow to load
         return Advice("a daemon takes no file; for a page in the browser write", ["view", text])
-    if verb in _ONE_FILE and (turned := _file_first(verb, first, [text])):
-        return Advice("FILE comes first:", turned)
     if verb == "serve" and text.isdecimal():
         return Advice(f"write --http 127.0.0.1:{text} for browsers, or --address 127.0.0.1:{text} for gRPC")
     if verb == "serve" and text in BELOW["daemon"]:
@@ -391,13 +412,14 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
     asked = _file_and_place(context)
     shows, is_line = "--profile" in options, _SOURCE_LINE.fullmatch(text) is not None
     belongs: tuple[tuple[bool, str, Sequence[str]], ...] = (
-        (verb in ("hot", "profile"), "modules go after -m:", _with_option("-m", first, context)),
+        (verb in ("hot", "profile"), "modules go after -m:", with_option("-m", first, typed)),
         (verb == "record" and ":" not in text, _NO_SAMPLES[0], ["run", "--", *typed_words(context)[1:]]),
-        (verb == "core", "modules go after -m:", _with_option("-m", text, context)),
-        (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", _with_option("-m", first, context)),  # noqa: PTH113 - as above
-        (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", *_with_option("-o", text, context)[1:]]),
-        (shows and "--source" in typed_words(context), "a folder of sources goes after --source-root:", _replaced(typed_words(context), "--source", "--source-root")),
-        (shows and os.path.exists(text), "a profile goes after --profile:", _with_option("--profile", text, context)),  # noqa: PTH110 - pathlib is slow to load
+        (verb == "token" and not _MAKES.isdisjoint(typed_words(context)), "NAME is all that it takes:", ["token", text]),
+        (verb == "core", "modules go after -m:", with_option("-m", text, typed)),
+        (verb == "annotate" and os.path.isfile(first) and os.path.isfile(text), "modules go after -m:", with_option("-m", first, typed)),  # noqa: PTH113 - as above
+        (shows and text.endswith((".html", ".htm")), "the page's file goes after -o:", ["view", *with_option("-o", text, typed)[1:]]),
+        (shows and "--source" in typed_words(context), "a folder of sources goes after --source-root:", with_word(typed_words(context), "--source", "--source-root")),
+        (shows and os.path.exists(text), "a profile goes after --profile:", with_option("--profile", text, typed)),  # noqa: PTH110 - pathlib is slow to load
         (verb == "view" and not is_line, "choose a kernel on the page, or write one alone:", [verb, first, "-o", "PAGE", "--kernel", text]),
         (verb == "listing" and text.isdecimal() and bool(place), "the code around a place goes after --around:", ["listing", first, "--around", str(place), "--before", text, "--after", text]),
         (verb == "listing" and is_line, "for the ADDRESS that --around takes, write", _with_place(verb, first, [text])),
@@ -406,7 +428,7 @@ def _misplaced(message: str, verb: str, context: click.Context) -> Advice:
         (verb == "variables" and is_place(text), "a place is one word:", [verb, first, f"{second}+{text}"]),
         (verb == "variables", "all variables of a place are shown:", [verb, first, second]),
         (verb == "annotate" and not os.path.exists(text), "for samples on instructions, write", ["listing", "--profile", "PROFILE", "--function", text, _file_of(context)]),  # noqa: PTH110 - pathlib is slow to load
-        ("--server" in options and not first, "a daemon's address goes after --server:", _with_option("--server", text, context)),
+        ("--server" in options and not first, "a daemon's address goes after --server:", with_option("--server", text, typed)),
     )  # fmt: skip
     return next(
         (Advice(said, words, otherwise=said.rstrip(":")) for applies, said, words in belongs if applies), NOTHING

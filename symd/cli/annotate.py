@@ -15,7 +15,7 @@ import click
 
 from symd.api import Symbolizer
 from symd.cli.answer_lines import answer_text
-from symd.cli.call_files import LogAndModules, call_text, hottest_lines, profile_kind
+from symd.cli.call_files import LogAndModules, call_text, call_with, hottest_lines, profile_kind
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
 from symd.cli.output import printable
 from symd.config import Limits
@@ -155,7 +155,7 @@ def _say_nothing_is_known(log: str, given: Sequence[GivenModule], source: _Modul
         return
     said = f"{name}: 0 lines annotated: none names a place in a module that is known"
     if not given:
-        said += "; -m FILE names a module that it is about"
+        said += f"; write {call_with(['-m', 'FILE'])}, where FILE is what ran"
     elif numbers:
         asked = [(each, source.symbolize(given[0].digest, ByAddress(ObjectAddress(each)))) for each in numbers]
         inside = next((each for each, answer in asked if answer.reason is not Reason.OUTSIDE_TEXT), None)

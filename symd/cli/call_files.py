@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from types import ModuleType
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _HEAD = 1 << 26
 """Bytes of a file from which it is known for a profile."""
+_WRITES = frozenset(("-o", "--out", "--output"))
+"""Options for what a call writes."""
 NAMED_IN_A_CALL = 4
 """The most modules that a call names one by one; a folder stands for more."""
 _THE_PROFILE = re.compile(r"^the( [\w-]+)? profile\b")
@@ -45,6 +47,21 @@ def call_with(more: Sequence[str]) -> str:
     """The call under way, with ``more`` words behind its verb."""
     verb, *rest = typed_words(click.get_current_context()) or ("",)
     return call_text([verb, *more, *rest])
+
+
+def with_word(words: Sequence[str], wrong: str, right: str) -> Sequence[str]:
+    """The words with ``right`` for ``wrong``, which may have an option in front of it, and an offset or a value behind
+    it; () where no word has it."""
+    parts = re.compile(rf"(|--?[\w-]+=)({re.escape(wrong)})([+=].*|)", re.DOTALL)
+    found = [parts.fullmatch(word) for word in words]
+    if not any(found):
+        return ()
+    return [f"{each[1]}{right}{each[3]}" if each else word for word, each in zip(words, found, strict=True)]
+
+
+def with_option(option: str, value: str, words: Sequence[str]) -> list[str]:
+    """The words of a call, with an option in front of one of them."""
+    return [part for word in words for part in ([option, word] if word == value else [word])]
 
 
 def file_head(path: str) -> bytes:
@@ -133,7 +150,8 @@ def files_among(words: Sequence[str]) -> list[str]:
 
 def profile_among(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
     """The files among some words, the profile among these ("" for none), and the others, which may be its modules."""
-    files = files_among(words)
+    written = {behind for word, behind in pairwise(words) if word in _WRITES}
+    files = [each for each in files_among(words) if each not in written]
     profile = next((each for each in files if profile_kind(each) is not None), "")
     return files, profile, [each for each in files if each != profile]
 
@@ -222,6 +240,39 @@ class _Word(str):
     __slots__ = ()
 
 
+def _parsed(
+    command: click.Command, context: click.Context, words: list[_Word]
+) -> tuple[Mapping[str, object], list[_Word]]:
+    """The values of a command's parameters in a call, and those of its words that are arguments; none of both where the
+    call is wrong."""
+    try:
+        found, left, _ = command.make_parser(context).parse_args(list(words))
+    except click.UsageError:
+        return {}, []
+    arguments = [found.get(str(each.name)) for each in command.params if isinstance(each, click.Argument)]
+    values = {
+        id(each) for value in (*arguments, left) for each in (value if isinstance(value, (tuple, list)) else [value])
+    }
+    return found, [each for each in words if id(each) in values]
+
+
+def with_file_first(command: click.Command, context: click.Context, words: list[str]) -> list[str]:
+    """The words behind a verb about FILE with FILE in front of what is asked about it: the only argument that is a
+    module, where the first one is none."""
+    first = next((each for each in command.params if isinstance(each, click.Argument)), None)
+    if first is None or first.name != "file" or "--" in words or not files_among(words):
+        return words
+    typed = [_Word(each) for each in words]
+    _, arguments = _parsed(command, click.Context(command, context), typed)
+    files = [each for each in arguments if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
+    if not files or arguments[0] == "-" or files == arguments[:1]:
+        return words
+    files = [each for each in files if file_kind(each) in ("module", "core")]
+    if len(files) != 1 or files[0] is arguments[0] or os.path.isdir(arguments[0]):  # noqa: PTH112 - as above
+        return words
+    return [str(files[0]), *(str(each) for each in typed if each is not files[0])]
+
+
 class _FilesInAnyOrder(click.Command):
     """A verb that puts an option in front of some of the files that come without one: of the modules beside a file of
     the kind that it is ``about``."""
@@ -241,19 +292,9 @@ class _FilesInAnyOrder(click.Command):
 
     def _without_option(self, context: click.Context, words: list[_Word]) -> list[_Word]:
         """The words that are arguments; none where the call has the option, or is wrong in another way."""
-        try:
-            found, left, _ = self.make_parser(context).parse_args(list(words))
-        except click.UsageError:
-            return []
-        if any(found.get(str(each.name)) for each in self.params if self.option in each.opts):
-            return []
-        arguments = [found.get(str(each.name)) for each in self.params if isinstance(each, click.Argument)]
-        values = {
-            id(each)
-            for value in (*arguments, left)
-            for each in (value if isinstance(value, (tuple, list)) else [value])
-        }
-        return [each for each in words if id(each) in values]
+        found, arguments = _parsed(self, context, words)
+        is_given = any(found.get(str(each.name)) for each in self.params if self.option in each.opts)
+        return [] if is_given else arguments
 
     def _moved(self, words: Sequence[_Word]) -> Sequence[_Word]:
         """Return the arguments that the option is put in front of."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ import click
 from click.shell_completion import shell_complete
 
 from symd.cli.advice import is_refused, usage_text, whole_call, with_call
-from symd.cli.call_files import profile_for_a_module
+from symd.cli.call_files import call_text, calls_for, files_among, profile_for_a_module, with_file_first
 from symd.cli.options import documented, example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.process import Terminated, blocking_streams, cleaned_up
@@ -68,6 +69,8 @@ def load_verb(name: str) -> click.Command:
 def _with_calls(said: str, calls: Sequence[Sequence[str]], context: click.Context) -> str:
     """What is said, and behind it those of the calls that would not be refused."""
     shown = " or ".join(filter(None, (whole_call(each, context) for each in calls)))
+    if not shown and (files := files_among(context.find_root().obj or ())):
+        shown = " or ".join(call_text(each) for each in calls_for(files[0], files[1:]))
     if not shown:
         return said.removesuffix(":")
     return (
@@ -135,18 +138,24 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         args = understood(args)
         try:
-            return super().resolve_command(ctx, args)
+            return self._resolved(ctx, args)
         except click.UsageError as error:
             if args[0] == "version":
                 raise click.UsageError("no verb 'version'; write symd --version", ctx) from error
             if (call := call_at_once(args)) and not is_refused(call, ctx):
                 ctx.find_root().obj = tuple(call)
-                return super().resolve_command(ctx, understood(call))
+                return self._resolved(ctx, understood(call))
             said, calls = no_verb(args)
             if not calls and "?" not in said and ";" not in said:
                 file_said, file_calls = without_verb(args)
                 said, calls = (file_said, file_calls) if file_said else (said, calls)
             raise click.UsageError(_with_calls(said, calls, ctx), ctx) from error
+
+    def _resolved(self, context: click.Context, words: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(context, words)
+        if command is not None and not context.resilient_parsing:
+            rest = with_file_first(command, context, rest)
+        return name, command, rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [verb for verb, _ in VERBS]
@@ -329,7 +338,7 @@ _TYPED: Mapping[str, str] = {
         "symd run -- PROGRAM takes what a program builds or loads while it runs"
     ),
     "source is compiled first, with -g; a profile or a log is not a module": (
-        "source is compiled first, with -g; symd profile takes profiles, symd annotate logs"
+        "source is compiled first, with -g; if it is a log, symd annotate -m MODULE FILE adds source lines to it"
     ),
     "the format of the module says what it is": "symd info FILE says what it is",
 }
@@ -347,6 +356,8 @@ def _explain(error: SymdError | click.ClickException) -> int:
     if isinstance(error, UnknownFormat) and (advice := profile_for_a_module(error.where)):
         error.hint = advice
     error.hint = _TYPED.get(error.hint, error.hint)
+    if os.path.isfile(error.where):  # noqa: PTH113 - pathlib is slow to load
+        error.hint = error.hint.replace("symd info FILE", f"symd info {shlex.quote(error.where)}")
     complain(str(error))
     if isinstance(error, BuildFailed) and error.build_log:
         write_build_log(error.build_log)

@@ -15,7 +15,6 @@ from symd.cli.file_objects import file_summary
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option, shown_anyway
 from symd.cli.output import Branch, Style, printable, style_of, write_line, write_tree
 from symd.cli.profile_contents import show_profile
-from symd.cli.verbs import call_for_gdbs_info
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule, open_daemon_module
 from symd.errors import SymdError, UnknownFormat
@@ -109,8 +108,6 @@ def command(files: tuple[str, ...], server: str | None, limits: Limits, as_json:
     FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. If one of several files
     cannot be read, the others are shown, and the exit code is that of the worst error.
     """
-    if called := call_for_gdbs_info(files):
-        raise click.UsageError(f"there is no file {files[0]!r}; for gdb's info {files[0]} write {called}")
     if len(files) == 1:
         _show(files[0], server, limits, as_json=as_json)
         return 0

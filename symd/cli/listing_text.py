@@ -243,12 +243,12 @@ def _whence(source: SourceText) -> str:
         return f"  (read from {source.path}{'' if source.verified else '; source not verified: no MD5'})"
     if source.origin is TextOrigin.MODULE:
         return "  (text in the module)"
-    return f"  ({missing_text(source)})" if source.problem else ""
+    return f"  ({missing_source_text(source)})" if source.problem else ""
 
 
-def missing_text(source: SourceText) -> str:
+def missing_source_text(source: SourceText) -> str:
     """Why there is no text of a source file, and the option that tells where it is."""
-    option = missing_option(source)
+    option = missing_source_option(source)
     if not option:
         return source.problem
     if option[0] == "--source-root" and option[1] != _FOLDER:
@@ -261,7 +261,7 @@ _FOLDER = "FOLDER"
 """Stands for a folder that nobody but the user knows."""
 
 
-def missing_option(source: SourceText) -> Sequence[str]:
+def missing_source_option(source: SourceText) -> Sequence[str]:
     """The option by which the text of a source file is found, that file where it is here, or one of that name; () where
     another file is there."""
     path = Path(source.file)

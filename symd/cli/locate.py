@@ -48,10 +48,9 @@ from symd.model.sources import PathRule
 from symd.query.demangler import Demangler
 from symd.system.messages import alike, complain
 
-_LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
+_SOURCE: Final = re.compile(r"[^:]*\.[A-Za-z]\w*", re.ASCII)
 _NUMBER_FIRST: Final = re.compile(r"([0-9]+):(.*[^0-9:].*)", re.ASCII)
 _HEADER: Final = re.compile(r".*\.(h|hh|hpp|hxx|cuh|inc|inl)", re.DOTALL)
-_HEAD: Final = 64
 _COMPARED: Final = 10_000
 """The most names that one is compared with."""
 _SHOWN_FILES: Final = 3
@@ -99,7 +98,8 @@ def command(
     ranges gets the start of each, because the debug data does not say which of them is entered first. Exit code 1: a
     place has no address; the reason is printed.
     """
-    wanted = _wanted(file, places)
+    places = _joined(places)
+    wanted = [parse_place(text) for text in places]
     with open_module(file, server, limits, debug, path) as module:
         wanted = [_with_the_source(each, text, module, path) for each, text in zip(wanted, places, strict=True)]
         answers = [
@@ -126,12 +126,13 @@ def command(
     return NO if any(answer.refusal for answer in answers) else 0
 
 
-def _wanted(file: str, words: Sequence[str]) -> list[LocationSpec]:
-    """The places that words name. Raises BadQuery, which says what to write where a module, a source and a number stand
-    in another order."""
-    if meant := _in_order([file, *words]):
-        raise BadQuery(f"{words[0]!r} is not a place in {file}", hint=meant)
-    return [parse_place(text) for text in words]
+def _joined(words: Sequence[str]) -> tuple[str, ...]:
+    """The places that words name: a source and a number, in either order, are one."""
+    turned = [_NUMBER_FIRST.sub(r"\2:\1", word) for word in words]
+    if len(words) == len(("SOURCE", "LINE")) and (source := next(filter(_SOURCE.fullmatch, words), "")):
+        number = next((word for word in words if word.isdecimal()), "")
+        return (f"{source}:{number}",) if number else tuple(turned)
+    return tuple(turned)
 
 
 def _with_the_source(wanted: LocationSpec, text: str, module: OpenModule, path: str | None) -> LocationSpec:
@@ -165,31 +166,6 @@ def _written_for(answer: Located, module: OpenModule, path: str | None) -> Itera
             shown += 1
     if shown:
         yield f"symd symbolize --as-written {quote(module.name)} ADDRESS shows what is written, symd info {quote(module.name)} why it is doubted"
-
-
-def _in_order(words: Sequence[str]) -> str:
-    """The call that may be meant; "" where these are not a module, a source and the number of a line in some order."""
-    turned = [_NUMBER_FIRST.sub(r"\2:\1", word) for word in words]
-    lines = [word for word in turned if _LINE.fullmatch(word)]
-    numbers = [word for word in turned if word.isdecimal()]
-    names = [word for word in turned if word not in (*lines, *numbers)]
-    if len(numbers) == 1 and not lines and len(names) > 1:
-        source = names.pop(0 if _is_text(names[0]) else -1)
-        lines = [f"{source}:{numbers.pop()}"]
-    if [*numbers, *names] == list(words) and len(numbers) == len(names) == 1:
-        return f"FILE comes first: symd locate {quote(names[0])} {numbers[0]}"
-    if len(lines) != 1 or numbers or len(names) != 1 or [*names, *lines] == list(words):
-        return ""
-    return f"FILE comes first, then SOURCE:LINE: symd locate {quote(names[0])} {quote(lines[0])}"
-
-
-def _is_text(file: str) -> bool:
-    """Whether a file is there and begins with text, as sources do."""
-    try:
-        with open(file, "rb") as stream:  # noqa: PTH123 - as the file is opened later
-            return stream.read(_HEAD).isascii()
-    except (OSError, ValueError):
-        return False
 
 
 def _about_files(module: OpenModule, file: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -13,7 +12,6 @@ from symd.cli.advice import corrected_call
 from symd.cli.info import facts_text
 from symd.cli.options import demangle_option, example, file_verb, object_option
 from symd.cli.output import write_json, write_line
-from symd.cli.verbs import as_glob
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
 from symd.engine.files.module import did_you_mean, open_module
@@ -64,8 +62,8 @@ def command(
         raise click.UsageError(
             f"give one PATTERN at a time, in quotes, such as 'vadd*', so that the shell leaves it alone: {' '.join(patterns[:4])}"
         )
-    if server is None and (called := _file_first(file, patterns)):
-        raise click.UsageError(f"there is no file {file!r}; FILE comes first: {called}")
+    if server is None and not patterns and _is_pattern(file):
+        raise click.UsageError(f"there is no file {file!r}; FILE comes first: symd names FILE {quote(file)}")
     pattern = patterns[0] if patterns else "*"
     match = Match.PREFIX if prefix else Match.GLOB if set("*?[") & set(pattern) and not exact else Match.EXACT
     wanted = NameQuery(pattern, match, frozenset(NameKind[kind.upper()] for kind in kinds))
@@ -87,15 +85,9 @@ def command(
             write_line(named_text(each, shown))
 
 
-def _file_first(pattern: str, others: Sequence[str]) -> str:
-    """The call with FILE in front of ``pattern``, where that is no file, and another word is one, or it is not like the
-    name of a file; "" elsewhere."""
-    turned = bool(others) and Path(others[0]).is_file()
-    is_pattern = not others and not set("./") & set(pattern.replace(".*", ""))
-    if pattern == "-" or Path(pattern).exists() or not (turned or is_pattern):
-        return ""
-    shown = as_glob(pattern) if set(pattern) & set("^$") or ".*" in pattern else pattern
-    return f"symd names {quote(others[0]) if turned else 'FILE'} {quote(shown)}"
+def _is_pattern(text: str) -> bool:
+    """Whether a text is no file, nor like the name of one."""
+    return text != "-" and not Path(text).exists() and not set("./") & set(text.replace(".*", ""))
 
 
 def _like(module: OpenModule, name: str, path: str | None) -> str:

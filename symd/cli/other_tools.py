@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from symd.cli.call_files import call_about_profile, files_among, hottest_lines, profile_among
+from symd.cli.call_files import call_about_profile, files_among, hottest_lines, profile_among, with_word
 from symd.model.addresses import is_number
 
 
@@ -41,8 +41,8 @@ _BY_OPTIONS: Final = {
 
 
 class _OptionOfOthers(NamedTuple):
-    """Options as other tools have them, what is typed instead ("" where nothing is), and why. What ``instead`` has
-    after a space begins the value."""
+    """Options as other tools have them, what is typed instead ("" where the value alone is), and why. What ``instead``
+    has after a space begins the value."""
 
     verbs: str
     options: str
@@ -57,36 +57,25 @@ _OPTIONS: Final = (
     _OptionOfOthers("hot", "-k", "--by=kernel"),
     _OptionOfOthers("hot", "--csv", "--json"),
     _OptionOfOthers("hot", "--nodecount -nodecount --head --count --lines-limit", "-n"),
-    _OptionOfOthers("hot profile view listing info extract", "-file --file -i --input --in --stdio --no-pager --text -text", ""),
-    _OptionOfOthers("profile", "--lines -lines", "", "each frame has its source line"),
     _OptionOfOthers("hot profile", "--sample_index --sample-index", "--value"),
-    _OptionOfOthers("hot", "-cum --cum", None, "a sample counts where it was taken; symd profile IN OUT.pb.gz writes lines for go tool pprof -top -cum"),
     _OptionOfOthers("hot", "-focus --focus --ignore --show", None, "--json prints an object per place to choose from, and symd listing --profile PROFILE --function NAME FILE shows one kernel"),
-    _OptionOfOthers("hot", "--sum --total", "", "values are summed by place, and the first line has their total"),
     _OptionOfOthers("profile", "-f -t -T --type --output-format --export-format --as --export", "--to"),
-    _OptionOfOthers("info", "-k --kernels --functions --sections --section-headers --headers --file-header --program-headers --segments -S -t -x -e --all-headers --list --list-kernels -res-usage --res-usage --dump-resource-usage --resource-usage --notes -n", "", "everything in it is always shown"),
     _OptionOfOthers("info names lines listing symbolize hot", "-o --output", None, "the answer goes to standard output; add > OUT to write it to a file"),
-    _OptionOfOthers("names", "-n -g -D --defined-only --extern-only --numeric-sort -a -p --print-size -S", "", "names are shown with their places and sizes"),
-    _OptionOfOthers("lines", "--debug-line --decodedline -l -a --all", "", "the decoded line table is always shown"),
-    _OptionOfOthers("listing", "-D -r -s -x -z --disassemble-all --reloc --dump-sass -sass --source-mapping --no-show-raw-insn --print-imm-hex -M --demangle-all", "", "instructions and their source lines are always shown"),
     _OptionOfOthers("listing", "--address --addr --pc", "--around"),
+    _OptionOfOthers("lines", "--function --func --symbol", "--kernel"),
+    _OptionOfOthers("names", "-r -e -E --regex --pattern --name --filter --match", ""),
+    _OptionOfOthers("locate", "--file --source --line --location", ""),
     _OptionOfOthers("listing", "--disassemble-symbols --symbol --kernels -fun --fun", "--function"),
-    _OptionOfOthers("extract", "-x -xelf --extract-elf --all --unbundle --inputs --input", "", "every code object is written"),
     _OptionOfOthers("gc repair", "--dry-run -n", None, "symd store check looks, and changes nothing"),
     _OptionOfOthers("view listing", "-p", "--profile"),
     _OptionOfOthers("view", "--port --http -http", None, "write --address 127.0.0.1:PORT"),
     _OptionOfOthers("serve", "--port", None, "write --address HOST:PORT (gRPC) or --http HOST:PORT (browsers)"),
     _OptionOfOthers("serve", "-d -D --daemon --daemonize --detach --background", None, "symd serve & runs it in the background; docs/operations.md has a service for systemd"),
     _OptionOfOthers("serve", "--stop --restart --status", None, "write symd daemon stop, or symd daemon status"),
-    _OptionOfOthers("attach", "-p --pid", "", "PID needs no option"),
-    _OptionOfOthers("token", "--name -n", "", "NAME needs no option"),
-    _OptionOfOthers("fetch", "--build-id --buildid --id -b", "", "BUILDID needs no option"),
     _OptionOfOthers("grab", "-device --target --platform --arch", "--simulate", "--simulate builds for a device that is not here"),
-    _OptionOfOthers("grab", "-g -file --file -q", "", "debug data is always built"),
     _OptionOfOthers("grab", "-options --options --flags", "--build-flags"),
     _OptionOfOthers("core annotate hot profile batch", "-e --exe --obj --symbols", "-m"),
     _OptionOfOthers("run attach collect", "--output --outdir", "--out"),
-    _OptionOfOthers("modules contexts", "-a --all -l", "", "all are shown"),
     _OptionOfOthers(_ASKS_A_DAEMON, "--socket", "--server unix:"),
     _OptionOfOthers("serve", "--socket", "--address unix:"),
     _OptionOfOthers("info", "-sass --dump-sass", None, "symd listing FILE shows instructions"),
@@ -98,21 +87,13 @@ def instead_of_option(option: str, verb: str, typed: Sequence[str]) -> Advice:
     """What to write instead of an option that the verb does not have."""
     if (advice := _another_call(option, verb, typed)) != NOTHING:
         return advice
-    long = {option, *(word.partition("=")[0] for word in typed if len(option) == len("-x") and word.startswith(option))}
-    rows = [each for each in _OPTIONS if verb in each.verbs.split()]
-    exactly = (each for length in (False, True) for each in rows if _has(each, long, is_short=length))
-    found = next(exactly, None)
+    found = next((each for each in _OPTIONS if verb in each.verbs.split() and option in each.options.split()), None)
     if found is None:
         return NOTHING
     if found.instead is None:
         return Advice(found.why)
     said = f"{found.why}: write" if found.why else "write"
     return Advice(said, _translated(verb, typed), otherwise=found.why or f"write {found.instead}")
-
-
-def _has(row: _OptionOfOthers, options: set[str], *, is_short: bool) -> bool:
-    """Whether a row has one of some options, of one letter or of more."""
-    return any((len(each) == len("-x")) is is_short for each in options & {*row.options.split()})
 
 
 def _translated(verb: str, typed: Sequence[str]) -> list[str]:
@@ -133,23 +114,12 @@ def _translated(verb: str, typed: Sequence[str]) -> list[str]:
                 continue  # one sum is asked for, and lines have their stall reasons
             if begins:
                 equals, value = "=", prefix + (value if equals else next(rest, ""))
-            words += filter(None, [meant, value if equals else ""])
-        elif re.fullmatch(r"-[A-Za-z]{2,}", word):  # several options of one letter
-            letters = "".join(letter for letter in word[1:] if instead.get(f"-{letter}") != "")
-            words += [f"-{letters}"] if letters else []
+            words += filter(None, (meant, value if equals else ""))
         else:
             words.append(word)
     return words
 
 
-_ANYWHERE = frozenset(("-v", "--verbose", "-q", "--quiet", "--silent", "--no-color", "--no-colour", "--color"))
-"""Options that change nothing of what symd answers."""
-_LEFT_OUT: Final = {
-    **dict.fromkeys(("--percent-limit", "--threshold", "--nodefraction"), ("hot", "-n N shows N places: write")),
-    "--target-env": ("check", "the rules are those of Level Zero: write"),
-    **dict.fromkeys(("-j", "--section"), ("listing", "the code of all sections is shown: write")),
-}
-"""Options with a value that are left out, of which verb, and what is said."""
 _OF_ONE_FUNCTION = frozenset(
     [
         "-l",
@@ -172,12 +142,8 @@ _OF_ONE_FUNCTION = frozenset(
 
 def _another_call(option: str, verb: str, typed: Sequence[str]) -> Advice:
     """What to write instead of an option that stands for another call."""
-    if re.fullmatch(r"-[0-9]", option):
+    if re.match(r"-[0-9]", option):
         return Advice("addresses are not negative")
-    if _LEFT_OUT.get(option, ("", ""))[0] == verb:
-        return Advice(_LEFT_OUT[option][1], [*_without(option, typed)])
-    if option in _ANYWHERE:
-        return Advice("write", [word for word in typed if word != option])
     of_verb = _OF_VERBS.get(verb)
     return NOTHING if of_verb is None else of_verb(option, typed)
 
@@ -232,7 +198,7 @@ def _of_places(option: str, typed: Sequence[str]) -> Advice:
     return Advice(_in_the_query(option, typed))
 
 
-def _of_samples(option: str, typed: Sequence[str]) -> Advice:
+def _of_symbolize(option: str, typed: Sequence[str]) -> Advice:
     """What adds source lines to samples, where a call that asks about places names a profile or a table of samples."""
     files, profile, modules = profile_among(typed)
     value = dict(pairwise(typed))
@@ -251,7 +217,7 @@ _OF_VERBS: Final[Mapping[str, Callable[[str, Sequence[str]], Advice]]] = {
     "info": _of_info,
     "record": _of_record,
     "slim": _of_slim,
-    "symbolize": _of_samples,
+    "symbolize": _of_symbolize,
     "variables": _of_places,
 }
 """Verbs of which other tools have options for what another call of symd does."""
@@ -326,21 +292,19 @@ _OTHER_OPTION: Final = {
 """Options of symd's own whose values, as their errors begin, belong to another option."""
 
 
-def instead_of_value(
-    verb: str, options: Sequence[str], message: str, typed: Sequence[str], replaced: Callable[..., Sequence[str]]
-) -> Advice:
-    """What to write instead of a value that an option does not take; ``replaced`` puts one word for another in a
-    call."""
+def instead_of_value(verb: str, options: Sequence[str], message: str, typed: Sequence[str]) -> Advice:
+    """What to write instead of a value that an option does not take."""
     if (words := _translated(verb, typed)) != [*typed] and _are_of_others(verb, typed):
         return Advice("write", words)
     for option, (value, other, said) in ((each, _OTHER_OPTION.get((verb, each), ("", "", ""))) for each in options):
         if other and re.match(value, message):
-            return Advice(said, [part for word in typed for part in _with_option(word, option, other)])
+            apart = (word.split("=", 1) if word.startswith(f"{option}=") else [word] for word in typed)
+            return Advice(said, with_word([part for each in apart for part in each], option, other))
     quoted = re.match(r"'(.*?)'", message)
     for row in _VALUES:
         if verb in row.verbs.split() and row.option in options and re.match(row.value, message):
             wrong = quoted[1] if quoted else "-1"
-            return Advice(row.said, replaced(typed, wrong, row.meant), otherwise=row.said.removesuffix(": write"))
+            return Advice(row.said, with_word(typed, wrong, row.meant), otherwise=row.said.removesuffix(": write"))
     return NOTHING
 
 
@@ -348,9 +312,3 @@ def _are_of_others(verb: str, typed: Sequence[str]) -> bool:
     """Whether a word is an option of others of more than one letter, which click takes for several of one letter."""
     names = {word.partition("=")[0] for word in typed if re.match(r"-[A-Za-z]{2}", word)}
     return any(verb in each.verbs.split() and names & {*each.options.split()} for each in _OPTIONS)
-
-
-def _with_option(word: str, option: str, other: str) -> Iterator[str]:
-    """A word of a call with ``other`` for an option, its value behind it."""
-    name, equals, value = word.partition("=")
-    yield from [other, value] if name == option and equals else [other if word == option else word]

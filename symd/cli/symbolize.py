@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from symd.cli.advice import corrected_call, file_first
+from symd.cli.advice import corrected_call
 from symd.cli.answer_lines import AnswerLines, TextLines
 from symd.cli.call_files import call_text, instead_of_a_query, typed_words
 from symd.cli.options import (
@@ -183,7 +183,7 @@ def _queries(file: str, texts: Sequence[str]) -> list[Query]:
         with hints_name(file):
             return [parse_query(text) for text in texts]
     except BadQuery as error:
-        if hint := file_first("symbolize", file, texts) or instead_of_a_query(file, texts):
+        if hint := instead_of_a_query(file, texts):
             raise BadQuery(error.message, hint=hint) from None
         if _is_query(file):
             raise BadQuery(error.message, hint="FILE comes first: symd symbolize FILE QUERY...") from None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import click
 
-from symd.cli.advice import corrected_call, file_first
+from symd.cli.advice import corrected_call
 from symd.cli.answer_lines import answer_text
 from symd.cli.call_files import instead_of_a_query
 from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, shown_anyway
@@ -98,12 +98,12 @@ def command(
 
 
 def _asked(file: str, text: str) -> Query:
-    """Raises BadQuery, whose hint is the call in the right order where FILE is behind the query."""
+    """Raises BadQuery, whose hint is the call that is meant where the query is a file."""
     try:
         with hints_name(file):
             return parse_query(text)
     except BadQuery as error:
-        error.hint = file_first("variables", file, [text]) or instead_of_a_query(file, [text]) or error.hint
+        error.hint = instead_of_a_query(file, [text]) or error.hint
         raise
 
 

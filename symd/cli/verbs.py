@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from symd.cli.call_files import call_about_profile, calls_for, file_kind, files_among, is_spirv, profile_among
+from symd.cli.call_files import calls_for, file_kind, files_among, is_spirv, profile_among
 from symd.model.addresses import is_number
 from symd.system.messages import alike
 
@@ -85,8 +84,8 @@ _SYNONYMS = {
     "listing": "disas disasm disassemble disassembly objdump nvdisasm",
     "symbolize": "lookup resolve",
     "hot": "hotspots hottest",
-    "info": "readelf cuobjdump inspect",
-    "names": "nm functions symbols sources source-files",
+    "info": "readelf readobj cuobjdump inspect",
+    "names": "nm functions funcs symbols sources source-files",
     "lines": "line-table linetable dwarfdump",
     "locate": "break breakpoint",
     "variables": "vars locals",
@@ -96,7 +95,7 @@ _SYNONYMS = {
 """Verb to words of other tools that do as it does."""
 SYNONYMS = {word: verb for verb, words in _SYNONYMS.items() for word in words.split()}
 _KINDS: Final[Mapping[str, Sequence[str]]] = {
-    "functions": ("--kind=kernel", "--kind=function", "--or-part"),
+    **dict.fromkeys(("functions", "funcs"), ("--kind=kernel", "--kind=function", "--or-part")),
     **dict.fromkeys(("sources", "source-files"), ("--kind=file", "--or-part")),
 }
 """Synonyms of symd names that show names of some kinds alone."""
@@ -107,7 +106,7 @@ _SUMS: Final = ("--by", "-lines", "--lines")
 _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
     "objdump": {
         "names": "-t --syms -T",
-        "info": "--headers --section-headers --all-headers -x -f",
+        "info": "--headers --section-headers --all-headers -x -f --offloading",
         "listing": "-d --disassemble -S --source",
     },
     "readelf": {"names": "-s --syms --symbols --dyn-syms", "lines": "--debug-dump -w -wl -wL -wi"},
@@ -120,7 +119,15 @@ _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
         "verify": "--verify",
         "names": "--name --find -n --debug-info --debug-abbrev --debug-names",
         "lines": "--debug-line -debug-line --all -a",
+        "symbolize": "--lookup -lookup",
     },
+    "perf": {"profile --to=folded": "script"},
+    "pprof": {
+        "profile --to=speedscope": "-svg -png -pdf -gif -dot -web",
+        "profile --to=pprof": "-proto -raw",
+        "hot --by=function": "-top -text -tree -traces",
+    },
+    "debuginfod-find": {"fetch": "debuginfo executable source"},
     "clang-offload-bundler": {"info": "--list -list", "extract": "--unbundle -unbundle"},
     "dump": {"lines": "--debug-line --debug-lines --lines", "listing": "-sass --dump-sass --sass"},
 }
@@ -141,11 +148,11 @@ _LAST: Final[Mapping[str, frozenset[str]]] = {
 }
 """Options of other tools for what a verb writes, which comes last."""
 MEANT = {
-    "listing": "asm sass isa dump dis source list x",
-    "symbolize": "addr2sym line srcline frames where address bt backtrace stack",
+    "listing": "asm sass isa dump dis source list x iga iga64",
+    "symbolize": "addr2sym line srcline frame frames where address bt backtrace stack",
     "annotate": "decode crash log stacktrace",
     "hot --by stall": "stall stalls reason reasons",
-    "hot --by function": "report annotate-profile report-profile perf pprof stat stats analyze",
+    "hot --by function": "report annotate-profile report-profile perf pprof stat stats analyze ncu rocprofv3 rocprof unitrace vtune",
     "profile": "convert export symbolize-profile",
     "profile --to speedscope": "flamegraph flame speedscope",
     "profile --to folded": "folded fold collapse collapsed stackcollapse",
@@ -167,7 +174,7 @@ MEANT = {
     "slim": "shrink objcopy split-debug",
     "serve": "server listen up",
     "daemon": "load",
-    "daemon fetch --debuginfod-urls": "debuginfod debuginfod-find download",
+    "daemon fetch --debuginfod-urls": "debuginfod download",
     "daemon modules": "ls",
     "daemon rm": "remove delete forget",
     "daemon contexts": "ps processes",
@@ -190,6 +197,7 @@ START: Final = (
 _EXPLAINED = {
     "report": "symd hot -m FILE PROFILE prints the hottest lines, and symd view FILE --profile PROFILE -o PAGE writes a page",
     "formats": "symd info FILE says what a file is, and symd profile --to writes pprof, folded, speedscope, perfetto and firefox",
+    **dict.fromkeys(("c++filt", "cu++filt"), "symd names -C FILE NAME shows the readable name"),
     "examples": "symd setup samples . writes them into this folder",
     "add": "symd info --server default FILE adds a file to your daemon, and symd collect FOLDER the modules of a folder",
     "diff": "symd verify FILE compares two readings of a file, and go tool pprof -diff_base two profiles that symd profile wrote",
@@ -212,6 +220,17 @@ _EXPLAINED = {
 """Words that mean no verb, and what to do."""
 
 
+_GDBS_INFO: Final = {
+    **dict.fromkeys(("scope", "locals", "args", "variables", "frame"), "variables"),
+    **dict.fromkeys(("line", "symbol", "source"), "symbolize"),
+    **dict.fromkeys(("types", "address"), "names"),
+    "functions": "functions",
+    "sources": "sources",
+    **dict.fromkeys(("registers", "all-registers"), "info"),
+}
+"""What gdb's info takes for its first word, and the verb that answers it; where a line is asked about, locate does."""
+
+
 def verb_sections() -> list[tuple[str, list[tuple[str, str]]]]:
     """Each heading with its verbs and their summaries."""
     summaries = dict(VERBS)
@@ -227,6 +246,10 @@ def understood(words: Sequence[str]) -> list[str]:
     """A call with the verb that its first word stands for; the words themselves where it stands for none. ``report``
     writes a page where a file for it is named."""
     typed, rest = words[0], list(words[1:])
+    if typed == "info" and rest and rest[0] in _GDBS_INFO and not os.path.lexists(rest[0]):  # pathlib is slow to load
+        has_line = any(":" in word for word in rest)
+        words = ["locate" if has_line else _GDBS_INFO[rest[0]], *(word.removeprefix("*") for word in rest[1:])]
+        typed, rest = words[0], words[1:]
     named = _TOOL.fullmatch(typed)
     known = {verb for verb, _ in VERBS}
     tool = named[1] if named and typed not in known else typed
@@ -249,8 +272,13 @@ def _by_option(tool: str, words: Sequence[str]) -> list[str]:
     for verb, options in _BY_OPTION.get(tool, {}).items():
         at = next((number for number, word in enumerate(words) if word.partition("=")[0] in options.split()), None)
         if at is not None:
-            behind = words[at + 1 :]
-            return [verb, *in_order(verb, [*words[:at], *(behind[1:] if behind[:1] == ["all"] else behind)])]
+            behind, value = words[at + 1 :], words[at].partition("=")[2]
+            rest = [
+                *words[:at],
+                *(behind[1:] if behind[:1] == ["all"] else behind),
+                *([value] if is_number(value) else ()),
+            ]
+            return [*verb.split(), *in_order(verb, rest)]
     return []
 
 
@@ -293,7 +321,9 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
     meant = meant or [full_name(verb) for verb in alike(typed, [verb for verb, _ in VERBS])]
     if not meant:
         return said, []
-    if files_among(rest):
+    if "--" in rest and meant and meant[0].startswith(("hot", "profile")):
+        meant = ["run"]
+    elif files_among(rest):
         meant = list(dict.fromkeys((_for_files(meant[0], rest), *(meant[1:] if meant[0] != "check" else ()))))
     calls = [[*verb.split(), *(rest or _ALONE.get(verb, ()))] for verb in meant]
     if meant[0].startswith("profile") and any(word.endswith(PAGE) for word in rest):
@@ -305,7 +335,7 @@ PAGE = (".html", ".htm")
 """What the names of pages end with."""
 _ALONE: Final[Mapping[str, Sequence[str]]] = {"symbolize": ("FILE",), "collect": ("FOLDER",)}
 """What a verb does not do without, although it can be called so."""
-_WITH_VERBS: Final = frozenset(("perf", "ocloc", "pprof", "gdb", "cuda-gdb", "rocgdb", "nsys", "ncu", "symd", "llvm"))
+_WITH_VERBS: Final = frozenset(("perf", "ocloc", "gdb", "cuda-gdb", "rocgdb", "nsys", "ncu", "symd", "llvm"))
 """Tools that have verbs of their own."""
 
 
@@ -394,45 +424,4 @@ def _by_files(words: Sequence[str]) -> list[list[str]]:
     files, profile, modules = profile_among(words)
     if profile and any(word.lstrip("-").partition("=")[0] == "http" for word in words):
         return [["view", next(iter(modules), "FILE"), "--profile", profile]]
-    if profile:
-        return [call_about_profile("hot", modules, profile)]
-    return calls_for(files[0]) if files else []
-
-
-_GDBS_INFO: Final = {
-    **dict.fromkeys(("scope", "locals", "args", "variables", "frame"), "variables"),
-    **dict.fromkeys(("line", "symbol", "source"), "symbolize"),
-    **dict.fromkeys(("functions", "types", "address"), "names"),
-    "sources": "sources",
-    **dict.fromkeys(("registers", "all-registers"), "info"),
-}
-"""What gdb's info takes for its first word, and the verb that answers it."""
-
-
-def call_for_gdbs_info(words: Sequence[str]) -> str:
-    """The whole call that is meant by gdb's ``info`` with these words; "" where the first is none of gdb's, or a
-    file."""
-    verb = _GDBS_INFO.get(words[0])
-    if verb is None or os.path.lexists(words[0]):  # pathlib is slow to load
-        return ""
-    rest = list(words[1:])
-    file = next(iter(files_among(rest)), "FILE")
-    about = next((each.lstrip("*") for each in rest if each != file), "")
-    if verb in ("info", "sources"):
-        return shlex.join(["symd", verb, file, *([as_glob(about)] if about and verb == "sources" else [])])
-    if verb == "names":
-        about = as_glob(about)
-    elif ":" in about:
-        verb = "locate"
-    return shlex.join(["symd", verb, file, about or "PLACE"])
-
-
-def as_glob(expression: str) -> str:
-    """The pattern of a shell that a simple regular expression means, which may be anywhere in a name unless it is
-    tied."""
-    plain = expression.strip("/")
-    bare = plain.strip("^$").replace(".*", "*").replace(".+", "?*")
-    if not bare:
-        return "*"
-    begin, end = "" if plain.startswith("^") else "*", "" if plain.endswith("$") else "*"
-    return f"{begin}{bare}{end}".replace("**", "*")
+    return calls_for(files[0], files[1:]) if files else []

@@ -16,7 +16,7 @@ import click
 
 from symd.api import Symbolizer
 from symd.cli.call_files import ModuleAndProfile, call_with
-from symd.cli.listing_text import missing_option
+from symd.cli.listing_text import missing_source_option
 from symd.cli.options import (
     complete_files,
     debug_option,
@@ -230,7 +230,7 @@ def _say_missing_sources(shown: ShownPage) -> None:
     files = _source_files(shown.symbolizer, shown.digest)
     missing = [each for each in shown.sources(shown.digest, files, None) if each.text is None] if files else []
     if missing:
-        option = missing_option(missing[0])
+        option = missing_source_option(missing[0])
         called = f"; write {call_with(option)}" if option else ""
         count = f"{len(missing)} of {counted(len(files), 'source file')}"
         complain(

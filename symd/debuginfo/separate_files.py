@@ -11,8 +11,8 @@ AMD's code objects have no build ID, so the debug file carries a note with the S
 section the address and the size, as little-endian u64, and the content. A file that objcopy's ``--only-keep-debug``
 made has neither that note nor code; it is known by all other notes, which describe each kernel.
 
-To join one, or the ``.dwo`` files or the ``.dwp`` package that a compiler of split DWARF left beside an object: the
-object stays byte for byte in its place, the debug sections follow it, and a new section table ends the image.
+To join one the object stays byte for byte in its place, the debug sections follow it, and a new section table ends the
+image. ``.dwo`` files and ``.dwp`` packages are joined by ``symd.formats.containers.with_dwo``.
 
 Source: System V ABI, chapter 4, "Symbol Table": st_shndx is a section number, or one of the reserved numbers."""
 
@@ -26,7 +26,7 @@ from itertools import chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.debuginfo.dwarf.sections import DWO_NAMES, UNIT_INDEX, DebugSections, split_contents, with_split
+from symd.debuginfo.dwarf.sections import DWO_NAMES, DebugSections, split_contents, with_split
 from symd.debuginfo.dwarf.units import Unit, read_units, split_units
 from symd.errors import HashMismatch, InvalidInput, Malformed, NoDebugData, Unsupported
 from symd.formats import elf
@@ -40,7 +40,6 @@ from symd.formats.elf.constants import (
     PT_LOAD,
     PT_NOTE,
     SHF_ALLOC,
-    SHF_COMPRESSED,
     SHN_LORESERVE,
     SHN_UNDEF,
     SHT_DYNSYM,
@@ -367,8 +366,6 @@ def _symbols(image: elf.Elf, other: elf.Elf, stored: list[OutputSection], first:
 
 _DWO_NAME_ATTRIBUTES = (b"\x76", b"\xb0\x42")
 """DW_AT_dwo_name and DW_AT_GNU_dwo_name as abbreviations spell them: where neither stands no unit need be read."""
-_SECTION_ORDER = (*DWO_NAMES.values(), UNIT_INDEX)
-"""``.debug_info.dwo`` comes first: where several files follow each other it begins one."""
 
 
 def skeletons(data: bytes, budget: Budget) -> tuple[Unit, ...]:
@@ -401,18 +398,3 @@ def check_same_build(data: bytes, file: bytes, budget: Budget) -> None:
     if wanted.isdisjoint(unit.dwo_id for unit in split_units(sections)):
         hint = "give the file that was written with this object"
         raise HashMismatch("the .dwo file or package belongs to another code object", hint=hint)
-
-
-def with_dwo(data: bytes, files: Sequence[bytes], budget: Budget) -> bytes:
-    """``data`` with the sections of these files. Raises NoDebugData for a file that has none, Malformed."""
-    added: list[OutputSection] = []
-    for file in files:
-        image = elf.parse(file, budget)
-        found = [image.by_name[name] for name in _SECTION_ORDER if name in image.by_name]
-        if not found or found[0].name != DWO_NAMES["info"]:
-            raise NoDebugData("it has no .debug_info.dwo: it is neither a .dwo file nor a .dwp package")
-        added += [
-            OutputSection(each.name, SHT_PROGBITS, each.flags & ~SHF_COMPRESSED, size=len(each.data), content=each.data)
-            for each in found
-        ]
-    return with_sections(data, added)

@@ -155,7 +155,6 @@ class IndexBuilder:
         """Make a portion of what waits."""
         objects, summaries = self._objects, self._summaries
         self._objects, self._summaries, self._entries = [], [], 0
-        self._strings.begin_portion()
         module = module_tables(objects, self._strings)
         objects = [DecodedObject(item.code, None) for item in objects]  # the tables have what is needed of it
         self._portions.append(portion(objects, module, summaries, self._strings, self._keeper))
@@ -178,9 +177,7 @@ class IndexBuilder:
             self.take()
         portions, texts = self._portions, self._strings.values
         if len(portions) > 1:
-            string = self._strings.final()
-            texts = [texts[number] for number in np.argsort(string).tolist()]
-            portions = [*merged(portions, string, self._keeper)]
+            portions = [*merged(portions, self._keeper)]
         written = ColumnFile(file, largest)
         _Writer(portions, texts, self._keeper, written).write(summary)
         return written.close()
@@ -214,9 +211,7 @@ class _Writer:
         """All columns."""
         self._write_joined("object", "section", "kernel")
         self._write_kernels_by_name()
-        self._write_joined("file", "written")
-        for name in self._portions[0].layers:
-            self._write(name, [*chain.from_iterable(zip(*(each.layers[name] for each in self._portions), strict=True))])
+        self._write_joined("file", "written", "frame", "owner")
         for name, column in encode_starts(_Opened([each.ranges.start for each in self._portions])).items():
             self._file.write(name, column)
         self._write_pages()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import zstandard
@@ -23,56 +23,23 @@ _TOGETHER = 1 << 17
 """Entries that are worked on together: what is made of them fits the caches."""
 
 
-class CompressedColumn:
-    """A column."""
+class CompressedColumn(NamedTuple):
+    """A column of so many ``entries``; ``values`` gives its numbers, as a read-only array."""
 
-    __slots__ = ("_column",)
-
-    def __init__(self, column: Column) -> None:
-        self._column = column
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self._column.dtype
-
-    @property
-    def entries(self) -> int:
-        return len(self._column)
-
-    def values(self) -> Column:
-        """The numbers of the column, as a read-only array."""
-        return self._column
-
-
-class Opened(CompressedColumn):
-    """One that is made whenever somebody wants it."""
-
-    __slots__ = ("_dtype", "_entries", "_made")
-
-    def __init__(self, dtype: np.dtype[Any], entries: int, made: Callable[[], Column]) -> None:
-        self._dtype, self._entries, self._made = dtype, entries, made
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self._dtype
-
-    @property
-    def entries(self) -> int:
-        return self._entries
-
-    def values(self) -> Column:
-        return self._made()
+    dtype: np.dtype[Any]
+    entries: int
+    values: Callable[[], Column]
 
 
 class Keeper:
     """Keeps columns as they are, where all of them fit into memory."""
 
     def keep(self, values: Column) -> CompressedColumn:
-        return CompressedColumn(values)
+        return CompressedColumn(values.dtype, len(values), lambda: values)
 
     def keep_ascending(self, values: Column) -> CompressedColumn:
         """Keep a column whose numbers never get smaller."""
-        return CompressedColumn(values)
+        return self.keep(values)
 
 
 class Arena(Keeper):
@@ -86,13 +53,15 @@ class Arena(Keeper):
 
     def keep(self, values: Column) -> CompressedColumn:
         data, dtype = self._put(np.ascontiguousarray(values)), values.dtype
-        return Opened(dtype, len(values), lambda: np.frombuffer(self._decompress(data), dtype))
+        return CompressedColumn(dtype, len(values), lambda: np.frombuffer(self._decompress(data), dtype))
 
     def keep_ascending(self, values: Column) -> CompressedColumn:
         if not len(values):
             return self.keep(values)
         steps, first = self.keep(narrow(np.diff(values, prepend=values[:1]))), values[0]
-        return Opened(values.dtype, len(values), lambda: np.cumsum(steps.values(), dtype=values.dtype) + first)
+        return CompressedColumn(
+            values.dtype, len(values), lambda: np.cumsum(steps.values(), dtype=values.dtype) + first
+        )
 
     def _put(self, values: Column) -> memoryview:
         data = self._compress(values.data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 25
+VERSION = 26
 """The version of index files that is written and read; docs/index-format.md says what each one changed."""
 
 LARGEST = 1 << 33

@@ -330,8 +330,7 @@ class Index:
 
     @property
     def location_owner(self) -> Column:
-        """The owner of each of ``locations``: 0 for none; 1 + the scope's number; or 1 + the number of
-        scopes + the function symbol's number."""
+        """The owner of each of ``locations``; 0 for none."""
         return self.derived.locations.owner
 
     def location_numbers(self, section: Column, offset: Column) -> U32:

@@ -31,13 +31,13 @@ from symd.model.summaries import ModuleSummary, ObjectSummary
 
 
 class PortionExtent(NamedTuple):
-    """How much of everything a portion has, or is before it. ``text`` counts bytes."""
+    """How much of everything a portion has, or is before it. ``text`` counts bytes, ``owners`` all but nobody."""
 
     objects: int = 0
     sections: int = 0
     text: int = 0
-    scopes: int = 0
-    symbols: int = 0
+    owners: int = 0
+    frames: int = 0
     ranges: int = 0
 
     def and_then(self, further: PortionExtent) -> PortionExtent:
@@ -46,15 +46,12 @@ class PortionExtent(NamedTuple):
 
 class Portion(NamedTuple):
     """A part of an index file: what it says of some code objects of a module. ``columns`` are those of the index
-    file, by name, that have the portions' end to end. ``layers`` are those of owners and frames, of which first all
-    portions' first parts follow each other in the file, then their second ones: nobody's, those of scopes, and those
-    of symbols; where a portion is alone they are in one part. ``functions`` are the columns of a
-    ``FunctionTable``, ``rows`` those of a ``RowTable``. Each of ``summaries`` is what ``summary.pack_objects``
-    makes of an object; ``listed`` counts the kernels in all of them. ``suspected`` as ``Contradictions`` has it."""
+    file, by name, that have the portions' end to end. ``functions`` are the columns of a ``FunctionTable``, ``rows``
+    those of a ``RowTable``. Each of ``summaries`` is what ``summary.pack_objects`` makes of an object; ``listed``
+    counts the kernels in all of them. ``suspected`` as ``Contradictions`` has it."""
 
     extent: PortionExtent
     columns: Mapping[str, CompressedColumn]
-    layers: Mapping[str, Sequence[CompressedColumn]]
     ranges: KeptRanges
     functions: Sequence[Differences]
     rows: Sequence[Differences]
@@ -74,11 +71,10 @@ def portion(
     found = module_ranges(module)
     described = noted(ModuleSummary(Digest(""), 0, "", tuple(summaries)), objects, module.texts, found.stretches)
     columns = {**_columns(objects, module, strings), **named("written", found.written)}
-    layers = {**named("frame", found.frames), **named("owner", found.owners)}
+    columns |= {**named("frame", found.frames), **named("owner", found.owners)}
     return Portion(
         _extent(objects, module, found),
         {name: keeper.keep(narrow(column)) for name, column in columns.items()},
-        {name: (keeper.keep(narrow(column)),) for name, column in layers.items()},
         kept_ranges(found, keeper),
         [Differences(column, keeper) for column in module_functions(module)],
         [Differences(column, keeper) for column in _row_table(module.rows)],
@@ -90,8 +86,8 @@ def portion(
 
 def _extent(objects: Sequence[DecodedObject], module: ModuleTables, found: ModuleRanges) -> PortionExtent:
     sizes = module.texts.size
-    scopes, symbols = len(module.scopes.parent), len(module.symbols.name)
-    return PortionExtent(len(objects), len(sizes), int(sizes.sum()), scopes, symbols, len(found.start))
+    owners, frames = len(found.owners[0]) - 1, len(found.frames.owner)
+    return PortionExtent(len(objects), len(sizes), int(sizes.sum()), owners, frames, len(found.start))
 
 
 def named(kind: str, table: NamedTuple) -> dict[str, Column]:

@@ -38,12 +38,10 @@ MOST_CONTAINER_FACTS = 4 << 20
 MOST_CONTAINER_VALUES = 1 << 16
 """Values in the facts of one container: fat binaries list what they hold."""
 MOST_DESCRIBED = 128 << 20
-"""Bytes of a summary, packed, beyond which long facts of its kernels and code objects are left out, then all of them:
-whoever looks at one has all of it in memory, and a file that compresses well says very much."""
+"""Bytes of a summary, packed, beyond which facts of its kernels and code objects are left out: whoever looks at one has
+all of it in memory, and a file that compresses well says very much."""
 MOST_KERNELS = 500_000
 """Kernels of a module that are listed; libraries of ROCm have 90,000. All are found by name."""
-_LONG_FACTS = 1 << 10
-"""Bytes; what a kernel has beside its arguments takes fewer."""
 Packed: TypeAlias = bytes | memoryview
 _NO_MSGPACK = (ValueError, TypeError, msgpack.UnpackException)
 
@@ -64,25 +62,14 @@ def is_too_much(size: int, kernels: int) -> bool:
 
 
 def shortened(objects: Iterable[Packed]) -> list[bytes]:
-    """What ``pack_objects`` made of the objects of a module, where all of that is too much, with less kernels, and with
-    less facts and notes where that is not enough, and then with those kernels alone whose names leave room."""
-    found, room = [], MOST_KERNELS
+    """What ``pack_objects`` made of the objects of a module, where all of that is too much: without facts and notes,
+    and with those kernels alone of which there may be so many, and whose names leave room."""
+    found, most, size = [], MOST_KERNELS, MOST_DESCRIBED
     for each in objects:
-        fewer, room = _with_fewer_kernels(each, room)
-        found.append(fewer)
-    for most in (_LONG_FACTS, 0):
-        if sum(map(len, found)) > MOST_DESCRIBED:
-            found = [_with_short_facts(each, most) for each in found]
-    return found if sum(map(len, found)) <= MOST_DESCRIBED else [*_with_short_names(found)]
-
-
-def _with_short_names(objects: Iterable[Packed]) -> Iterator[bytes]:
-    """Packed objects, with only the first of their kernels whose names leave room."""
-    left = MOST_DESCRIBED
-    for each in objects:
-        fewer, _ = _with_fewer_kernels(each, MOST_KERNELS, max(left, 0))
-        left -= len(fewer)
-        yield fewer
+        brief, listed = _in_brief(each, most, size)
+        found.append(brief)
+        most, size = most - listed, max(size - len(brief), 0)
+    return found
 
 
 def pack_objects(items: Iterable[ObjectSummary]) -> Iterator[bytes]:
@@ -186,57 +173,39 @@ def _packed_kernels(kernels: Sequence[KernelSummary]) -> list[bytes]:
     return found
 
 
-def _with_short_facts(item: Packed, most: int) -> bytes:
-    """A packed object without those of its facts, those of its kernels and its notes that take more than ``most``
-    bytes."""
+def _in_brief(item: Packed, most: int, size: int) -> tuple[bytes, int]:
+    """(a packed object without facts and notes, and with no more than the first ``most`` kernels that take no more than
+    ``size`` bytes; how many these are)."""
     fields = _before_kernels(item)
-    found: list[Packed] = []
-    kept = 0
-
-    def shorten(left_out: bytes) -> None:
-        """Put ``left_out`` in the place of the next value, if that is too long."""
-        nonlocal kept
+    head = item[: fields.tell()]
+    kernels: list[Packed] = []
+    count, left = fields.read_array_header(), size
+    for number in range(count):
         begin = fields.tell()
-        fields.skip()
-        if fields.tell() - begin > max(most, len(left_out)):
-            found.extend((item[kept:begin], left_out))
-            kept = fields.tell()
-
-    for _ in range(fields.read_array_header()):
         _expect(fields, len(KernelSummary._fields))
         for _ in range(len(KernelSummary._fields) - 1):
             fields.skip()
-        shorten(_LEFT_OUT)
-    shorten(_LEFT_OUT)
-    shorten(_NO_NOTES)
-    return b"".join([*found, item[kept:]])
+        place = item[begin : fields.tell()]
+        facts = _skipped(fields, item, _LEFT_OUT)
+        left -= len(place) + len(facts)
+        if 2 * number == len(kernels) < 2 * most and left >= 0:
+            kernels += place, facts
+    listed = len(kernels) // 2
+    facts, notes = _skipped(fields, item, _LEFT_OUT), _skipped(fields, item, _NO_NOTES)
+    if listed < count:
+        why = f"the module has more than {MOST_KERNELS:,}"
+        if listed < most:
+            why = f"the names of all take more than {MOST_DESCRIBED:,} bytes"
+        note = f"{counted(count - listed, 'kernel')} {plural(count - listed, 'is', 'are')} not listed: {why}"
+        notes = _packed([*msgpack.unpackb(notes), note])
+    return b"".join([head, msgpack.Packer().pack_array_header(listed), *kernels, facts, notes]), listed
 
 
-def _with_fewer_kernels(item: Packed, most: int, size: int | None = None) -> tuple[bytes, int]:
-    """(a packed object with at most so many of its kernels, which take no more than ``size`` bytes, and a note where it
-    has more; how many more others may have)."""
-    fields = _before_kernels(item)
-    head = fields.tell()
-    count = fields.read_array_header()
-    first = fields.tell()
-    if count <= most and (size is None or len(item) <= size):
-        return bytes(item), most - count
-    why, kept, end = f"the module has more than {MOST_KERNELS:,}", 0, first
-    for number in range(count):
-        fields.skip()
-        if number == kept < most and (size is None or fields.tell() - first <= size):
-            kept, end = kept + 1, fields.tell()
-    if kept == count:
-        return bytes(item), most - count
-    if kept < most:
-        why = f"the names of all take more than {MOST_DESCRIBED:,} bytes"
-    facts = fields.tell()
+def _skipped(fields: msgpack.Unpacker, item: Packed, left_out: bytes) -> Packed:
+    """The next value of a packed object, or ``left_out`` where that is shorter."""
+    begin = fields.tell()
     fields.skip()
-    notes = fields.tell()
-    note = f"{counted(count - kept, 'kernel')} {plural(count - kept, 'is', 'are')} not listed: {why}"
-    listed = msgpack.Packer().pack_array_header(kept)
-    said = _packed([*fields.unpack(), note])
-    return b"".join([item[:head], listed, item[first:end], item[facts:notes], said]), 0
+    return min(item[begin : fields.tell()], left_out, key=len)
 
 
 def _before_kernels(item: Packed) -> msgpack.Unpacker:

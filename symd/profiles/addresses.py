@@ -4,8 +4,9 @@ object; and all of them in columns, each distinct one looked up once, so that a 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -137,6 +138,43 @@ class MappingPlacer:
             if section.executable
         ]
         return FileOffsetMap(tuple(texts), whole)
+
+
+class ProfileMapping(NamedTuple):
+    """A mapping as a profile has it: what names its module, and what to call it ``otherwise``."""
+
+    range: MappedRange
+    names: tuple[str, ...]
+    build_id: str
+    otherwise: str
+
+
+class MappedModules:
+    """Where the mappings of a profile lie in modules, each found once. ``mapping`` gives the mapping of a number;
+    ``notes`` say of which there is no module."""
+
+    def __init__(self, resolver: Resolver, limits: Limits, mapping: Callable[[int], ProfileMapping]) -> None:
+        self.notes: dict[str, None] = {}
+        self._resolver, self._mapping = resolver, mapping
+        self._placer = MappingPlacer(resolver, limits)
+        self._placed: dict[int, tuple[MappedRange, PlacedMapping | Reason]] = {}
+
+    def target(self, number: int | None, address: int) -> PlacedMapping | Reason:
+        """What an address in a mapping, or in none, counts from."""
+        if number is None:
+            return Reason.UNKNOWN_MODULE
+        if number not in self._placed:
+            self._placed[number] = self._found(self._mapping(number))
+        mapped, placed = self._placed[number]
+        is_outside = isinstance(placed, PlacedMapping) and not mapped.holds(address)
+        return Reason.OUTSIDE_TEXT if is_outside else placed
+
+    def _found(self, mapping: ProfileMapping) -> tuple[MappedRange, PlacedMapping | Reason]:
+        mapped, names, build_id, otherwise = mapping
+        found = self._resolver.module_of(*names, build_id=build_id)
+        if found is Reason.UNKNOWN_MODULE:
+            self.notes[self._resolver.not_given(*names, build_id=build_id, otherwise=otherwise)] = None
+        return mapped, self._placer.place(mapped, found) if isinstance(found, IdentifiedModule) else found
 
 
 REQUEST_ADDRESSES = 1 << 20

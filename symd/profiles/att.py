@@ -12,18 +12,15 @@ between `` -> ``: such a row has its place already.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
-from symd.model.json.answers import frames_text
+from symd.model.json.answers import frame_json, frames_text
 from symd.profiles import json_text
 from symd.profiles.addresses import AddressBatch
-from symd.profiles.json_text import Edit, JsonCursor, Span
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.resolver import LookupTarget, Resolver
 from symd.profiles.samples import (
@@ -56,13 +53,10 @@ def claims(data: bytes) -> bool:
     return bool(_HEAD.match(data[:4096])) and any(map(_HEADER.search, (data[:4096], data[-4096:])))
 
 
-@dataclass(slots=True)
-class AttRow:
-    """An instruction: its cells, and where its source is in the text. ``kernel`` has its kernel's name, readable
-    and mangled, where a row before says it."""
+class AttRow(NamedTuple):
+    """An instruction: its cells. ``kernel`` has its kernel's name, readable and mangled, where a row before says it."""
 
     cells: list[Any]
-    source: Span
     kernel: tuple[str, str] | None = None
 
     @property
@@ -72,120 +66,92 @@ class AttRow:
         return isinstance(source, str) and any(map(PLACE.fullmatch, source.split(SEPARATOR)))
 
 
-@dataclass(slots=True)
-class AttDocument:
-    """What a profile of AMD's thread trace says, as it is read. ``rows`` has None where a row names a kernel, or is
-    none; ``earlier`` are the stacks of a run before."""
+class AttDocument(NamedTuple):
+    """What a profile of AMD's thread trace says. ``rows`` has None where a row names a kernel, or is none;
+    ``table`` and ``earlier`` are the stacks of a run before, and for each row the number of its own."""
 
-    end: int = 0
-    rows: list[AttRow | None] = field(default_factory=list)
-    added: Span | None = None
-    table: list[Any] = field(default_factory=list)
-    earlier: list[int | None] = field(default_factory=list)
+    whole: dict[str, Any]
+    rows: list[AttRow | None]
+    table: list[Any]
+    earlier: list[int | None]
 
 
-def read_document(text: str, spending: ProfileBudget) -> AttDocument:
+def read_document(data: bytes, spending: ProfileBudget) -> AttDocument:
     """The rows of ``code``. Raises Malformed."""
+    text = json_text.decode(data)
     spending.read_json(text, 0, len(text))
-    found = AttDocument()
-    cursor = JsonCursor(text)
-    for key in cursor.members():
-        if key == "code" and cursor.peek() == "[":
-            found.rows = [*_rows(cursor)]
-        elif key == FRAMES:
-            begin = cursor.at
-            _read_earlier(cursor.value(), found)
-            found.added = Span(begin, cursor.at)
-    found.end = cursor.at
-    found.earlier += [None] * (len(found.rows) - len(found.earlier))
-    return found
+    whole = json_text.only_value(text)
+    if not isinstance(whole, dict):
+        raise Malformed("the document is not an object", where=json_text.WHERE)
+    code = whole.get("code")
+    rows = list(_rows(code if isinstance(code, list) else []))
+    added = whole.get(FRAMES, {"table": [], "rows": []})
+    table, numbers = (added.get(key) if isinstance(added, dict) else None for key in ("table", "rows"))
+    if not isinstance(table, list) or not isinstance(numbers, list):
+        raise Malformed(f"{FRAMES!r} has no lists 'table' and 'rows'", where=json_text.WHERE)
+    earlier = [within(at, len(table)) for at in numbers]
+    return AttDocument(whole, rows, table, earlier + [None] * (len(rows) - len(earlier)))
 
 
-def _rows(cursor: JsonCursor) -> Iterator[AttRow | None]:
+def _rows(code: list[Any]) -> Iterator[AttRow | None]:
     """The rows of ``code``, instructions with their kernel."""
     kernels: dict[int, tuple[str, str]] = {}
-    for _ in cursor.elements():
-        row = _row(cursor) if cursor.peek() == "[" else None
-        owner = row.cells[OBJECT] if row is not None else None
-        if row is not None and row.cells[ISA].startswith(";"):
-            symbol = row.cells[ISA].removeprefix(";").strip().removesuffix(".kd")
-            readable = row.cells[SOURCE] if isinstance(row.cells[SOURCE], str) else ""
-            if symbol and type(owner) is int:
+    for cells in code:
+        if not isinstance(cells, list) or len(cells) <= ADDRESS or not isinstance(cells[ISA], str):
+            yield None
+            continue
+        owner = cells[OBJECT] if type(cells[OBJECT]) is int else None
+        if cells[ISA].startswith(";"):
+            symbol = cells[ISA].removeprefix(";").strip().removesuffix(".kd")
+            readable = cells[SOURCE] if isinstance(cells[SOURCE], str) else ""
+            if symbol and owner is not None:
                 kernels[owner] = readable or symbol, symbol
             yield None
         else:
-            if row is not None and type(owner) is int:
-                row.kernel = kernels.get(owner)
-            yield row
-
-
-def _row(cursor: JsonCursor) -> AttRow | None:
-    cells: list[Any] = []
-    source = Span(cursor.at, cursor.at)
-    for begin in cursor.elements():
-        cells.append(cursor.value())
-        if len(cells) == SOURCE + 1:
-            source = Span(begin, cursor.at)
-    return AttRow(cells, source) if len(cells) > ADDRESS and isinstance(cells[ISA], str) else None
-
-
-def _read_earlier(value: Any, found: AttDocument) -> None:
-    table, rows = (value.get("table"), value.get("rows")) if isinstance(value, dict) else (None, None)
-    if not isinstance(table, list) or not isinstance(rows, list):
-        raise Malformed(f"{FRAMES!r} has no lists 'table' and 'rows'", where=json_text.WHERE)
-    found.table = table
-    found.earlier = [at if type(at) is int and 0 <= at < len(table) else None for at in rows]
+            yield AttRow(cells, None if owner is None else kernels.get(owner))
 
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add frames to the rows that have none of an earlier run. A code object is known by its id, as the user named it:
     rocprofv3 leaves it beside the trace as ``…_code_object_id_ID.out``."""
-    text = json_text.decode(data)
     spending = ProfileBudget(options, len(data))
-    document = read_document(text, spending)
+    document = read_document(data, spending)
     batch, tally = AddressBatch(), Tally()
-    objects = _CodeObjects(resolver, batch)
-    pending: dict[int, int] = {}
+    code_objects = _CodeObjects(resolver, batch)
+    rows = list(document.earlier)
+    pending: list[tuple[int, AttRow, int]] = []
     for number, row in enumerate(document.rows):
-        if row is not None and document.earlier[number] is not None:
+        if row is not None and rows[number] is not None:
             tally.already += 1
         elif row is not None:
-            pending[number] = objects.handle(row)
+            pending.append((number, row, code_objects.handle(row)))
     answers = batch.ask(resolver, options.progress)
-    table = [json.dumps(frames) for frames in document.table]
-    numbers: dict[str, int] = {}
-    rows = list(document.earlier)
-    edits: list[Edit] = []
-    for number, handle in pending.items():
-        answer, row = answers[handle], document.rows[number]
-        if not answer.frames and row is not None and row.has_place:
+    table = list(document.table)
+    numbers: dict[tuple[Frame, ...], int] = {}
+    for number, row, handle in pending:
+        answer = answers[handle]
+        if not answer.frames and row.has_place:
             tally.already += 1
             continue
         tally.count(answer.reason, resolved=bool(answer.frames))
         if answer.frames:
-            written = frames_text(answer.frames)
-            if written not in numbers:
-                numbers[written] = len(table)
-                table.append(written)
-                spending.written(len(written))
-            rows[number] = numbers[written]
-            edits += _source(row, answer.frames)
-    report = tally.report(NAME, "instructions", tuple(objects.notes))
+            if answer.frames not in numbers:
+                numbers[answer.frames] = len(table)
+                table.append([frame_json(frame) for frame in answer.frames])
+                spending.written(len(frames_text(answer.frames)))
+            rows[number] = numbers[answer.frames]
+            _fill_source(row, answer.frames)
+    report = tally.report(NAME, "instructions", tuple(code_objects.notes))
     if not tally.resolved:
         return Symbolized(data, report)
-    member = f'{{"table": [{", ".join(table)}], "rows": {json.dumps(rows)}}}'
-    spending.written(len(member) + sum(len(new) for _, new in edits))
-    at = document.end - 1
-    whole = (document.added, member) if document.added else (Span(at, at), f", {json.dumps(FRAMES)}: {member}")
-    return Symbolized(json_text.encode(json_text.with_edits(text, [*edits, whole])), report)
+    return Symbolized(json_text.written({**document.whole, FRAMES: {"table": table, "rows": rows}}), report)
 
 
-def _source(row: AttRow | None, frames: Sequence[Frame]) -> list[Edit]:
+def _fill_source(row: AttRow, frames: Sequence[Frame]) -> None:
     """Fill an empty source as ROCm writes it."""
-    if row is None or row.cells[SOURCE] != "" or not (frames[0].file and frames[0].line):
-        return []
-    inner, *callers = (f"{frame.file}:{frame.line}" for frame in frames if frame.file)
-    return [(row.source, json.dumps(SEPARATOR.join([inner, *reversed(callers)])))]
+    if row.cells[SOURCE] == "" and frames[0].file and frames[0].line:
+        inner, *callers = (f"{frame.file}:{frame.line}" for frame in frames if frame.file)
+        row.cells[SOURCE] = SEPARATOR.join([inner, *reversed(callers)])
 
 
 class _CodeObjects:
@@ -220,7 +186,7 @@ _CELLS = tuple(COLUMNS.index(name) for name in ("Latency", "Hit", "Stall", "Idle
 
 def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """The rows that are instructions; frames of symd where there are some, else the positions in the source column."""
-    document = read_document(json_text.decode(data), spending)
+    document = read_document(data, spending)
     found = SampledProfile(VALUES)
     addresses = AddressTable(found.addresses)
     modules: dict[int, int] = {}

@@ -9,8 +9,7 @@ the function's section, which is ``.text.`` and its name; every function of a cu
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from symd.errors import LimitExceeded, Malformed
@@ -18,7 +17,6 @@ from symd.model.answers import Reason
 from symd.model.json.answers import frames_text
 from symd.profiles import json_text
 from symd.profiles.addresses import AddressBatch
-from symd.profiles.json_text import Edit, JsonCursor, Span
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.resolver import LookupTarget, Resolver, crc_names, section_target
 from symd.profiles.samples import (
@@ -38,14 +36,13 @@ NAME = "cupti"
 FRAMES = "frames"
 PROGRESS_RECORDS = 1 << 16
 """Progress is told once in so many records."""
-_LINE = re.compile(r"[^\n]+")
 
 
 def claims(data: bytes) -> bool:
     """The first line is an object with the members that say where a sample was taken: ``pcOffset``, and whose it is."""
     try:
         first = json_text.decode(data[: 1 << 20].partition(b"\n")[0])
-        _, record = next(each_record(first, ProfileBudget(Options(), len(first))), (None, None))
+        _, record = next(each_record([first], ProfileBudget(Options(), len(first))), (None, None))
     except (Malformed, LimitExceeded):
         return False
     return isinstance(record, dict) and "pcOffset" in record and ("cubinCrc" in record or "functionName" in record)
@@ -62,40 +59,34 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     tally = Tally()
     batch = AddressBatch()
     functions = _FunctionTargets(resolver, batch)
-    pending: list[tuple[Span, bool, int]] = []
+    pending: list[tuple[int, int]] = []
     spending = ProfileBudget(options, len(data))
-    for number, (span, record) in enumerate(each_record(text, spending)):
+    lines = text.split("\n")
+    for number, record in each_record(lines, spending):
         if number % PROGRESS_RECORDS == 0:
-            options.progress("reading records", span.begin, len(text))
+            options.progress("reading records", number, len(lines))
         if isinstance(record, dict) and FRAMES in record:
             tally.already += 1
         else:
-            pending.append((span, not record, functions.handle(record)))
+            pending.append((number, functions.handle(record)))
     answers = batch.ask(resolver, options.progress)
     written = [frames_text(answer.frames) if answer.frames else "" for answer in answers]
-    edits: list[Edit] = []
-    for span, empty, handle in pending:
+    for number, handle in pending:
         tally.count(answers[handle].reason, resolved=bool(written[handle]))
         if written[handle]:
             spending.written(len(written[handle]))
-            edits.append(json_text.appended(span, FRAMES, written[handle], empty=empty))
+            record, _, after = lines[number].rpartition("}")
+            lines[number] = f'{record}, "{FRAMES}": {written[handle]}}}{after}'
     report = tally.report(NAME, "records", functions.notes())
-    return Symbolized(json_text.encode(json_text.with_edits(text, edits)) if edits else data, report)
+    return Symbolized(json_text.encode("\n".join(lines)) if tally.resolved else data, report)
 
 
-def each_record(text: str, spending: ProfileBudget) -> Iterator[tuple[Span, Any]]:
-    """Span and value of each line that is not blank."""
-    for line in _LINE.finditer(text):
-        cursor = JsonCursor(text, line.start())
-        begin = cursor.at
-        if begin >= line.end():
-            continue
-        spending.read_json(text, begin, line.end())
-        record = cursor.value()
-        span = Span(begin, cursor.at)
-        if cursor.space() < line.end():
-            raise Malformed(f"more than one value in the line at character {line.start()}", where=json_text.WHERE)
-        yield span, record
+def each_record(lines: Iterable[str], spending: ProfileBudget) -> Iterator[tuple[int, Any]]:
+    """Number and value of each line that is not blank."""
+    for number, line in enumerate(lines):
+        if line and not line.isspace():
+            spending.read_json(line, 0, len(line))
+            yield number, json_text.only_value(line)
 
 
 class _FunctionTargets:
@@ -141,7 +132,7 @@ def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
     found = SampledProfile((ValueType("samples", "count"),))
     addresses = AddressTable(found.addresses)
     modules: dict[int | None, int] = {}
-    for _, record in each_record(json_text.decode(data), spending):
+    for _, record in each_record(json_text.decode(data).split("\n"), spending):
         if not isinstance(record, dict):
             continue
         written = record.get("cubinCrc")

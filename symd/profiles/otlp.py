@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from symd.errors import Malformed, SymdError
 from symd.model.answers import Reason
-from symd.profiles.addresses import AddressBatch, MappedRange, MappingPlacer, PlacedMapping
+from symd.profiles.addresses import AddressBatch, MappedModules, MappedRange, ProfileMapping
 from symd.profiles.profile_format import Options, ProfileBudget, Report, Symbolized, Tally
 from symd.profiles.protobuf import LENGTH, FunctionKey, FunctionTable, StringTable, each_field, parsed
-from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, crc_names, section_target
+from symd.profiles.resolver import LookupTarget, Resolver, crc_names, section_target
 from symd.v1 import otlp_pb2
 
 NAME = "otlp"
@@ -132,6 +132,14 @@ class OtlpTables:
             return self.strings.text(value.string_value_strindex)
         return None if kind is None else value.int_value if kind == "int_value" else value.string_value
 
+    def mapping(self, number: int) -> ProfileMapping:
+        """A mapping; a build id names its module before all else where there is another name."""
+        one = entry(self.message.mapping_table, number, "mapping")
+        names = tuple(self.names(one))
+        build_id, others = (names[0], names[1:]) if len(names) > 1 else ("", names)
+        mapped = MappedRange(one.memory_start, one.memory_limit, one.file_offset)
+        return ProfileMapping(mapped, others, build_id, f"mapping {number}")
+
     def build_ids(self, mapping: otlp_pb2.Mapping) -> list[str]:
         """The build ids of a mapping, in the order of ``BUILD_IDS``."""
         known = dict(self.attributes(mapping.attribute_indices))
@@ -187,13 +195,11 @@ class _Places:
     modules."""
 
     def __init__(self, tables: OtlpTables, resolver: Resolver, options: Options) -> None:
-        self.notes: list[str] = []
         self._tables = tables
         self._resolver = resolver
-        self._placer = MappingPlacer(resolver, options.limits)
-        self._placed: dict[int, tuple[MappedRange, PlacedMapping | Reason]] = {}
+        self._modules = MappedModules(resolver, options.limits, tables.mapping)
+        self.notes = self._modules.notes
         self._kernels: dict[tuple[int, str], LookupTarget | Reason] = {}
-        self._missing: set[int] = set()
 
     def handle(self, location: otlp_pb2.Location, kernel: str | None, batch: AddressBatch) -> int:
         """The handle of a location's address, which counts from a kernel or is one of its mapping."""
@@ -201,9 +207,7 @@ class _Places:
             return batch.add(Reason.UNKNOWN_MODULE)
         if kernel is not None:
             return batch.add(self._kernel_target(location.mapping_index, kernel), location.address)
-        mapped, placed = self._mapping(location.mapping_index)
-        is_outside = isinstance(placed, PlacedMapping) and not mapped.holds(location.address)
-        return batch.add(Reason.OUTSIDE_TEXT if is_outside else placed, location.address)
+        return batch.add(self._modules.target(location.mapping_index, location.address), location.address)
 
     def _kernel_target(self, mapping: int, kernel: str) -> LookupTarget | Reason:
         """The section of a kernel in the cubin that is mapped, or in any module without an identity that has it."""
@@ -211,25 +215,10 @@ class _Places:
         if key not in self._kernels:
             names = self._tables.names(entry(self._tables.message.mapping_table, mapping, "mapping"))
             found = section_target(self._resolver, [*names, *_crc_names(names)], f".text.{kernel}")
-            if found is Reason.UNKNOWN_MODULE and mapping not in self._missing:
-                self._missing.add(mapping)
-                self.notes.append(f"no module was given for {' or '.join(names)}")
+            if found is Reason.UNKNOWN_MODULE:
+                self.notes[f"no module was given for {' or '.join(names)}"] = None
             self._kernels[key] = found
         return self._kernels[key]
-
-    def _mapping(self, number: int) -> tuple[MappedRange, PlacedMapping | Reason]:
-        if number not in self._placed:
-            one = entry(self._tables.message.mapping_table, number, "mapping")
-            mapped = MappedRange(one.memory_start, one.memory_limit, one.file_offset)
-            names = self._tables.names(one)
-            build_id = names[0] if len(names) > 1 else ""
-            found = self._resolver.module_of(*names, build_id=build_id)
-            if found is Reason.UNKNOWN_MODULE:
-                others = names[bool(build_id) :]
-                self.notes.append(self._resolver.not_given(*others, build_id=build_id, otherwise=f"mapping {number}"))
-            placed = self._placer.place(mapped, found) if isinstance(found, IdentifiedModule) else found
-            self._placed[number] = (mapped, placed)
-        return self._placed[number]
 
 
 def _crc_names(names: list[str]) -> list[str]:

@@ -6,7 +6,6 @@ the message is put into the document, in which everything else stays."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from google.protobuf import json_format
 from symd.errors import Malformed
 from symd.model.answers import Reason
 from symd.profiles import json_text, otlp
-from symd.profiles.json_text import JsonCursor
 from symd.profiles.profile_format import Options, ProfileBudget, Report, Symbolized
 from symd.profiles.resolver import Resolver
 from symd.v1 import otlp_pb2
@@ -46,8 +44,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     report = _joined(reports)
     if not report.resolved:
         return Symbolized(data, report)
-    lines = [json.dumps(document) + "\n" for document in documents]
-    return Symbolized(json_text.encode("".join(lines)), report)
+    return Symbolized(b"".join(map(json_text.written, documents)), report)
 
 
 def each_message(data: bytes, spending: ProfileBudget) -> Iterator[otlp_pb2.ProfilesData]:
@@ -59,9 +56,7 @@ def _documents(data: bytes, spending: ProfileBudget) -> Iterator[dict[str, Any]]
     """The whole text where it is one value, else the value of each line."""
     text = json_text.decode(data)
     spending.read_json(text, 0, len(text))
-    cursor = JsonCursor(text)
-    while cursor.space() < len(text):
-        document = cursor.value()
+    for document in json_text.each_value(text):
         if not isinstance(document, dict):
             raise Malformed("a document is not an object", where=json_text.WHERE)
         yield document

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from itertools import islice
 
 from symd.errors import Malformed, SymdError
-from symd.model.answers import Frame, Reason
-from symd.profiles.addresses import AddressBatch, MappedRange, MappingPlacer, PlacedMapping, RangeLookup
+from symd.model.answers import Frame
+from symd.profiles.addresses import AddressBatch, MappedModules, MappedRange, ProfileMapping, RangeLookup
 from symd.profiles.profile_format import Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.protobuf import (
     FIXED32,
@@ -22,7 +22,7 @@ from symd.profiles.protobuf import (
     each_field,
     parsed,
 )
-from symd.profiles.resolver import IdentifiedModule, Resolver
+from symd.profiles.resolver import Resolver
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, ValueType, place_in_module
 from symd.v1 import pprof_pb2
 
@@ -63,6 +63,12 @@ class _Tables:
             raise Malformed("a mapping's id is 0 or stands twice", where=WHERE)
         self._by_range = RangeLookup(self.ranges)
 
+    def mapping(self, number: int) -> ProfileMapping:
+        one = self.message.mapping[number]
+        names = (self.strings.text(one.filename),)
+        otherwise = f"mapping {one.id}, which has neither build id nor name"
+        return ProfileMapping(self.ranges[number], names, self.strings.text(one.build_id), otherwise)
+
     def mapping_of(self, location: pprof_pb2.Location) -> int | None:
         """The number of the location's own mapping, or of the only one with a range that holds its address."""
         if location.mapping_id:
@@ -76,9 +82,13 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     spending = ProfileBudget(options, len(data))
     message = parsed(pprof_pb2.ProfileTables, data, WHERE, spending)
     profile = _Tables(message, spending)
-    placed = _MappedModules(profile, resolver, options)
+    modules = MappedModules(resolver, options.limits, profile.mapping)
     batch = AddressBatch()
-    pending = [(one, placed.handle(one, batch)) for one in message.location if not one.line]
+    pending = []
+    for location in message.location:
+        if not location.line:
+            target = modules.target(profile.mapping_of(location), location.address)
+            pending.append((location, batch.add(target, location.address)))
     answers = batch.ask(resolver, options.progress)
     tally = Tally(already=len(message.location) - len(pending))
     functions = _functions(profile)
@@ -92,46 +102,8 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
             number = profile.mapping_of(location)
             if number is not None:
                 set_flags(message.mapping[number], answer.frames)
-    report = tally.report(NAME, "locations", placed.notes())
+    report = tally.report(NAME, "locations", tuple(modules.notes))
     return Symbolized(message.SerializeToString() if tally.resolved else data, report)
-
-
-class _MappedModules:
-    """Where the mappings of a profile lie in modules, each found once."""
-
-    def __init__(self, profile: _Tables, resolver: Resolver, options: Options) -> None:
-        self._profile, self._resolver = profile, resolver
-        self._placer = MappingPlacer(resolver, options.limits)
-        self._placed: dict[int, PlacedMapping | Reason] = {}
-
-    def _names(self, number: int) -> tuple[str, str]:
-        """The name and the build id of a mapping."""
-        mapping, strings = self._profile.message.mapping[number], self._profile.strings
-        return strings.text(mapping.filename), strings.text(mapping.build_id)
-
-    def handle(self, location: pprof_pb2.Location, batch: AddressBatch) -> int:
-        """The handle of a location's address."""
-        number = self._profile.mapping_of(location)
-        if number is None:
-            return batch.add(Reason.UNKNOWN_MODULE)
-        mapped = self._profile.ranges[number]
-        if number not in self._placed:
-            name, build_id = self._names(number)
-            found = self._resolver.module_of(name, build_id=build_id)
-            self._placed[number] = self._placer.place(mapped, found) if isinstance(found, IdentifiedModule) else found
-        placed = self._placed[number]
-        is_outside = isinstance(placed, PlacedMapping) and not mapped.holds(location.address)
-        return batch.add(Reason.OUTSIDE_TEXT if is_outside else placed, location.address)
-
-    def notes(self) -> tuple[str, ...]:
-        """Which mappings nobody gave a module for."""
-        unknown = sorted(number for number, placed in self._placed.items() if placed is Reason.UNKNOWN_MODULE)
-        found = []
-        for number in unknown:
-            name, build_id = self._names(number)
-            otherwise = f"mapping {self._profile.message.mapping[number].id}, which has neither build id nor name"
-            found.append(self._resolver.not_given(name, build_id=build_id, otherwise=otherwise))
-        return tuple(found)
 
 
 def _functions(profile: _Tables) -> FunctionTable:

@@ -264,19 +264,6 @@ class Export(Protocol):
         ...
 
 
-class ExportNumbering:
-    """Values in the order in which they came, each with its number: the tables that formats refer to."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[object, int] = {}
-
-    def number(self, value: object) -> int:
-        return self._numbers.setdefault(value, len(self._numbers))
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-
 def columns_with_values(profile: SampledProfile) -> list[int]:
     """The columns of values that are not all 0; where all are, the one that is shown first."""
     return [at for at, total in enumerate(profile.totals()) if total] or [profile.default]

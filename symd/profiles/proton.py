@@ -22,7 +22,6 @@ from symd.errors import Malformed
 from symd.formats.containers.amd import msgpack
 from symd.model.answers import Frame
 from symd.profiles import json_text
-from symd.profiles.json_text import JsonCursor
 from symd.profiles.profile_format import MEMBERS_A_RECORD, Options, ProfileBudget, Symbolized, Tally
 from symd.profiles.resolver import Resolver
 from symd.profiles.samples import (
@@ -79,7 +78,7 @@ def tree(data: bytes, spending: ProfileBudget) -> Any:
         return msgpack.unpacked(data, json_text.WHERE)
     text = json_text.decode(data)
     spending.read_json(text, 0, len(text))
-    return JsonCursor(text).value()
+    return json_text.only_value(text)
 
 
 def events(data: bytes, spending: ProfileBudget) -> Iterator[dict[str, Any]]:
@@ -87,9 +86,7 @@ def events(data: bytes, spending: ProfileBudget) -> Iterator[dict[str, Any]]:
     Raises Malformed and LimitExceeded."""
     text = json_text.decode(data)
     spending.read_json(text, 0, len(text))
-    cursor = JsonCursor(text)
-    while cursor.space() < len(text):
-        document = cursor.value()
+    for document in json_text.each_value(text):
         found = document.get("traceEvents") if isinstance(document, dict) else None
         if not isinstance(found, list):
             raise Malformed("a trace has no list 'traceEvents'", where=json_text.WHERE)

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
 from symd.profiles.addresses import AddressBatch, ResolvedAddress
-from symd.profiles.json_text import Span
 from symd.profiles.profile_format import Options, ProfileBudget, Progress, Symbolized, Tally, no_progress
 from symd.profiles.resolver import LookupTarget, Resolver
 from symd.profiles.samples import (
@@ -38,7 +37,8 @@ NOTHING = "," * ADDED.count(",")
 PROGRESS_LINES = 1 << 14
 """Progress is told once in so many lines."""
 
-_LINE = re.compile(r"[^\r\n]+")
+_LINE_ENDS = re.compile(r"([\r\n]+)")
+"""What stands between lines, which a split keeps: every other part is a line."""
 _HEADER = re.compile(r"[ \t]*+Kernel[ \t]*+,[ \t]*+IP\[Address\][ \t]*+,.*+")
 _ROW = re.compile(
     r'[ \t]*+(?:"((?:[^"]|"")*+)"[ \t]*+|([^",]*+)),[ \t]*+(?:0[xX])?([0-9a-fA-F]{1,16})[ \t]*+,[^\r\n]*+'
@@ -46,7 +46,7 @@ _ROW = re.compile(
 
 
 def claims(data: bytes) -> bool:
-    return any(_HEADER.fullmatch(line.group()) for line in _LINE.finditer(json_text.decode(data[: 1 << 16])))
+    return any(map(_HEADER.fullmatch, _LINE_ENDS.split(json_text.decode(data[: 1 << 16]))))
 
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
@@ -56,46 +56,46 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     tally = Tally()
     batch = AddressBatch()
     kernels = _KernelTargets(resolver, batch)
-    headers: list[Span] = []
-    rows: list[tuple[Span, int]] = []
+    lines = _LINE_ENDS.split(text)
+    rows: list[tuple[int, int]] = []
     spending = ProfileBudget(options, len(data))
-    for span, row, extended in each_row(text, options.progress):
+    for number, row, extended in each_row(lines, options.progress):
         spending.read()
         if row is None:
-            headers += [] if extended else [span]
-        elif extended and not row.group().endswith(NOTHING):
+            lines[number] += "" if extended else ADDED
+        elif extended and not lines[number].endswith(NOTHING):
             tally.already += 1
         else:
-            end = span.end
-            rows.append((Span(end - len(NOTHING), end) if extended else Span(end, end), kernels.handle(row)))
+            lines[number] = lines[number].removesuffix(NOTHING) if extended else lines[number]
+            rows.append((number, kernels.handle(row)))
     answers = batch.ask(resolver, options.progress)
     written = [_columns(answer) for answer in answers]
-    edits = [(Span(header.end, header.end), ADDED) for header in headers]
-    for span, handle in rows:
+    for number, handle in rows:
         tally.count(answers[handle].reason, resolved=bool(answers[handle].frames))
         spending.written(len(written[handle]))
-        edits.append((span, written[handle]))
+        lines[number] += written[handle]
     report = tally.report(NAME, "rows", kernels.notes())
-    if not tally.resolved:
-        return Symbolized(data, report)
-    return Symbolized(json_text.encode(json_text.with_edits(text, edits)), report)
+    return Symbolized(json_text.encode("".join(lines)) if tally.resolved else data, report)
 
 
-def each_row(text: str, progress: Progress = no_progress) -> Iterator[tuple[Span, re.Match[str] | None, bool]]:
-    """Headers (without a match) and the rows below them; the flag says whether their header has the added columns.
-    Raises Malformed where there is no header."""
+def each_row(
+    lines: Sequence[str], progress: Progress = no_progress
+) -> Iterator[tuple[int, re.Match[str] | None, bool]]:
+    """The numbers of headers (without a match) and of the rows below them; the flag says whether their header has the
+    added columns. Raises Malformed where there is no header."""
     extended: bool | None = None
     any_header = False
-    for number, line in enumerate(_LINE.finditer(text)):
+    for number in range(0, len(lines), 2):
+        line = lines[number]
         if number % PROGRESS_LINES == 0:
-            progress("reading rows", line.start(), len(text))
-        if _HEADER.fullmatch(line.group()):
-            extended, any_header = line.group().endswith(ADDED), True
-            yield Span(*line.span()), None, extended
-        elif extended is not None:
-            row = _ROW.fullmatch(line.group())
+            progress("reading rows", number, len(lines))
+        if _HEADER.fullmatch(line):
+            extended, any_header = line.endswith(ADDED), True
+            yield number, None, extended
+        elif extended is not None and line:
+            row = _ROW.fullmatch(line)
             if row:
-                yield Span(*line.span()), row, extended
+                yield number, row, extended
             else:
                 extended = None
     if not any_header:
@@ -161,15 +161,15 @@ STACK = "Stack"
 
 def read_samples(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """The rows of every device's block; a counter that a block lacks is 0 there."""
-    text = json_text.decode(data)
+    lines = _LINE_ENDS.split(json_text.decode(data))
     found = SampledProfile(())
     addresses = AddressTable(found.addresses)
     types: dict[ValueType, int] = {}
     header: list[str] = []
     rows: list[tuple[int, dict[int, int]]] = []
-    for span, row, _ in each_row(text):
+    for number, row, _ in each_row(lines):
         spending.read()
-        cells = next(csv.reader([text[span.begin : span.end]], skipinitialspace=True), [])
+        cells = next(csv.reader([lines[number]], skipinitialspace=True), [])
         if row is None:
             header = [cell.strip() for cell in cells]
             continue

@@ -198,12 +198,7 @@ def _no_socket(address: str, details: str) -> tuple[str, str] | None:
         )
     if not _closed(details):
         return None if path.exists() else ("no daemon is running: no such socket", _start(address))
-    if _may_open(address.removeprefix(UNIX)):
-        return f"the daemon closed the connection{_LIKE_A_FULL_DAEMON}", _FULL_DAEMON_HINT
-    return (
-        f"the daemon's user has not let you use this socket, or the connection was closed{_LIKE_A_FULL_DAEMON}",
-        _SOCKET_GROUP_HINT,
-    )
+    return f"the daemon closed the connection{_LIKE_A_FULL_DAEMON}", _FULL_DAEMON_HINT
 
 
 def _no_tls(address: str, details: str) -> tuple[str, str] | None:
@@ -233,16 +228,6 @@ def _no_tcp(address: str, details: str) -> tuple[str, str] | None:
             "symd serve --address says at which port yours is",
         )
     return None
-
-
-def _may_open(path: str) -> bool:
-    """Whether the socket's mode lets this user alone open it, besides root: then no list of the daemon's keeps him
-    out."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 - a path that begins with // is no other
-    except OSError:
-        return False
-    return os.geteuid() in (0, status.st_uid)
 
 
 def _is_forbidden(path: Path) -> bool:

@@ -105,7 +105,7 @@ class WaitingCalls:
             self._forget(call)
 
     def open(self, call: Call, context: Context) -> None:
-        """Until ``close``, end a stream when who made it may not have it any more."""
+        """Know a stream until it is closed, and end it when who made it may not have it any more."""
         self._streams[call] = context
         if not self._sweeping:
             self._sweep_later(asyncio.get_running_loop())

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NoReturn
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
@@ -373,15 +373,13 @@ class CatalogueToRead(Catalogue):
         super().__init__(copy, durable=False, may_be_new=False)
         self._root, self._refusal = root, refusal
 
-    @contextmanager
-    def writing(self, **_: object) -> Iterator[sqlite3.Connection]:
+    def writing(self, **_: object) -> NoReturn:
         raise StoreUnavailable(
             f"the store is read-only: {self._refusal.message}",
             where=str(self._root),
             hint="make room, or let the store's folder be written, and start the daemon again",
             metadata=self._refusal.metadata,
         )
-        yield  # what makes it a context manager
 
 
 @contextmanager
@@ -448,7 +446,10 @@ def copy_of_catalogue(path: Path, to: Path) -> None:
         return
     os.close(open_private(to, os.O_RDWR))
     with translated(path), closing(existing(path)) as source, closing(existing(to)) as target:
-        source.backup(target)
+        try:
+            source.backup(target)
+        except sqlite3.OperationalError as error:
+            raise catalogue_error(to if error.sqlite_errorname == "SQLITE_FULL" else path, error) from error
 
 
 def copy_files(path: Path, to: Path) -> None:

@@ -30,7 +30,7 @@ from symd.model.addresses import (
 from symd.model.contexts import Alias, Context, ContextRecord, Load, LoadInContext, Segment, Unload
 from symd.model.identities import Digest, ObjectPath, checked_digest
 from symd.store import budgets, rows
-from symd.store.event_batch import BatchChanges, EventBatch, EventRows
+from symd.store.event_batch import EventBatch, EventRows
 from symd.store.folder import not_found
 from symd.store.module_log import append_to_log
 from symd.store.rows import CatalogueQueries, Connection, patience
@@ -39,8 +39,6 @@ PAGE = 5000
 """Loads that are read together."""
 ROWS = 5000
 """Segments that are read together, beyond those of one load: a context may have millions."""
-LARGE_BATCH = 100
-"""Events of a batch from which on what it changes is worked out before the lock is taken, and not under it."""
 _RECORDS = "SELECT id, description, added, number FROM contexts "
 _UNTIL = "SELECT max(sequence) FROM (SELECT sequence FROM loads WHERE context = ? AND sequence > ? \
 ORDER BY sequence LIMIT ?) AS page"
@@ -175,14 +173,10 @@ class ContextLog:
         have too many of them, or of loads and unloads.
         """
         batch = EventBatch(events, self._catalogue.section)
-        early = self._planned_early(name, batch)
         with self._catalogue.writing(seconds=patience()) as connection:
             number, revision, segments, told = _number(connection, name)
             rows = EventRows(self._catalogue, connection, number)
-            if early is not None and early[0] == (number, revision):
-                changes = early[1]
-            else:
-                changes = batch.changes(rows.around(batch))
+            changes = batch.changes(rows.around(batch))
             segments += sum(len(batch.segments[each.event]) for each in changes.loads)
             told += len(changes.loads) + rows.add_unloads(batch)
             budgets.check_context(segments, told)
@@ -197,16 +191,6 @@ class ContextLog:
         if changes.lines:
             self._on_append()
         return batch.keys
-
-    def _planned_early(self, name: str, batch: EventBatch) -> tuple[tuple[int, int], BatchChanges] | None:
-        """Number and revision of the context, and what a large batch changes in it where these are still so under the
-        lock: worked out while others may write. None for a small batch, of which that takes no time."""
-        if len(batch.keys) < LARGE_BATCH:
-            return None
-        with self._catalogue.reading_at_once() as connection:
-            number, revision, *_ = _number(connection, name)
-            around = EventRows(self._catalogue, connection, number).around(batch)
-        return (number, revision), batch.changes(around)
 
     def changes(self, name: str, last: ContextChanges = NO_CHANGES) -> ContextChanges:
         """What happened since the answer ``last``; without it, everything."""

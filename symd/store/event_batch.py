@@ -1,8 +1,8 @@
 """A batch of loads and unloads and their effects on a context, worked out as if each event came alone, from the rows
 that the catalogue has around their times.
 
-So a batch takes a few statements instead of a few for each event, and most of its work needs no lock. Those rows are
-read here, and the batch's rows are written, many with a statement.
+So a batch takes a few statements instead of a few for each event. Those rows are read here, and the batch's rows are
+written, many with a statement.
 """
 
 from __future__ import annotations

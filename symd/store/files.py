@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import logging
 import mmap
 import os
 import secrets
@@ -22,6 +23,8 @@ from symd.errors import StoreUnavailable, SymdError
 from symd.system import private_files
 from symd.system.messages import os_error_text, refusal
 from symd.system.private_files import if_unlocked
+
+log = logging.getLogger("symd.store")
 
 _PREFIX = "incoming-"
 _SPACE = "free some space or choose another store folder"
@@ -46,6 +49,8 @@ _HINTS: Mapping[int, str] = {
 """What to do, by what the system said."""
 NOT_MADE = "the folder cannot be made"
 """What went wrong where ``make_folder`` fails (``disk``)."""
+_SILENT_SECONDS = 1.0
+"""How long a start waits for a lock without a word."""
 _LOCK_POLL = 0.02
 """Seconds."""
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -233,11 +238,15 @@ changes it."""
 def locked(path: Path, *, shared: bool = False, seconds: float | None = None) -> Iterator[None]:
     """Hold the lock file ``path`` against every other process and thread, or only against who does not share it.
 
-    Waits for as long as it takes, or so many seconds; raises StoreUnavailable when they are over."""
+    Waits for as long as it takes, or so many seconds, and then says in the log what for; raises StoreUnavailable when
+    they are over."""
     handle = private_files.open_private(path, os.O_RDWR)
     try:
-        until = None if seconds is None else time.monotonic() + seconds
-        if not _locked_until(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, until):
+        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        if seconds is not None and not _locked_until(handle, how, time.monotonic() + min(seconds, _SILENT_SECONDS)):
+            log.warning("waiting for %s, which another process has locked; for %g s at most", path, seconds)
+        until = None if seconds is None else time.monotonic() + max(seconds - _SILENT_SECONDS, 0.0)
+        if not _locked_until(handle, how, until):
             raise StoreUnavailable(
                 f"another process has held the store's lock for {seconds:g} s",
                 where=str(path),

@@ -59,6 +59,7 @@ def repair(root: Path, limits: Limits, progress: Progress | None = None) -> Repa
         rebuilt = replace_catalogue(StorePaths(root), faults[0])
     unbounded = limits._replace(store_size=UNBOUNDED_STORE)  # what is mended makes nothing else go
     with Store(root, unbounded, adopt_later=True) as store:  # which would log what is told as a finding
+        store.check_writable()
         for finding in before:
             if finding.kind is FindingKind.MODULE:
                 store.set_aside(Path(finding.subject).name)

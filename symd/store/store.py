@@ -143,6 +143,11 @@ class Store(ModuleStore):
             catalogue.close()
             raise
 
+    def check_writable(self) -> None:
+        """Raises ``StoreUnavailable`` where nothing can be written."""
+        with self._catalogue.writing():
+            pass
+
     def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Give files without a row theirs, after hashing them, until there are none or ``stop`` says so."""
         if self.recovery.uncatalogued:

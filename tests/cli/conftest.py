@@ -65,7 +65,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSymbolizer:
     monkeypatch.setattr("symd.engine.files.module.open_symbolizer", lambda *_: nullcontext(symbolizer))
     monkeypatch.setattr("symd.cli.info.file_summary", lambda *_, **__: (symbolizer.summary, {}))
     monkeypatch.setattr("symd.cli.extract.file_objects", lambda *_: symbolizer.objects())
-    monkeypatch.setattr("symd.cli.symbolize.OpenedFile", lambda *_: FakeFile(symbolizer))
+    monkeypatch.setattr(
+        "symd.engine.files.opened_file.opened_by_size", lambda file, limits, store=None: FakeFile(symbolizer)
+    )
     return symbolizer
 
 

@@ -43,7 +43,10 @@ def test_files_that_a_text_names_stay_here(server: str, text: str) -> None:
         == f"symd: file://{CODE}: it stays here (-m FILE sends it, --files sends all that the text names)"
     )
     assert len(said.splitlines()) == 3
-    nothing = "symd: standard input: 0 lines annotated: none names a place in a module that is known; -m FILE names a module that it is about\n"
+    nothing = (
+        "symd: standard input: 0 lines annotated: none names a place in a module that is known;"
+        f" write symd annotate -m FILE --server {server} --no-files, where FILE is what ran\n"
+    )
     assert annotated(text, "--server", server, "--no-files") == ([], nothing)
     with Client(server) as client:
         assert list(client.modules()) == []

@@ -59,6 +59,13 @@ def test_a_damaged_file_is_named(place, run):
     assert f"{NAME}.dwo" in outcome.err
 
 
+def test_a_file_of_another_build_beside_the_object_is_told_and_left_out(place, run):
+    (place / f"{NAME}.dwo").write_bytes(objects.sample("split-22-dwarf5.dwo"))
+    outcome = symbolize(run, place)
+    assert not inlined(outcome)
+    assert f"{NAME}.dwo: the .dwo file or package belongs to another code object" in outcome.err
+
+
 def test_a_file_of_another_build_is_refused(place, run):
     other = place / "elsewhere" / "other.dwo"
     other.write_bytes(objects.sample("split-22-dwarf5.dwo"))

@@ -194,7 +194,7 @@ def test_help_may_be_asked_for_as_a_verb(run: Run, asked: list[str]) -> None:
 def test_a_verb_s_option_in_front_of_the_verb_is_told_where_it_stands(run: Run, option: str) -> None:
     outcome = run(option, "default", "info", ZEBIN)
     assert (outcome.code, outcome.out) == (WRONG, "")
-    called = "" if option == "-C" else f": symd info {option} default {ZEBIN}"  # symd info has no -C
+    called = f": symd info {ZEBIN}" if option == "-C" else f": symd info {option} default {ZEBIN}"  # it has no -C
     assert f"a verb's options come after the verb{called} (see" in outcome.err
     assert one_line(outcome.err)
 

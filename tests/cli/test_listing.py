@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from symd.cli.listing import command
-from symd.cli.listing_text import Printer, missing_option
+from symd.cli.listing_text import Printer, missing_source_option
 from symd.engine.files.listing_sources import allowed_folders
 from symd.errors import ToolMissing
 from symd.model.answers import Answers, Locations, Reason, TextSection
@@ -441,7 +441,7 @@ def test_a_name_that_no_file_can_have_is_no_traceback(run: Run, tmp_path: Path) 
     done = run("listing", SHADE, "k" * 300)
     assert (done.code, "Traceback" in done.err) == (1, False)
     for file in (f"/{'s' * 300}.cl", f"folder/{'s' * 300}.cl", "/root/\0/shade.cl"):
-        assert missing_option(SourceText(file, problem=f"no text: {NOWHERE_ALLOWED}"))
+        assert missing_source_option(SourceText(file, problem=f"no text: {NOWHERE_ALLOWED}"))
 
 
 def test_a_shell_that_completes_a_listing_is_told_of_no_wrong_word() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.listing_text import missing_text
+from symd.cli.listing_text import missing_source_text
 from symd.cli.output import write_build_log
 from symd.errors import InvalidInput, StoreUnavailable
 from symd.model.sources import SourceText
@@ -66,7 +66,6 @@ def test_a_log_may_be_a_file(symd: Run, tmp_path: Path) -> None:
 
 HINTS = {
     "a file to collect": (("collect", "--once", "--out", "{folder}/out", SHADE), "symd info --server default"),
-    "a file behind its address": (("symbolize", "0x1640", SHADE), "FILE comes first"),
     "an address alone": (("symbolize", "0x1640"), "'0x1640' is an address (FILE comes first"),
     "a process by name": (("attach", "nosuch"), "'nosuch' is not a process ID"),
     "no process": (("attach", "0"), "'0' is not a process ID"),
@@ -150,7 +149,7 @@ NEXT = {
         f"write, for example: symd profile -m {ZEBIN} {STALLS} -o OUT (see symd profile --help",
     ),
     "a module to run": (("run", SHADE), f"{SHADE}: is a module, not a program (symd run -- PROGRAM"),
-    "a module to check": (("check", SHADE), f"(symd verify {SHADE} checks its debug data; symd extract"),
+    "a module to check": (("check", SHADE), f"(write symd verify {SHADE}, which checks its debug data; symd extract"),
     "a module in place of a dump": (("core", SHADE), "is not a GPU core dump (symd info"),
     "an option without its value": (("hot", "--by"), "(see symd hot --help)"),
 }
@@ -198,9 +197,9 @@ def test_a_page_without_a_source_text_says_so(run: Run, tmp_path: Path, monkeypa
 
 def test_a_source_that_is_where_the_compiler_saw_it_is_named(tmp_path: Path) -> None:
     source = SourceText(str(tmp_path / "a.hip"), problem="the module has none, and no allowed folder holds it")
-    assert missing_text(source).endswith(f"; add --map {tmp_path}=FOLDER")
+    assert missing_source_text(source).endswith(f"; add --map {tmp_path}=FOLDER")
     (tmp_path / "a.hip").touch()
-    assert missing_text(source).endswith(f"add --source-root {tmp_path}")
+    assert missing_source_text(source).endswith(f"add --source-root {tmp_path}")
 
 
 def test_a_source_below_the_working_directory_is_told_with_its_rule(
@@ -209,12 +208,12 @@ def test_a_source_below_the_working_directory_is_told_with_its_rule(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lib").mkdir()
     source = SourceText("/build/app/lib/a.hip", problem="the module has none, and no allowed folder holds it")
-    assert missing_text(source).endswith("holds it; add --map /build/app/lib=FOLDER")
-    assert missing_text(replace(source, file="a.hip")).endswith("; add --source-root FOLDER")
+    assert missing_source_text(source).endswith("holds it; add --map /build/app/lib=FOLDER")
+    assert missing_source_text(replace(source, file="a.hip")).endswith("; add --source-root FOLDER")
     (tmp_path / "a.hip").touch()
-    assert missing_text(source).endswith("; a file of that name is here: add --map /build/app/lib=.")
+    assert missing_source_text(source).endswith("; a file of that name is here: add --map /build/app/lib=.")
     (tmp_path / "lib" / "a.hip").touch()
-    assert missing_text(source).endswith("; a file of that name is here: add --map /build/app=.")
+    assert missing_source_text(source).endswith("; a file of that name is here: add --map /build/app=.")
     (tmp_path / "shade.cl").write_bytes((ROOT / "samples" / "amdgpu" / "src" / "shade.cl").read_bytes())
     assert "add --map /src=.)" in run("listing", SHADE, "shade").out
     assert "    13      float half_way = (a + b) * 0.5f;\n" in run("listing", SHADE, "shade", "--map", "/src=.").out

@@ -51,9 +51,9 @@ OPTIONS = {
     "addr2line without its name": (("-e", SHADE, "0x1978"), f"after the verb: symd symbolize -e {SHADE} 0x1978 (see"),
     "objdump's disassembly of everything": (
         ("listing", "-D", "-S", SHADE),
-        f"are always shown: write symd listing -S {SHADE} (see",
+        f"'-D'; without it: symd listing -S {SHADE} (see",
     ),
-    "several letters": (("listing", "-Dr", SHADE), f"are always shown: write symd listing {SHADE} (see"),
+    "several letters": (("listing", "-Dr", SHADE), f"'-Dr'; without it: symd listing {SHADE} (see"),
     "objdump's range around a place": (
         ("listing", "--start-address=0x1978", "--around", "0x1978", SHADE),
         "--start-address and --stop-address cannot be used with --function or --around (see",
@@ -62,29 +62,15 @@ OPTIONS = {
         ("hot", "--kernels", "-m", SHADE, PPROF),
         f"write symd hot --by=kernel -m {SHADE} {PPROF} (see",
     ),
-    "gdb's scope": (
-        ("info", "scope", "*0x1978", SHADE),
-        f"'scope'; for gdb's info scope write symd variables {SHADE} 0x1978 (see",
-    ),
-    "gdb's functions": (("info", "functions", "^sha", SHADE), f"info functions write symd names {SHADE} 'sha*' (see"),
-    "gdb's line": (("info", "line", "*0x1978", SHADE), f"info line write symd symbolize {SHADE} 0x1978 (see"),
-    "gdb's line of a file": (
-        ("info", "line", "shade.cl:13", SHADE),
-        f"info line write symd locate {SHADE} shade.cl:13 (see",
-    ),
-    "gdb's sources": (("info", "sources", SHADE), f"info sources write symd sources {SHADE} (see"),
-    "gdb's registers": (("info", "registers", SHADE), f"info registers write symd info {SHADE} (see"),
     "nothing to describe": (
         ("info",),
         "; symd doctor says what is installed here, symd info FILE what is in a file (see",
     ),
-    "gdb's locals": (("info", "locals"), "info locals write symd variables FILE PLACE (see"),
     "a pattern alone": (
         ("functions", "sha*"),
         "there is no file 'sha*'; FILE comes first: symd names FILE 'sha*' (see",
     ),
     "a name alone": (("functions", "shade"), "there is no file 'shade'; FILE comes first: symd names FILE shade (see"),
-    "a pattern before FILE": (("nm", "^sha", SHADE), f"FILE comes first: symd names {SHADE} 'sha*' (see"),
     "a profile to symbolize": (
         ("symbolize", PPROF, "-o", "out.pb.gz"),
         f"; it is a profile: symd profile -m FOLDER {PPROF} out.pb.gz writes it with source lines, symd hot -m FOLDER {PPROF} prints its hottest lines (see",
@@ -127,21 +113,35 @@ OPTIONS = {
         ("daemon", "status", "--socket", "/tmp/s"),
         "write symd daemon status --server unix:/tmp/s (see",
     ),
-    "pprof's callees": (
-        ("hot", "--cum", PPROF),
-        "No such option '--cum'; a sample counts where it was taken; symd profile",
-    ),
+    "pprof's callees": (("hot", "--cum", PPROF), f"'--cum'; without it: symd hot -m FOLDER {PPROF} (see"),
     "pprof's focus": (
         ("hot", "--focus", "x", PPROF),
         f"'--focus'; write symd listing --function x --profile {PPROF} FILE (see",
     ),
     "pprof's page": (("hot", "--http", ":80", PPROF), f"'--http'; write symd view FILE --profile {PPROF} (see"),
-    "a sum": (
-        ("hot", "--sum", PPROF),
-        "'--sum'; values are summed by place, and the first line has their total: write",
-    ),
     "a table": (("hot", "--csv", PPROF), f"No such option '--csv'; write symd hot -m FOLDER --json {PPROF} (see"),
-    "an option that is like none": (("hot", "--gpu", PPROF), "No such option '--gpu' (see"),
+    "an option that is like none": (("hot", "--gpu", PPROF), f"'--gpu'; without it: symd hot -m FOLDER {PPROF} (see"),
+    "an option that may prevent something": (("rm", "--dry", "abc"), "No such option '--dry' (see"),
+    "a form of the answer": (
+        ("symbolize", SHADE, "0x1978", "--format", "json"),
+        f"; write symd symbolize {SHADE} 0x1978 --json (see",
+    ),
+    "the same in one word": (("core", "--output=JSON", DUMP), f"; write symd core --json {DUMP} (see"),
+    "a target that is chosen": (("extract", "--only", "gfx900", SHADE), f"; without it: symd extract {SHADE} DIR (see"),
+    "a pattern by an option": (("names", SHADE, "-r", "sha.*"), f"; write symd names {SHADE} 'sha.*' (see"),
+    "a line by options": (
+        ("locate", SHADE, "--file", "shade.cl", "--line=13"),
+        f"; write symd locate {SHADE} shade.cl 13 (see",
+    ),
+    "a function's lines": (("lines", SHADE, "--function", "shade"), f"; write symd lines {SHADE} --kernel shade (see"),
+    "an option and its value": (
+        ("nvdisasm", "-lrm", "count", SHADE),
+        f"'-lrm'; without it: symd nvdisasm {SHADE} (see",
+    ),
+    "a file in an option": (("info", "--type=o", f"--in={SHADE}"), f"'--type'; without it: symd info {SHADE} (see"),
+    "what a tool says of a file": (("ocloc", "query", ZEBIN), f"did you mean grab? Write symd info {ZEBIN} or"),
+    "a profiler that is to run": (("rocprofv3", "--", "./app"), "did you mean run? Write symd run -- ./app (see"),
+    "a token that is made": (("token", "create", "ci"), "; NAME is all that it takes: symd token ci (see"),
     "an option that is misspelled": (
         ("hot", "--modul", SHADE, PPROF),
         f"'--modul'. Did you mean '--module'? Write symd hot --module {SHADE} {PPROF} (see",
@@ -224,7 +224,7 @@ OPTIONS = {
     "a profile for the page": (("view", SHADE, "-p", STALLS), f"write symd view {SHADE} --profile {STALLS} (see"),
     "a daemon in the background": (("serve", "-d"), "; symd serve & runs it in the background; docs/operations.md has"),
     "the end of a daemon": (("serve", "--stop"), "'--stop'; write symd daemon stop, or symd daemon status (see"),
-    "a debugger's process": (("attach", "-p", "4711"), "PID needs no option: write symd attach 4711 (see"),
+    "a debugger's process": (("attach", "-p", "4711"), "'-p'; without it: symd attach 4711 (see"),
     "a product to build for": (("grab", "--device", "dg2", SOURCE), "; --simulate PRODUCT builds for a device that is"),
     "a kernel beside an offset": (
         ("symbolize", "--kernel", "shade", SHADE, "0x80"),
@@ -245,7 +245,7 @@ OPTIONS = {
     ),
     "a share that perf leaves out": (
         ("hot", "--percent-limit", "1", STALLS, "-m", ZEBIN),
-        f"; -n N shows N places: write symd hot {STALLS} -m {ZEBIN} (see",
+        f"; without it: symd hot {STALLS} -m {ZEBIN} (see",
     ),
     "stalls": (("hot", "--stalls", STALLS), f"; write symd hot --by=stall {STALLS} (see"),
     "a conversion by the format that is read": (
@@ -284,28 +284,18 @@ OPTIONS = {
         ("objcopy", "--only-keep-debug", SHADE, "x.debug"),
         f"Write symd slim {SHADE} OUT --debug-out x.debug (see",
     ),
-    "all of a file": (
-        ("info", "--sections", SHADE),
-        f"; everything in it is always shown: write symd info {SHADE} (see",
-    ),
+    "all of a file": (("info", "--sections", SHADE), f"'--sections'; without it: symd info {SHADE} (see"),
     "a kernel of a file": (("info", "--kernel", "shade", SHADE), f"; write symd names {SHADE} shade (see"),
-    "a section of objdump": (
-        ("objdump", "-d", "-j", ".text", SHADE),
-        f"; the code of all sections is shown: write symd objdump -d {SHADE} (see",
-    ),
+    "a section of objdump": (("objdump", "-d", "-j", ".text", SHADE), f"; without it: symd objdump -d {SHADE} (see"),
     "a variable to print": (
         ("print", SHADE, "0x1978", "a"),
         f"did you mean variables? Write symd variables {SHADE} 0x1978 (see",
-    ),
-    "gdb's scope of a line": (
-        ("info", "scope", "shade.cl:13", SHADE),
-        f"info scope write symd locate {SHADE} shade.cl:13 (see",
     ),
     "gdb's print": (
         ("print", "x", SHADE, "0x1978"),
         f"did you mean variables? Write symd variables {SHADE} 0x1978 (see",
     ),
-    "a token's name": (("token", "--name", "ci"), "; NAME needs no option: write symd token ci (see"),
+    "a token's name": (("token", "--name", "ci"), "; without it: symd token ci (see"),
     "samples in a table": (
         ("symbolize", "s.parquet", "-o", "f.parquet"),
         "; samples in a Parquet file: symd batch -m FILE s.parquet f.parquet (see",
@@ -314,7 +304,7 @@ OPTIONS = {
         ("--server", "default", "modules"),
         "after the verb: symd modules --server default (see",
     ),
-    "a verbose call": (("verify", "-v", SHADE), f"No such option '-v'; write symd verify {SHADE} (see"),
+    "a verbose call": (("verify", "-v", SHADE), f"No such option '-v'; without it: symd verify {SHADE} (see"),
     "an environment of rules": (("spirv-val", "--target-env", "opencl2.0", SPIRV), f"Write symd check {SPIRV} (see"),
     "a shell": (("setup", "zsh"), "Write symd setup completion zsh (see"),
     "an import of nothing": (("import",), "did you mean collect? Write symd collect FOLDER (see"),
@@ -361,7 +351,7 @@ OPTIONS = {
         f"; for samples beside the source write symd listing --profile {PPROF} {SHADE} (see",
     ),
     "a letter of one option": (("lines", "-k", "shade", SHADE), f"'-k'; write symd lines --kernel shade {SHADE} (see"),
-    "a letter of several options": (("lines", "-s", SHADE), "No such option '-s' (see"),
+    "a letter of several options": (("lines", "-s", SHADE), f"'-s'; without it: symd lines {SHADE} (see"),
     "a folder for a program's modules": (
         ("record", "-o", "mods", "./app", "a b"),
         "No such option '-o'; write symd run --out mods -- ./app 'a b' (see",
@@ -369,13 +359,7 @@ OPTIONS = {
     "versions": (("-v",), "symd itself has no option -v; write symd --version (see"),
 }
 ORDERS = {
-    "an address before FILE": (("symbolize", "0x1978", SHADE), f"(FILE comes first: symd symbolize {SHADE} 0x1978)"),
-    "a name before FILE": (("symbolize", "shade", SHADE), f"(FILE comes first: symd symbolize {SHADE} shade)"),
-    "variables before FILE": (("variables", "0x1978", SHADE), f"(FILE comes first: symd variables {SHADE} 0x1978)"),
-    "a listing's name before FILE": (
-        ("listing", "shade", SHADE),
-        f"; FILE comes first: symd listing {SHADE} --function shade (see",
-    ),
+    "a listing's name before FILE": (("listing", "shade", SHADE, "x"), "Got unexpected extra argument (x)"),
     "perf's annotate": (("annotate", SHADE, "shade"), f"write symd listing --profile PROFILE --function shade {SHADE} (see"),
     "a line to list": (("listing", SHADE, "shade.cl:13"), f"; for the ADDRESS that --around takes, write symd locate {SHADE} shade.cl:13 (see"),
     "an address to look up": (("lines", SHADE, "0x1978"), f"; write symd symbolize {SHADE} 0x1978 (see"),
@@ -626,11 +610,32 @@ AT_ONCE = {
     "a file that is listed": (("ls", SHADE), ("info", SHADE)),
     "SPIR-V's rules": (("validate", SPIRV), ("check", SPIRV)),
     "other code's rules": (("validate", SHADE), ("verify", SHADE)),
+    "FILE behind an address": (("symbolize", "0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "FILE behind a name": (("symbolize", "shade", "-C", SHADE), ("symbolize", SHADE, "shade", "-C")),
+    "FILE behind a place": (("vars", "0x1978", SHADE), ("variables", SHADE, "0x1978")),
+    "FILE behind a pattern": (("grep", "sha*", SHADE), ("names", SHADE, "sha*")),
+    "a source and a number": (("locate", SHADE, "shade.cl", "13"), ("locate", SHADE, "shade.cl:13")),
+    "a number and a source": (("locate", SHADE, "13", "shade.cl"), ("locate", SHADE, "shade.cl:13")),
+    "a number in front of a source": (("locate", "13:shade.cl", SHADE), ("locate", SHADE, "shade.cl:13")),
+    "a source that is a file": (("locate", SOURCE, "13", SHADE), ("locate", SHADE, f"{SOURCE}:13")),
+    "FILE behind a line": (("break", "shade.cl:13", SHADE), ("locate", SHADE, "shade.cl:13")),
+    "a lookup": (("llvm-dwarfdump", "--lookup=0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "gdb's scope": (("info", "scope", "*0x1978", SHADE), ("variables", SHADE, "0x1978")),
+    "gdb's locals": (("info", "locals", SHADE, "shade+0x80"), ("variables", SHADE, "shade+0x80")),
+    "gdb's functions": (
+        ("info", "functions", "sha*", SHADE),
+        ("names", "--kind", "kernel", "--kind", "function", SHADE, "sha*"),
+    ),
+    "gdb's sources": (("info", "sources", SHADE), ("names", "--kind", "file", SHADE)),
+    "gdb's registers": (("info", "registers", SHADE), ("info", SHADE)),
+    "gdb's line": (("info", "line", "*0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "gdb's line of a file": (("info", "line", "shade.cl:13", SHADE), ("locate", SHADE, "shade.cl:13")),
     "gdb's break": (("b", SHADE, "shade.cl:13"), ("locate", SHADE, "shade.cl:13")),
     "gdb's memory": (("x/10i", SHADE, "0x1978"), ("listing", SHADE, "0x1978")),
     "gdb's list": (("list", SHADE, "shade"), ("listing", SHADE, "shade")),
     "stalls": (("reasons", ZEBIN, STALLS), ("hot", "--by", "stall", ZEBIN, STALLS)),
     "perf's report": (("perf", "report", ZEBIN, STALLS), ("hot", "--by", "function", ZEBIN, STALLS)),
+    "perf's stacks": (("perf", "script", ZEBIN, STALLS), ("profile", ZEBIN, STALLS, "--to", "folded", "-")),
     "pprof's report": (("pprof", "-top", ZEBIN, STALLS), ("top", ZEBIN, STALLS)),
     "folded stacks": (("collapse", "-m", ZEBIN, STALLS), ("profile", "-m", ZEBIN, STALLS, "--to", "folded", "-")),
     "cuobjdump's resources": (("cuobjdump", "-res-usage", RAYCAST), ("info", RAYCAST)),
@@ -821,7 +826,9 @@ def test_a_log_of_which_nothing_is_known_is_told_so(run: Run, tmp_path: Path) ->
     log.write_text("nothing happened\n")
     done = run("annotate", log)
     assert (done.code, done.out) == (0, "nothing happened\n")
-    assert done.err.startswith(f"symd: {log}: 0 lines annotated: none names a place in a module that is known; -m FILE")
+    assert done.err.startswith(
+        f"symd: {log}: 0 lines annotated: none names a place in a module that is known; write symd annotate -m FILE"
+    )
 
 
 def test_a_bare_program_counter_is_annotated(run: Run, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_uri_into_a_process_is_refused_with_what_to_do(run: Run, tmp_path: Pat
         (lambda path: f"{uri(path)}&more=1", "offset=number&size=number"),
         (lambda path: f"file://{path}", "bytes"),
         (lambda path: "file:///no/such/file#offset=0&size=1", "no such file"),
-        (lambda path: "file://", "names no file"),
+        (lambda path: "file://", "is not a code object uri"),
         (lambda path: uri(path, 0, 0), "empty"),
     ],
 )

@@ -51,14 +51,6 @@ HINTS = {
         "--kernel needs -o; in the browser, choose a kernel on the page",
     ),
     "an extract without a folder": (("extract", SHADE), f"; write, for example: symd extract {SHADE} objects/ (see"),
-    "a line before its module": (
-        ("locate", "shade.cl:8", SHADE),
-        f"comes first, then SOURCE:LINE: symd locate {SHADE} shade.cl:8)",
-    ),
-    "a number before its source": (("locate", SHADE, "8:shade.cl"), f"symd locate {SHADE} shade.cl:8)"),
-    "a number behind its source": (("locate", SHADE, "shade.cl", "8"), f"symd locate {SHADE} shade.cl:8)"),
-    "a source before its module": (("locate", SOURCE, SHADE, "8"), f"symd locate {SHADE} {SOURCE}:8)"),
-    "a line without a source, before its file": (("locate", "8", SHADE), f"FILE comes first: symd locate {SHADE} 8)"),
     "a source without a line": (
         ("locate", SHADE, "shade.cl"),
         "not a source line (write FILE:LINE, such as vadd.cl:8)",
@@ -118,7 +110,7 @@ def test_a_program_to_sample_is_told_what_collects_its_modules(symd: Run, verb: 
 
 @pytest.mark.parametrize("is_person", [True, False])
 def test_a_person_is_told_what_to_compile_with(run: Run, monkeypatch: pytest.MonkeyPatch, is_person: bool) -> None:
-    monkeypatch.setattr("symd.cli.session._is_read_by_a_person", lambda: is_person)
+    monkeypatch.setattr("symd.cli.session.is_read_by_a_person", lambda: is_person)
     done = run("symbolize", LINKED.with_name("v4-gfx900-nodebug.co"), "0x1900")
     assert done.out == "0x1900: shade [NO_DEBUG_INFO]\n"
     assert (
@@ -132,7 +124,7 @@ def test_a_person_is_told_of_a_decimal_offset_that_could_be_hexadecimal(
 ) -> None:
     """shade has 180 bytes: 0x80 is one of its offsets and 0x170 is not; 8 is both."""
     assert run("symbolize", SHADE, query).err == ""
-    monkeypatch.setattr("symd.cli.session._is_read_by_a_person", lambda: True)
+    monkeypatch.setattr("symd.cli.session.is_read_by_a_person", lambda: True)
     told = f"symd: {query} is decimal; {query.replace('+', '+0x')} is another place\n"
     assert run("symbolize", SHADE, query).err == (told if is_told else "")
 
@@ -163,7 +155,7 @@ def test_a_file_that_is_not_there_is_pythons_error_too() -> None:
 
 
 def test_a_short_option_that_is_none_stays_one(run: Run) -> None:
-    assert run("info", "-Q", SHADE).err.startswith("symd: No such option '-Q' (see")
+    assert run("info", "-Q", SHADE).err.startswith("symd: No such option '-Q'; without it: symd info")
 
 
 @pytest.mark.parametrize("name", ["-dash.co", "--dash.co"])

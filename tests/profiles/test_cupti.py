@@ -75,7 +75,7 @@ def test_a_record_of_another_shape_is_counted_and_stays(resolver, record):
 
 @pytest.mark.parametrize("text", [b'{"a": 1} {"b": 2}', b'{"a": 1', b"\xff", b'{"a": 1}\n}'])
 def test_a_line_that_is_no_json_is_refused(resolver, text):
-    with pytest.raises(Malformed, match="character"):
+    with pytest.raises(Malformed, match="JSON is damaged"):
         profiles.symbolize(text, resolver, name="cupti")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 
@@ -60,11 +59,7 @@ def test_nothing_else_changes(resolver, sample):
     for one in samples(process):
         one.pop("symd_frames_index", None)
     process["strings"]["pc_sample_comments"] = ["", "", "kept.hip:1", ""]
-    assert document == json.loads(before)
-    cleared = re.sub(r', "symd_frames(_index)?": (\d+|\[.*\])', "", after.decode())
-    assert re.sub(r'("pc_sample_comments": ).*', r"\1", cleared) == re.sub(
-        r'("pc_sample_comments": ).*', r"\1", before.decode()
-    )
+    assert json.dumps(document) == json.dumps(json.loads(before)), "members stay in their order"
 
 
 def test_a_memory_uri_is_refused_with_the_reason(resolver, sample):

@@ -19,10 +19,9 @@ from symd.errors import StoreUnavailable
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, SectionOffset
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.model.identities import Digest
-from symd.store import ModuleStore, Store, context_log
+from symd.store import ModuleStore, Store
 from symd.store import catalogue as sqlite_catalogue
 from symd.store.context_log import ContextChanges
-from symd.store.event_batch import EventRows
 from symd.store.module_log import Position
 from tests.store.conftest import Opened
 from tests.store.shared.fixtures import shared_store
@@ -137,11 +136,10 @@ def quick(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             yield store
 
 
-@pytest.fixture(scope="module", params=["early", "late", "few rows"])
+@pytest.fixture(scope="module", params=["many rows", "few rows"])
 def way(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A batch is worked out before the lock is taken, or behind it; few rows travel together, so that small batches take several statements."""
+    """Where few rows travel together, small batches take several statements."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(context_log, "LARGE_BATCH", 0 if request.param == "early" else 1_000_000)
         if request.param == "few rows":
             patch.setattr(sqlite_catalogue, "_ROWS_GIVEN", (3, 2, 1))
             patch.setattr("symd.store.shared.catalogue._ROWS_GIVEN", 3)
@@ -276,27 +274,6 @@ def test_a_batch_that_fails_halfway_changes_nothing(store: ModuleStore, monkeypa
     assert kept(store, name, begin) == read(reader)
 
 
-def test_what_another_told_after_a_batch_was_worked_out_counts(
-    store: ModuleStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(context_log, "LARGE_BATCH", 3)
-    name, reader, begin = store.context_log.add(Context()), Reader(), store.module_log.end()
-    others: list[Event] = [loaded(20, "a", 0, 1, 1), Unload("b", 7)]
-    batch: list[Event] = [loaded(10, "a", 0, 0, 1), loaded(30, "a", 0, 0, 1), loaded(5, "b", 0, 0, 1), others[0]]
-    early = context_log.ContextLog._planned_early
-
-    def overtaken(log: context_log.ContextLog, name: str, batch: Any) -> Any:
-        planned = early(log, name, batch)
-        if planned is not None:
-            log.record(name, others)
-        return planned
-
-    monkeypatch.setattr(context_log.ContextLog, "_planned_early", overtaken)
-    store.context_log.record(name, batch)
-    reader.tell([*others, *batch])
-    assert kept(store, name, begin) == read(reader)
-
-
 @contextmanager
 def statements(store: ModuleStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """Counts those of transactions that write."""
@@ -335,25 +312,6 @@ def test_a_large_batch_holds_the_lock_for_few_statements(store: ModuleStore, mon
     with statements(store, monkeypatch) as counted:
         store.context_log.record(name, batch)
     assert counted.total() < 60
-
-
-def test_a_large_batch_is_looked_up_before_the_lock_is_taken(
-    store: ModuleStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(context_log, "LARGE_BATCH", 10)
-    name = store.context_log.add(Context())
-    looked: list[bool] = []
-    around = EventRows.around
-
-    def noticed(rows: EventRows, batch: Any) -> Any:
-        catalogue: Any = store._catalogue  # type: ignore[attr-defined]
-        with catalogue.writing():  # it is free
-            looked.append(True)
-        return around(rows, batch)
-
-    monkeypatch.setattr(EventRows, "around", noticed)
-    store.context_log.record(name, [loaded(at, f"{at}", 0, 0, 1) for at in range(20)])
-    assert looked == [True]
 
 
 def test_a_log_that_remembers_less_than_a_batch_has_its_last_entries(open_store: Opened) -> None:

@@ -17,7 +17,6 @@ import glob
 import os
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -164,12 +163,9 @@ def with_dwo_files(
     if file == "-":
         return data
     search = _Search(file, folder, limits, beside=beside, allowed=allowed)
-    if amdgpu.claims(data):
-        found = search.joined(data)
-    elif folder is not None or any(has_split_files(each) for each in search.folders):
-        found = search.joined_inside(data)
-    else:
+    if folder is None and not amdgpu.claims(data) and not any(has_split_files(each) for each in search.folders):
         return data
+    found = search.joined(data)
     if folder is not None:
         search.check_found_in(folder)
     return found
@@ -199,17 +195,10 @@ class _Search:
         return [each for each in folders if self._allowed is None or self._allowed.holds(each)]
 
     def joined(self, data: bytes) -> bytes:
-        """One code object with the sections of its files behind its own."""
-        paths = self._paths_for(data)
-        contents = [self._content(path) for path in paths]
-
-        try:
-            return separate_files.with_dwo(data, contents, self._budget(data, *contents)) if contents else data
-        except SymdError as error:
-            raise error.prefix_where(", ".join(map(str, paths))) from None
-
-    def joined_inside(self, data: bytes) -> bytes:
-        """A container with the files of the code objects inside it."""
+        """The file with those of the code objects in it."""
+        if amdgpu.claims(data):
+            files = self._of_its_build(data, tell=True)
+            return with_dwo.joined(data, {"": files}) if files else data
         try:
             codes = containers.unpack(data, self._limits).objects
         except SymdError:
@@ -238,18 +227,19 @@ class _Search:
             return [content]
         return []
 
-    def _of_its_build(self, code: bytes) -> list[bytes]:
-        """The files of one code object among several: a package may be another's."""
+    def _of_its_build(self, code: bytes, *, tell: bool = False) -> list[bytes]:
+        """The files of one code object; those of another build are left out, and told of where ``tell``: of several
+        objects a package may be another's."""
         found = []
         for path in self._paths_for(code):
-            with suppress(HashMismatch):
-                try:
-                    separate_files.check_same_build(code, self._content(path), self._budget(code, self._content(path)))
-                except HashMismatch:
-                    raise
-                except SymdError as error:
-                    raise error.prefix_where(str(path)) from None
+            try:
+                separate_files.check_same_build(code, self._content(path), self._budget(code, self._content(path)))
                 found.append(self._content(path))
+            except HashMismatch as error:
+                if tell:
+                    complain(f"answered without a debug file: {error.prefix_where(str(path))}")
+            except SymdError as error:
+                raise error.prefix_where(str(path)) from None
         return found
 
     def _budget(self, *files: bytes) -> Budget:

@@ -107,7 +107,7 @@ def open_symbolizer(server: str | None, limits: Limits, only: str | None = None)
 
 def _with_dwo(code: bytes, apart: bytes, budget: Budget) -> bytes:
     separate_files.check_same_build(code, apart, budget)
-    return separate_files.with_dwo(code, [apart], budget)
+    return with_dwo.joined(code, {"": [apart]})
 
 
 def _with_debug_module(code: bytes, apart: bytes) -> bytes:

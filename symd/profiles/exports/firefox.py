@@ -31,7 +31,6 @@ from symd.profiles.placed import AddressPlaces, InstructionPlace
 from symd.profiles.profile_format import (
     NANOSECONDS,
     Exported,
-    ExportNumbering,
     Options,
     ProfileBudget,
     columns_with_values,
@@ -99,17 +98,8 @@ class _Tables:
     def __init__(self, profile: SampledProfile, spending: ProfileBudget) -> None:
         self._profile = profile
         self._spending = spending
-        self._strings = ExportNumbering()
-        self._sources = ExportNumbering()
-        self._resources = ExportNumbering()
-        self._functions = ExportNumbering()
-        self._frames = ExportNumbering()
-        self._stacks = ExportNumbering()
-        self._symbols = ExportNumbering()
-        self._rows: dict[str, list[tuple[Any, ...]]] = {
-            "string": [], "source": [], "resource": [], "func": [], "frame": [], "stack": [],
-            "symbol": [],
-        }  # fmt: skip
+        names = ("string", "source", "resource", "func", "frame", "stack", "symbol")
+        self._rows: dict[str, dict[tuple[Any, ...], int]] = {name: {} for name in names}
         self._known: dict[tuple[int, ...], int | None] = {}
         self._frames_of: dict[int, list[int]] = {}
         self.askable = False
@@ -120,7 +110,7 @@ class _Tables:
         if stack not in self._known:
             node: int | None = None
             for frame in (frame for number in reversed(stack) for frame in self._address(number)):
-                node = self._row("stack", self._stacks, (frame, node))
+                node = self._row("stack", (frame, node))
             self._known[stack] = node
         return self._known[stack]
 
@@ -131,16 +121,17 @@ class _Tables:
             self._frames_of[number] = [self._frame(number, depth, frame) for depth, frame in enumerate(frames)]
         return self._frames_of[number]
 
-    def _row(self, table: str, numbers: ExportNumbering, row: tuple[Any, ...]) -> int:
-        number = numbers.number(row)
-        if number == len(self._rows[table]):
-            self._rows[table].append(row)
+    def _row(self, table: str, row: tuple[Any, ...]) -> int:
+        """The number of a row, which a table has once."""
+        rows = self._rows[table]
+        if row not in rows:
+            rows[row] = len(rows)
             self._spending.written(WRITTEN_A_ROW)
-        return number
+        return rows[row]
 
     def _string(self, text: str) -> int:
         self._spending.written(len(text))
-        return self._row("string", self._strings, (text,))
+        return self._row("string", (text,))
 
     def _frame(self, number: int, depth: int, frame: Frame) -> int:
         address = self._profile.addresses[number]
@@ -148,17 +139,15 @@ class _Tables:
         if library is not None and address.address is not None:
             place = _address_in(self._profile.modules[library], address.address)
             self.askable |= place >= 0 and not address.frames and bool(_debug_id(self._profile.modules[library]))
-        source = self._row("source", self._sources, (self._string(frame.file),)) if frame.file else None
+        source = self._row("source", (self._string(frame.file),)) if frame.file else None
         resource = -1
         if library is not None:
             name = self._string(_file_name(self._profile.modules[library]))
-            resource = self._row("resource", self._resources, (library, name))
-        function = self._row(
-            "func", self._functions, (self._string(shown_name(frame)), resource, source, frame.start_line or None)
-        )
+            resource = self._row("resource", (library, name))
+        function = self._row("func", (self._string(shown_name(frame)), resource, source, frame.start_line or None))
         symbol = self._symbol(library, place) if library is not None and place >= 0 else None
         row = (place, depth, function, frame.line or None, frame.column or None, symbol)
-        return self._row("frame", self._frames, row)
+        return self._row("frame", row)
 
     def _symbol(self, library: int, place: int) -> int | None:
         """The number of the function that the address lies in; None where that is not known."""
@@ -167,60 +156,26 @@ class _Tables:
         if at < 0 or place >= functions[at].begin + functions[at].size:
             return None
         begin, size, name = functions[at]
-        return self._row("symbol", self._symbols, (library, begin, self._string(name), size))
+        return self._row("symbol", (library, begin, self._string(name), size))
 
     def shared(self) -> dict[str, Any]:
-        rows = self._rows
-        frames, functions = rows["frame"], rows["func"]
+        frames = "address", "inlineDepth", "func", "line", "column", "nativeSymbol"
+        functions = "name", "resource", "source", "lineNumber"
         return {
-            "stringArray": [text for (text,) in rows["string"]],
-            "sources": {
-                "length": len(rows["source"]),
-                "uuid": [None] * len(rows["source"]),
-                "filename": [name for (name,) in rows["source"]],
-            },
-            "stackTable": {
-                "length": len(rows["stack"]),
-                "frame": [frame for frame, _ in rows["stack"]],
-                "prefix": [prefix for _, prefix in rows["stack"]],
-            },
-            "frameTable": {
-                "length": len(frames),
-                "address": [row[0] for row in frames],
-                "inlineDepth": [row[1] for row in frames],
-                "category": [CODE] * len(frames),
-                "subcategory": [0] * len(frames),
-                "func": [row[2] for row in frames],
-                "nativeSymbol": [row[5] for row in frames],
-                "innerWindowID": [0] * len(frames),
-                "line": [row[3] for row in frames],
-                "column": [row[4] for row in frames],
-            },
-            "funcTable": {
-                "length": len(functions),
-                "name": [row[0] for row in functions],
-                "isJS": [False] * len(functions),
-                "relevantForJS": [False] * len(functions),
-                "resource": [row[1] for row in functions],
-                "source": [row[2] for row in functions],
-                "lineNumber": [line for _, _, _, line in functions],
-                "columnNumber": [None] * len(functions),
-            },
-            "resourceTable": {
-                "length": len(rows["resource"]),
-                "lib": [library for library, _ in rows["resource"]],
-                "name": [name for _, name in rows["resource"]],
-                "host": [None] * len(rows["resource"]),
-                "type": [LIBRARY] * len(rows["resource"]),
-            },
-            "nativeSymbols": {
-                "length": len(rows["symbol"]),
-                "libIndex": [row[0] for row in rows["symbol"]],
-                "address": [row[1] for row in rows["symbol"]],
-                "name": [row[2] for row in rows["symbol"]],
-                "functionSize": [row[3] for row in rows["symbol"]],
-            },
+            "stringArray": [text for (text,) in self._rows["string"]],
+            "sources": self._table("source", ("filename",), uuid=None),
+            "stackTable": self._table("stack", ("frame", "prefix")),
+            "frameTable": self._table("frame", frames, category=CODE, subcategory=0, innerWindowID=0),
+            "funcTable": self._table("func", functions, isJS=False, relevantForJS=False, columnNumber=None),
+            "resourceTable": self._table("resource", ("lib", "name"), host=None, type=LIBRARY),
+            "nativeSymbols": self._table("symbol", ("libIndex", "address", "name", "functionSize")),
         }
+
+    def _table(self, name: str, columns: Sequence[str], **same: object) -> dict[str, Any]:
+        """A table column by column; in those of ``same`` all rows have that value."""
+        rows = list(self._rows[name])
+        cells = {column: [row[at] for row in rows] for at, column in enumerate(columns)}
+        return {"length": len(rows), **cells, **{column: [value] * len(rows) for column, value in same.items()}}
 
 
 def _thread(

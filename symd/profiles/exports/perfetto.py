@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from symd.model.answers import Frame
 from symd.profiles.perfetto_trace import Counter
-from symd.profiles.profile_format import Exported, ExportNumbering, ProfileBudget, rounding_notes, whole
+from symd.profiles.profile_format import Exported, ProfileBudget, rounding_notes, whole
 from symd.profiles.protobuf import encodable
 from symd.profiles.samples import ADDRESSES, Sample, SampledProfile, ValueType, shown_frames, shown_name
 from symd.v1 import perfetto_pb2
@@ -53,7 +53,7 @@ class _Writer:
 
     def __init__(self, profile: SampledProfile) -> None:
         self._profile = profile
-        self._numbers: dict[str, ExportNumbering] = {}
+        self._numbers: dict[str, dict[object, int]] = {}
         self._new = perfetto_pb2.InternedData()
         self._frames: dict[int, tuple[int, ...]] = {}
 
@@ -100,9 +100,9 @@ class _Writer:
 
     def _number(self, table: str, key: object) -> tuple[int, bool]:
         """The number of an entry, and whether it is new."""
-        numbers = self._numbers.setdefault(table, ExportNumbering())
-        before = len(numbers)
-        return numbers.number(key) + 1, len(numbers) > before
+        numbers = self._numbers.setdefault(table, {})
+        is_new = key not in numbers
+        return numbers.setdefault(key, len(numbers) + 1), is_new
 
     def _string(self, table: str, data: bytes) -> int:
         number, is_new = self._number(table, data)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from symd.model.answers import Frame
 from symd.profiles.profile_format import (
     Exported,
-    ExportNumbering,
     ProfileBudget,
     columns_with_values,
     series_name,
@@ -29,9 +29,11 @@ WRITTEN_A_FRAME = 8
 
 def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
     """Every value type that is not all 0. Frames keep file, line and column."""
-    frames = ExportNumbering()
-    table: list[dict[str, Any]] = []
-    addresses = [_address(profile, number, frames, table) for number in range(len(profile.addresses))]
+    frames: dict[tuple[str, str | None, int, int], int] = {}
+    addresses = [
+        [frames.setdefault(_cells(frame), len(frames)) for frame in reversed(shown_frames(address))]
+        for address in profile.addresses
+    ]
     stacks: dict[tuple[int, ...], list[int]] = {}
     for sample in profile.samples:
         if sample.stack not in stacks:
@@ -50,23 +52,20 @@ def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
         "exporter": "symd",
         "name": "symd",
         "activeProfileIndex": active,
-        "shared": {"frames": table},
+        "shared": {"frames": [_frame(*cells) for cells in frames]},
         "profiles": [one for _, one in profiles] or [_empty(profile.value_types[profile.default])],
     }
     notes = ("speedscope has no timestamps",) if any(one.time is not None for one in profile.samples) else ()
     return Exported(json.dumps(document, ensure_ascii=True).encode(), notes)
 
 
-def _address(profile: SampledProfile, number: int, frames: ExportNumbering, table: list[dict[str, Any]]) -> list[int]:
-    """The numbers of the frames of an address, outermost first; new ones go to the table."""
-    numbers = []
-    for frame in reversed(shown_frames(profile.addresses[number])):
-        key = (shown_name(frame), frame.file, frame.line, frame.column)
-        numbers.append(frames.number(key))
-        if numbers[-1] == len(table):
-            fields = {"name": key[0], "file": frame.file, "line": frame.line, "col": frame.column}
-            table.append({name: value for name, value in fields.items() if value})
-    return numbers
+def _cells(frame: Frame) -> tuple[str, str | None, int, int]:
+    return shown_name(frame), frame.file, frame.line, frame.column
+
+
+def _frame(name: str, file: str | None, line: int, column: int) -> dict[str, Any]:
+    fields = {"name": name, "file": file, "line": line, "col": column}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _sampled(

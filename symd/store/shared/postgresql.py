@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 import psycopg
 from psycopg import pq
@@ -323,7 +324,8 @@ class AdvisoryLocks:
         self._server = server
         self._using = threading.Lock()
         self._connection: PostgresConnection | None = None
-        self._local: dict[int, _LocalLock] = {}
+        self._local: WeakValueDictionary[int, threading.Lock] = WeakValueDictionary()
+        """A lock of this process for each key that somebody holds or waits for."""
 
     def close(self) -> None:
         with self._using:
@@ -345,21 +347,14 @@ class AdvisoryLocks:
     def _held_locally(self, key: int, until: float) -> Iterator[bool]:
         """Hold a key's lock among the threads of this process; whether it was waited for. Raises TimeoutError."""
         with self._using:
-            local = self._local.setdefault(key, _LocalLock())
-            local.users += 1
+            lock = self._local.setdefault(key, threading.Lock())
+        waited = not lock.acquire(blocking=False)
+        if waited and not lock.acquire(timeout=_seconds_left(until)):
+            raise TimeoutError
         try:
-            waited = not local.lock.acquire(blocking=False)
-            if waited and not local.lock.acquire(timeout=_seconds_left(until)):
-                raise TimeoutError
-            try:
-                yield waited
-            finally:
-                local.lock.release()
+            yield waited
         finally:
-            with self._using:
-                local.users -= 1
-                if not local.users:
-                    del self._local[key]
+            lock.release()
 
     def _acquired(self, key: int, until: float) -> tuple[PostgresConnection, bool]:
         """The connection that holds the lock now, and whether it was waited for. Raises TimeoutError."""
@@ -422,14 +417,6 @@ class HeldLock:
     def check(self) -> None:
         """Raises ``StoreUnavailable`` where it was lost meanwhile."""
         self._locks.check(self._connection)
-
-
-class _LocalLock:
-    """A lock of this process, and how many hold it or wait."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.users = 0
 
 
 def _seconds_left(until: float) -> float:

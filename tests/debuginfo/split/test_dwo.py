@@ -11,7 +11,9 @@ import pytest
 from symd.debuginfo import separate_files
 from symd.debuginfo.dwarf.sections import DebugSections, with_split
 from symd.debuginfo.variables.visible import VariableReader
-from symd.errors import Malformed, NoDebugData, SymdError
+from symd.errors import Malformed, SymdError
+from symd.formats import containers
+from symd.formats.containers import with_dwo
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.query.symbolize import symbolize_column
@@ -27,7 +29,12 @@ APART = {"dwo": ".dwo", "dwp": ".co.dwp"}
 
 def whole_again(name: str, kind: str) -> bytes:
     apart = objects.sample(name + APART[kind])
-    return separate_files.with_dwo(objects.sample(f"{name}.co"), [apart], objects.budget())
+    return with_dwo.joined(objects.sample(f"{name}.co"), {"": [apart]})
+
+
+def decoded(data: bytes) -> CodeObject:
+    (code,) = containers.unpack(data).objects
+    return code
 
 
 def addresses(code: CodeObject) -> list[int]:
@@ -40,12 +47,12 @@ def addresses(code: CodeObject) -> list[int]:
 @pytest.mark.parametrize("name", OBJECTS)
 def test_answers_are_those_of_the_object_compiled_whole(name, kind):
     data, whole = whole_again(name, kind), objects.sample(f"{name}-whole.co")
-    asked = addresses(objects.decode(data))
-    section = objects.decode(whole).section(".text")
+    asked = addresses(decoded(data))
+    section = decoded(whole).section(".text")
     moved = section.address - asked[0]
     mine = [each.frames for each in symbolize_column(ours.index(data), np.array(asked, np.uint64))]
     theirs = symbolize_column(ours.index(whole), np.array(asked, np.uint64) + np.uint64(moved % (1 << 64)))
-    assert section.data == objects.decode(data).section(".text").data
+    assert section.data == decoded(data).section(".text").data
     assert mine == [each.frames for each in theirs]
     assert sum(len(frames) > 1 for frames in mine) > 5
 
@@ -55,7 +62,7 @@ def test_answers_are_those_of_llvm_with_the_package(name, tmp_path):
     (tmp_path / "split.co").write_bytes(objects.sample(f"{name}.co"))
     (tmp_path / "split.co.dwp").write_bytes(objects.sample(f"{name}.co.dwp"))
     data = whole_again(name, "dwp")
-    asked = addresses(objects.decode(data))
+    asked = addresses(decoded(data))
     tool = tools.require("llvm-symbolizer-22")
     text = tools.output(
         tool, f"--obj={tmp_path / 'split.co'}", "--inlines", "--no-demangle", "--output-style=JSON", *map(hex, asked)
@@ -72,7 +79,7 @@ def test_answers_are_those_of_llvm_with_the_package(name, tmp_path):
 @pytest.mark.parametrize("kind", APART)
 @pytest.mark.parametrize("name", OBJECTS)
 def test_variables_are_those_of_the_object_compiled_whole(name, kind):
-    mine, theirs = objects.decode(whole_again(name, kind)), objects.decode(objects.sample(f"{name}-whole.co"))
+    mine, theirs = decoded(whole_again(name, kind)), decoded(objects.sample(f"{name}-whole.co"))
     section, other = mine.section(".text"), theirs.section(".text")
     seen = 0
     for offset in range(0, section.size, 4):
@@ -93,8 +100,8 @@ def test_a_package_of_several_files_serves_several_objects(tmp_path):
     package = tmp_path / "several.dwp"
     tools.output(tools.require("llvm-dwp-19"), "-o", str(package), *files, str(objects.path("split-22-dwarf5.dwo")))
     for name in ("split-19-dwarf5", "split-22-dwarf5"):
-        joined = separate_files.with_dwo(objects.sample(f"{name}.co"), [package.read_bytes()], objects.budget())
-        asked = np.array(addresses(objects.decode(joined)), np.uint64)
+        joined = with_dwo.joined(objects.sample(f"{name}.co"), {"": [package.read_bytes()]})
+        asked = np.array(addresses(decoded(joined)), np.uint64)
         alone = ours.index(whole_again(name, "dwo"))
         mine = ours.index(joined)
         assert [each.frames for each in symbolize_column(mine, asked)] == [
@@ -105,8 +112,8 @@ def test_a_package_of_several_files_serves_several_objects(tmp_path):
 
 def test_several_files_are_told_apart():
     files = [objects.sample("split-22-dwarf5.dwo"), objects.sample("split-19-dwarf5.dwo")]
-    joined = separate_files.with_dwo(objects.sample("split-19-dwarf5.co"), files, objects.budget())
-    asked = np.array(addresses(objects.decode(joined)), np.uint64)
+    joined = with_dwo.joined(objects.sample("split-19-dwarf5.co"), {"": files})
+    asked = np.array(addresses(decoded(joined)), np.uint64)
     alone = symbolize_column(ours.index(whole_again("split-19-dwarf5", "dwo")), asked)
     assert [each.frames for each in symbolize_column(ours.index(joined), asked)] == [each.frames for each in alone]
 
@@ -116,14 +123,13 @@ def test_an_object_names_the_files_that_it_lacks(name):
     assert [unit.dwo_name for unit in separate_files.skeletons(objects.sample(f"{name}.co"), objects.budget())] == [
         f"{name}.dwo".encode()
     ]
-    assert separate_files.skeletons(whole_again(name, "dwo"), objects.budget()) == ()
     assert separate_files.skeletons(objects.sample(f"{name}-whole.co"), objects.budget()) == ()
 
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_without_the_file_no_function_is_answered(name):
     data, whole = objects.sample(f"{name}.co"), whole_again(name, "dwo")
-    asked = np.array(addresses(objects.decode(data)), np.uint64)
+    asked = np.array(addresses(decoded(data)), np.uint64)
     lines = 0
     for answer, known in zip(
         symbolize_column(ours.index(data), asked), symbolize_column(ours.index(whole), asked), strict=True
@@ -143,19 +149,12 @@ def test_what_is_missing_is_said():
     assert any("is in split-22-dwarf4.dwo, which is not here" in note for note in code.notes)
 
 
-def test_what_is_no_such_file_is_refused():
-    with pytest.raises(NoDebugData, match=r"no \.debug_info\.dwo"):
-        separate_files.with_dwo(
-            objects.sample("split-19-dwarf5.co"), [objects.sample("v4-gfx900.co")], objects.budget()
-        )
-
-
 @pytest.mark.parametrize("name", [f"split-19-dwarf{version}{kind}" for version in (4, 5) for kind in APART.values()])
 def test_damaged_files_are_answered_or_refused(name):
     apart, code = objects.sample(name), objects.sample(f"{name[:15]}.co")
     for broken in flips(apart, seed=len(name), count=150):
         try:
-            ours.index(separate_files.with_dwo(code, [broken], objects.budget()))
+            ours.index(with_dwo.joined(code, {"": [broken]}))
         except SymdError:
             continue
 

@@ -38,7 +38,7 @@ from symd.model.summaries import ModuleRecord
 from symd.server.config import Config
 from symd.server.listening import listening
 from symd.server.server import build_daemon
-from symd.store import context_log, rows
+from symd.store import rows
 from symd.store.event_batch import BatchChanges, EventBatch, EventRows
 from symd.store.module_log import append_to_log
 from symd.store.shared import postgresql, shared_urls
@@ -472,7 +472,6 @@ def test_of_a_large_context_a_batch_reads_what_matters_to_it(stores: Opened, mon
         read.append(rows._connection.execute(_READ).fetchone()[0])
 
     monkeypatch.setattr(EventRows, "change", counted)
-    monkeypatch.setattr(context_log, "LARGE_BATCH", 1_000_000)
     told = [Load("ab" * 32, at, key=f"{at}") for at in range(few)]
     store.context_log.record(name, [*told, *(Unload(f"{at}", 100_000) for at in range(few))])
     assert read[0] < 10 * few
