@@ -221,16 +221,20 @@ def corrected_call(wrong: str, meant: Sequence[str]) -> str:
     return corrected(typed_words(click.get_current_context()), wrong, meant)
 
 
+_OTHER_VALUE = re.compile(r".*: (--[\w-]+) (\S+)", re.DOTALL)
 _FILE_AND_PLACE = re.compile(r"(.+?)[:,@](.+)", re.DOTALL)
 _MAY_BE_MEANT = re.compile(r"did you mean (.+)\?|(?:it has|write one of) (.+)", re.DOTALL)
 
 
 def with_call(error: SymdError, words: Sequence[str]) -> str:
-    """The hint of an error. Where it says what may be meant by a word of the call, the whole call follows."""
+    """The hint of an error. Where it says what may be meant by a word of the call, the whole call follows; where it
+    ends with another value for an option, the call with that."""
     joined = _FILE_AND_PLACE.fullmatch(error.where)
     if joined and error.where in words and os.path.isfile(joined[1]) and is_place(joined[2]):  # noqa: PTH113 - pathlib is slow to load
         parted = [part for word in words for part in (joined.groups() if word == error.where else (word,))]
         return f"write {call_text(parted)}"
+    if other := _OTHER_VALUE.fullmatch(error.hint):
+        return _with_value(error.hint, other[1], other[2], words)
     hint = _MAY_BE_MEANT.fullmatch(error.hint)
     if hint is None or (error.hint.startswith("it has") and error.where != "--value"):
         return error.hint
@@ -247,10 +251,23 @@ def with_call(error: SymdError, words: Sequence[str]) -> str:
     return f"{error.hint} Write {called}" if hint[1] else f"{error.hint}: write {called}"
 
 
+def _with_value(hint: str, option: str, value: str, words: Sequence[str]) -> str:
+    """A hint that ends with an option and its value, with the whole call in their place where it has that option."""
+    parts = [part for word in words for part in (word.split("=", 1) if word.startswith(f"{option}=") else [word])]
+    if option not in parts[:-1]:
+        return hint
+    at = parts.index(option) + 1
+    return f"{hint.removesuffix(f'{option} {value}')}{call_text([*parts[:at], value, *parts[at + 1 :]])}"
+
+
 def _near(option: str, others: Sequence[str]) -> list[str]:
     """The options that ``option`` may be a misspelling of."""
     bare = option.lstrip("-")
     return [each for each in others if alike(each.lstrip("-"), [bare], least=_ALIKE)]
+
+
+_MISSING: Final = {"info": Advice("symd doctor says what is installed here, symd info FILE what is in a file")}
+"""What is said of a verb without its FILE, where an example would not do."""
 
 
 def _advice(error: click.UsageError, said: str, context: click.Context) -> Advice:
@@ -266,7 +283,8 @@ def _advice(error: click.UsageError, said: str, context: click.Context) -> Advic
     if isinstance(error, click.BadParameter) and error.param is not None and not said.startswith("Missing "):
         return instead_of_value(verb, error.param.opts, error.message, typed)
     if said.startswith("Missing "):
-        return Advice(f"write, for example: {shown}") if (shown := _example(context)) else NOTHING
+        shown = "" if verb == "info" else _example(context)
+        return Advice(f"write, for example: {shown}") if shown else _MISSING.get(verb, NOTHING)
     return _misplaced(error.message, verb, context)
 
 

@@ -7,8 +7,8 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -25,6 +25,9 @@ _HEAD = 1 << 26
 """Bytes of a file from which it is known for a profile."""
 _WRITES = frozenset(("-o", "--out", "--output"))
 """Options for what a call writes."""
+NAMED_IN_A_CALL = 4
+"""The most modules that a call names one by one; a folder stands for more."""
+_THE_PROFILE = re.compile(r"^the( [\w-]+)? profile\b")
 _TABLE = b"PAR1"
 """What Parquet files begin with."""
 
@@ -70,7 +73,8 @@ def file_head(path: str) -> bytes:
         return b""
 
 
-def _profiles() -> ModuleType:
+def load_profiles() -> ModuleType:
+    """``symd.profiles``, imported now."""
     from symd import profiles  # noqa: PLC0415 - 60 to 110 ms: a call that is wrong
 
     return profiles
@@ -79,7 +83,7 @@ def _profiles() -> ModuleType:
 def profile_format(head: bytes) -> str | None:
     """The format of what begins so, where it is a profile and no module."""
     try:
-        found = _profiles().identify_file(head)
+        found = load_profiles().identify_file(head)
     except SymdError:
         return None
     return None if found is None else found.NAME
@@ -165,8 +169,19 @@ def call_about_profile(verb: str, modules: Sequence[str], profile: str, *more: s
     return [verb, *(part for each in named for part in ("-m", each)), profile, *more]
 
 
+@contextmanager
+def naming_profile(source: str) -> Iterator[None]:
+    """Raise errors about the profile with its file's name; ``source`` "-" is standard input."""
+    try:
+        yield
+    except SymdError as error:
+        name = "standard input" if source == "-" else source
+        error.where = _THE_PROFILE.sub(lambda _: name, error.where)
+        raise
+
+
 def _samples(profile: str) -> SampledProfile:
-    read: SampledProfile = _profiles().samples(file_head(profile), _profiles().Options())
+    read: SampledProfile = load_profiles().samples(file_head(profile), load_profiles().Options())
     return read
 
 

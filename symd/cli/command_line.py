@@ -30,6 +30,8 @@ from symd.cli.verbs import (
     START,
     VERBS,
     call_at_once,
+    calls_by_options,
+    is_at_once,
     no_option,
     no_verb,
     understood,
@@ -128,10 +130,14 @@ class Verbs(click.Group):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.possibilities and not has_verb:
+            if error.possibilities and not has_verb and not files_among(ctx.obj or ()):
                 raise
-            said = _with_calls(*no_option(error.option_name, ctx.obj or ()), ctx)
-            raise click.UsageError(said, ctx) from error
+            typed = ctx.obj or ()
+            for call in () if has_verb else calls_by_options(typed):
+                if is_at_once(call) and not is_refused(call, ctx):
+                    ctx.obj = tuple(call)
+                    return super().parse_args(ctx, list(call))
+            raise click.UsageError(_with_calls(*no_option(error.option_name, typed), ctx), ctx) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from symd import profiles
-from symd.cli.call_files import ProfileAndModules
+from symd.cli.call_files import ProfileAndModules, naming_profile
 from symd.cli.options import (
     complete_files,
     demangle_option,
@@ -23,7 +23,6 @@ from symd.cli.output import NO, printable, progress_bar, say_notes, say_unused_r
 from symd.cli.profile import (
     ProfileFiles,
     check_no_module,
-    naming_profile,
     profile_module_options,
     profile_resolver,
     say_nothing_resolved,

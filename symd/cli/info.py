@@ -1,5 +1,5 @@
-"""``symd info FILE...``: the contents of modules, at any depth. The facts of a kernel, a code object or a container are
-one line.
+"""``symd info FILE...``: the contents of modules, at any depth, and those of profiles. The facts of a kernel, a code
+object or a container are one line.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from typing import Any
 
 import click
 
+from symd.cli.call_files import profile_kind
 from symd.cli.file_objects import file_summary
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option, shown_anyway
 from symd.cli.output import Branch, Style, printable, style_of, write_line, write_tree
+from symd.cli.profile_contents import show_profile
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule, open_daemon_module
-from symd.errors import SymdError
+from symd.errors import SymdError, UnknownFormat
 from symd.formats.containers.format import LazyMapping, PackedMapping, PackedRecords
 from symd.model.json import to_json
 from symd.model.json.modules import module_pieces
@@ -100,7 +102,8 @@ def _argument(argument: Mapping[str, Any]) -> str:
 @json_option
 @shown_anyway("-a", "--all", "-l", "--list-elf", "-lelf", "-W", "--wide")
 def command(files: tuple[str, ...], server: str | None, limits: Limits, as_json: bool) -> int:
-    """Show what is inside each FILE: containers, code objects, targets, kernels and their debug data.
+    """Show what is inside each FILE: containers, code objects, targets, kernels and their debug data. Of a profile:
+    its values and modules, how many samples have no line yet, and the call that finds these lines.
 
     FILE can be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. If one of several files
     cannot be read, the others are shown, and the exit code is that of the worst error.
@@ -120,7 +123,14 @@ def command(files: tuple[str, ...], server: str | None, limits: Limits, as_json:
 
 def _show(file: str, server: str | None, limits: Limits, *, as_json: bool) -> None:
     if server is None:
-        summary, addresses = file_summary(file, limits, object_digests=as_json)
+        try:
+            summary, addresses = file_summary(file, limits, object_digests=as_json)
+        except UnknownFormat:
+            kind = profile_kind(file)
+            if kind is None:
+                raise
+            show_profile(file, kind, limits, as_json=as_json)
+            return
     else:
         with open_daemon_module(file, server, limits) as module:
             summary, addresses = module.summary(), _addresses_of(module)

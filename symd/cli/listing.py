@@ -26,6 +26,7 @@ from symd.cli.options import (
     source_root_option,
 )
 from symd.cli.output import NO, say_unused_rules, write_line
+from symd.cli.place_notes import place_note
 from symd.cli.profile import samples_on, shown_profile_options
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule
@@ -35,6 +36,7 @@ from symd.errors import KernelNotFound, NoDebugData, NotFound, SymdError
 from symd.model.addresses import (
     ByAddress,
     ObjectAddress,
+    Query,
     SectionOffset,
     SectionRange,
     is_number,
@@ -196,6 +198,8 @@ def command(
         samples = None if profile is None else samples_on(module, profile, identity, limits)
         total = 0 if samples is None else samples.weight(samples.totals())
         at = None if around is None or as_json else _section_place(module, around, path)
+        if around is not None and not as_json:
+            _say_where(module, parse_query(around), path)
         if is_range or (by_address and at is None):
             at = NO_PLACE
         found = -1
@@ -269,6 +273,13 @@ def _section_place(module: OpenModule, around: str, path: str | None) -> Section
     if answer.section_index is None or answer.section_offset is None:
         return None
     return answer.section_index, answer.section_offset
+
+
+def _say_where(module: OpenModule, query: Query, path: str | None) -> None:
+    """Say of a place that counts from a kernel whether it lies behind the kernel's end."""
+    (answer,) = module.symbolizer.symbolize(module.digest, [query], path)
+    if note := place_note(module, query, answer, path):
+        complain(note)
 
 
 def _listings(module: OpenModule, part: ListingPart) -> Iterator[Listing]:

@@ -191,10 +191,14 @@ def _about_functions(module: OpenModule, path: str | None, answers: Sequence[Loc
 
 
 def _whole_call(answers: Sequence[Located]) -> str:
-    """The call with the function that the first misspelled name may mean."""
+    """The call with the function that the first misspelled name may mean, or with the last line of a file that has
+    code."""
     for each in answers:
         if each.refusal is Refusal.NO_SUCH_FUNCTION and each.candidates and isinstance(each.requested, FunctionName):
             return f"write {corrected_call(each.requested.name, each.candidates)}"
+        if each.refusal is Refusal.PAST_END and each.last_line and isinstance(each.requested, SourceLine):
+            place = f"{each.requested.file}:{each.requested.line}"
+            return f"write {corrected_call(place, [f'{each.requested.file}:{each.last_line}'])}"
     return ""
 
 

@@ -21,6 +21,7 @@ from symd.model.json.answers import named_item_json
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.model.texts import plural
 from symd.query.demangler import Demangler
+from symd.system.messages import complain
 
 KINDS = tuple(kind.name.lower() for kind in NameKind)
 
@@ -34,6 +35,7 @@ KINDS = tuple(kind.name.lower() for kind in NameKind)
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Show only these.  [default: all]")
 @click.option("--prefix", is_flag=True, help="Match names that begin with PATTERN.")
 @click.option("--exact", is_flag=True, help="Take PATTERN as a name, whatever characters it contains.")
+@click.option("--or-part", "or_part", is_flag=True, hidden=True)
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]")
 def command(
     file: str,
@@ -45,6 +47,7 @@ def command(
     kinds: tuple[str, ...],
     prefix: bool,
     exact: bool,
+    or_part: bool,
     patterns: tuple[str, ...],
 ) -> None:
     """Find kernels, functions and source files of FILE by name.
@@ -66,6 +69,10 @@ def command(
     wanted = NameQuery(pattern, match, frozenset(NameKind[kind.upper()] for kind in kinds))
     with open_module(file, server, limits, only=path) as module:
         found = list(module.symbolizer.names(module.digest, wanted, path))
+        if not found and or_part and match is Match.EXACT:
+            part = replace(wanted, pattern=f"*{pattern}*", match=Match.GLOB)
+            if found := list(module.symbolizer.names(module.digest, part, path)):
+                complain(f"nothing is named {pattern!r}: these names contain it")
         if not found:
             like = "" if match is Match.GLOB else _like(module, pattern, path) or _part(module, pattern, wanted, path)
             raise _nothing(pattern, file, like)

@@ -117,7 +117,23 @@ def _translated(verb: str, typed: Sequence[str]) -> list[str]:
             words += filter(None, (meant, value if equals else ""))
         else:
             words.append(word)
-    return words
+    return _with_one_sum(words) if verb == "hot" else words
+
+
+def _with_one_sum(words: Sequence[str]) -> list[str]:
+    """The words of a call of symd hot with one --by: of several sums, as of ``--sort=line,stall``, the first that is
+    not of stall reasons, which lines have."""
+    parts = [part for word in words for part in (word.split("=", 1) if word.startswith("--by=") else [word])]
+    values = [value for name, value in pairwise(parts) if name == "--by"]
+    wanted = [by for value in values for each in value.split(",") for by, named in _BY.items() if each in named.split()]
+    if len(values) < 2 and values == wanted:
+        return [*words]
+    if not wanted:
+        return [*words]
+    by = next((each for each in wanted if each != "stall"), "stall")
+    at = parts.index("--by")
+    kept = [part for number, part in enumerate(parts) if part != "--by" and (not number or parts[number - 1] != "--by")]
+    return [*kept[:at], "--by", by, *kept[at:]]
 
 
 _OF_ONE_FUNCTION = frozenset(
@@ -148,6 +164,8 @@ def _another_call(option: str, verb: str, typed: Sequence[str]) -> Advice:
     return NOTHING if of_verb is None else of_verb(option, typed)
 
 
+_PAGE = frozenset(("-html", "--html"))
+"""Options of reports that write a page."""
 _SOURCE = frozenset(("-S", "-source", "--source", "--annotate", "--with-source", "--show-source"))
 """Options of a profile's reports that show source texts."""
 
@@ -161,8 +179,21 @@ def _of_hot(option: str, typed: Sequence[str]) -> Advice:
         _, profile, modules = profile_among(typed)
         words = ["listing", "--profile", profile or "PROFILE", next(iter(modules), "FILE")]
         return Advice("for samples beside the source write", words)
+    if option in _PAGE:
+        return _of_view(option, typed)
     words = _one_function(option, typed) if option in _OF_ONE_FUNCTION else []
     return Advice("write", words) if words else NOTHING
+
+
+def _of_view(option: str, typed: Sequence[str]) -> Advice:
+    """The page as a file."""
+    if option not in _PAGE:
+        return NOTHING
+    _, profile, modules = profile_among(typed)
+    words = [part for word in typed for part in (word.split("=", 1) if word.startswith("-") else [word])]
+    page = next((word for word in words if word.endswith((".html", ".htm"))), "PAGE.html")
+    shown = ["--profile", profile] if profile else []
+    return Advice("write", ["view", next(iter(modules), "FILE"), *shown, "-o", page])
 
 
 def _of_info(option: str, typed: Sequence[str]) -> Advice:
@@ -173,10 +204,14 @@ def _of_info(option: str, typed: Sequence[str]) -> Advice:
 
 
 def _of_slim(option: str, typed: Sequence[str]) -> Advice:
-    """The file for debug data."""
+    """The file for debug data, as eu-strip and objcopy name it."""
+    files = files_among(typed[1:])
+    if option == "-f":
+        value = dict(pairwise(typed))
+        file = next((each for each in files if each not in (value.get("-f"), value.get("-o"))), "IN")
+        return Advice("write", ["slim", file, value.get("-o", "OUT"), "--debug-out", value.get("-f", "OUT.debug")])
     if option != "--only-keep-debug":
         return NOTHING
-    files = files_among(typed[1:])
     out = next((each for each in typed[1:] if not each.startswith("-") and each not in files[:1]), "OUT.debug")
     return Advice("write", ["slim", *(files[:1] or ["IN"]), "OUT", "--debug-out", out])
 
@@ -219,6 +254,7 @@ _OF_VERBS: Final[Mapping[str, Callable[[str, Sequence[str]], Advice]]] = {
     "slim": _of_slim,
     "symbolize": _of_symbolize,
     "variables": _of_places,
+    "view": _of_view,
 }
 """Verbs of which other tools have options for what another call of symd does."""
 

@@ -5,7 +5,6 @@ it, since readers know bytes alone and say "the profile".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -18,7 +17,15 @@ import click
 
 from symd import profiles
 from symd.cli.advice import Meant
-from symd.cli.call_files import ProfileAndModules, call_with, file_kind, profile_kind, typed_words
+from symd.cli.call_files import (
+    NAMED_IN_A_CALL,
+    ProfileAndModules,
+    call_with,
+    file_kind,
+    naming_profile,
+    profile_kind,
+    typed_words,
+)
 from symd.cli.options import (
     Verb,
     complete_files,
@@ -47,19 +54,6 @@ from symd.profiles.placed import AddressPlaces, PlacedSamples, placed
 from symd.profiles.sample_tables.sample_files import named_file, named_modules
 from symd.system.atomic_output import write_file_or_stdout
 from symd.system.messages import complain
-
-_THE_PROFILE = re.compile(r"^the( [\w-]+)? profile\b")
-
-
-@contextmanager
-def naming_profile(source: str) -> Iterator[None]:
-    """Raise errors about the profile with its file's name; ``source`` "-" is standard input."""
-    try:
-        yield
-    except SymdError as error:
-        name = "standard input" if source == "-" else source
-        error.where = _THE_PROFILE.sub(lambda _: name, error.where)
-        raise
 
 
 def profile_module_options(verb: Verb) -> Verb:
@@ -178,7 +172,11 @@ def say_nothing_resolved(modules: Sequence[str], resolver: Resolver, names: Sequ
     """Say how the modules of a profile are named in which nothing could be resolved with these ``-m``; ``names`` are
     what the profile calls its own."""
     files = [each for each in modules if Path(each).is_file()]  # ID=FILE has no file of that name
-    if not modules and len(resolver.unknown) > 1:
+    wanted = resolver.wanted()
+    if not modules and 1 < len(wanted) <= NAMED_IN_A_CALL:
+        named = [part for each in wanted for part in ("-m", f"{each}=FILE")]
+        complain(f"no module was given: write {call_with(named)}, where each FILE is what ran under that name")
+    elif not modules and len(resolver.unknown) > 1:
         complain(f"no module was given: write {call_with(['-m', 'FOLDER'])}, where FOLDER has the files that ran")
     elif not modules:
         complain(f"no module was given: write {call_with(['-m', 'FILE'])}, where FILE is what ran")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from symd.cli.answer_lines import AnswerLines, names_nothing
 from symd.cli.call_files import standard_input_file
 from symd.cli.output import MISUSED, NO
+from symd.cli.place_notes import elsewhere_note, may_be_elsewhere
 from symd.cli.question_lines import Lines, addresses_in, line_text
 from symd.engine.files import WHERE_CUT_OFF, gc_paused
 from symd.errors import BadQuery
@@ -81,8 +82,12 @@ class Session:
         """Whether a line of standard input that is no query has several words, as those of logs have."""
         self._decimal = ""
         """The first query of the command line with a decimal offset that may be meant as a hexadecimal one."""
+        self.contradictory = ""
+        """The first query of the command line whose place is CONTRADICTORY."""
         self._outside: list[str] = []
         self._beyond: ByKernel | None = None
+        self._elsewhere: tuple[ByKernel, Answer] | None = None
+        """The first query of the command line whose offset lies outside the code of its function."""
         self._outside_address: int | None = None
         self._unread: str | None = None
         self._asked_without_object = False
@@ -102,6 +107,10 @@ class Session:
         for text, query, answer in zip(texts, queries, answers, strict=True) if len(texts) <= SINGLE_LINES else ():
             if not self._decimal and isinstance(query, ByKernel) and has_decimal(text) and answer.frames:
                 self._decimal = text
+            if not self.contradictory and answer.reason is Reason.CONTRADICTORY:
+                self.contradictory = text
+            if self._elsewhere is None and isinstance(query, ByKernel) and may_be_elsewhere(query, answer):
+                self._elsewhere = query, answer
         written = self._rendered(texts, answers)
         sys.stdout.write(written.text(0, len(written)).decode())
 
@@ -138,7 +147,8 @@ class Session:
             self._unread_hint(kernels),
             self._unlike_hint(file, kernels, path),
             self._decimal_hint() or self._beyond_hint(kernels, path) or self._small_hint(kernels, path),
-            self._either_hint() if _is_read_by_a_person() else "",
+            self._elsewhere_hint(kernels, path),
+            self._either_hint() if is_read_by_a_person() else "",
         ]
         for hint in filter(None, hints):
             complain(hint)
@@ -147,7 +157,7 @@ class Session:
         if self._unread is not None:
             why = kernels().unread(self._unread)
             if not why:
-                advice = compile_advice(kernels().described(), self._unread) if _is_read_by_a_person() else ()
+                advice = compile_advice(kernels().described(), self._unread) if is_read_by_a_person() else ()
                 return f"there is no debug info: {'; '.join(advice)}" if advice else ""
             return f"{why}; {WHERE_CUT_OFF}" if why.startswith(NO_SECTIONS) else why
         return kernels().unread(None) if self._asked_without_object else ""
@@ -179,6 +189,13 @@ class Session:
             return f"{query.kernel} has no code: its symbol has size 0"
         several = " or ".join(f"{size} ({size:#x})" for size in sizes)
         return f"{query.kernel} is {several} bytes long; {query.offset:#x} is past the end"
+
+    def _elsewhere_hint(self, kernels: Callable[[], AskedKernels], path: str | None) -> str:
+        if self._elsewhere is None:
+            return ""
+        query, answer = self._elsewhere
+        (begin,) = self._ask([ByKernel(query.kernel, KernelOffset(0))])
+        return elsewhere_note(query, answer, begin, _kernels(kernels(), path))
 
     def _decimal_hint(self) -> str:
         meant = self.meant_hexadecimal()
@@ -374,7 +391,7 @@ def _log_hint(file: str) -> str:
     return f"is this a log? symd annotate -m {quote(file)} {quote(standard_input_file() or 'LOG')} adds the lines to it"
 
 
-def _is_read_by_a_person() -> bool:
+def is_read_by_a_person() -> bool:
     return sys.stderr.isatty()
 
 

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
 from symd.cli.advice import corrected_call
 from symd.cli.answer_lines import AnswerLines, TextLines
-from symd.cli.call_files import instead_of_a_query
+from symd.cli.call_files import call_text, instead_of_a_query, typed_words
 from symd.cli.options import (
     debug_option,
     demangle_option,
@@ -27,7 +28,7 @@ from symd.cli.options import (
     source_root_option,
 )
 from symd.cli.question_lines import arriving_pieces
-from symd.cli.session import AskedKernels, Session
+from symd.cli.session import Ask, AskedKernels, Session, is_read_by_a_person
 from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
 from symd.engine.files import gc_frozen, hints_name
@@ -36,6 +37,7 @@ from symd.engine.files.opened_file import OpenedFile
 from symd.errors import BadQuery
 from symd.model.addresses import LATEST_TIME, Query, is_number, parse_query
 from symd.model.answers import Answer
+from symd.model.frame_text import frame_text
 from symd.query.demangler import Demangler
 from symd.system.messages import complain
 
@@ -144,9 +146,26 @@ def command(
             _follow_input(session, is_asked_for=bool(queries))
         if not as_json and not styled:
             session.say_what_was_meant(file, module.kernels, path)
-            if asked and session.misspelled is not None:
-                complain(f"write {corrected_call(*session.misspelled)}")
+            if asked:
+                as_read = None if as_written else partial(module.symbolize, path=path, as_written=True)
+                _say_whole_calls(file, session, as_read)
     return session.finish()
+
+
+def _say_whole_calls(file: str, session: Session, ask_as_written: Ask | None) -> None:
+    """Say the call with the function that may be meant, and the one that shows what is not believed."""
+    if session.misspelled is not None:
+        complain(f"write {corrected_call(*session.misspelled)}")
+    if session.contradictory and ask_as_written is not None and is_read_by_a_person():
+        complain(_doubted(file, session.contradictory, ask_as_written))
+
+
+def _doubted(file: str, query: str, ask_as_written: Ask) -> str:
+    """What the debug data says of a CONTRADICTORY place, why that is not believed, and the call that shows it."""
+    (written,) = ask_as_written([parse_query(query)])
+    says = next((frame_text(frame.function or "(unnamed)", None, *frame[2:5]) for frame in written.frames), "nothing")
+    called = call_text(["symbolize", "--as-written", *typed_words(click.get_current_context())[1:]])
+    return f"the debug data says {says} at {query}, and contradicts itself there: symd info {quote(file)} says how, {called} shows what it says"
 
 
 def _follow_input(session: Session, *, is_asked_for: bool) -> None:

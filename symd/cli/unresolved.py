@@ -126,7 +126,8 @@ def resolver_meant(resolver: Resolver, option: str = "-m") -> Resolver | None:
         )
         return None
     name = found.names[0]
-    complain(f"{file} is taken for {name}, the only module in the profile without a file ({calls[0]} says the same)")
+    why = "the only file that fits it" if found.is_of_several else "the only module in the profile without a file"
+    complain(f"{file} is taken for {name}, {why} ({calls[0]} says the same)")
     return resolver.with_module(NamedModule(found.module.digest, file, name))
 
 

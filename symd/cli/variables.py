@@ -16,6 +16,7 @@ from symd.cli.answer_lines import answer_text
 from symd.cli.call_files import instead_of_a_query
 from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, shown_anyway
 from symd.cli.output import NO, write_json, write_line
+from symd.cli.place_notes import place_note
 from symd.config import Limits
 from symd.engine.files import hints_name
 from symd.engine.files.module import open_module
@@ -75,6 +76,7 @@ def command(
     with open_module(file, server, limits, debug, path) as module:
         found = module.symbolizer.variables(module.digest, asked, path)
         objects = () if found.visible.variables else module.summary().objects
+        elsewhere = "" if as_json else place_note(module, asked, found.at, path)
         described = not any(each.path == found.at.path and each.debug in _DESCRIBES_NONE for each in objects)
         if found.at.reason in _ANSWERED and not described:
             found = replace(found, at=found.at._replace(reason=Reason.NO_DEBUG_INFO))
@@ -90,6 +92,8 @@ def command(
         for line in text_lines(found, asked):
             write_line(line)
     _complain(found.visible)
+    if elsewhere:
+        complain(elsewhere)
     return 0
 
 

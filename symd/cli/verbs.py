@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
-from symd.cli.call_files import calls_for, file_kind, files_among, is_spirv, profile_among
-from symd.model.addresses import is_number
+from symd.cli.call_files import calls_for, file_kind, files_among, is_spirv, profile_among, profile_kind
+from symd.model.addresses import is_number, is_place
 from symd.system.messages import alike
 
 VERBS: tuple[tuple[str, str], ...] = (
@@ -85,7 +86,7 @@ _SYNONYMS = {
     "symbolize": "lookup resolve",
     "hot": "hotspots hottest",
     "info": "readelf readobj cuobjdump inspect",
-    "names": "nm functions funcs symbols",
+    "names": "nm functions funcs symbols sources source-files",
     "lines": "line-table linetable dwarfdump",
     "locate": "break breakpoint",
     "variables": "vars locals",
@@ -94,10 +95,17 @@ _SYNONYMS = {
 }
 """Verb to words of other tools that do as it does."""
 SYNONYMS = {word: verb for verb, words in _SYNONYMS.items() for word in words.split()}
+_KINDS: Final[Mapping[str, Sequence[str]]] = {
+    **dict.fromkeys(("functions", "funcs"), ("--kind=kernel", "--kind=function", "--or-part")),
+    **dict.fromkeys(("sources", "source-files"), ("--kind=file", "--or-part")),
+}
+"""Synonyms of symd names that show names of some kinds alone."""
 _TOP: Final = ("hot", "--by=function")
 """The call that top stands for, as reports of pprof and perf rank functions; unless another sum is asked for."""
 _SUMS: Final = ("--by", "-lines", "--lines")
 """What words begin with that ask for a sum."""
+_ASK_FOR_A_SUM: Final = (*_SUMS, "--sort", "--group", "--order", "--stall", "--kernel")
+"""What words begin with that ask for a sum in reports of other tools."""
 _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
     "objdump": {
         "names": "-t --syms -T",
@@ -107,7 +115,7 @@ _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
     "readelf": {"names": "-s --syms --symbols --dyn-syms", "lines": "--debug-dump -w -wl -wL -wi"},
     "cuobjdump": {
         "listing": "-sass --dump-sass",
-        "info": "-res-usage --res-usage --dump-resource-usage",
+        "info": "-res-usage --res-usage --dump-resource-usage -lelf --list-elf -elf --dump-elf -lptx --list-ptx",
         "extract": "-xelf --extract-elf -xptx",
     },
     "dwarfdump": {
@@ -123,6 +131,7 @@ _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
         "hot --by=function": "-top -text -tree -traces",
     },
     "debuginfod-find": {"fetch": "debuginfo executable source"},
+    "nvdisasm": {"listing": "-hex --print-code --print-instruction-encoding --print-line-info -gi -plr"},
     "clang-offload-bundler": {"info": "--list -list", "extract": "--unbundle -unbundle"},
     "dump": {"lines": "--debug-line --debug-lines --lines", "listing": "-sass --dump-sass --sass"},
 }
@@ -218,7 +227,10 @@ _EXPLAINED = {
 _GDBS_INFO: Final = {
     **dict.fromkeys(("scope", "locals", "args", "variables", "frame"), "variables"),
     **dict.fromkeys(("line", "symbol", "source"), "symbolize"),
-    **dict.fromkeys(("functions", "types", "address"), "names"),
+    **dict.fromkeys(("types", "address"), "names"),
+    "functions": "functions",
+    "sources": "sources",
+    **dict.fromkeys(("registers", "all-registers"), "info"),
 }
 """What gdb's info takes for its first word, and the verb that answers it; where a line is asked about, locate does."""
 
@@ -240,18 +252,26 @@ def understood(words: Sequence[str]) -> list[str]:
     typed, rest = words[0], list(words[1:])
     if typed == "info" and rest and rest[0] in _GDBS_INFO and not os.path.lexists(rest[0]):  # pathlib is slow to load
         has_line = any(":" in word for word in rest)
-        return ["locate" if has_line else _GDBS_INFO[rest[0]], *(word.removeprefix("*") for word in rest[1:])]
+        words = ["locate" if has_line else _GDBS_INFO[rest[0]], *(word.removeprefix("*") for word in rest[1:])]
+        typed, rest = words[0], words[1:]
     named = _TOOL.fullmatch(typed)
     known = {verb for verb, _ in VERBS}
     tool = named[1] if named and typed not in known else typed
     if by_option := _by_option(tool, rest):
         return by_option
+    shown = dict(pairwise(rest)).get("-i", "") if typed == "annotate" else ""
+    if shown and profile_kind(shown) is not None:  # perf annotate
+        at = rest.index("-i")
+        return ["listing", *rest[:at], *rest[at + 2 :], "--profile", shown]
     if typed == "report" and any(word.startswith(("-o", "--output")) or ".htm" in word for word in rest):
         tool = "view"
     if typed == "top":
         return [*(_TOP[:1] if any(word.startswith(_SUMS) for word in rest) else _TOP), *rest]
     verb = SYNONYMS.get(tool, tool if tool in known else typed)
+    if verb == "names" and not any(word.startswith("--kind") for word in rest):
+        rest = [*_KINDS.get(typed, ()), *rest]
     if verb == "listing":
+        rest = [re.sub("^--disassemble=", "--function=", word) for word in rest]
         rest = [word for word in rest if not re.fullmatch(r"/[a-z]{1,2}", word) or os.path.exists(word)]  # noqa: PTH110 - pathlib is slow to load
     return [verb, *in_order(verb, rest)]
 
@@ -264,8 +284,8 @@ def _by_option(tool: str, words: Sequence[str]) -> list[str]:
             behind, value = words[at + 1 :], words[at].partition("=")[2]
             rest = [
                 *words[:at],
-                *(behind[1:] if behind[:1] == ["all"] else behind),
-                *([value] if is_number(value) else ()),
+                *(behind[1:] if [*behind[:1]] == ["all"] else behind),
+                *([value] if is_number(value) or (verb == "listing" and value) else ()),
             ]
             return [*verb.split(), *in_order(verb, rest)]
     return []
@@ -314,6 +334,8 @@ def no_verb(words: Sequence[str], above: str = "") -> tuple[str, list[list[str]]
         meant = ["run"]
     elif files_among(rest):
         meant = list(dict.fromkeys((_for_files(meant[0], rest), *(meant[1:] if meant[0] != "check" else ()))))
+    if any(word.startswith(_ASK_FOR_A_SUM) for word in rest):
+        meant = ["hot" if verb.startswith("hot --by") else verb for verb in meant]
     calls = [[*verb.split(), *(rest or _ALONE.get(verb, ()))] for verb in meant]
     if meant[0].startswith("profile") and any(word.endswith(PAGE) for word in rest):
         return said, calls  # a page is no profile, and the call is mended
@@ -332,12 +354,18 @@ _AT_ONCE: Final = frozenset(verb for _, verbs in (*SECTIONS[:2], SECTIONS[3]) fo
 """Verbs that answer and end."""
 
 
+def is_at_once(call: Sequence[str]) -> bool:
+    """Whether a call answers about a file that is there, and ends: it waits for no queries."""
+    is_asked = call[0] != "symbolize" or any(map(is_place, call[1:]))
+    return call[0] in _AT_ONCE and is_asked and bool(files_among(call[1:]))
+
+
 def call_at_once(words: Sequence[str]) -> list[str]:
     """The only call that may be meant by words of which the first is no verb, where it is about a file that is there;
     [] elsewhere."""
     _, calls = no_verb(words)
     (call,) = calls if len(calls) == 1 else ([""],)
-    return call if call[0] in _AT_ONCE and files_among(call[1:]) and _meant(words[0]) else []
+    return call if is_at_once(call) and _meant(words[0]) else []
 
 
 def _is_known(word: str) -> bool:
@@ -391,21 +419,31 @@ def without_verb(words: Sequence[str]) -> tuple[str, list[list[str]]]:
 
 
 def no_option(option: str, words: Sequence[str]) -> tuple[str, list[list[str]]]:
-    """What is said of an option in front of the verb, and the calls that may be meant."""
-    said = f"symd itself has no option {option};"
+    """What is said of an option in front of the verb, as it was typed, and the calls that may be meant."""
+    long = (word.partition("=")[0] for word in words if word.startswith(option) and not word.startswith("--"))
+    said = f"symd itself has no option {next(long, option)};"
     if option in ("-v", "-V"):
         return f"{said} write symd --version", []
-    said += " a verb's options come after the verb:"
-    typed = list(words)
-    at = next((number for number, word in enumerate(typed) if understood([word])[0] in dict(VERBS)), None)
+    return f"{said} a verb's options come after the verb:", calls_by_options(words) or _by_files(words)
+
+
+def calls_by_options(words: Sequence[str]) -> list[list[str]]:
+    """The calls that are meant by words of which the first is an option, by a verb, an option of another tool, a
+    command of gdb's or a place among them; none where these do not say."""
+    at = next((number for number, word in enumerate(words) if understood([word])[0] in dict(VERBS)), None)
     if at is not None:
-        verb = typed.pop(at)
-        return said, [[verb, *typed]]
+        return [[words[at], *words[:at], *words[at + 1 :]]]
     if any(word.partition("=")[0] in _FIRST or _LETTERS_AND_E.fullmatch(word) for word in words):
-        return said, [["symbolize", *words]]
-    if by_option := next(filter(None, (_by_option(tool, words) for tool in _BY_OPTION)), []):
-        return said, [by_option]
-    return said, _by_files(words)
+        return [["symbolize", *words]]
+    files, places = files_among(words), [word for word in words if is_place(word)]
+    if "-ex" in words[:-1]:
+        call = [*words[words.index("-ex") + 1].split(), *files]
+        return [understood(call)] if understood(call)[0] in dict(VERBS) else no_verb(call)[1]
+    if places and files and file_kind(files[0]) == "module":
+        return [["symbolize", files[0], *places]]
+    if "-fun" in words:
+        return [["listing", *words]]
+    return [each for each in [next(filter(None, (_by_option(tool, words) for tool in _BY_OPTION)), [])] if each]
 
 
 def _by_files(words: Sequence[str]) -> list[list[str]]:

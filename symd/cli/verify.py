@@ -114,7 +114,8 @@ def summary_lines(file: str, report: VerifyReport) -> list[str]:
     lines = [f"{_place(one.path)}not compared: {one.reason}" for one in report.not_compared]
     lines += [f"{_place(one.path)}{one.name} ({counted(one.count, 'time')}): {one.reason}" for one in report.deviations]
     sums = plural(report.rows, "row"), plural(report.scopes, "scope"), plural(report.variables, "variable")
-    compared = f"{report.rows} {sums[0]}, {report.scopes} {sums[1]} and {report.variables} {sums[2]} compared"
+    counts = f"{report.rows} {sums[0]}, {report.scopes} {sums[1]} and {report.variables} {sums[2]}"
+    compared = f"{counts} of symd and pyelftools compared"
     if not _compared(report):
         compared = "nothing was compared" + (
             "" if report.not_compared or report.differences else ": there is no code object in it"

@@ -26,6 +26,7 @@ from symd.profiles import (
     rocprofv3,
     unitrace,
 )
+from symd.profiles.contents import contents
 from symd.profiles.exports.firefox import by_code_id
 from symd.profiles.profile_format import Options, ProfileBudget, ProfileFormat, Progress, Report, Symbolized, weight_of
 from symd.profiles.resolver import NamedModule, Resolver
@@ -41,6 +42,7 @@ __all__ = (
     "Report",
     "Resolver",
     "Symbolized",
+    "contents",
     "convert",
     "identify",
     "samples",
@@ -187,6 +189,8 @@ def _expanded(data: bytes, options: Options | None) -> tuple[bytes, Options]:
 
 
 def _samples(data: bytes, module: ProfileFormat, options: Options) -> SampledProfile:
+    if isinstance(module, foreign.RefusedFormat):
+        raise Unsupported(module.why, where="the profile", hint=module.hint)
     if module.NAME not in READERS:
         raise Unsupported(f"the samples of a {module.NAME} profile are not read", where="the profile")
     return READERS[module.NAME](data, ProfileBudget(options, len(data)))

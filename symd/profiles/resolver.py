@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,8 @@ _SIMD = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
 """How unitrace ends the name of a kernel."""
 _CODE_FILE = re.compile(r".+\.(?:co|hsaco|cubin|fatbin|zebin|dbg|elf|so|o|bin|out|exe)", re.DOTALL)
 """What files with code are called, and hardly any function."""
+_TARGETS: Final = {"co": "gfx", "hsaco": "gfx", "cubin": "sm_"}
+"""How files of one vendor's code end, and what its targets begin with."""
 _BUILD_ID = re.compile(f"(?:[0-9a-f]{{2}}){{{debug_ids.SHORTEST // 2},{debug_ids.LONGEST // 2}}}")
 _HASH_OF_OTLP = 32
 """Digits of OTLP's htlhash, a hash of a file that profiles have in place of its build ID."""
@@ -87,6 +89,8 @@ class Unmatched(NamedTuple):
 
     module: NamedModule
     names: tuple[str, ...]
+    is_of_several: bool = False
+    """Whether nothing was found in other modules either, which do not fit the name."""
 
 
 class Resolver:
@@ -125,7 +129,7 @@ class Resolver:
 
     def file_name(self, digest: str) -> str:
         """The last part of the path that the user gave a module by; "" for one that nobody gave."""
-        return next((_file_name(module.name) for module in self._modules if module.digest == digest), "")
+        return next((module_file_name(module.name) for module in self._modules if module.digest == digest), "")
 
     def identified(self, *identities: str, build_id: str = "") -> IdentifiedModule | Reason:
         """The module of ``build_id``, or else of the first of these identities that is known: UNKNOWN_MODULE when none
@@ -148,28 +152,51 @@ class Resolver:
         """``kernel_with_width`` of a name that no known module has. ``unmatched`` looks at one that no kernel has
         and that ends as names of files with code do."""
         found = self.kernel_with_width(name)
-        if found is Reason.UNKNOWN_KERNEL and _CODE_FILE.fullmatch(name):
+        if found is Reason.UNKNOWN_KERNEL and is_code_file(name):
             self.module_of(name)
         return found
 
     def unmatched(self) -> Unmatched | None:
-        """The only module without an identity that nothing was found in, with the names that it may have; None where
-        there are several such modules, or no such name. It has no name whose build ID or SHA-256 is another's."""
+        """The only module without an identity that nothing was found in, with the names that it may have; of several
+        such modules, the only one that fits a name of a file with code. None where there is no such module or name. A
+        module has no name whose build ID or SHA-256 is another's, or that files of another vendor have."""
         modules = [each for each in self._without_identity if each.digest not in self._found]
-        if len(modules) != 1:
-            return None
-        names = dict.fromkeys(
-            min(each, key=lambda name: ("=" in name, len(name)))
-            for each, build_id in self.unknown.items()
-            if each and self._may_be(modules[0].digest, each, build_id)
-        )
-        return Unmatched(modules[0], tuple(names)) if names else None
+        fitting: dict[str, list[NamedModule]] = {}
+        for names, build_id in self.unknown.items():
+            if found := [each for each in modules if names and self._may_be(each.digest, names, build_id)]:
+                fitting[min(names, key=lambda name: ("=" in name, len(name)))] = found
+        if len(modules) == 1:
+            return Unmatched(modules[0], tuple(fitting)) if fitting else None
+        for name, found in fitting.items():
+            fits = self._with_kernel(found, name) or (found if _target_of_name(name) else ())
+            if len(fits) == 1:
+                return Unmatched(fits[0], (name,), is_of_several=True)
+        return None
 
     def _may_be(self, digest: str, names: tuple[str, ...], build_id: str) -> bool:
         """Whether a module can be the one of these names, none of which it is known by. Memory such as [jit] is no
         file."""
-        is_memory = all(each.startswith("[") for each in names)
-        return not (is_memory or any(map(is_digest, names)) or self._another_build(digest, _as_build_id(build_id)))
+        if _is_memory(names) or any(map(is_digest, names)) or self._another_build(digest, _as_build_id(build_id)):
+            return False
+        wanted = set(filter(None, map(_target_of_name, names)))
+        targets = {each.target or "" for each in machine_objects(self.summary(digest))}
+        return not wanted or any(target.startswith(begin) for target in targets for begin in wanted)
+
+    def _with_kernel(self, modules: Sequence[NamedModule], name: str) -> list[NamedModule]:
+        """Find those of some modules that have a kernel which a file is named after."""
+        stem = module_file_name(name).partition(".")[0]
+        return [
+            each
+            for each in modules
+            if any(kernel.name == stem for item in self.summary(each.digest).objects for kernel in item.kernels)
+        ]
+
+    def wanted(self) -> list[str]:
+        """The ID in ``-m ID=FILE`` of each module that is not known."""
+        files = ([*map(module_file_name, names)] for names in self.unknown if not _is_memory(names))
+        return list(
+            dict.fromkeys(next(filter(is_code_file, each), "") or each[0] for each in files if each and each[0])
+        )
 
     def with_module(self, module: NamedModule) -> Resolver:
         """A resolver that has this module too."""
@@ -192,12 +219,16 @@ class Resolver:
         if others := self.other_builds(names, build_id):
             given = f"-m {others[0].wanted}={shlex.quote(others[0].file)}"
             return f"{'; '.join(map(str, others))} ({given} takes it all the same)"
-        return f"no module was given for {' or '.join(filter(None, (build_id, *names))) or otherwise}"
+        named = [*filter(None, (build_id, *names))]
+        file = next((each for each in map(module_file_name, names) if is_code_file(each)), "")
+        return f"no module was given for {' or '.join(named) or otherwise}{f'; write -m {shlex.quote(file)}=FILE' if file else ''}"
 
     def other_builds(self, names: Iterable[str], build_id: str) -> list[OtherBuild]:
         """The modules that have one of these names, and a build ID that is not ``build_id``."""
         wanted = _as_build_id(build_id)
-        named = {each: given for name in names for each, given in self._file_names.get(_file_name(name), {}).items()}
+        named = {
+            each: given for name in names for each, given in self._file_names.get(module_file_name(name), {}).items()
+        }
         found = {each.digest: self._another_build(each.digest, wanted) for each, given in named.items() if not given}
         return [OtherBuild(self.file_name(digest), own, wanted) for digest, own in found.items() if own]
 
@@ -212,7 +243,7 @@ class Resolver:
         ``identities``; none that is another build."""
         wanted = _as_build_id(build_id)
         for identity in identities:
-            named = self._file_names.get(_file_name(identity), {})
+            named = self._file_names.get(module_file_name(identity), {})
             found = [
                 each for each, is_given in named.items() if is_given or not self._another_build(each.digest, wanted)
             ]
@@ -227,8 +258,8 @@ class Resolver:
         found: dict[str, dict[IdentifiedModule, bool]] = {}
         for module in self._modules:
             is_given = module.identity is not None
-            name = _file_name(module.name) if module.identity is None else module.identity
-            if name and name == _file_name(name):
+            name = module_file_name(module.name) if module.identity is None else module.identity
+            if name and name == module_file_name(name):
                 modules, one = found.setdefault(name, {}), IdentifiedModule(module.digest)
                 modules[one] = is_given or modules.get(one, False)
         return found
@@ -416,12 +447,27 @@ def _as_build_id(text: str) -> str:
     return (inner if _BUILD_ID.fullmatch(inner) else "") if inner.isprintable() and "\ufffd" not in inner else digits
 
 
-def _file_name(path: str) -> str:
+def is_code_file(name: str) -> bool:
+    """Whether a name ends as those of files with code do."""
+    return _CODE_FILE.fullmatch(name) is not None
+
+
+def module_file_name(path: str) -> str:
     """The last part of a path or of a file's URI; "" for a part of a file, which is no module by itself."""
     if path.startswith("file://"):
         path, _, part = path.partition("#")
         return "" if part else path.rpartition("/")[2]
     return path.rpartition("/")[2]
+
+
+def _is_memory(names: Sequence[str]) -> bool:
+    """Whether a mapping is memory of a process such as [jit], and no file."""
+    return all(each.startswith("[") for each in names)
+
+
+def _target_of_name(name: str) -> str:
+    """What the targets begin with of the files that are named so; "" where their name does not say."""
+    return _TARGETS.get(name.rpartition(".")[2], "")
 
 
 def machine_objects(summary: ModuleSummary) -> list[ObjectSummary]:

@@ -34,7 +34,7 @@ from symd.server.http.exchange import Exchange
 from symd.server.http.principals import Entered, HttpAuthenticator, HttpPrincipal, SecretPathAuth
 from symd.server.http.routes import ROUTES
 from symd.server.http.site import CostClass, Site
-from symd.server.listening import UNIX, locked_folder, socket_path
+from symd.server.listening import UNIX, locked_folder, own_folder_address, socket_path
 from symd.server.logs import log_request
 from symd.server.metrics import HttpMetrics, Metrics
 from symd.server.service_context import DiskSources
@@ -132,7 +132,7 @@ def _bound_to_path(path: Path, address: str) -> socket.socket:
     """Raises FailedPrecondition and Unavailable."""
     listener = socket.socket(socket.AF_UNIX)
     try:
-        with locked_folder(path.parent, "--metrics unix:FOLDER/metrics.sock"):
+        with locked_folder(path.parent, f"--metrics {own_folder_address(path)}"):
             if path.is_socket():
                 path.unlink()
             bind_socket(listener, str(path))

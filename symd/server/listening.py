@@ -119,7 +119,7 @@ def listening(server: GrpcServer, address: str, authenticator: Authenticator | N
         yield _listen_tcp(server, address, authenticator)
         return
     path = socket_path(address)
-    with locked_folder(path.parent, "--address unix:FOLDER/symd.sock"):
+    with locked_folder(path.parent, f"--address {own_folder_address(path)}"):
         _clear(path)
         mine = _bind(server, path, authenticator.listen.socket_group)
     try:
@@ -214,6 +214,12 @@ def locked_folder(folder: Path, elsewhere: str) -> Iterator[None]:
         yield
 
 
+def own_folder_address(path: Path) -> str:
+    """The address of a socket of the same name in the folder of the daemon that nobody needs to name."""
+    own = own_socket()
+    return f"{UNIX}{own.parent if own is not None else 'FOLDER'}/{path.name}"
+
+
 def _unusable(folder: Path, error: OSError, elsewhere: str) -> Unavailable:
     hint = f"choose a folder that can be made, or that you may write in: {elsewhere}"
     if isinstance(error, FileNotFoundError):
@@ -223,11 +229,12 @@ def _unusable(folder: Path, error: OSError, elsewhere: str) -> Unavailable:
 
 def _check_folder(folder: Path, status: os.stat_result, elsewhere: str) -> None:
     """Raises ``FailedPrecondition`` where another user could put a socket of his in the place of ours."""
-    hint = f"let it listen in a folder of its own ({elsewhere})"
+    hint = f"let it listen in a folder of its own: {elsewhere}"
     if status.st_uid not in (0, os.geteuid()):
         raise FailedPrecondition("the socket's folder belongs to another user", where=str(folder), hint=hint)
     if status.st_mode & 0o022:
-        hint += f", or chmod go-w {folder}"
+        if not status.st_mode & stat.S_ISVTX:  # a folder of all users, such as /tmp, stays as it is
+            hint = f"chmod go-w {quote(str(folder))}, or {hint}"
         raise FailedPrecondition("other users may change the socket's folder", where=str(folder), hint=hint)
     above = replaceable(folder)
     if above is not None:

@@ -245,8 +245,35 @@ def test_without_a_module_it_says_what_to_type(run: Run) -> None:
     assert called in outcome.err
     named = run("hot", SAMPLES / "kernels.pb.gz")  # whose modules have names
     assert "samples, none resolved" in named.out
-    assert f"write symd hot -m FOLDER {SAMPLES / 'kernels.pb.gz'}, where FOLDER has the files that ran" in named.err
+    digest = hashlib.sha256(ZEBIN.read_bytes()).hexdigest()  # build.py names the mapping so
+    called = (
+        f"write symd hot -m shade.co=FILE -m {digest}=FILE {SAMPLES / 'kernels.pb.gz'}, where each FILE is what ran"
+    )
+    assert called in named.err
+    assert "no module was given for gpu-shade or shade.co; write -m shade.co=FILE\n" in named.err
     assert "no module was given: write" not in run("hot", *MODULES, SAMPLES / "stacks.folded").err
+
+
+@pytest.mark.parametrize("verb", ["hot", "profile"])
+def test_a_folder_matches_as_its_only_fitting_file_does(run: Run, tmp_path: Path, verb: str) -> None:
+    """Files of other vendors in it are not taken for shade.co; of two of AMD's neither is."""
+    folder, profile = tmp_path / "ran", tmp_path / "only_amd.folded"
+    folder.mkdir()
+    for each in (AMD, ZEBIN, CUBIN):
+        (folder / each.name).write_bytes(each.read_bytes())
+    profile.write_text("shade.co+0x1950 9\n")
+    out = [tmp_path / "out"] if verb == "profile" else []
+    alone, within = (run(verb, "-m", each, profile, *out) for each in (folder / AMD.name, folder))
+    assert (within.code, within.out) == (alone.code, alone.out) == (0, alone.out)
+    assert f"{folder / AMD.name} is taken for shade.co, the only file that fits it (-m shade.co=" in within.err
+    (folder / "another.co").write_bytes(PRUNED.read_bytes())
+    assert "is taken for" not in run(verb, "-m", folder, profile, *out).err
+
+
+def test_a_module_of_another_vendor_is_not_taken_for_a_file(run: Run, tmp_path: Path) -> None:
+    profile = tmp_path / "shade.folded"
+    profile.write_text("shade.co+0x100 9\n")
+    assert "is taken for" not in run("hot", "-m", CUBIN, profile).err
 
 
 @pytest.mark.parametrize("verb", ["hot", "profile"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -216,3 +217,12 @@ def test_readable_names_are_those_of_kernels_too(run: Run) -> None:
     assert " in _Z7raycastPfi6float3: _Z7raycastPfi6float3 at " in run("locate", cubin, "raycast.cu:29").out
     said = run("locate", "-C", cubin, "raycast.cu:29").out
     assert " in raycast(float*, int, float3): raycast(float*, int, float3) at " in said
+
+
+def test_a_line_past_the_end_comes_with_the_call_for_the_last_one(run: Run) -> None:
+    file = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    past = run("locate", file, "shade.cl:200")
+    last = re.search(r"the last line with one is (\d+) \[PAST_END\]", past.out)
+    assert last is not None
+    assert (past.code, past.err) == (1, f"symd: write symd locate {file} shade.cl:{last[1]}\n")
+    assert run("locate", file, f"shade.cl:{last[1]}").code == 0

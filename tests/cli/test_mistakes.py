@@ -48,7 +48,6 @@ OPTIONS = {
         ("symbolize", "-s", SHADE, "0x1978"),
         "go with --style llvm, gnu or json; symd addr2line takes addr2line's options (see",
     ),
-    "addr2line without its name": (("-e", SHADE, "0x1978"), f"after the verb: symd symbolize -e {SHADE} 0x1978 (see"),
     "objdump's disassembly of everything": (
         ("listing", "-D", "-S", SHADE),
         f"'-D'; without it: symd listing -S {SHADE} (see",
@@ -61,6 +60,10 @@ OPTIONS = {
     "kernels of a profile": (
         ("hot", "--kernels", "-m", SHADE, PPROF),
         f"write symd hot --by=kernel -m {SHADE} {PPROF} (see",
+    ),
+    "nothing to describe": (
+        ("info",),
+        "; symd doctor says what is installed here, symd info FILE what is in a file (see",
     ),
     "a pattern alone": (
         ("functions", "sha*"),
@@ -156,10 +159,6 @@ OPTIONS = {
     ),
     "samples to annotate a module with": (
         ("annotate", SHADE, PPROF),
-        f"; for samples write symd listing --profile {PPROF} {SHADE} (see",
-    ),
-    "samples to annotate with perf's option": (
-        ("annotate", "-i", PPROF, SHADE),
         f"; for samples write symd listing --profile {PPROF} {SHADE} (see",
     ),
     "samples on a kernel": (
@@ -308,18 +307,10 @@ OPTIONS = {
     "a profile alone": ((PPROF,), f"a verb comes before the file, as in symd hot -m FOLDER {PPROF} (see"),
     "a dump alone": ((DUMP,), f"a verb comes before the file, as in symd core {DUMP} (see"),
     "a text alone": ((SOURCE,), f"a verb comes before the file, as in symd annotate -m FILE {SOURCE} (see"),
-    "addr2line without its name, FILE in the middle": (
-        ("-i", "-f", "-e", SHADE, "0x1978"),
-        f"after the verb: symd symbolize -i -f -e {SHADE} 0x1978 (see",
-    ),
     "llvm-symbolizer without its name": (
         (f"--obj={SHADE}", "--output-style=JSON"),
         f"after the verb: symd symbolize --obj={SHADE} --output-style=JSON (see",
     ),
-    "readelf without its name": (("--debug-dump=decodedline", SHADE), f"after the verb: symd lines {SHADE} (see"),
-    "dwarfdump without its name": (("--debug-line", SHADE), f"after the verb: symd lines {SHADE} (see"),
-    "objdump without its name": (("-d", SHADE), f"after the verb: symd listing {SHADE} (see"),
-    "objdump's source without its name": (("-S", SHADE), f"after the verb: symd listing {SHADE} (see"),
     "an option that no tool has": (("--zz", PPROF), f"after the verb: symd hot -m FOLDER {PPROF} (see"),
     "an option alone": (("--zz",), "a verb's options come after the verb (see"),
     "grep's context of a place": (
@@ -351,6 +342,37 @@ OPTIONS = {
     "a folder for a program's modules": (
         ("record", "-o", "mods", "./app", "a b"),
         "No such option '-o'; write symd run --out mods -- ./app 'a b' (see",
+    ),
+    "all code objects without a verb": (
+        ("-xelf", "all", SHADE),
+        f"option -xelf; a verb's options come after the verb: symd extract {SHADE} DIR (see",
+    ),
+    "no file for an option of many letters": (
+        ("-res-usage",),
+        "option -res-usage; a verb's options come after the verb: symd info FILE (see",
+    ),
+    "nvdisasm's function": (
+        ("-fun", "shade", SHADE),
+        f"option -fun; a verb's options come after the verb: symd listing --function shade {SHADE} (see",
+    ),
+    "a sum of perf's": (("report", "--sort=kernel", STALLS), f"Write symd hot -m FILE --by kernel {STALLS} (see"),
+    "two sums of perf's": (("report", "--sort=line,stall", STALLS), f"Write symd hot -m FILE --by line {STALLS} (see"),
+    "a sum beside stall reasons": (
+        ("hot", "--stall", "--sort=line", "-m", ZEBIN, STALLS),
+        f"write symd hot --by line -m {ZEBIN} {STALLS} (see",
+    ),
+    "a report as a page": (
+        ("report", "--html", "-m", SHADE, PPROF, "-o", "R.html"),
+        f"write symd view {SHADE} --profile {PPROF} -o R.html (see",
+    ),
+    "a page by an option": (("view", SHADE, "--html", "R.html"), f"write symd view {SHADE} -o R.html (see"),
+    "a page of hot functions": (
+        ("top", "--html", SHADE, PPROF),
+        f"write symd view {SHADE} --profile {PPROF} -o PAGE.html (see",
+    ),
+    "eu-strip's debug file": (
+        ("eu-strip", "-f", "x.debug", "-o", "x.co", SHADE),
+        f"write symd slim {SHADE} x.co --debug-out x.debug (see",
     ),
     "versions": (("-v",), "symd itself has no option -v; write symd --version (see"),
 }
@@ -618,7 +640,30 @@ AT_ONCE = {
     "a lookup": (("llvm-dwarfdump", "--lookup=0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
     "gdb's scope": (("info", "scope", "*0x1978", SHADE), ("variables", SHADE, "0x1978")),
     "gdb's locals": (("info", "locals", SHADE, "shade+0x80"), ("variables", SHADE, "shade+0x80")),
-    "gdb's functions": (("info", "functions", "sha*", SHADE), ("names", SHADE, "sha*")),
+    "gdb's functions": (
+        ("info", "functions", "sha*", SHADE),
+        ("names", "--kind", "kernel", "--kind", "function", SHADE, "sha*"),
+    ),
+    "addr2line's options alone": (("-fie", SHADE, "0x1978"), ("symbolize", SHADE, "0x1978")),
+    "llvm-symbolizer's options alone": (("--obj", SHADE, "--inlining", "0x1978"), ("symbolize", SHADE, "0x1978")),
+    "addr2line's FILE alone": (("-e", SHADE, "0x1978"), ("symbolize", SHADE, "0x1978")),
+    "addr2line's FILE in the middle": (("-i", "-f", "-e", SHADE, "0x1978"), ("symbolize", SHADE, "0x1978")),
+    "readelf's option alone": (("--debug-dump=decodedline", SHADE), ("lines", SHADE)),
+    "dwarfdump's option alone": (("--debug-line", SHADE), ("lines", SHADE)),
+    "objdump's source alone": (("-S", SHADE), ("listing", SHADE)),
+    "samples to annotate with perf's option": (
+        ("annotate", "-i", PPROF, SHADE),
+        ("listing", "--profile", PPROF, SHADE),
+    ),
+    "objdump's options alone": (("-d", SHADE), ("listing", SHADE)),
+    "objdump's function alone": (("-S", "--disassemble=shade", SHADE), ("listing", SHADE, "shade")),
+    "objdump's function": (("objdump", "--disassemble=clear", SHADE), ("listing", SHADE, "clear")),
+    "cuobjdump's option alone": (("-res-usage", SHADE), ("info", SHADE)),
+    "nvdisasm's option alone": (("--print-line-info", SHADE), ("listing", SHADE)),
+    "gdb's batch": (("-batch", "-ex", "info line *0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
+    "perf annotate": (("annotate", "-i", STALLS, ZEBIN, "smooth"), ("listing", ZEBIN, "smooth", "--profile", STALLS)),
+    "gdb's sources": (("info", "sources", SHADE), ("names", "--kind", "file", SHADE)),
+    "gdb's registers": (("info", "registers", SHADE), ("info", SHADE)),
     "gdb's line": (("info", "line", "*0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
     "gdb's line of a file": (("info", "line", "shade.cl:13", SHADE), ("locate", SHADE, "shade.cl:13")),
     "gdb's break": (("b", SHADE, "shade.cl:13"), ("locate", SHADE, "shade.cl:13")),
@@ -871,8 +916,8 @@ def test_a_place_that_is_joined_to_its_file_is_parted(run: Run, joint: str) -> N
 
 
 def test_a_part_of_a_name_is_answered_with_its_pattern(run: Run) -> None:
-    said = run("functions", RAYCAST, "ycas")
-    assert (said.code, f"(it is a part of names: symd functions {RAYCAST} '*ycas*')" in said.err) == (1, True), said.err
+    said = run("names", RAYCAST, "ycas")
+    assert (said.code, f"(it is a part of names: symd names {RAYCAST} '*ycas*')" in said.err) == (1, True), said.err
     assert "raycast" in run("names", RAYCAST, "*ycas*").out
 
 

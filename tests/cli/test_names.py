@@ -32,3 +32,25 @@ def test_a_pattern_without_quotes_is_told_of_quotes(run: Run, tmp_path: Path) ->
 def test_without_a_pattern_all_names_are_shown(run: Run) -> None:
     module = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
     assert run("names", module).out == run("names", module, "*").out != ""
+
+
+def test_functions_that_contain_a_word_are_shown_where_none_has_that_name(run: Run) -> None:
+    """march, shade and clear are the functions of shade.cl with code, and blend is inlined."""
+    part = run("functions", SHADE, "ea")
+    assert (part.code, [line.split()[1] for line in part.out.splitlines()]) == (0, ["clear"])
+    assert part.err == "symd: nothing is named 'ea': these names contain it\n"
+    whole = run("functions", SHADE, "shade")
+    assert ([line.split()[:2] for line in whole.out.splitlines()], whole.err) == ([["kernel", "shade"]], "")
+    assert {line.split()[1] for line in run("functions", SHADE).out.splitlines()} == {
+        "shade",
+        "clear",
+        "march",
+        "blend",
+    }
+    assert run("names", SHADE, "ea").code == run("functions", SHADE, "zz").code == 1
+
+
+@pytest.mark.parametrize("verb", ["sources", "source-files"])
+def test_the_source_files_of_a_module_are_listed(run: Run, verb: str) -> None:
+    assert run(verb, SHADE).out == "file      /src/shade.cl\n"
+    assert run(verb, SHADE, "shade.").out == "file      /src/shade.cl\n"

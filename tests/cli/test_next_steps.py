@@ -110,7 +110,7 @@ def test_a_program_to_sample_is_told_what_collects_its_modules(symd: Run, verb: 
 
 @pytest.mark.parametrize("is_person", [True, False])
 def test_a_person_is_told_what_to_compile_with(run: Run, monkeypatch: pytest.MonkeyPatch, is_person: bool) -> None:
-    monkeypatch.setattr("symd.cli.session._is_read_by_a_person", lambda: is_person)
+    monkeypatch.setattr("symd.cli.session.is_read_by_a_person", lambda: is_person)
     done = run("symbolize", LINKED.with_name("v4-gfx900-nodebug.co"), "0x1900")
     assert done.out == "0x1900: shade [NO_DEBUG_INFO]\n"
     assert (
@@ -124,7 +124,7 @@ def test_a_person_is_told_of_a_decimal_offset_that_could_be_hexadecimal(
 ) -> None:
     """shade has 180 bytes: 0x80 is one of its offsets and 0x170 is not; 8 is both."""
     assert run("symbolize", SHADE, query).err == ""
-    monkeypatch.setattr("symd.cli.session._is_read_by_a_person", lambda: True)
+    monkeypatch.setattr("symd.cli.session.is_read_by_a_person", lambda: True)
     told = f"symd: {query} is decimal; {query.replace('+', '+0x')} is another place\n"
     assert run("symbolize", SHADE, query).err == (told if is_told else "")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from symd.cli.serve import GROUPS, command
+from symd.config import default_socket
 from tests.cli.conftest import SYMD, Run
 from tests.daemon.processes import serving
 from tests.server.authority import Authority
@@ -237,3 +238,16 @@ def test_each_address_is_told_once(tmp_path: Path):
         said += daemon.stdout.read().splitlines()
     assert "".join(said).count(f"unix:{tmp_path}/s.sock") == 1
     assert "".join(said).count("127.0.0.1:") == 1
+
+
+@pytest.mark.parametrize("given", [("--address", "unix:{}/x.sock"), ("--address=unix:{}/x.sock",)])
+def test_a_socket_in_a_folder_of_all_users_is_refused_with_the_whole_call(
+    run: Run, tmp_path: Path, given: tuple[str, ...]
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    said = run("serve", *(each.format(shared) for each in given), "--label", "x")
+    own = default_socket().parent
+    assert (said.code, "chmod" in said.err) == (2, False), said.err
+    assert f"symd serve --address unix:{own}/x.sock" in said.err

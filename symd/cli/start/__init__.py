@@ -114,6 +114,8 @@ MODULE_BYTES = 2048 << 20
 """The largest module in bytes, the same number as ``Limits.module_size``."""
 ELSEWHERE = 14
 """``Reason.DEBUG_DATA_ELSEWHERE``: files beside FILE may have what is not in it."""
+CONTRADICTORY = 13
+"""``Reason.CONTRADICTORY``."""
 _DECIMAL, _HEXADECIMAL = frozenset("0123456789"), frozenset("0123456789abcdefABCDEF")
 
 
@@ -158,6 +160,8 @@ def answer_text(query: str, answer: PlainAnswer) -> str:
     if reason == ELSEWHERE:
         raise NotPlain("debug data may be in files beside this one")
     shown = ""
+    if reason == CONTRADICTORY and sys.stderr is not None and sys.stderr.isatty():
+        raise NotPlain("a person is told what the debug data says")
     if reason != EXACT:
         if any(is_named_by_source(function, file) for function, _, file, _, _ in frames):
             raise NotPlain("a source in Python may tell the names of functions")

@@ -102,12 +102,12 @@ def at_address(objects: Sequence[CodeObject], address: int) -> _TextByte:
 
 def at_kernel(objects: Sequence[CodeObject], name: str, offset: int) -> _TextByte:
     """The byte at an offset of the only kernel of a name. Raises NotPlain where none or several have the name, or the
-    offset is outside of the section."""
+    offset is behind the kernel's end."""
     found = [(code, kernel) for code in objects for kernel in code.kernels if kernel.name == name]
     if len(found) != 1 or any(code.kernel_named_by_debug_data for code in objects):
         raise NotPlain(f"{len(found)} kernels have the name, or debug data names kernels")
     ((code, kernel),) = found
     size = next((text.size for text in code.sections if text.executable and text.index == kernel.section_index), 0)
-    if not kernel.size or kernel.offset + offset >= size:
-        raise NotPlain("the offset is outside of the section")
+    if offset >= kernel.size or kernel.offset + offset >= size:
+        raise NotPlain("the offset is behind the kernel's end")
     return code, kernel.section_index, kernel.offset + offset
