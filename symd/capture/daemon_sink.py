@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from symd.api import Symbolizer
+from symd.client import Client
 from symd.errors import (
     Busy,
     ContextNotFound,
@@ -203,3 +204,9 @@ def _label(event: ModuleLoaded | ModuleFound) -> str:
     if isinstance(event, ModuleFound) and not event.kernels:
         words.append(event.source)
     return file_label(": ".join(word for word in words if word))[:LABEL_LENGTH]
+
+
+def client_and_sink(address: str, seconds: float) -> tuple[Client, DaemonSink]:
+    """A client of the daemon at an address, each of whose calls may take ``seconds``, and a sink over it."""
+    client = Client(address, timeout=seconds)
+    return client, DaemonSink(client)

@@ -33,6 +33,7 @@ from symd.model.captures import CaptureWay
 from symd.system.messages import os_error_text
 from symd.system.private_files import FILE_MODE, ensure_writable, folder_hint, make_folder, write_bytes
 from symd.system.process.process import ProcessLimits
+from symd.system.process.run import run_tool, tool_error
 from symd.system.symlinks import changeable
 
 _NATIVE: Final = Path(__file__).with_name("native")
@@ -161,8 +162,6 @@ def _compiler() -> str:
 
 
 def _compile(command: Sequence[str]) -> None:
-    from symd.system.process.run import run_tool, tool_error  # noqa: PLC0415 - 9 of the 110 ms that a program waits for symd run: libraries are built once
-
     ended = run_tool(command, ProcessLimits(COMPILE_SECONDS, _MEMORY, _ANSWER_BYTES), hint=_HINT)
     if ended.ending.status != 0 or ended.ending.signal:
         if full := next((reason for reason in _FULL if reason in ended.printed), ""):

@@ -130,7 +130,8 @@ def send_waiting(address: str) -> int:
 def unanswered(address: str) -> str:
     """Why a daemon that was told nothing would have taken nothing; "" where one answers."""
     try:
-        with _client(address, _HEALTH_SECONDS) as client:
+        client, _ = _client_and_sink(address, _HEALTH_SECONDS)
+        with client:
             client.health()
     except PermissionDenied:  # one answers
         return ""
@@ -142,16 +143,15 @@ def unanswered(address: str) -> str:
 @contextlib.contextmanager
 def daemon_sink(address: str) -> Iterator[Sink]:
     """A sink that a daemon is behind, while it is open."""
-    from symd.capture.daemon_sink import DaemonSink  # noqa: PLC0415 - 65 ms: needs the client
+    client, sink = _client_and_sink(address, _CALL_SECONDS)
+    with client:
+        yield RefusalsToldSink(sink)
 
-    with _client(address, _CALL_SECONDS) as client:
-        yield RefusalsToldSink(DaemonSink(client))
 
+def _client_and_sink(address: str, seconds: float) -> tuple[Client, DaemonSink]:
+    from symd.capture.daemon_sink import client_and_sink  # noqa: PLC0415 - 186 ms: gRPC is slow to import
 
-def _client(address: str, seconds: float) -> Client:
-    from symd.client import Client  # noqa: PLC0415 - 121 ms: gRPC is slow to import
-
-    return Client(address, timeout=seconds)
+    return client_and_sink(address, seconds)
 
 
 class RefusalsToldSink:

@@ -12,6 +12,7 @@ from struct import Struct
 from zlib import crc32
 
 import cython
+from zstandard import ZstdDecompressor, ZstdError, frame_content_size
 
 from symd.model.light_typing import Any
 
@@ -590,8 +591,6 @@ class IndexLookup:
 
 
 def _decompressed(packed: bytes | memoryview) -> bytes:
-    from zstandard import ZstdDecompressor, ZstdError, frame_content_size  # noqa: PLC0415 - 13 ms: what is no index needs none
-
     try:
         if not 0 <= frame_content_size(packed) <= LARGEST_PAGE:
             raise Damaged("has a compressed column of no believable size")

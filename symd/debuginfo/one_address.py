@@ -217,13 +217,8 @@ class _AddressReading:
             return None
         if not self._is_apart(sequence):
             raise NotPlain("several line sequences have the same code")
-        from symd.debuginfo import rows_alone  # noqa: PLC0415 - 2 ms: only for NVIDIA's images with lines alone
+        from symd.debuginfo import ptx_assembly, rows_alone  # noqa: PLC0415 - 5 ms: only for NVIDIA's images with lines alone
 
-        assembly = None
-        if is_of_llvm:
-            from symd.debuginfo import ptx_assembly  # noqa: PLC0415 - 7 ms: only for images that LLVM made PTX of
-
-            assembly = ptx_assembly.read(code, self._layout)
         return rows_alone.answer_of_row(
             code,
             self._lines,
@@ -232,7 +227,7 @@ class _AddressReading:
             self._row.number,
             self._address - self._text[0],
             leaves_out_calls=leaves_out_calls,
-            assembly=assembly,
+            assembly=ptx_assembly.read(code, self._layout) if is_of_llvm else None,
             spend=self._spend,
         )
 

@@ -20,7 +20,6 @@ from contextlib import suppress
 from itertools import pairwise
 from operator import itemgetter
 from posixpath import basename
-from typing import Final, NamedTuple
 
 from symd.core import text_layout
 from symd.core.line_program import LineRows
@@ -29,6 +28,7 @@ from symd.debuginfo.dwarf.lines import read_tables
 from symd.debuginfo.relocation import GAP, LinearLayout
 from symd.errors import SymdError
 from symd.model.code import CodeObject
+from symd.model.light_typing import Final, NamedTuple
 
 _END_SEQUENCE: Final = 4
 """``RowFlag.END_SEQUENCE``."""

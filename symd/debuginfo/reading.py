@@ -19,7 +19,7 @@ import numpy as np
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core import text_layout
-from symd.debuginfo import leaves_out_calls
+from symd.debuginfo import leaves_out_calls, row_scopes
 from symd.debuginfo.dwarf.columns import (
     LineColumns,
     Positions,
@@ -172,8 +172,6 @@ def _with_scopes_of_rows(
     code: CodeObject, info: DebugInfo, linear: tuple[LinearLayout, DebugSections] | None = None
 ) -> DebugInfo:
     """What was decoded, with the scopes that the rows of NVIDIA's image in this layout tell of, or those of SPIR-V."""
-    from symd.debuginfo import row_scopes  # noqa: PLC0415 - 5 of the 170 ms of a question about an image with scopes
-
     if linear is None:
         return row_scopes.without_told_calls(code, info)
     return row_scopes.with_inlined_rows(code, info, *linear)

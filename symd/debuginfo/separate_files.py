@@ -32,6 +32,7 @@ from symd.errors import HashMismatch, InvalidInput, Malformed, NoDebugData, Unsu
 from symd.formats import elf
 from symd.formats.budget import Budget, DebugBudget
 from symd.formats.containers.amd import amdgpu
+from symd.formats.containers.file_part import hashed
 from symd.formats.containers.format import Element
 from symd.formats.elf.constants import (
     EM_AMDGPU,
@@ -62,7 +63,6 @@ from symd.formats.elf.writer import (
     with_sections,
 )
 from symd.model.code import CodeObject, Section
-from symd.model.identities import hashed
 
 SECTION = ".note.symd.code"
 _OWNER, _TYPE = b"symd\0\0\0\0", 1

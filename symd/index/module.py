@@ -14,7 +14,7 @@ from symd.debuginfo import reading
 from symd.errors import SymdError
 from symd.formats import containers
 from symd.formats.containers.code_reloader import read_now, settled, without_bytes
-from symd.formats.containers.file_part import LARGE, forget, sha256_of
+from symd.formats.containers.file_part import LARGE, forget, hashed, sha256_of
 from symd.index.builder import IndexBuilder, check_size
 from symd.index.compressed_columns import Arena, Keeper
 from symd.index.contradiction_notes import noted
@@ -25,7 +25,7 @@ from symd.index.module_tables import DecodedObject, module_tables
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.model.debug_info import DebugInfo
-from symd.model.identities import Digest, hashed
+from symd.model.identities import Digest
 from symd.model.summaries import UNREAD, ModuleSummary, ObjectSummary, code_summary
 
 _KEPT_BYTES = 24 << 20

@@ -1,18 +1,25 @@
-"""Answers of a batch one after the other. What a piece of the batch has in its columns becomes Python's objects at
-once, so that little is left to do for each answer."""
+"""An answer with its frames, and the answers of a batch one after the other. What a piece of the batch has in its
+columns becomes Python's objects at once, so that little is left to do for each answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from operator import concat, mul
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.model.answers import Answer, Answers, Frame, Locations, Reason, TextSection
+from symd.model.addresses import ObjectAddress, SectionOffset, SectionRange
 from symd.model.columns import U32, U64
+from symd.model.frame_text import frame_text
+from symd.model.identities import ObjectPath
+from symd.model.reasons import Reason
+from symd.model.texts import counted
+
+if TYPE_CHECKING:
+    from symd.model.answers import Answers, Locations, TextSection
 
 ANSWERS_IN_CACHE, ANSWERS_AT_ONCE = 1 << 11, 1 << 16
 """Answers whose columns are Python's objects at a time: so few that their frames stay in the processor's caches, and
@@ -26,6 +33,85 @@ KEPT_TAILS = 1 << 16
 KEPT_TEXTS = 1 << 16
 """Texts that are kept from one piece to the next."""
 _ADDRESSES = 1 << 64
+
+
+class Frame(NamedTuple):
+    """One level of a location; ``line`` 0 and ``file`` None mean that nothing is known of the position. ``start_line``
+    is the line where the function is declared, 0 where that is not known."""
+
+    function: str | None
+    linkage_name: str | None
+    file: str | None
+    line: int
+    column: int
+    inlined: bool
+    start_line: int = 0
+
+    def __str__(self) -> str:
+        """FUNCTION at FILE:LINE:COLUMN, as far as it is known."""
+        return frame_text(*self[:5])
+
+    def __repr__(self) -> str:
+        linkage = f" [{self.linkage_name}]" if self.linkage_name else ""
+        return f"<Frame {self}{linkage}{' (inlined)' if self.inlined else ''}>"
+
+
+class Candidate(NamedTuple):
+    """One of several places that an ambiguous query could mean; or, with ``function``, what a query could mean that
+    names a function which does not exist: the name to ask for, which begins at this place. Where the reason is
+    OUTSIDE_TEXT the query names a section that does not exist, and this is the first byte of one that does."""
+
+    path: ObjectPath
+    section: str | None
+    section_index: int
+    section_offset: SectionOffset
+    kernel: str | None
+    function: str | None = None
+
+
+class FrameCode(NamedTuple):
+    """What is known of the code of one frame's function: its bytes, lowest first, of an inlined one those of this call
+    (none: not known); and the file in which it is declared, at ``Frame.start_line``."""
+
+    code: tuple[SectionRange, ...] = ()
+    declared_file: str | None = None
+
+
+class CodeRanges(NamedTuple):
+    """How far an answer holds: ``row`` are the bytes of the row of the line table that covers the place, None where
+    none does; ``frames`` has for each frame of the answer the code of its function."""
+
+    row: SectionRange | None = None
+    frames: tuple[FrameCode, ...] = ()
+
+
+class Answer(NamedTuple):
+    """The answer to one query; ``frames`` are innermost first. Where the query names no place in any text,
+    ``path``, ``section`` and the rest are None. ``ranges`` are there where they were asked for, of a place in text."""
+
+    reason: Reason
+    path: ObjectPath | None = None
+    kernel: str | None = None
+    section: str | None = None
+    section_index: int | None = None
+    section_offset: SectionOffset | None = None
+    address: ObjectAddress | None = None
+    frames: tuple[Frame, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    ranges: CodeRanges | None = None
+
+    @property
+    def place(self) -> str:
+        """(SECTION)+OFFSET, "" where the query names no place in any text."""
+        if self.section_offset is None:
+            return ""
+        return f"({self.section or f'#{self.section_index}'})+{self.section_offset:#x}"
+
+    def __repr__(self) -> str:
+        frames = " inlined into ".join(map(str, self.frames)) or (f"in {self.kernel}" if self.kernel else "no answer")
+        alternatives = f", {counted(len(self.candidates), 'candidate')}" if self.candidates else ""
+        return f"<Answer {' '.join(filter(None, (self.reason.name, self.place)))}: {frames}{alternatives}>"
+
 
 Objects = NDArray[np.object_]
 

@@ -14,101 +14,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.model.addresses import ObjectAddress, SectionOffset, SectionRange
+from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.answer_rows import Answer as Answer  # noqa: PLC0414 - with the batches of them
+from symd.model.answer_rows import Candidate as Candidate  # noqa: PLC0414 - likewise
+from symd.model.answer_rows import CodeRanges as CodeRanges  # noqa: PLC0414 - likewise
+from symd.model.answer_rows import Frame as Frame  # noqa: PLC0414 - likewise
+from symd.model.answer_rows import FrameCode as FrameCode  # noqa: PLC0414 - likewise
+from symd.model.answer_rows import rows
 from symd.model.columns import U8, U32, U64, no_numbers
-from symd.model.frame_text import frame_text
+from symd.model.data_frames import answer_columns
 from symd.model.identities import ObjectPath
 from symd.model.reasons import Reason as Reason  # noqa: PLC0414 - as everybody knows it
 from symd.model.texts import counted
 
 if TYPE_CHECKING:
-    from symd.model.data_frames import ArrowTable, DataColumns, DataFrame
-    from symd.model.line_tables import LineTable, Listing
-
-
-class Frame(NamedTuple):
-    """One level of a location; ``line`` 0 and ``file`` None mean that nothing is known of the position. ``start_line``
-    is the line where the function is declared, 0 where that is not known."""
-
-    function: str | None
-    linkage_name: str | None
-    file: str | None
-    line: int
-    column: int
-    inlined: bool
-    start_line: int = 0
-
-    def __str__(self) -> str:
-        """FUNCTION at FILE:LINE:COLUMN, as far as it is known."""
-        return frame_text(*self[:5])
-
-    def __repr__(self) -> str:
-        linkage = f" [{self.linkage_name}]" if self.linkage_name else ""
-        return f"<Frame {self}{linkage}{' (inlined)' if self.inlined else ''}>"
-
-
-class Candidate(NamedTuple):
-    """One of several places that an ambiguous query could mean; or, with ``function``, what a query could mean that
-    names a function which does not exist: the name to ask for, which begins at this place. Where the reason is
-    OUTSIDE_TEXT the query names a section that does not exist, and this is the first byte of one that does."""
-
-    path: ObjectPath
-    section: str | None
-    section_index: int
-    section_offset: SectionOffset
-    kernel: str | None
-    function: str | None = None
-
-
-class FrameCode(NamedTuple):
-    """What is known of the code of one frame's function: its bytes, lowest first, of an inlined one those of this call
-    (none: not known); and the file in which it is declared, at ``Frame.start_line``."""
-
-    code: tuple[SectionRange, ...] = ()
-    declared_file: str | None = None
-
-
-class CodeRanges(NamedTuple):
-    """How far an answer holds: ``row`` are the bytes of the row of the line table that covers the place, None where
-    none does; ``frames`` has for each frame of the answer the code of its function."""
-
-    row: SectionRange | None = None
-    frames: tuple[FrameCode, ...] = ()
-
-
-class Answer(NamedTuple):
-    """The answer to one query; ``frames`` are innermost first. Where the query names no place in any text,
-    ``path``, ``section`` and the rest are None. ``ranges`` are there where they were asked for, of a place in text."""
-
-    reason: Reason
-    path: ObjectPath | None = None
-    kernel: str | None = None
-    section: str | None = None
-    section_index: int | None = None
-    section_offset: SectionOffset | None = None
-    address: ObjectAddress | None = None
-    frames: tuple[Frame, ...] = ()
-    candidates: tuple[Candidate, ...] = ()
-    ranges: CodeRanges | None = None
-
-    @property
-    def place(self) -> str:
-        """(SECTION)+OFFSET, "" where the query names no place in any text."""
-        if self.section_offset is None:
-            return ""
-        return f"({self.section or f'#{self.section_index}'})+{self.section_offset:#x}"
-
-    def __repr__(self) -> str:
-        frames = " inlined into ".join(map(str, self.frames)) or (f"in {self.kernel}" if self.kernel else "no answer")
-        alternatives = f", {counted(len(self.candidates), 'candidate')}" if self.candidates else ""
-        return f"<Answer {' '.join(filter(None, (self.reason.name, self.place)))}: {frames}{alternatives}>"
-
-
-def data_columns(value: Answers | LineTable | Listing, *, frames: bool = False) -> DataColumns:
-    """The value as columns of a table of pandas or Apache Arrow; ``frames``: with a frame a row, of answers."""
-    from symd.model.data_frames import columns_of  # noqa: PLC0415 - 10 ms: few make tables, and it imports this
-
-    return columns_of(value, frames=frames)
+    from symd.model.data_frames import ArrowTable, DataFrame
 
 
 class TextSection(NamedTuple):
@@ -256,12 +176,12 @@ class Answers(Sequence[Answer]):
     def to_pandas(self, *, frames: bool = False) -> DataFrame:
         """A table with an answer a row, or with ``frames`` a frame a row (``symd.model.data_frames``). Raises
         ToolMissing where pandas is not installed."""
-        return data_columns(self, frames=frames).to_pandas()
+        return answer_columns(self, frames=frames).to_pandas()
 
     def to_arrow(self, *, frames: bool = False) -> ArrowTable:
         """The answers as a table of Apache Arrow: a row for each answer, or with ``frames`` for each frame
         (``symd.model.data_frames``). Raises ToolMissing where pyarrow is not installed."""
-        return data_columns(self, frames=frames).to_arrow()
+        return answer_columns(self, frames=frames).to_arrow()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self):,}{self.shares()}>"
@@ -276,8 +196,6 @@ class Answers(Sequence[Answer]):
         return self._rows(range(len(self)))
 
     def _rows(self, every: range) -> Iterator[Answer]:
-        from symd.model.answer_rows import rows  # noqa: PLC0415 - 2.5 ms: it imports this
-
         return rows(self, every)
 
 

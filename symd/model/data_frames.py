@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import ToolMissing, extra_hint
-from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.columns import U32
 from symd.model.debug_info import RowFlag
-from symd.model.line_tables import LineTable, Listing
+from symd.model.reasons import Reason
 
 if TYPE_CHECKING:
     from pandas import DataFrame as DataFrame  # noqa: PLC0414 - for those who return one
     from pyarrow import Table
+
+    from symd.model.answers import Answers, Locations, TextSection
+    from symd.model.line_tables import LineTable, Listing
 
     ArrowTable: TypeAlias = Table
 
@@ -68,17 +70,7 @@ class DataColumns(dict[str, DataColumn]):
         return pa.table(found)
 
 
-def columns_of(value: Answers | LineTable | Listing, *, frames: bool) -> DataColumns:
-    """The answers, rows or instructions, all of them, a row each; ``frames``: a frame a row, of answers."""
-    match value:
-        case Answers():
-            return _of_answers(value, frames=frames)
-        case LineTable():
-            return _of_line_table(value)
-    return _of_listing(value)
-
-
-def _of_answers(answers: Answers, *, frames: bool = False) -> DataColumns:
+def answer_columns(answers: Answers, *, frames: bool = False) -> DataColumns:
     """An answer a row, with its innermost frame and the number of its frames (``depth``); or a frame a row, innermost
     first, with the number of its ``answer`` and its ``level`` (0: innermost)."""
     table, location = answers.locations, answers.location
@@ -91,7 +83,7 @@ def _of_answers(answers: Answers, *, frames: bool = False) -> DataColumns:
     return DataColumns(numbers | places | _frames(table, location))
 
 
-def _of_line_table(table: LineTable) -> DataColumns:
+def line_table_columns(table: LineTable) -> DataColumns:
     """A row of the line table a row."""
     sections = table.text_sections
     count = len(table)
@@ -113,11 +105,11 @@ def _of_line_table(table: LineTable) -> DataColumns:
     return DataColumns(columns if table.text is None else {**columns, "text": _texts(table.strings, table.text)})
 
 
-def _of_listing(listing: Listing) -> DataColumns:
+def listing_columns(listing: Listing) -> DataColumns:
     """An instruction a row: its place, its bytes (``size``), its text, and its innermost frame."""
     number = np.arange(len(listing), dtype=np.uint32)
     own = {"size": DataColumn(listing.size.astype(np.uint32)), "text": DataColumn(number, list(listing.text))}
-    return DataColumns(own | _of_answers(listing.answers))
+    return DataColumns(own | answer_columns(listing.answers))
 
 
 def _whole(values: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:

@@ -7,8 +7,6 @@ there on; a path names a code object or nothing, which whoever looks for it find
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from symd.errors import BadQuery
 from symd.model.light_typing import NewType, TypeGuard
 
@@ -20,17 +18,6 @@ module is the code object."""
 
 _DIGITS = frozenset("0123456789abcdef")
 _MODULES = "modules/"
-
-
-def hashed(parts: Iterable[bytes | memoryview], algorithm: str = "sha256") -> bytes:
-    """The digest of the parts, one after the other, by an algorithm of ``hashlib``; nobody's secrets are among them."""
-    import hashlib  # noqa: PLC0415 - 4 ms of the 60 to 110 of a question about one file, which needs no digest
-
-    digest = getattr(hashlib, algorithm)(usedforsecurity=False)  # hashlib.new takes three times as long
-    for part in parts:
-        digest.update(part)
-    found: bytes = digest.digest()
-    return found
 
 
 def is_digest(text: str) -> TypeGuard[Digest]:

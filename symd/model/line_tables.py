@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.model.addresses import ByDevice, Query, SectionRange
-from symd.model.answers import Answers, TextSection, data_columns
+from symd.model.answers import Answers, TextSection
 from symd.model.columns import U8, U32, U64
+from symd.model.data_frames import line_table_columns, listing_columns
 from symd.model.identities import Digest, ObjectPath
 from symd.model.texts import counted
 
@@ -107,12 +108,12 @@ class LineTable:
 
     def to_pandas(self) -> DataFrame:
         """A table with a row a row (``symd.model.data_frames``). Raises ToolMissing where pandas is not installed."""
-        return data_columns(self).to_pandas()
+        return line_table_columns(self).to_pandas()
 
     def to_arrow(self) -> ArrowTable:
         """The line table as a table of Apache Arrow, row by row (``symd.model.data_frames``). Raises ToolMissing
         where pyarrow is not installed."""
-        return data_columns(self).to_arrow()
+        return line_table_columns(self).to_arrow()
 
     def __repr__(self) -> str:
         files = len(set(self.file.tolist()) - {0})
@@ -231,12 +232,12 @@ class Listing:
     def to_pandas(self) -> DataFrame:
         """A table with an instruction a row (``symd.model.data_frames``). Raises ToolMissing where pandas is not
         installed."""
-        return data_columns(self).to_pandas()
+        return listing_columns(self).to_pandas()
 
     def to_arrow(self) -> ArrowTable:
         """The listing as a table of Apache Arrow with an instruction a row (``symd.model.data_frames``). Raises
         ToolMissing where pyarrow is not installed."""
-        return data_columns(self).to_arrow()
+        return listing_columns(self).to_arrow()
 
     def __repr__(self) -> str:
         what = f"{counted(len(self), 'instruction')} by {self.disassembler}" if not self.problem else self.problem

@@ -154,8 +154,9 @@ def _number(text: str) -> int | None:
     return int(text) if 0 < len(text) < 19 and _DECIMAL.issuperset(text) else None
 
 
-def answer_text(query: str, answer: PlainAnswer) -> str:
-    """The lines of an answer as ``cli.answer_lines`` writes them. Raises NotPlain where more is to be looked for."""
+def answer_text(query: str, answer: PlainAnswer, reason_name: str) -> str:
+    """The lines of an answer as ``cli.answer_lines`` writes them, with the name of its reason. Raises NotPlain where
+    more is to be looked for."""
     reason, frames = answer
     if reason == ELSEWHERE:
         raise NotPlain("debug data may be in files beside this one")
@@ -165,9 +166,7 @@ def answer_text(query: str, answer: PlainAnswer) -> str:
     if reason != EXACT:
         if any(is_named_by_source(function, file) for function, _, file, _, _ in frames):
             raise NotPlain("a source in Python may tell the names of functions")
-        from symd.model.reasons import Reason  # noqa: PLC0415 - 2 ms: most answers are exact
-
-        shown = f" [{Reason(reason).name}]"
+        shown = f" [{reason_name}]"
     first, *callers = (frame_text(*frame) for frame in frames)
     lines = [f"{query}: {first}{shown}", *(f"  (inlined by) {caller}" for caller in callers)]
     return "".join(f"{printable(line)}\n" for line in lines)

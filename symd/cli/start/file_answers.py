@@ -14,6 +14,7 @@ from symd.errors import SymdError
 from symd.formats.containers import ContainerUnpacker
 from symd.model.code import CodeKind, CodeObject
 from symd.model.frame_text import NotPlain, PlainAnswer, log_not_plain
+from symd.model.reasons import Reason
 
 _MOST_QUERIES = 3
 """Queries that are answered one by one, each from the units that it needs; of more the command line decodes everything
@@ -50,7 +51,8 @@ def _plain_text(file: str, queries: Sequence[tuple[str, str, int]]) -> str:
     found = []
     for query, kernel, value in queries:
         place = at_kernel(objects, kernel, value) if kernel else at_address(objects, value)
-        found.append(answer_text(query, plain_answer(*place)))
+        answer = plain_answer(*place)
+        found.append(answer_text(query, answer, Reason(answer[0]).name))
     return "".join(found)
 
 

@@ -14,6 +14,7 @@ from symd.cli.start import MODULE_BYTES, Asked, answer_text, names_server, plain
 from symd.core.index_lookup import IndexLookup
 from symd.index.file_header import VERSION
 from symd.model.frame_text import NotPlain, PlainAnswer, log_not_plain
+from symd.model.reasons import Reason
 
 _CHUNK = 1 << 20
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -35,7 +36,8 @@ def stored_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         with open(f"{folder}/index/{VERSION}/{name[:2]}/{name}.idx", "rb") as index:  # noqa: PTH123 - pathlib is slow to import
             mapped = memoryview(mmap.mmap(index.fileno(), 0, access=mmap.ACCESS_READ))
         lookup = IndexLookup(mapped, VERSION, digest=digest)
-        return "".join(answer_text(query, _named_at(lookup, address)) for query, _, address in queries)
+        answers = [(query, _named_at(lookup, address)) for query, _, address in queries]
+        return "".join(answer_text(query, answer, Reason(answer[0]).name) for query, answer in answers)
     except (
         OSError,
         NotPlain,

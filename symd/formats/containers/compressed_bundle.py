@@ -10,9 +10,9 @@ from typing import NamedTuple
 from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
 from symd.formats.containers import offload_bundle
+from symd.formats.containers.file_part import hashed
 from symd.formats.containers.format import Contents, Element
 from symd.formats.elf.contents import expand_zstd, inflate
-from symd.model.identities import hashed
 
 NAME = "ccob"
 MAGIC = b"CCOB"

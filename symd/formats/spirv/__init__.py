@@ -14,7 +14,15 @@ from struct import pack
 
 from symd.core import spirv_words as core
 from symd.errors import Malformed
-from symd.formats.spirv.grammar import DEBUG_SETS, MAGIC, DebugSet, Op, is_unknown
+from symd.formats.spirv.grammar import (
+    DEBUG_SETS,
+    MAGIC,
+    DebugSet,
+    Decoration,
+    FunctionParameterAttribute,
+    Op,
+    is_unknown,
+)
 from symd.model.light_typing import NamedTuple
 from symd.model.texts import counted
 
@@ -184,3 +192,9 @@ def text(operands: list[int]) -> tuple[str, int]:
     if end < 0:
         return data.decode("utf-8", "replace"), len(operands)
     return data[:end].decode("utf-8", "replace"), end // 4 + 1
+
+
+def by_value_parameters(words: Words) -> frozenset[int]:
+    """Ids of parameters that clang passes by value through a private pointer (OpDecorate FuncParamAttr ByVal)."""
+    meant = [Decoration.FuncParamAttr, FunctionParameterAttribute.ByVal]
+    return frozenset(ops[0] for _, ops in words.each(Op.Decorate) if ops[1:3] == meant)

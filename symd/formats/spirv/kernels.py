@@ -5,12 +5,14 @@ Source: SPIR-V 1.6, "Execution Mode", "Storage Class" and "Type-Declaration Inst
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from symd.formats.budget import Budget
-from symd.formats.spirv import Words
+from symd.formats.spirv import Words, by_value_parameters
 from symd.formats.spirv.grammar import Debug, ExecutionMode, ExecutionModel, Op, StorageClass, name_of
-from symd.formats.spirv.module import Body, EntryPoint, by_value_parameters
+from symd.model.light_typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from symd.formats.spirv.module import Body, EntryPoint
 
 ADDRESS_SPACES: dict[int, str] = {
     StorageClass.UniformConstant: "constant",

@@ -16,7 +16,8 @@ from itertools import compress, pairwise
 from symd.errors import HashMismatch, Malformed, NoDebugData, SymdError
 from symd.formats.budget import Budget
 from symd.formats.spirv import DebugInstruction, Words, parse, text
-from symd.formats.spirv.grammar import Debug, DebugSet, Decoration, FunctionParameterAttribute, Op
+from symd.formats.spirv.grammar import Debug, DebugSet, Decoration, Op
+from symd.formats.spirv.kernels import KernelFacts
 from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Function, ImageBytes, Kernel, Section
 from symd.model.identities import ObjectPath
 from symd.model.light_typing import Any, NamedTuple
@@ -211,8 +212,6 @@ def _warnings(words: Words) -> tuple[str, ...]:
 
 
 def _kernel_facts(words: Words, budget: Budget) -> Callable[[EntryPoint], Mapping[str, Any]]:
-    from symd.formats.spirv.kernels import KernelFacts  # noqa: PLC0415 - 4 ms: one question about one address needs none
-
     return KernelFacts(words, budget).of
 
 
@@ -370,9 +369,3 @@ def _only_call(words: Words, calls: list[int], functions: dict[int, Body], calle
         return None
     ops = words.operands(inside[0])
     return functions.get(ops[2]) if len(ops) > 2 else None
-
-
-def by_value_parameters(words: Words) -> frozenset[int]:
-    """Ids of parameters that clang passes by value through a private pointer (OpDecorate FuncParamAttr ByVal)."""
-    meant = [Decoration.FuncParamAttr, FunctionParameterAttribute.ByVal]
-    return frozenset(ops[0] for _, ops in words.each(Op.Decorate) if ops[1:3] == meant)

@@ -21,9 +21,9 @@ from typing import Any, Literal
 import numpy as np
 
 from symd.errors import InvalidInput
-from symd.formats.spirv import text
+from symd.formats.spirv import by_value_parameters, text
 from symd.formats.spirv.grammar import Op
-from symd.formats.spirv.module import Body, SpirvModule, by_value_parameters
+from symd.formats.spirv.module import Body, SpirvModule
 from symd.formats.spirv_rules.grammar import LEAST_OPERANDS, NO_TYPE
 
 FLAGS = ("GLOBAL_LOAD_STORE", "GLOBAL_ADD", "GLOBAL_MIN_MAX", "LOCAL_LOAD_STORE", "LOCAL_ADD", "LOCAL_MIN_MAX")
