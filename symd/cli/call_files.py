@@ -28,6 +28,8 @@ _WRITES = frozenset(("-o", "--out", "--output"))
 NAMED_IN_A_CALL = 4
 """The most modules that a call names one by one; a folder stands for more."""
 _THE_PROFILE = re.compile(r"^the( [\w-]+)? profile\b")
+_MODULES = ("file://", "modules/")
+"""What begins the name of a module that is no path: a part of a file, or a daemon's module."""
 _TABLE = b"PAR1"
 """What Parquet files begin with."""
 
@@ -265,7 +267,7 @@ def with_file_first(command: click.Command, context: click.Context, words: list[
     typed = [_Word(each) for each in words]
     _, arguments = _parsed(command, click.Context(command, context), typed)
     files = [each for each in arguments if os.path.isfile(each)]  # noqa: PTH113 - pathlib is slow to load
-    if not files or arguments[0] == "-" or files == arguments[:1]:
+    if not files or arguments[0] == "-" or arguments[0].startswith(_MODULES) or files == arguments[:1]:
         return words
     files = [each for each in files if file_kind(each) in ("module", "core")]
     if len(files) != 1 or files[0] is arguments[0] or os.path.isdir(arguments[0]):  # noqa: PTH112 - as above

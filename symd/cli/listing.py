@@ -13,6 +13,7 @@ from shlex import quote
 import click
 import numpy as np
 
+from symd.cli.answer_lines import place_note
 from symd.cli.call_files import ModuleAndProfile
 from symd.cli.listing_text import NO_PLACE, Printer, SectionPlace, Shares, text_lines
 from symd.cli.options import (
@@ -26,7 +27,6 @@ from symd.cli.options import (
     source_root_option,
 )
 from symd.cli.output import NO, say_unused_rules, write_line
-from symd.cli.place_notes import place_note
 from symd.cli.profile import samples_on, shown_profile_options
 from symd.config import Limits
 from symd.engine.files.added_module import OpenModule

@@ -122,18 +122,16 @@ def _translated(verb: str, typed: Sequence[str]) -> list[str]:
 
 def _with_one_sum(words: Sequence[str]) -> list[str]:
     """The words of a call of symd hot with one --by: of several sums, as of ``--sort=line,stall``, the first that is
-    not of stall reasons, which lines have."""
+    not of stall reasons, which lines have; none where it is a value's, as of ``--sort=cycles``."""
     parts = [part for word in words for part in (word.split("=", 1) if word.startswith("--by=") else [word])]
     values = [value for name, value in pairwise(parts) if name == "--by"]
     wanted = [by for value in values for each in value.split(",") for by, named in _BY.items() if each in named.split()]
     if len(values) < 2 and values == wanted:
         return [*words]
-    if not wanted:
-        return [*words]
-    by = next((each for each in wanted if each != "stall"), "stall")
+    by = next((each for each in wanted if each != "stall"), "stall" if wanted else "")
     at = parts.index("--by")
     kept = [part for number, part in enumerate(parts) if part != "--by" and (not number or parts[number - 1] != "--by")]
-    return [*kept[:at], "--by", by, *kept[at:]]
+    return [*kept[:at], *(["--by", by] if by else []), *kept[at:]]
 
 
 _OF_ONE_FUNCTION = frozenset(

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING, Protocol
 
-from symd.cli.answer_lines import AnswerLines, names_nothing
+from symd.cli.answer_lines import AnswerLines, elsewhere_note, may_be_elsewhere, names_nothing
 from symd.cli.call_files import standard_input_file
 from symd.cli.output import MISUSED, NO
-from symd.cli.place_notes import elsewhere_note, may_be_elsewhere
 from symd.cli.question_lines import Lines, addresses_in, line_text
 from symd.engine.files import WHERE_CUT_OFF, gc_paused
 from symd.errors import BadQuery

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import click
 
 from symd.cli.advice import corrected_call
-from symd.cli.answer_lines import answer_text
+from symd.cli.answer_lines import answer_text, place_note
 from symd.cli.call_files import instead_of_a_query
 from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, shown_anyway
 from symd.cli.output import NO, write_json, write_line
-from symd.cli.place_notes import place_note
 from symd.config import Limits
 from symd.engine.files import hints_name
 from symd.engine.files.module import open_module

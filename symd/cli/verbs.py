@@ -228,7 +228,8 @@ _GDBS_INFO: Final = {
     **dict.fromkeys(("scope", "locals", "args", "variables", "frame"), "variables"),
     **dict.fromkeys(("line", "symbol", "source"), "symbolize"),
     **dict.fromkeys(("types", "address"), "names"),
-    "functions": "functions",
+    **dict.fromkeys(("functions", "kernels"), "functions"),
+    "threads": "core",
     "sources": "sources",
     **dict.fromkeys(("registers", "all-registers"), "info"),
 }
@@ -388,6 +389,10 @@ def _meant(word: str) -> list[str]:
     return []
 
 
+_TAKE_PROFILES: Final = frozenset(("hot", "profile", "view", "annotate", "listing", "info"))
+"""Verbs that are about a profile among their files."""
+
+
 def _for_files(meant: str, words: Sequence[str]) -> str:
     """The verb that is meant by ``meant`` in a call whose files are of another kind than it takes."""
     for file in files_among(words):
@@ -398,7 +403,7 @@ def _for_files(meant: str, words: Sequence[str]) -> str:
             return "verify"
         if meant.startswith("hot") and kind == "module" and not profile_among(words)[1]:
             return "view"
-        if kind == "profile" and meant.split(maxsplit=1)[0] not in ("hot", "profile", "view", "annotate", "listing"):
+        if kind == "profile" and meant.split(maxsplit=1)[0] not in _TAKE_PROFILES:
             return "hot"
         if kind in ("module", "core") and meant.startswith("daemon"):
             return "info"

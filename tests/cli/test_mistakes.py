@@ -357,6 +357,7 @@ OPTIONS = {
     ),
     "a sum of perf's": (("report", "--sort=kernel", STALLS), f"Write symd hot -m FILE --by kernel {STALLS} (see"),
     "two sums of perf's": (("report", "--sort=line,stall", STALLS), f"Write symd hot -m FILE --by line {STALLS} (see"),
+    "a value to sort by": (("hot", "--sort=cycles", "-m", ZEBIN, STALLS), f"write symd hot -m {ZEBIN} {STALLS} (see"),
     "a sum beside stall reasons": (
         ("hot", "--stall", "--sort=line", "-m", ZEBIN, STALLS),
         f"write symd hot --by line -m {ZEBIN} {STALLS} (see",
@@ -662,6 +663,8 @@ AT_ONCE = {
     "nvdisasm's option alone": (("--print-line-info", SHADE), ("listing", SHADE)),
     "gdb's batch": (("-batch", "-ex", "info line *0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
     "perf annotate": (("annotate", "-i", STALLS, ZEBIN, "smooth"), ("listing", ZEBIN, "smooth", "--profile", STALLS)),
+    "gdb's kernels": (("info", "kernels", SHADE), ("names", "--kind", "kernel", "--kind", "function", SHADE)),
+    "file of a profile": (("file", STALLS), ("info", STALLS)),
     "gdb's sources": (("info", "sources", SHADE), ("names", "--kind", "file", SHADE)),
     "gdb's registers": (("info", "registers", SHADE), ("info", SHADE)),
     "gdb's line": (("info", "line", "*0x1978", SHADE), ("symbolize", SHADE, "0x1978")),
