@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Thread
@@ -14,7 +15,7 @@ from symd.debuginfo import reading
 from symd.errors import SymdError
 from symd.formats import containers
 from symd.formats.containers.code_reloader import read_now, settled, without_bytes
-from symd.formats.containers.file_part import LARGE, forget, hashed, sha256_of
+from symd.formats.containers.file_part import LARGE, forget, sha256_of
 from symd.index.builder import IndexBuilder, check_size
 from symd.index.compressed_columns import Arena, Keeper
 from symd.index.contradiction_notes import noted
@@ -196,4 +197,4 @@ def _digest_aside(data: bytes) -> Callable[[], Digest]:
 
 
 def _digest(data: bytes) -> Digest:
-    return Digest(hashed([data]).hex())
+    return Digest(hashlib.sha256(data, usedforsecurity=False).hexdigest())
