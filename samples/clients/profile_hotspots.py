@@ -36,7 +36,7 @@ def sampled(count: int, size: int) -> np.ndarray:
 def profile(offsets: np.ndarray, build_id: str) -> bytes:
     """A pprof profile: one sample an offset, one location a distinct offset, one mapping, no symbol."""
     places, which = np.unique(offsets, return_inverse=True)
-    made = Profile(string_table=["", "samples", "count", build_id])
+    made = Profile(string_table=[b"", b"samples", b"count", build_id.encode()])
     made.sample_type.add(type=1, unit=2)
     made.mapping.add(id=1, memory_start=LOADED, memory_limit=LOADED + (1 << 20), build_id=3)
     for number, place in enumerate(places.tolist(), 1):
@@ -49,7 +49,7 @@ def profile(offsets: np.ndarray, build_id: str) -> bytes:
 def hottest(data: bytes) -> tuple[Counter[str], Counter[str]]:
     """Samples by innermost and by outermost line of a symbolized profile."""
     read = Profile.FromString(gzip.decompress(data))
-    files = {one.id: Path(read.string_table[one.filename]).name for one in read.function}
+    files = {one.id: Path(read.string_table[one.filename].decode()).name for one in read.function}
     lines = {one.id: [line_of(line, files) for line in one.line] or ["(unknown)"] for one in read.location}
     inner: Counter[str] = Counter()
     user: Counter[str] = Counter()

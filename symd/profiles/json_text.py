@@ -15,7 +15,7 @@ WHERE = "the profile"
 
 
 def decode(data: bytes) -> str:
-    """The text; bytes that are no UTF-8 survive the way there and back."""
+    """The text; bytes that are no UTF-8 survive the way there and back, in JSON as escapes."""
     return data.decode("utf-8", "surrogateescape")
 
 

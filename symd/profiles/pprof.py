@@ -56,7 +56,7 @@ class _Tables:
     def __init__(self, message: pprof_pb2.Profile | pprof_pb2.ProfileTables, spending: ProfileBudget) -> None:
         spending.read(len(message.mapping) + len(message.location) + len(message.function))
         self.message = message
-        self.strings = StringTable(message.string_table, WHERE)
+        self.strings = StringTable(message.string_table, WHERE, of_bytes=True)
         self.ranges = [MappedRange(one.memory_start, one.memory_limit, one.file_offset) for one in message.mapping]
         self._numbers = {one.id: number for number, one in enumerate(message.mapping)}
         if 0 in self._numbers or len(self._numbers) < len(message.mapping):

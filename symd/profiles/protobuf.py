@@ -6,7 +6,7 @@ Source: protobuf.dev, "Encoding"."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableSequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -76,12 +76,16 @@ def encodable(text: str | None) -> str:
 class StringTable:
     """The string table of a message, whose entry 0 is "". A text that is there is found again, a new one is added."""
 
-    def __init__(self, table: MutableSequence[str], where: str) -> None:
+    def __init__(
+        self, table: MutableSequence[str] | MutableSequence[bytes], where: str, *, of_bytes: bool = False
+    ) -> None:
+        """``table`` holds texts, or is one ``of_bytes``, where texts need not be UTF-8. Raises Malformed."""
         if table and table[0]:
             raise Malformed("the string table does not begin with the empty string", where=where)
         self._where = where
-        self._table = table
-        self._texts = list(table)
+        self._append: Callable[[Any], None] = table.append
+        self._is_of_bytes = of_bytes
+        self._texts = [each if isinstance(each, str) else each.decode("utf-8", "surrogateescape") for each in table]
         self._numbers: dict[str, int] = {}
         for number, text in enumerate(self._texts):
             self._numbers.setdefault(text, number)
@@ -94,13 +98,13 @@ class StringTable:
 
     def number(self, text: str | None) -> int:
         """The index of a text."""
-        if not self._table:
+        if not self._texts:
             self._add("")
         text = encodable(text)
         return self._numbers[text] if text in self._numbers else self._add(text)
 
     def _add(self, text: str) -> int:
-        self._table.append(text)
+        self._append(text.encode() if self._is_of_bytes else text)
         self._texts.append(text)
         return self._numbers.setdefault(text, len(self._texts) - 1)
 

@@ -22,10 +22,10 @@ class Profile(_message.Message):
     mapping: _containers.RepeatedCompositeFieldContainer[Mapping]
     location: _containers.RepeatedCompositeFieldContainer[Location]
     function: _containers.RepeatedCompositeFieldContainer[Function]
-    string_table: _containers.RepeatedScalarFieldContainer[str]
+    string_table: _containers.RepeatedScalarFieldContainer[bytes]
     time_nanos: int
     default_sample_type: int
-    def __init__(self, sample_type: _Optional[_Iterable[_Union[ValueType, _Mapping]]] = ..., sample: _Optional[_Iterable[_Union[Sample, _Mapping]]] = ..., mapping: _Optional[_Iterable[_Union[Mapping, _Mapping]]] = ..., location: _Optional[_Iterable[_Union[Location, _Mapping]]] = ..., function: _Optional[_Iterable[_Union[Function, _Mapping]]] = ..., string_table: _Optional[_Iterable[str]] = ..., time_nanos: _Optional[int] = ..., default_sample_type: _Optional[int] = ...) -> None: ...
+    def __init__(self, sample_type: _Optional[_Iterable[_Union[ValueType, _Mapping]]] = ..., sample: _Optional[_Iterable[_Union[Sample, _Mapping]]] = ..., mapping: _Optional[_Iterable[_Union[Mapping, _Mapping]]] = ..., location: _Optional[_Iterable[_Union[Location, _Mapping]]] = ..., function: _Optional[_Iterable[_Union[Function, _Mapping]]] = ..., string_table: _Optional[_Iterable[bytes]] = ..., time_nanos: _Optional[int] = ..., default_sample_type: _Optional[int] = ...) -> None: ...
 
 class ProfileTables(_message.Message):
     __slots__ = ("mapping", "location", "function", "string_table")
@@ -36,8 +36,8 @@ class ProfileTables(_message.Message):
     mapping: _containers.RepeatedCompositeFieldContainer[Mapping]
     location: _containers.RepeatedCompositeFieldContainer[Location]
     function: _containers.RepeatedCompositeFieldContainer[Function]
-    string_table: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, mapping: _Optional[_Iterable[_Union[Mapping, _Mapping]]] = ..., location: _Optional[_Iterable[_Union[Location, _Mapping]]] = ..., function: _Optional[_Iterable[_Union[Function, _Mapping]]] = ..., string_table: _Optional[_Iterable[str]] = ...) -> None: ...
+    string_table: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, mapping: _Optional[_Iterable[_Union[Mapping, _Mapping]]] = ..., location: _Optional[_Iterable[_Union[Location, _Mapping]]] = ..., function: _Optional[_Iterable[_Union[Function, _Mapping]]] = ..., string_table: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ValueType(_message.Message):
     __slots__ = ("type", "unit")

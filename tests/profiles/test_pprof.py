@@ -16,8 +16,8 @@ from symd import profiles
 from symd.errors import Malformed
 from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
-from symd.profiles import NamedModule, Resolver, pprof
-from symd.profiles.profile_format import Options
+from symd.profiles import NamedModule, Resolver, exports, pprof
+from symd.profiles.profile_format import Options, ProfileBudget
 from tests.profiles.conftest import named_module
 from tests.profiles.messages import Profile, frames_of
 from tests.profiles.modules import AMD, NO_DEBUG, PRUNED, ZEBIN, of_kernel, of_object
@@ -345,3 +345,17 @@ def test_what_was_written_without_a_module_is_found_with_it(engine, sample, name
     later = profiles.symbolize(first, known).data
     assert b"/src/shade.hip" in later
     assert later == profiles.convert(sample(name), known, "folded").data
+
+
+def test_names_of_files_need_not_be_utf_8() -> None:
+    profile = Profile(string_table=[b"", b"samples", b"count", b"caf\xe9.so"])
+    profile.sample_type.add(type=1, unit=2)
+    profile.mapping.add(id=1, memory_start=0x1000, memory_limit=0x2000, filename=3)
+    profile.location.add(id=1, mapping_id=1, address=0x1010)
+    profile.sample.add(location_id=[1], value=[1])
+    data = profile.SerializeToString()
+    spending = ProfileBudget(Options(), len(data))
+    found = pprof.read_samples(data, spending)
+    assert found.modules[0].name == "caf\udce9.so"
+    written = Profile.FromString(exports.export(found, "pprof", spending).data)
+    assert written.string_table[written.mapping[0].filename] == b"caf\\udce9.so"

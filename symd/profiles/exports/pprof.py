@@ -15,8 +15,8 @@ TIMESTAMP = "timestamp"
 
 def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
     """Everything: all value types, labels, modules as mappings with their build ids, addresses as they are."""
-    message = pprof_pb2.Profile(string_table=[""], time_nanos=profile.start or 0)
-    strings = StringTable(message.string_table, "the profile")
+    message = pprof_pb2.Profile(string_table=[b""], time_nanos=profile.start or 0)
+    strings = StringTable(message.string_table, "the profile", of_bytes=True)
     for kind in profile.value_types:
         message.sample_type.add(type=strings.number(kind.name), unit=strings.number(kind.unit))
     if profile.value_types:
