@@ -128,8 +128,10 @@ _BY_OPTION: Final[Mapping[str, Mapping[str, str]]] = {
     "pprof": {
         "profile --to=speedscope": "-svg -png -pdf -gif -dot -web",
         "profile --to=pprof": "-proto -raw",
+        "hot --by=line": "-lines --lines",
         "hot --by=function": "-top -text -tree -traces",
     },
+    "strip": {"slim": "--strip-debug --strip-unneeded --strip-all"},
     "debuginfod-find": {"fetch": "debuginfo executable source"},
     "nvdisasm": {"listing": "-hex --print-code --print-instruction-encoding --print-line-info -gi -plr"},
     "clang-offload-bundler": {"info": "--list -list", "extract": "--unbundle -unbundle"},

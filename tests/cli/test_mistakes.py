@@ -351,6 +351,10 @@ OPTIONS = {
         ("-res-usage",),
         "option -res-usage; a verb's options come after the verb: symd info FILE (see",
     ),
+    "strip's option alone": (
+        ("--strip-debug", SHADE, "-o", "small.co"),
+        f"option --strip-debug; a verb's options come after the verb: symd slim {SHADE} small.co (see",
+    ),
     "nvdisasm's function": (
         ("-fun", "shade", SHADE),
         f"option -fun; a verb's options come after the verb: symd listing --function shade {SHADE} (see",
@@ -676,6 +680,7 @@ AT_ONCE = {
     "perf's report": (("perf", "report", ZEBIN, STALLS), ("hot", "--by", "function", ZEBIN, STALLS)),
     "perf's stacks": (("perf", "script", ZEBIN, STALLS), ("profile", ZEBIN, STALLS, "--to", "folded", "-")),
     "pprof's report": (("pprof", "-top", ZEBIN, STALLS), ("top", ZEBIN, STALLS)),
+    "pprof's lines alone": (("-top", "-lines", ZEBIN, STALLS), ("hot", "--by", "line", ZEBIN, STALLS)),
     "folded stacks": (("collapse", "-m", ZEBIN, STALLS), ("profile", "-m", ZEBIN, STALLS, "--to", "folded", "-")),
     "cuobjdump's resources": (("cuobjdump", "-res-usage", RAYCAST), ("info", RAYCAST)),
 }
