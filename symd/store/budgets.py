@@ -156,6 +156,9 @@ class Evicted:
     indexes: Sequence[tuple[Digest, int]] = ()
     needed: int = 0
 
+    def __bool__(self) -> bool:
+        return bool(self.evictions or self.indexes)
+
     @property
     def modules(self) -> list[Digest]:
         return [eviction.digest for eviction in self.evictions]

@@ -328,12 +328,16 @@ class Store(ModuleStore):
     def _adding(
         self, digest: Digest, needed: Callable[[Connection], int], *, survives_power_cut: bool = True
     ) -> Iterator[Connection]:
-        """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where
-        there can be none."""
-        with self._catalogue.writing(survives_power_cut=survives_power_cut) as connection:
-            evicted = make_room(connection, self._paths, self.usage, self._limits, needed(connection), digest)
-            yield connection
-        self._report(evicted)
+        """A transaction that adds ``needed`` bytes for a module, with room for them. What has to go for it goes in a
+        transaction before: it is gone, and told, though the addition fails. Raises ``LimitExceeded`` where there can be
+        no room."""
+        while True:
+            with self._catalogue.writing(survives_power_cut=survives_power_cut) as connection:
+                evicted = make_room(connection, self._paths, self.usage, self._limits, needed(connection), digest)
+                if not evicted:
+                    yield connection
+                    return
+            self._report(evicted)
 
 
 def _held(digest: str, seconds: float) -> DeadlineExceeded:
