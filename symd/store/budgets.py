@@ -214,7 +214,7 @@ def remove_modules(connection: Connection, paths: StorePaths, which: Sequence[Di
     OSError."""
     for digest in which:
         path = paths.module(digest)
-        for each in (*paths.indexes(digest), path, paths.aside(digest)):
+        for each in (*paths.indexes(digest), path, paths.damaged_module(digest)):
             each.unlink(missing_ok=True)
         if durable and path.parent.is_dir():
             sync_folder(path.parent)

@@ -311,8 +311,9 @@ def size_of(path: Path) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def set_aside(path: Path, folder: Path, name: str) -> Path:
-    """Move a file into ``folder``, which is made where it is not there, in place of what has that name there."""
+def move_into(folder: Path, path: Path, name: str) -> Path:
+    """Move the file ``path`` into ``folder``, which is made where it is not there, in place of what has the name
+    there."""
     make_folder(folder)
     return path.replace(folder / name)
 

@@ -216,10 +216,12 @@ class _Inspector:
             self._found.aliases = connection.execute("SELECT count(*) FROM aliases").fetchone()[0]
             self._found.contexts = connection.execute("SELECT count(*) FROM contexts").fetchone()[0]
             rows = {digest for (digest,) in connection.execute("SELECT sha256 FROM modules")}
-            tree, aside = look(self._paths), self._paths.set_aside()
+            tree, aside = look(self._paths), self._paths.damaged_modules()
             files = tree.modules.keys()
             for digest in sorted(aside - files):
-                self._say(FindingKind.SET_ASIDE, self._paths.aside(digest), "has other bytes than the module had")
+                self._say(
+                    FindingKind.SET_ASIDE, self._paths.damaged_module(digest), "has other bytes than the module had"
+                )
             for digest in sorted(rows - files - aside):
                 problem = "is not there, and the catalogue has the module"
                 self._say(FindingKind.NO_FILE, self._paths.module(digest), problem)

@@ -36,7 +36,7 @@ from symd.store.files import (
     disk,
     locked,
     make_folder,
-    set_aside,
+    move_into,
     sha256_of,
     size_of,
     sync_folder,
@@ -78,7 +78,7 @@ def recover(paths: StorePaths, catalogue: Catalogue, tree: Tree) -> Recovery:
     damaged stays. ``tree`` is what was there before the catalogue was opened."""
     known = catalogue.all_sizes()
     uncatalogued = {digest for digest, size in tree.modules.items() if known.get(digest) != size}
-    gone = known.keys() - tree.modules.keys() - paths.set_aside()
+    gone = known.keys() - tree.modules.keys() - paths.damaged_modules()
     dropped = _drop_rows(paths, catalogue, gone)
     _reconcile_indexes(paths, catalogue, tree, uncatalogued, known.keys() - gone)
     with catalogue.writing(survives_power_cut=False) as connection:
@@ -113,7 +113,7 @@ def _adopt(paths: StorePaths, catalogue: Catalogue, digest: Digest) -> bool:
                 status = path.lstat()
                 rows.insert(connection, ModuleRecord(digest, status.st_size, "", "", status.st_mtime))
             elif path.lstat().st_ino == looked_at:
-                aside = set_aside(path, paths.damaged, digest)
+                aside = move_into(paths.damaged, path, digest)
                 log.error("%s had other bytes than the module; it is %s now", path, aside)
             else:
                 return True  # it was added again meanwhile
@@ -223,7 +223,7 @@ def replace_catalogue(paths: StorePaths, wrong: str, *, durable: bool = True, lo
         if _is_sound(paths.catalogue):
             return ""
         lost = _make_ready(paths)
-        aside = _set_aside(paths.catalogue, paths)
+        aside = _move_catalogue_aside(paths.catalogue, paths)
         paths.catalogue_copy.rename(paths.catalogue)
         if durable:
             sync_folder(paths.root)
@@ -267,7 +267,7 @@ def _is_sound(path: Path) -> bool:
     return True
 
 
-def _set_aside(damaged: Path, paths: StorePaths) -> Path:
+def _move_catalogue_aside(damaged: Path, paths: StorePaths) -> Path:
     """Where the damaged file stands from now on, with what SQLite keeps beside it."""
     make_folder(paths.damaged)
     aside = (
