@@ -28,11 +28,11 @@ from typing import NamedTuple
 from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.model.contexts import Alias
-from symd.model.identities import Digest
+from symd.model.identities import Digest, is_digest
 from symd.store import rows
 from symd.store.files import sync_folder
 from symd.store.folder import StorePaths, not_found
-from symd.store.rows import CatalogueQueries, Connection, Eviction
+from symd.store.rows import CatalogueQueries, Connection, DamagedRow, Eviction
 
 LABEL_LENGTH = 1024
 """Characters of a module's label."""
@@ -60,7 +60,10 @@ class Totals(NamedTuple):
 
 def totals(connection: Connection) -> Totals:
     """Kept by triggers: nothing is counted to know them."""
-    return Totals._make(connection.execute("SELECT bytes, aliases, contexts FROM totals").fetchone())
+    row = connection.execute("SELECT bytes, aliases, contexts FROM totals").fetchone()
+    if row is None:
+        raise DamagedRow("the table totals is empty")
+    return Totals._make(row)
 
 
 def bytes_of_module(connection: Connection, digest: Digest, size: int) -> int:
@@ -228,6 +231,8 @@ def _chosen(connection: Connection, usage: Usage, excess: int, kept: str) -> Evi
     for digest, version, size in connection.execute(_REPLACED).fetchall():
         if excess <= 0:
             break
+        if not is_digest(digest):
+            continue  # a start drops such rows
         indexes.append((digest, version))
         freed[digest] += size
         excess -= size
@@ -246,7 +251,7 @@ def _candidates(connection: Connection, usage: Usage, kept: str, *, named: bool)
     closed_last: list[Eviction] = []
     now = time.time()
     for digest, size, used in connection.execute(_BY_USE, {"named": named}).fetchall():
-        if digest == kept or usage.is_held(digest):
+        if digest == kept or usage.is_held(digest) or not is_digest(digest):
             continue
         if usage.is_open(digest):
             closed_last.append(Eviction(digest, size, used, now))

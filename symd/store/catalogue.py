@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
 from symd.store.files import disk, locked
-from symd.store.rows import SIZES, CatalogueQueries, Connection
+from symd.store.rows import SIZES, CatalogueQueries, Connection, DamagedRow
 from symd.system.private_files import open_private, write_bytes
 
 MIGRATIONS: tuple[str, ...] = (
@@ -391,6 +391,8 @@ def translated(path: Path) -> Iterator[None]:
         raise catalogue_error(path, error) from error
     except UnicodeDecodeError as error:
         raise damage(path, NO_TEXT, "SQLite's own words about it are not text") from error
+    except DamagedRow as error:
+        raise damage(path, "", str(error)) from error
 
 
 def catalogue_error(path: Path, error: sqlite3.Error) -> SymdError:

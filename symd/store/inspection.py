@@ -17,7 +17,7 @@ from symd.errors import DataLoss
 from symd.index.file_header import VERSION
 from symd.index.format import decode
 from symd.index.schema import Columns
-from symd.model.identities import Digest
+from symd.model.identities import Digest, is_digest
 from symd.store.catalogue import copy_of_catalogue, existing, migrate, older_schema, translated
 from symd.store.files import abandoned, disk, mapped, sha256_of
 from symd.store.folder import StorePaths, check_owner, look
@@ -223,8 +223,11 @@ class _Inspector:
                     FindingKind.SET_ASIDE, self._paths.damaged_module(digest), "has other bytes than the module had"
                 )
             for digest in sorted(rows - files - aside):
-                problem = "is not there, and the catalogue has the module"
-                self._say(FindingKind.NO_FILE, self._paths.module(digest), problem)
+                if is_digest(digest):
+                    problem = "is not there, and the catalogue has the module"
+                    self._say(FindingKind.NO_FILE, self._paths.module(digest), problem)
+                else:
+                    self._say(FindingKind.NO_FILE, self._catalogue, f"has a module {digest[:80]!r}: that is no SHA-256")
             for digest in sorted(files - rows):
                 self._say(FindingKind.NO_ROW, self._paths.module(digest), "is not in the catalogue")
             for digest, version in sorted(tree.indexes):

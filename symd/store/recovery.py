@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Final
 
 from symd.errors import DataLoss
-from symd.model.identities import Digest
+from symd.model.identities import Digest, is_digest
 from symd.model.summaries import ModuleRecord
 from symd.model.texts import counted
 from symd.store import rows
-from symd.store.budgets import moment
+from symd.store.budgets import moment, totals
 from symd.store.catalogue import LOCK, MIGRATIONS, Catalogue, copy_of_catalogue, damage, existing, migrate, translated
 from symd.store.files import (
     NOT_MADE,
@@ -126,7 +126,7 @@ def _drop_rows(paths: StorePaths, catalogue: Catalogue, digests: set[Digest]) ->
     if not digests:
         return 0
     with catalogue.writing() as connection:
-        gone = [digest for digest in digests if size_of(paths.module(digest)) is None]
+        gone = [each for each in digests if not is_digest(each) or size_of(paths.module(each)) is None]
         rows.delete(connection, gone)
     return len(gone)
 
@@ -148,7 +148,9 @@ def _reconcile_indexes(
                 rows.keep_index(connection, digest, version, size)
             else:
                 path.unlink(missing_ok=True)
-        rows.forget_indexes(connection, [key for key in noted if size_of(paths.index(*key)) is None])
+        rows.forget_indexes(
+            connection, [key for key in noted if not is_digest(key[0]) or size_of(paths.index(*key)) is None]
+        )
 
 
 _MADE: Final = """
@@ -187,6 +189,7 @@ def _fault(connection: sqlite3.Connection) -> str:
         return f"missing, or not as it was made: {', '.join(missing[:3])}"
     for table in ("modules", "indexes"):  # a start reads every row; of a text that is none SQLite says nothing before
         deque(connection.execute(f"SELECT * FROM {table}"), maxlen=0)  # noqa: S608 - constants
+    totals(connection)
     return ""
 
 
