@@ -15,7 +15,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -256,6 +256,18 @@ def locked(path: Path, *, shared: bool = False, seconds: float | None = None) ->
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def locked_if_possible(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock file ``path`` against everybody else where it is there and may be read at least, and is free within
+    so many seconds; nothing is made or written for it."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            handle = open_file(path)
+            stack.callback(os.close, handle)
+            _locked_until(handle, fcntl.LOCK_EX, time.monotonic() + seconds)
+        yield
 
 
 def open_file(path: Path) -> int:

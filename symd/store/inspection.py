@@ -18,10 +18,10 @@ from symd.index.file_header import VERSION
 from symd.index.format import decode
 from symd.index.schema import Columns
 from symd.model.identities import Digest, is_digest
-from symd.store.catalogue import copy_of_catalogue, existing, migrate, older_schema, translated
+from symd.store.catalogue import existing, migrate, older_schema, translated
 from symd.store.files import abandoned, disk, mapped, sha256_of
 from symd.store.folder import StorePaths, check_owner, look
-from symd.store.recovery import fault_of
+from symd.store.recovery import copy_of_catalogue, fault_of
 from symd.system.private_files import temporary_folder
 
 

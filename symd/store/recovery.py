@@ -17,24 +17,26 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from symd.errors import DataLoss
+from symd.errors import DataLoss, StoreUnavailable
 from symd.model.identities import Digest, is_digest
 from symd.model.summaries import ModuleRecord
 from symd.model.texts import counted
 from symd.store import rows
 from symd.store.budgets import moment, totals
-from symd.store.catalogue import LOCK, MIGRATIONS, Catalogue, copy_of_catalogue, damage, existing, migrate, translated
+from symd.store.catalogue import LOCK, MIGRATIONS, Catalogue, catalogue_error, damage, existing, migrate, translated
 from symd.store.files import (
+    LOCK_SECONDS,
     NOT_MADE,
     IncomingFile,
     disk,
     locked,
+    locked_if_possible,
     make_folder,
     move_into,
     sha256_of,
@@ -42,7 +44,7 @@ from symd.store.files import (
     sync_folder,
 )
 from symd.store.folder import StorePaths, Tree, check_links, check_no_others, keep_own_from_others, look
-from symd.system.private_files import new_file
+from symd.system.private_files import new_file, open_private, write_bytes
 
 log = logging.getLogger("symd.store")
 
@@ -203,6 +205,59 @@ def _schema() -> frozenset[Part]:
 
 def _parts(connection: sqlite3.Connection) -> frozenset[Part]:
     return frozenset(connection.execute(_MADE).fetchall())
+
+
+def copy_of_catalogue(path: Path, to: Path) -> None:
+    """Copy a catalogue as it is at one moment, with what its log of writes has. Where nothing may be written beside it,
+    where SQLite cannot read it, its files are copied. Raises ``DataLoss``, ``StoreUnavailable`` and OSError."""
+    if not os.access(path.parent, os.W_OK):
+        copy_files(path, to)
+        return
+    os.close(open_private(to, os.O_RDWR))
+    with translated(path), closing(existing(path)) as source, closing(existing(to)) as target:
+        try:
+            source.backup(target)
+        except sqlite3.OperationalError as error:
+            raise catalogue_error(to if error.sqlite_errorname == "SQLITE_FULL" else path, error) from error
+
+
+def copy_files(path: Path, to: Path) -> None:
+    """Copy a catalogue and its log of writes byte by byte, as they are at one moment: anew where a writer has changed
+    them meanwhile, without writers where its lock can be had. Raises ``StoreUnavailable`` where they never stay as they
+    are, and OSError."""
+    files = [Path(f"{path}{ending}") for ending in ("-wal", "")]
+    with ExitStack() as stack:
+        for attempt in range(_COPIES):
+            if attempt == 1:
+                stack.enter_context(locked_if_possible(path.parent / LOCK, LOCK_SECONDS))
+            before = [_state(file) for file in files]
+            for file in files:
+                copy = to.with_name(to.name + file.name.removeprefix(path.name))
+                try:
+                    write_bytes(copy, file.read_bytes())
+                except FileNotFoundError:
+                    copy.unlink(missing_ok=True)
+            if before == [_state(file) for file in files]:
+                return
+    raise StoreUnavailable(
+        "the catalogue is written all the time: no copy of it is whole",
+        where=str(path),
+        hint="try again when less is written, or end the daemon that writes",
+        metadata={"file": str(path)},
+    )
+
+
+_COPIES = 10
+"""Attempts at a copy of files that are written meanwhile."""
+
+
+def _state(file: Path) -> tuple[int, int, int] | None:
+    """What changes with each write of a file; None where there is none."""
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def keep_copy(paths: StorePaths) -> None:

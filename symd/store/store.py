@@ -17,12 +17,12 @@ from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
 from symd.store.budgets import Evicted, bytes_of_index, bytes_of_module, make_room, remove_indexes, remove_modules
-from symd.store.catalogue import Catalogue, CatalogueToRead, copy_files, is_locked
+from symd.store.catalogue import Catalogue, CatalogueToRead, is_locked
 from symd.store.catalogued import Attempt, Figures, ModuleStore
 from symd.store.files import LOCK_SECONDS, IncomingFile, disk, mapped, move_into, sha256_of, size_of, sweep, turn
 from symd.store.folder import StorePaths, check_links, check_private
 from symd.store.housekeeping import FolderWritability, Housekeeping
-from symd.store.recovery import Recovery, adopt, check, prepared, recover, replace_catalogue
+from symd.store.recovery import Recovery, adopt, check, copy_files, prepared, recover, replace_catalogue
 from symd.store.rows import Connection
 from symd.system.private_files import make_temporary_folder, temp_dir
 
