@@ -28,11 +28,11 @@ from typing import NamedTuple
 from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.model.contexts import Alias
-from symd.model.identities import Digest
+from symd.model.identities import Digest, is_digest
 from symd.store import rows
 from symd.store.files import sync_folder
 from symd.store.folder import StorePaths, not_found
-from symd.store.rows import CatalogueQueries, Connection, Eviction
+from symd.store.rows import CatalogueQueries, Connection, DamagedRow, Eviction
 
 LABEL_LENGTH = 1024
 """Characters of a module's label."""
@@ -60,7 +60,10 @@ class Totals(NamedTuple):
 
 def totals(connection: Connection) -> Totals:
     """Kept by triggers: nothing is counted to know them."""
-    return Totals._make(connection.execute("SELECT bytes, aliases, contexts FROM totals").fetchone())
+    row = connection.execute("SELECT bytes, aliases, contexts FROM totals").fetchone()
+    if row is None:
+        raise DamagedRow("the table totals is empty")
+    return Totals._make(row)
 
 
 def bytes_of_module(connection: Connection, digest: Digest, size: int) -> int:
@@ -156,6 +159,9 @@ class Evicted:
     indexes: Sequence[tuple[Digest, int]] = ()
     needed: int = 0
 
+    def __bool__(self) -> bool:
+        return bool(self.evictions or self.indexes)
+
     @property
     def modules(self) -> list[Digest]:
         return [eviction.digest for eviction in self.evictions]
@@ -211,7 +217,7 @@ def remove_modules(connection: Connection, paths: StorePaths, which: Sequence[Di
     OSError."""
     for digest in which:
         path = paths.module(digest)
-        for each in (*paths.indexes(digest), path, paths.aside(digest)):
+        for each in (*paths.indexes(digest), path, paths.damaged_module(digest)):
             each.unlink(missing_ok=True)
         if durable and path.parent.is_dir():
             sync_folder(path.parent)
@@ -225,6 +231,8 @@ def _chosen(connection: Connection, usage: Usage, excess: int, kept: str) -> Evi
     for digest, version, size in connection.execute(_REPLACED).fetchall():
         if excess <= 0:
             break
+        if not is_digest(digest):
+            continue  # a start drops such rows
         indexes.append((digest, version))
         freed[digest] += size
         excess -= size
@@ -243,7 +251,7 @@ def _candidates(connection: Connection, usage: Usage, kept: str, *, named: bool)
     closed_last: list[Eviction] = []
     now = time.time()
     for digest, size, used in connection.execute(_BY_USE, {"named": named}).fetchall():
-        if digest == kept or usage.is_held(digest):
+        if digest == kept or usage.is_held(digest) or not is_digest(digest):
             continue
         if usage.is_open(digest):
             closed_last.append(Eviction(digest, size, used, now))

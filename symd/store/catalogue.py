@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
 from symd.store.files import disk, locked
-from symd.store.rows import SIZES, CatalogueQueries, Connection
-from symd.system.private_files import open_private, write_bytes
+from symd.store.rows import SIZES, CatalogueQueries, Connection, DamagedRow
+from symd.system.private_files import open_private
 
 MIGRATIONS: tuple[str, ...] = (
     # 1: modules, failures, aliases
@@ -391,6 +391,8 @@ def translated(path: Path) -> Iterator[None]:
         raise catalogue_error(path, error) from error
     except UnicodeDecodeError as error:
         raise damage(path, NO_TEXT, "SQLite's own words about it are not text") from error
+    except DamagedRow as error:
+        raise damage(path, "", str(error)) from error
 
 
 def catalogue_error(path: Path, error: sqlite3.Error) -> SymdError:
@@ -436,27 +438,6 @@ def older_schema(path: Path) -> int:
     except (sqlite3.Error, UnicodeDecodeError):
         return 0  # its reader reports what is wrong
     return schema if 0 < schema < len(MIGRATIONS) else 0
-
-
-def copy_of_catalogue(path: Path, to: Path) -> None:
-    """Copy a catalogue as it is at one moment, with what its log of writes has. Where nothing may be written beside it,
-    where SQLite cannot read it, its files are copied. Raises ``DataLoss``, ``StoreUnavailable`` and OSError."""
-    if not os.access(path.parent, os.W_OK):
-        copy_files(path, to)
-        return
-    os.close(open_private(to, os.O_RDWR))
-    with translated(path), closing(existing(path)) as source, closing(existing(to)) as target:
-        try:
-            source.backup(target)
-        except sqlite3.OperationalError as error:
-            raise catalogue_error(to if error.sqlite_errorname == "SQLITE_FULL" else path, error) from error
-
-
-def copy_files(path: Path, to: Path) -> None:
-    """Copy a catalogue and its log of writes byte by byte. Raises OSError."""
-    for ending in ("-wal", ""):
-        with suppress(FileNotFoundError), Path(f"{path}{ending}").open("rb") as file:
-            write_bytes(Path(f"{to}{ending}"), file.read())
 
 
 def damage(path: Path, name: str, fault: str) -> DataLoss:

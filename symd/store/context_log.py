@@ -33,7 +33,7 @@ from symd.store import budgets, rows
 from symd.store.event_batch import EventBatch, EventRows
 from symd.store.folder import not_found
 from symd.store.module_log import append_to_log
-from symd.store.rows import CatalogueQueries, Connection, patience
+from symd.store.rows import CatalogueQueries, Connection, DamagedRow, patience
 
 PAGE = 5000
 """Loads that are read together."""
@@ -264,7 +264,10 @@ def _check_id(name: str) -> None:
 
 def _record(row: Sequence[Any]) -> ContextRecord:
     name, description, added, _ = row
-    return ContextRecord(name, Context(**json.loads(description)), added)
+    try:
+        return ContextRecord(name, Context(**json.loads(description)), added)
+    except (ValueError, TypeError) as error:
+        raise DamagedRow(f"what describes context {name[:80]} is not what symd wrote: {error}") from error
 
 
 def _id_of(description: str) -> str:

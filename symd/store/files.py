@@ -15,7 +15,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -258,6 +258,18 @@ def locked(path: Path, *, shared: bool = False, seconds: float | None = None) ->
         os.close(handle)
 
 
+@contextmanager
+def locked_if_possible(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock file ``path`` against everybody else where it is there and may be read at least, and is free within
+    so many seconds; nothing is made or written for it."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            handle = open_file(path)
+            stack.callback(os.close, handle)
+            _locked_until(handle, fcntl.LOCK_EX, time.monotonic() + seconds)
+        yield
+
+
 def open_file(path: Path) -> int:
     """A descriptor to read a regular file. Raises FileNotFoundError where there is none: a link, a FIFO, a device or a
     folder is nothing that symd put there, and to open some of them would wait forever."""
@@ -311,8 +323,9 @@ def size_of(path: Path) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def set_aside(path: Path, folder: Path, name: str) -> Path:
-    """Move a file into ``folder``, which is made where it is not there, in place of what has that name there."""
+def move_into(folder: Path, path: Path, name: str) -> Path:
+    """Move the file ``path`` into ``folder``, which is made where it is not there, in place of what has the name
+    there."""
     make_folder(folder)
     return path.replace(folder / name)
 

@@ -135,11 +135,11 @@ class StorePaths:
         """The index files of one module, of every format version."""
         return self.index_files.glob(f"*/{checked_digest(digest)[:2]}/{digest}.idx")
 
-    def aside(self, digest: str) -> Path:
+    def damaged_module(self, digest: str) -> Path:
         """Where a module's file is set aside that has other bytes than the module."""
         return self.damaged / checked_digest(digest)
 
-    def set_aside(self) -> set[Digest]:
+    def damaged_modules(self) -> set[Digest]:
         """The modules of which a file was set aside."""
         return {entry.name for entry in _entries(self.damaged) if is_digest(entry.name)}
 

@@ -17,11 +17,11 @@ from symd.errors import DataLoss
 from symd.index.file_header import VERSION
 from symd.index.format import decode
 from symd.index.schema import Columns
-from symd.model.identities import Digest
-from symd.store.catalogue import copy_of_catalogue, existing, migrate, older_schema, translated
+from symd.model.identities import Digest, is_digest
+from symd.store.catalogue import existing, migrate, older_schema, translated
 from symd.store.files import abandoned, disk, mapped, sha256_of
 from symd.store.folder import StorePaths, check_owner, look
-from symd.store.recovery import fault_of
+from symd.store.recovery import copy_of_catalogue, fault_of
 from symd.system.private_files import temporary_folder
 
 
@@ -216,13 +216,18 @@ class _Inspector:
             self._found.aliases = connection.execute("SELECT count(*) FROM aliases").fetchone()[0]
             self._found.contexts = connection.execute("SELECT count(*) FROM contexts").fetchone()[0]
             rows = {digest for (digest,) in connection.execute("SELECT sha256 FROM modules")}
-            tree, aside = look(self._paths), self._paths.set_aside()
+            tree, aside = look(self._paths), self._paths.damaged_modules()
             files = tree.modules.keys()
             for digest in sorted(aside - files):
-                self._say(FindingKind.SET_ASIDE, self._paths.aside(digest), "has other bytes than the module had")
+                self._say(
+                    FindingKind.SET_ASIDE, self._paths.damaged_module(digest), "has other bytes than the module had"
+                )
             for digest in sorted(rows - files - aside):
-                problem = "is not there, and the catalogue has the module"
-                self._say(FindingKind.NO_FILE, self._paths.module(digest), problem)
+                if is_digest(digest):
+                    problem = "is not there, and the catalogue has the module"
+                    self._say(FindingKind.NO_FILE, self._paths.module(digest), problem)
+                else:
+                    self._say(FindingKind.NO_FILE, self._catalogue, f"has a module {digest[:80]!r}: that is no SHA-256")
             for digest in sorted(files - rows):
                 self._say(FindingKind.NO_ROW, self._paths.module(digest), "is not in the catalogue")
             for digest, version in sorted(tree.indexes):

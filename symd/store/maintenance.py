@@ -19,11 +19,11 @@ from symd.config import UNBOUNDED_STORE, Limits
 from symd.errors import InvalidInput, SymdError
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest
-from symd.store.catalogue import copy_of_catalogue, existing, translated
+from symd.store.catalogue import existing, translated
 from symd.store.files import disk, make_folder, open_file, remove, sweep, sync_folder
 from symd.store.folder import StorePaths, check_owner
 from symd.store.inspection import FindingKind, Progress, StoreFinding, inspect
-from symd.store.recovery import replace_catalogue
+from symd.store.recovery import copy_of_catalogue, replace_catalogue
 from symd.store.store import Store
 from symd.system.private_files import make_temporary_folder, new_file
 

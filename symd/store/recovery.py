@@ -17,32 +17,34 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from symd.errors import DataLoss
-from symd.model.identities import Digest
+from symd.errors import DataLoss, StoreUnavailable
+from symd.model.identities import Digest, is_digest
 from symd.model.summaries import ModuleRecord
 from symd.model.texts import counted
 from symd.store import rows
-from symd.store.budgets import moment
-from symd.store.catalogue import LOCK, MIGRATIONS, Catalogue, copy_of_catalogue, damage, existing, migrate, translated
+from symd.store.budgets import moment, totals
+from symd.store.catalogue import LOCK, MIGRATIONS, Catalogue, catalogue_error, damage, existing, migrate, translated
 from symd.store.files import (
+    LOCK_SECONDS,
     NOT_MADE,
     IncomingFile,
     disk,
     locked,
+    locked_if_possible,
     make_folder,
-    set_aside,
+    move_into,
     sha256_of,
     size_of,
     sync_folder,
 )
 from symd.store.folder import StorePaths, Tree, check_links, check_no_others, keep_own_from_others, look
-from symd.system.private_files import new_file
+from symd.system.private_files import new_file, open_private, write_bytes
 
 log = logging.getLogger("symd.store")
 
@@ -78,7 +80,7 @@ def recover(paths: StorePaths, catalogue: Catalogue, tree: Tree) -> Recovery:
     damaged stays. ``tree`` is what was there before the catalogue was opened."""
     known = catalogue.all_sizes()
     uncatalogued = {digest for digest, size in tree.modules.items() if known.get(digest) != size}
-    gone = known.keys() - tree.modules.keys() - paths.set_aside()
+    gone = known.keys() - tree.modules.keys() - paths.damaged_modules()
     dropped = _drop_rows(paths, catalogue, gone)
     _reconcile_indexes(paths, catalogue, tree, uncatalogued, known.keys() - gone)
     with catalogue.writing(survives_power_cut=False) as connection:
@@ -113,7 +115,7 @@ def _adopt(paths: StorePaths, catalogue: Catalogue, digest: Digest) -> bool:
                 status = path.lstat()
                 rows.insert(connection, ModuleRecord(digest, status.st_size, "", "", status.st_mtime))
             elif path.lstat().st_ino == looked_at:
-                aside = set_aside(path, paths.damaged, digest)
+                aside = move_into(paths.damaged, path, digest)
                 log.error("%s had other bytes than the module; it is %s now", path, aside)
             else:
                 return True  # it was added again meanwhile
@@ -126,7 +128,7 @@ def _drop_rows(paths: StorePaths, catalogue: Catalogue, digests: set[Digest]) ->
     if not digests:
         return 0
     with catalogue.writing() as connection:
-        gone = [digest for digest in digests if size_of(paths.module(digest)) is None]
+        gone = [each for each in digests if not is_digest(each) or size_of(paths.module(each)) is None]
         rows.delete(connection, gone)
     return len(gone)
 
@@ -148,7 +150,9 @@ def _reconcile_indexes(
                 rows.keep_index(connection, digest, version, size)
             else:
                 path.unlink(missing_ok=True)
-        rows.forget_indexes(connection, [key for key in noted if size_of(paths.index(*key)) is None])
+        rows.forget_indexes(
+            connection, [key for key in noted if not is_digest(key[0]) or size_of(paths.index(*key)) is None]
+        )
 
 
 _MADE: Final = """
@@ -187,6 +191,7 @@ def _fault(connection: sqlite3.Connection) -> str:
         return f"missing, or not as it was made: {', '.join(missing[:3])}"
     for table in ("modules", "indexes"):  # a start reads every row; of a text that is none SQLite says nothing before
         deque(connection.execute(f"SELECT * FROM {table}"), maxlen=0)  # noqa: S608 - constants
+    totals(connection)
     return ""
 
 
@@ -200,6 +205,59 @@ def _schema() -> frozenset[Part]:
 
 def _parts(connection: sqlite3.Connection) -> frozenset[Part]:
     return frozenset(connection.execute(_MADE).fetchall())
+
+
+def copy_of_catalogue(path: Path, to: Path) -> None:
+    """Copy a catalogue as it is at one moment, with what its log of writes has. Where nothing may be written beside it,
+    where SQLite cannot read it, its files are copied. Raises ``DataLoss``, ``StoreUnavailable`` and OSError."""
+    if not os.access(path.parent, os.W_OK):
+        copy_files(path, to)
+        return
+    os.close(open_private(to, os.O_RDWR))
+    with translated(path), closing(existing(path)) as source, closing(existing(to)) as target:
+        try:
+            source.backup(target)
+        except sqlite3.OperationalError as error:
+            raise catalogue_error(to if error.sqlite_errorname == "SQLITE_FULL" else path, error) from error
+
+
+def copy_files(path: Path, to: Path) -> None:
+    """Copy a catalogue and its log of writes byte by byte, as they are at one moment: anew where a writer has changed
+    them meanwhile, without writers where its lock can be had. Raises ``StoreUnavailable`` where they never stay as they
+    are, and OSError."""
+    files = [Path(f"{path}{ending}") for ending in ("-wal", "")]
+    with ExitStack() as stack:
+        for attempt in range(_COPIES):
+            if attempt == 1:
+                stack.enter_context(locked_if_possible(path.parent / LOCK, LOCK_SECONDS))
+            before = [_state(file) for file in files]
+            for file in files:
+                copy = to.with_name(to.name + file.name.removeprefix(path.name))
+                try:
+                    write_bytes(copy, file.read_bytes())
+                except FileNotFoundError:
+                    copy.unlink(missing_ok=True)
+            if before == [_state(file) for file in files]:
+                return
+    raise StoreUnavailable(
+        "the catalogue is written all the time: no copy of it is whole",
+        where=str(path),
+        hint="try again when less is written, or end the daemon that writes",
+        metadata={"file": str(path)},
+    )
+
+
+_COPIES = 10
+"""Attempts at a copy of files that are written meanwhile."""
+
+
+def _state(file: Path) -> tuple[int, int, int] | None:
+    """What changes with each write of a file; None where there is none."""
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def keep_copy(paths: StorePaths) -> None:
@@ -223,7 +281,7 @@ def replace_catalogue(paths: StorePaths, wrong: str, *, durable: bool = True, lo
         if _is_sound(paths.catalogue):
             return ""
         lost = _make_ready(paths)
-        aside = _set_aside(paths.catalogue, paths)
+        aside = _move_catalogue_aside(paths.catalogue, paths)
         paths.catalogue_copy.rename(paths.catalogue)
         if durable:
             sync_folder(paths.root)
@@ -267,7 +325,7 @@ def _is_sound(path: Path) -> bool:
     return True
 
 
-def _set_aside(damaged: Path, paths: StorePaths) -> Path:
+def _move_catalogue_aside(damaged: Path, paths: StorePaths) -> Path:
     """Where the damaged file stands from now on, with what SQLite keeps beside it."""
     make_folder(paths.damaged)
     aside = (

@@ -37,6 +37,11 @@ def patience() -> float | None:
     return None if until is None else max(until - time.monotonic(), 0.0)
 
 
+class DamagedRow(Exception):
+    """A row has what symd never wrote, or there is none where there is always one: ``DataLoss`` outside of the
+    catalogue (``translated``)."""
+
+
 class StatementResult(Protocol):
     """What a statement found, read once."""
 

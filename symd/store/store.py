@@ -17,12 +17,12 @@ from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
 from symd.store.budgets import Evicted, bytes_of_index, bytes_of_module, make_room, remove_indexes, remove_modules
-from symd.store.catalogue import Catalogue, CatalogueToRead, copy_files, is_locked
+from symd.store.catalogue import Catalogue, CatalogueToRead, is_locked
 from symd.store.catalogued import Attempt, Figures, ModuleStore
-from symd.store.files import LOCK_SECONDS, IncomingFile, disk, mapped, set_aside, sha256_of, size_of, sweep, turn
+from symd.store.files import LOCK_SECONDS, IncomingFile, disk, mapped, move_into, sha256_of, size_of, sweep, turn
 from symd.store.folder import StorePaths, check_links, check_private
 from symd.store.housekeeping import FolderWritability, Housekeeping
-from symd.store.recovery import Recovery, adopt, check, prepared, recover, replace_catalogue
+from symd.store.recovery import Recovery, adopt, check, copy_files, prepared, recover, replace_catalogue
 from symd.store.rows import Connection
 from symd.system.private_files import make_temporary_folder, temp_dir
 
@@ -72,7 +72,9 @@ class Store(ModuleStore):
             self.adopt()
         self._make_parts()
         self.writability = FolderWritability(self._paths, self._limits, "" if refusal is None else refusal.message)
-        if durable and refusal is None:
+        if refusal is not None:
+            self.writability.check()  # once and for all: no housekeeping looks again
+        elif durable:
             self._keep_house()
 
     def _open_to_read(self, refusal: StoreUnavailable) -> None:
@@ -217,7 +219,7 @@ class Store(ModuleStore):
                 with self._catalogue.writing():
                     if path.lstat().st_ino != looked_at:
                         return False  # it was added again meanwhile
-                    set_aside(path, self._paths.damaged, digest)
+                    move_into(self._paths.damaged, path, digest)
             except FileNotFoundError:
                 return False
         return True
@@ -311,7 +313,7 @@ class Store(ModuleStore):
                 self._adding(digest, lambda connection: bytes_of_module(connection, digest, size)) as connection,
             ):
                 file.publish(path)
-                self._paths.aside(digest).unlink(missing_ok=True)
+                self._paths.damaged_module(digest).unlink(missing_ok=True)
                 rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
         except SymdError:
             self._withdraw(digest)
@@ -328,12 +330,16 @@ class Store(ModuleStore):
     def _adding(
         self, digest: Digest, needed: Callable[[Connection], int], *, survives_power_cut: bool = True
     ) -> Iterator[Connection]:
-        """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where
-        there can be none."""
-        with self._catalogue.writing(survives_power_cut=survives_power_cut) as connection:
-            evicted = make_room(connection, self._paths, self.usage, self._limits, needed(connection), digest)
-            yield connection
-        self._report(evicted)
+        """A transaction that adds ``needed`` bytes for a module, with room for them. What has to go for it goes in a
+        transaction before: it is gone, and told, though the addition fails. Raises ``LimitExceeded`` where there can be
+        no room."""
+        while True:
+            with self._catalogue.writing(survives_power_cut=survives_power_cut) as connection:
+                evicted = make_room(connection, self._paths, self.usage, self._limits, needed(connection), digest)
+                if not evicted:
+                    yield connection
+                    return
+            self._report(evicted)
 
 
 def _held(digest: str, seconds: float) -> DeadlineExceeded:

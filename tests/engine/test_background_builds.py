@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +26,11 @@ class Builder:
         self.threads.add(threading.current_thread())
         self.built.append(digest)
         assert self.let_go.wait(20)
+
+    def join(self) -> None:
+        """Wait for the threads, which end when nothing waits."""
+        for thread in self.threads:
+            thread.join(20)
 
 
 def eventually(is_so: Callable[[], bool]) -> bool:
@@ -59,7 +66,7 @@ def test_a_module_waits_once_and_no_more_than_so_many_wait(builder: Builder, mon
     for name in ("a", "a", "b", "c", "too much"):
         builds.add(name)
     builder.let_go.set()
-    builds._threads.shutdown()
+    builder.join()
     assert sorted(builder.built[BUILD_THREADS:]) == ["a", "b", "c"]
 
 
@@ -71,7 +78,7 @@ def test_what_waits_is_forgotten_when_asked(builder: Builder) -> None:
     builds.add("late")
     builds.close()
     builder.let_go.set()
-    builds._threads.shutdown()
+    builder.join()
     builds.add("later")
     assert not {"late", "later"} & {*builder.built}
 
@@ -84,6 +91,38 @@ def test_where_no_thread_can_be_started_nothing_is_raised(builder: Builder, monk
         builds.add("dropped")
     builds.add("built")
     assert eventually(lambda: "built" in builder.built)
+    builder.join()
+    assert builder.built == ["built"]
+
+
+def test_a_module_for_which_there_was_no_thread_may_come_again(builder: Builder, monkeypatch) -> None:
+    builder.let_go.set()
+    builds = BackgroundBuilds(builder)
+    with monkeypatch.context() as without_threads:
+        without_threads.setattr(threading.Thread, "start", _no_thread)
+        builds.add("again")
+    builds.add("again")
+    assert eventually(lambda: builder.built == ["again"])
+
+
+WAITS = """
+import threading
+from symd.engine.indexes.attempts import BackgroundBuilds
+begun = threading.Event()
+def build(digest):
+    begun.set()
+    threading.Event().wait(60)
+builds = BackgroundBuilds(build)
+builds.add("waits")
+assert begun.wait(20)
+builds.close()
+print("ends", flush=True)
+"""
+
+
+def test_a_process_ends_though_a_build_waits() -> None:
+    done = subprocess.run([sys.executable, "-c", WAITS], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout == "ends\n"
 
 
 def _no_thread(_thread: threading.Thread) -> None:

@@ -18,8 +18,10 @@ from symd.engine.reading import questions
 from symd.errors import StoreUnavailable
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
+from symd.store import Store
 from symd.store.folder import StorePaths
 from symd.store.housekeeping import FolderWritability
+from tests.read_only_mount import read_only_mount
 from tests.small_disk import small_disk
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +88,25 @@ def test_a_folder_that_is_moved_away_is_told_by_health_while_questions_are_answe
         finally:
             daemon.terminate()
         assert daemon.wait(LONG) == 0
+
+
+def test_a_store_that_may_only_be_read_is_told_by_health_from_the_start_on(tmp_path: Path) -> None:
+    with Store(tmp_path / "store") as store:
+        store.put(RAYCAST)
+    address = f"unix:{tmp_path}/symd.sock"
+    command = [sys.executable, "-m", "symd", "serve", "--address", address, "--store", str(tmp_path / "read-only")]
+    with read_only_mount(tmp_path / "store", tmp_path / "read-only") as problem:
+        if problem:
+            pytest.skip(f"no right to mount here: {problem}")
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as daemon:
+            try:
+                assert "serves at" in daemon.stdout.readline()
+                with grpc.insecure_channel(address) as channel:
+                    assert becomes(channel, WRITING, "NOT_SERVING")
+                    assert becomes(channel, ASKING, "SERVING")
+            finally:
+                daemon.terminate()
+            assert daemon.wait(LONG) == 0
 
 
 def becomes(channel: grpc.Channel, names: tuple[str, ...], status: str) -> bool:

@@ -1,16 +1,19 @@
 """Connections to a catalogue: how long a write waits, and what is given back when it is closed."""
 
+import fcntl
+import os
 import shutil
 import sqlite3
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from symd.errors import StoreUnavailable
-from symd.store import Store, catalogue
+from symd.store import Store, catalogue, recovery
 from symd.store.catalogue import Catalogue
 
 
@@ -96,3 +99,50 @@ def test_nothing_is_written_to_a_catalogue_that_is_not_at_its_path(root: Path, i
         (root / "kept").replace(path)
         new = store.put(b"new")
         assert {record.sha256 for record in store.records()} == {old, new}
+
+
+class WrittenMeanwhile:
+    """Writes bytes of a copy, and changes the store that is copied after each of the first ``writes`` files."""
+
+    def __init__(self, store: Store, writes: int) -> None:
+        self._store, self._left = store, writes
+        self.added: list[str] = []
+        self.was_locked: list[bool] = []
+
+    def __call__(self, path: Path, data: bytes) -> None:
+        path.write_bytes(data)
+        with (self._store.root / "catalogue.lock").open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                self.was_locked.append(False)
+            except BlockingIOError:
+                self.was_locked.append(True)
+        if self._left:
+            self._left -= 1
+            self.added.append(self._store.put(b"%d" % self._left))
+            self._store.collect(1)  # the log of writes goes into the file
+
+
+def test_files_that_are_written_while_they_are_copied_are_copied_again_without_writers(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(root) as store:
+        old = store.put(b"old")
+        written = WrittenMeanwhile(store, 1)
+        monkeypatch.setattr(recovery, "write_bytes", written)
+        recovery.copy_files(root / "catalogue.sqlite", tmp_path / "copy.sqlite")
+    assert written.was_locked == [False, False, True, True]
+    with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as copy:
+        assert copy.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert {digest for (digest,) in copy.execute("SELECT sha256 FROM modules")} == {old, *written.added}
+
+
+def test_files_that_are_written_all_the_time_are_refused(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(root) as store:
+        store.put(b"old")
+        (root / "catalogue.lock").unlink()  # nothing keeps writers away
+        monkeypatch.setattr(recovery, "write_bytes", lambda path, data: os.utime(root / "catalogue.sqlite"))
+        with pytest.raises(StoreUnavailable, match="written all the time"):
+            recovery.copy_files(root / "catalogue.sqlite", tmp_path / "copy.sqlite")

@@ -99,6 +99,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "an index less": executed("DROP INDEX loads_by_key"),
     "a trigger less": executed("DROP TRIGGER module_removed"),
     "a table of other columns": executed("DROP TABLE failures", "CREATE TABLE failures (sha256, error)"),
+    "no totals": executed("DELETE FROM totals"),
     "a label that is no text": executed("UPDATE modules SET label = CAST(x'ff' AS TEXT) WHERE label LIKE 'label 3%'"),
 }  # fmt: skip
 
@@ -271,3 +272,40 @@ def test_two_who_find_the_same_damage_replace_it_once(copied: Path) -> None:
     assert replace_catalogue(StorePaths(copied), "it was told so")
     assert replace_catalogue(StorePaths(copied), "it was told so") == ""
     assert len(list((copied / "damaged").glob("*.sqlite"))) == 1
+
+
+NO_DIGEST = "INSERT INTO modules (sha256, size, format, label, added, used) VALUES ('../no digest', 10, '', '', 1, 0)"
+
+
+def test_a_row_of_no_module_stops_no_eviction_and_is_dropped_by_the_next_start(copied: Path) -> None:
+    with Store(copied) as store:
+        size = sum(record.size for record in store.records())
+    executed(NO_DIGEST)(copied / "catalogue.sqlite")
+    assert [finding.kind for finding in inspect(copied).findings] == [FindingKind.NO_FILE]
+    with Store(copied, Limits(store_size=size)) as store:
+        assert store.recovery.dropped == 1
+        executed(NO_DIGEST)(copied / "catalogue.sqlite")  # while it is open
+        store.put(b"new" * 50)
+        assert store.eviction_log.sums.modules > 0
+    with Store(copied) as store:
+        assert store.recovery.dropped == 1
+        assert "../no digest" not in {record.sha256 for record in store.records()}
+
+
+def test_totals_that_go_while_a_store_is_open_are_data_loss(copied: Path) -> None:
+    with Store(copied) as store:
+        executed("DELETE FROM totals")(copied / "catalogue.sqlite")
+        with pytest.raises(DataLoss, match="the table totals is empty"):
+            store.put(b"new")
+
+
+@pytest.mark.parametrize("text", ["no JSON", "[1]", '{"unknown": 1}', "7"])
+def test_a_context_whose_description_is_not_symds_is_data_loss(copied: Path, text: str) -> None:
+    with Store(copied) as store:
+        (context,) = store.context_log.contexts()
+        ((number, _), *_) = store.context_log.loads(context.id)
+        executed(f"UPDATE contexts SET description = '{text}'")(copied / "catalogue.sqlite")  # noqa: S608 - constants
+        log = store.context_log
+        for ask in (log.contexts, lambda: log.context(context.id), lambda: log.load(number)):
+            with pytest.raises(DataLoss, match="is not what symd wrote"):
+                ask()

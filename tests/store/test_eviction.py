@@ -1,12 +1,13 @@
 """A full store: what goes, what stays, and what is refused."""
 
+import sqlite3
 import threading
 from pathlib import Path
 
 import pytest
 
 from symd.config import Limits
-from symd.errors import LimitExceeded, ModuleNotFound
+from symd.errors import LimitExceeded, ModuleNotFound, StoreUnavailable
 from symd.model.addresses import ByKernel
 from symd.model.contexts import Alias, Context, Load, Segment
 from symd.store import ModuleStore, Store, rows
@@ -206,6 +207,34 @@ def test_who_asks_for_an_evicted_module_hears_when_it_went_until_it_comes_again(
     store.remove(a)
     with pytest.raises(ModuleNotFound, match="no module"):
         store.data(a)
+
+
+def test_what_went_for_an_upload_that_then_failed_is_told_and_its_rows_are_gone(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    told: list[str] = []
+    forgotten: list[str] = []
+    with Store(root, Limits(store_size=4 * SIZE)) as store:
+        a, b, c, d = (put(store, name) for name in "abcd")
+        store.eviction_log.listen(lambda eviction: told.append(eviction.digest))
+        store.removals.listen(lambda digests: forgotten.extend(digests or ()))
+        with monkeypatch.context() as failing:
+            failing.setattr(rows, "insert", _no_room)
+            with pytest.raises(StoreUnavailable, match="disk is full"):
+                put(store, "e", 3 * SIZE)
+        assert (told, forgotten, store.eviction_log.sums) == ([a, b, c], [a, b, c], (3, 3 * SIZE))
+        assert [line for line in caplog.messages if line.startswith("evicted modules/")]
+        assert there(store) == [d]
+        for digest in (a, b, c):
+            with pytest.raises(ModuleNotFound, match="was evicted"):
+                store.data(digest)
+        assert {path.name for path in (root / "modules").glob("??/*")} == {d}
+        assert put(store, "e", 3 * SIZE) in there(store), "there is room by now"
+        assert len(told) == 3
+
+
+def _no_room(*_: object) -> None:
+    raise sqlite3.OperationalError("database or disk is full")
 
 
 def test_so_many_evictions_are_remembered(store: ModuleStore, monkeypatch: pytest.MonkeyPatch):

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from symd.errors import DeadlineExceeded, Malformed, SymdError, WorkerDied
@@ -87,29 +86,56 @@ _MOST_WAITING = 1000
 
 
 class BackgroundBuilds:
-    """Calls ``build`` with each digest that is added, in threads of its own. A digest that finds no room, or no thread,
-    is dropped: the next question about the module builds its index. Safe to use from several threads."""
+    """Calls ``build`` with each digest that is added, in daemon threads of its own: the end of the process waits for
+    none. A thread ends when nothing waits. A digest that finds no room, or no thread, is dropped: the next question
+    about the module builds its index. Safe to use from several threads."""
 
     def __init__(self, build: Callable[[str], None]) -> None:
         self._build = build
         self._lock = threading.Lock()
-        self._waiting: set[str] = set()
-        self._threads = ThreadPoolExecutor(BUILD_THREADS, thread_name_prefix="symd-build")
+        self._waiting: dict[str, None] = {}
+        self._running = 0
+        self._closed = False
 
     def add(self, digest: str) -> None:
         """Build the index of a module soon, unless too many wait already."""
         with self._lock:
-            if digest in self._waiting or len(self._waiting) >= _MOST_WAITING:
+            if self._closed or digest in self._waiting or len(self._waiting) >= _MOST_WAITING:
                 return
-            self._waiting.add(digest)
-        with suppress(RuntimeError):  # the system has no thread left, or it is closed
-            self._threads.submit(self._run, digest)
+            self._waiting[digest] = None
+            if self._running < BUILD_THREADS:
+                self._start()
 
     def close(self) -> None:
         """Forget what waits. Builds that run are not ended."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _run(self, digest: str) -> None:
         with self._lock:
-            self._waiting.discard(digest)
-        self._build(digest)
+            self._closed = True
+            self._waiting.clear()
+
+    def _start(self) -> None:
+        try:
+            threading.Thread(target=self._run, name="symd-build", daemon=True).start()
+        except RuntimeError:  # the system has no thread left
+            if not self._running:
+                self._waiting.clear()
+        else:
+            self._running += 1
+
+    def _run(self) -> None:
+        try:
+            while (digest := self._next()) is not None:
+                self._build(digest)
+        except BaseException:  # a defect, which the interpreter reports
+            with self._lock:
+                self._running -= 1
+            raise
+
+    def _next(self) -> str | None:
+        """The digest that waits longest; None where none does, and then the thread counts as ended."""
+        with self._lock:
+            if not self._waiting:
+                self._running -= 1
+                return None
+            digest = next(iter(self._waiting))
+            del self._waiting[digest]
+            return digest

@@ -76,10 +76,11 @@ class CacheEviction:
         self._since = 0
         """Bytes that came since the last scan."""
 
-    def make_room(self, size: int) -> None:
-        """Remove what must go so that a file of ``size`` bytes fits, which is on the disk already. Raises OSError."""
+    def make_room(self, size: int, ahead: int = 0) -> None:
+        """Remove what must go so that a file of ``size`` bytes fits, which is on the disk already, and ``ahead`` more
+        bytes have room on the disk, which are to come. Raises OSError."""
         with self._lock:
-            missing = self._missing()
+            missing = self._missing(ahead)
             is_scan_due = self._since > self._bound // _SCAN_FRACTION
             if self._bytes is None or is_scan_due or missing or self._bytes + size > self._bound:
                 self._bytes = self._evict(size, missing)
@@ -87,10 +88,10 @@ class CacheEviction:
             self._bytes += size
             self._since += size
 
-    def _missing(self) -> int:
-        """Bytes of the disk that should be free and are not."""
+    def _missing(self, ahead: int) -> int:
+        """Bytes of the disk that should be free and are not, when ``ahead`` are to come."""
         found = os.statvfs(self._folder)
-        return max(0, self._free - found.f_bavail * found.f_frsize)
+        return max(0, self._free + ahead - found.f_bavail * found.f_frsize)
 
     def _evict(self, coming: int, missing: int) -> int:
         """Remove files until ``coming`` bytes fit and ``missing`` have gone; the bytes that are left."""

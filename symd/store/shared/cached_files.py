@@ -38,6 +38,9 @@ _LOOKS: Final = 8
 _SEEN: Final = 100_000
 """Files of which this process remembers that it has compared their bytes, or when the storage had them."""
 
+_FULL: Final = frozenset({"ENOSPC", "EDQUOT"})
+"""How a disk says that it has no room for a file."""
+
 
 class _Identity(NamedTuple):
     """A file is another where its number or its size is."""
@@ -239,23 +242,34 @@ class CachedFiles:
             self._make_folders()
             self._eviction.make_room(0)  # where others have filled the disk
             file = IncomingFile(self._incoming, durable=False)
-        try:
-            if not self._downloaded(name, file.path):
-                return _Fetched(found=False)
-            if not _is_whole(name, file.path) and not self._downloaded_again(name, file.path):
-                return _damaged(name)
-            self._eviction.make_room(file.size)
-            handle = file.shared()
             try:
-                file.publish(self._path(name))
-            except BaseException:
-                os.close(handle)
-                raise
-        finally:
-            file.discard()
-        status = os.fstat(handle)
+                if not self._downloaded_with_room(name, file):
+                    return _Fetched(found=False)
+                if not _is_whole(name, file.path) and not self._downloaded_again(name, file.path):
+                    return _damaged(name)
+                self._eviction.make_room(file.size)
+                handle = file.shared()
+                try:
+                    file.publish(self._path(name))
+                except BaseException:
+                    os.close(handle)
+                    raise
+            finally:
+                file.discard()
+            status = os.fstat(handle)
         self._note_compared(name, _Identity(status.st_ino, status.st_size))
         return _Fetched(found=True, handle=handle)
+
+    def _downloaded_with_room(self, name: str, file: IncomingFile) -> bool:
+        """``_downloaded``; where the disk has no room for the file it comes once more, after others have gone for it:
+        to ask for the size of each file before it comes would cost a request for each."""
+        try:
+            return self._downloaded(name, file.path)
+        except StoreUnavailable as error:
+            if error.metadata.get("errno") not in _FULL:
+                raise
+        self._eviction.make_room(0, ahead=(self._storage.size(name) or 0) - file.size)
+        return self._downloaded(name, file.path)
 
     def _downloaded_again(self, name: str, path: Path) -> bool:
         """Whether another attempt brings the right bytes: what spoils some may sit on the way."""

@@ -26,6 +26,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from symd.config import Limits
 from symd.errors import BadQuery, DataLoss, InvalidInput, StoreUnavailable, SymdError
+from symd.store.rows import DamagedRow
 
 T = TypeVar("T")
 _MILLISECONDS: Final = 1000
@@ -225,6 +226,8 @@ class PostgresDatabase:
             yield
         except psycopg.Error as error:
             raise self._refusal(error) from error
+        except DamagedRow as error:
+            raise self._damage(str(error), "") from error
 
     def _borrowed(self) -> PostgresConnection:
         while self._idle:

@@ -391,6 +391,36 @@ def test_on_a_disk_that_is_full_a_file_takes_the_room_of_what_was_used_longest_a
     assert names[0] not in kept(small_disk / "cache")
 
 
+def test_a_file_takes_the_room_of_many_though_it_is_larger_than_what_is_kept_free(storage: Counted, small_disk: Path):
+    cache = CachedFiles(small_disk / "cache", storage, Limits(cache_size=1 << 30, free_disk=100_000))
+    small = [module(storage, os.urandom(100_000)) for _ in range(25)]
+    large = module(storage, os.urandom(1_000_000))
+    for name in small:
+        assert len(read(cache, name) or b"") == 100_000
+    assert sum(kept(small_disk / "cache").values()) > 1_500_000, "the disk is full of them"
+    assert len(read(cache, large) or b"") == 1_000_000
+    assert storage.fetches.count(large) == 2, "after the disk has refused it once"
+    left = kept(small_disk / "cache")
+    assert large in left
+    assert small[-1] in left, "the least recently used go"
+    assert list(small_disk.rglob("incoming-*")) == []
+
+
+def test_a_cache_that_is_emptied_while_a_file_is_fetched_is_an_error_of_the_store(folder: Path, tmp_path: Path):
+    class Emptied(Counted):
+        def fetch(self, name: str, path: Path, most: int) -> bool:
+            found = super().fetch(name, path, most)
+            if len(self.fetches) == 1:
+                shutil.rmtree(folder / "incoming")
+            return found
+
+    storage = Emptied(tmp_path / "storage")
+    cache, name = CachedFiles(folder, storage, LIMITS), module(storage, b"module")
+    with pytest.raises(StoreUnavailable, match="no such file or directory"):
+        read(cache, name)
+    assert read(cache, name) == b"module", "the next one makes the folder again"
+
+
 def test_what_has_no_room_here_is_in_the_storage_all_the_same(storage: Counted, small_disk: Path, tmp_path: Path):
     cache = CachedFiles(small_disk / "cache", storage, Limits(cache_size=1 << 30, free_disk=0))
     (small_disk / "ballast").write_bytes(bytes(1_800_000))
